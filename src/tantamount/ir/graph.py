@@ -1,0 +1,129 @@
+"""A tensor program of one rank: immutable nodes in execution order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Union
+
+from tantamount.ir.types import DType, TensorType
+
+__all__ = ["Argument", "Constant", "Device", "Graph", "Node", "Output", "Ref", "Setting", "Source", "references"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A use of another node's value."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device attribute (``cuda``): it never changes a value."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A memory format or layout (``strided``, ``contiguous_format``): it never changes a value."""
+
+    name: str
+
+
+# Numbers keep the type the file had: True, 1 and 1.0 are three different arguments.
+Argument = Union[Ref, DType, Device, Setting, bool, int, float, complex, str, None, tuple["Argument", ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a node comes from. ``text`` is the line of code there (may be empty)."""
+
+    file: str
+    line: int
+    function: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation. ``op`` is ``input``, ``constant`` or ``call``; ``target`` the operator's full name for a call.
+
+    ``type`` is what the file recorded: ``None`` where the operator has several results (their types are read off
+    their ``getitem`` nodes) or where nothing was recorded.
+    """
+
+    name: str
+    op: str
+    target: str
+    args: tuple[Argument, ...] = ()
+    kwargs: Mapping[str, Argument] = field(default_factory=dict[str, Argument])
+    type: TensorType | None = None
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A named result of the graph."""
+
+    name: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A recorded constant. ``data`` is flat, row-major: bool, int, float or complex."""
+
+    type: TensorType
+    data: tuple[bool | int | float | complex, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The program of one rank (or of all, if every rank runs it).
+
+    ``nodes`` are in execution order: every :class:`Ref` points backwards. ``path`` names the file in messages.
+    """
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[Output, ...]
+    constants: Mapping[str, Constant] = field(default_factory=dict[str, Constant])
+    rank: int | None = None
+    origin: str = ""
+    path: str = "<graph>"
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.op == "input")
+
+    @cached_property
+    def users(self) -> Mapping[str, tuple[str, ...]]:
+        """For every node the nodes that use its value."""
+        users: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        for node in self.nodes:
+            for name in dict.fromkeys(references(node)):
+                users[name].append(node.name)
+        return {name: tuple(found) for name, found in users.items()}
+
+
+def references(node: Node) -> Iterator[str]:
+    """The names of the nodes whose values ``node`` reads, in order, with repetitions."""
+
+    def walk(argument: Argument) -> Iterator[str]:
+        if isinstance(argument, Ref):
+            yield argument.name
+        elif isinstance(argument, tuple):
+            for item in argument:
+                yield from walk(item)
+
+    for argument in (*node.args, *node.kwargs.values()):
+        yield from walk(argument)

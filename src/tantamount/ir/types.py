@@ -1,0 +1,77 @@
+"""Element types and tensor types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["DType", "Kind", "Shape", "TensorType"]
+
+Shape = tuple[int, ...]
+
+
+class Kind(Enum):
+    """What the values of an element type are, which is all that the mathematics sees of it. Ordered by promotion."""
+
+    BOOL = 0
+    INT = 1
+    FLOAT = 2
+    COMPLEX = 3
+
+
+class DType(Enum):
+    """Element types, by their PyTorch names. ``kind`` is the mathematical domain, ``bits`` the width of one element."""
+
+    BOOL = ("bool", Kind.BOOL, 8)
+    UINT8 = ("uint8", Kind.INT, 8)
+    INT8 = ("int8", Kind.INT, 8)
+    UINT16 = ("uint16", Kind.INT, 16)
+    INT16 = ("int16", Kind.INT, 16)
+    UINT32 = ("uint32", Kind.INT, 32)
+    INT32 = ("int32", Kind.INT, 32)
+    UINT64 = ("uint64", Kind.INT, 64)
+    INT64 = ("int64", Kind.INT, 64)
+    FLOAT8_E4M3FN = ("float8_e4m3fn", Kind.FLOAT, 8)
+    FLOAT8_E5M2 = ("float8_e5m2", Kind.FLOAT, 8)
+    FLOAT16 = ("float16", Kind.FLOAT, 16)
+    BFLOAT16 = ("bfloat16", Kind.FLOAT, 16)
+    FLOAT32 = ("float32", Kind.FLOAT, 32)
+    FLOAT64 = ("float64", Kind.FLOAT, 64)
+    COMPLEX64 = ("complex64", Kind.COMPLEX, 64)
+    COMPLEX128 = ("complex128", Kind.COMPLEX, 128)
+
+    def __init__(self, label: str, kind: Kind, bits: int) -> None:
+        self.label = label
+        self.kind = kind
+        self.bits = bits
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind is Kind.FLOAT
+
+    @property
+    def is_integral(self) -> bool:
+        """Integers and booleans."""
+        return self.kind in (Kind.INT, Kind.BOOL)
+
+    @staticmethod
+    def named(label: str) -> DType | None:
+        """The type of that PyTorch name (``"float32"``), or ``None``."""
+        return _BY_LABEL.get(label)
+
+    def __str__(self) -> str:
+        return self.label
+
+
+_BY_LABEL = {dtype.label: dtype for dtype in DType}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape and element type. ``str`` gives ``float32[2, 3]``."""
+
+    shape: Shape
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.dtype.label}[{', '.join(map(str, self.shape))}]"

@@ -1,0 +1,201 @@
+"""The primitives that operators are defined with, and the protocol that gives them a meaning.
+
+An operator definition is written once, against :class:`~tantamount.ops.builder.Builder`. The builder settles shapes,
+broadcasting and dtype promotion, and asks an :class:`Interpretation` for the value of each primitive. There are
+three interpretations: types only (here), NumPy (``semantics.reference``) and normal forms (``calculus.symbolic``).
+Adding an operator therefore never touches an interpretation; adding a primitive touches all three.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Union
+
+from tantamount.ir.types import DType, Kind, Shape, TensorType
+
+__all__ = ["Interpretation", "Number", "PerRank", "Scalar", "Tensor", "TypesOnly", "Value"]
+
+Value = Any  # what an interpretation computes with: None, an ndarray, a normal form
+Number = Union[bool, int, float, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class PerRank:
+    """A number that differs between ranks: one value per rank of the mesh, row-major."""
+
+    values: tuple[Number, ...]
+
+
+Scalar = Union[bool, int, float, Fraction, PerRank]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A typed value. ``weak`` marks a Python number, which takes part in promotion by its kind only."""
+
+    shape: Shape
+    dtype: DType
+    value: Value = field(repr=False)
+    weak: bool = False
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(self.shape, self.dtype)
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+
+class Interpretation(ABC):
+    """The meaning of each primitive. Operands of pointwise primitives have equal shapes and were converted to one kind;
+    dimensions are non-negative; booleans are the numbers 0 and 1."""
+
+    # -- sources
+    @abstractmethod
+    def constant(self, value: Scalar, kind: Kind) -> Value:
+        """A 0-d value. ``value`` may be infinite, or one number per rank."""
+
+    @abstractmethod
+    def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Value:
+        """A recorded constant; ``data`` is row-major."""
+
+    @abstractmethod
+    def iota(self, size: int) -> Value:
+        """``y[i] = i``, integers, shape ``(size,)``."""
+
+    @abstractmethod
+    def unknown(self, shape: Shape, dtype: DType, site: str) -> Value:
+        """A fresh unknown tensor (``empty``); ``site`` names its node. Different on every rank."""
+
+    @abstractmethod
+    def mask(self, like: Value, shape: Shape, p: Number, site: str) -> Value:
+        """The boolean keep-mask of a dropout with drop probability ``p`` of the tensor ``like``."""
+
+    # -- layout
+    @abstractmethod
+    def permute(self, x: Value, order: tuple[int, ...]) -> Value:
+        """``y[i_order[0], i_order[1], ...] = x[i_0, i_1, ...]``: dimension k of y is dimension ``order[k]`` of x."""
+
+    @abstractmethod
+    def reshape(self, x: Value, shape: Shape) -> Value:
+        """The same elements in row-major order."""
+
+    @abstractmethod
+    def expand(self, x: Value, shape: Shape) -> Value:
+        """Dimensions of size 1 repeated to the size in ``shape`` (same number of dimensions)."""
+
+    @abstractmethod
+    def slice(self, x: Value, dim: int, start: int, stop: int, step: int) -> Value:
+        """``x[start:stop:step]`` along ``dim``; ``0 <= start <= stop <= size``, ``step >= 1``."""
+
+    @abstractmethod
+    def flip(self, x: Value, dim: int) -> Value:
+        """``y[i] = x[size - 1 - i]`` along ``dim``."""
+
+    @abstractmethod
+    def concat(self, xs: Sequence[Value], dim: int) -> Value:
+        """Operands one after the other along ``dim``; at least one operand, none of them empty there."""
+
+    # -- pointwise
+    @abstractmethod
+    def convert(self, x: Value, source: Kind, target: Kind) -> Value:
+        """Value-preserving: ``bool -> int -> float``."""
+
+    @abstractmethod
+    def add(self, x: Value, y: Value) -> Value: ...
+
+    @abstractmethod
+    def mul(self, x: Value, y: Value) -> Value: ...
+
+    @abstractmethod
+    def power(self, x: Value, exponent: Fraction) -> Value:
+        """``x ** exponent`` for a constant exponent: the real power, undefined at ``x < 0`` unless the exponent is an
+        integer and at ``x == 0`` if it is negative."""
+
+    @abstractmethod
+    def exp(self, x: Value) -> Value: ...
+
+    @abstractmethod
+    def log(self, x: Value) -> Value: ...
+
+    @abstractmethod
+    def function(self, name: str, xs: Sequence[Value]) -> Value:
+        """A pointwise function out of :data:`tantamount.ops.functions.FUNCTIONS`."""
+
+    @abstractmethod
+    def less(self, x: Value, y: Value) -> Value:
+        """``x < y`` as a boolean."""
+
+    @abstractmethod
+    def equal(self, x: Value, y: Value) -> Value:
+        """``x == y`` as a boolean."""
+
+    @abstractmethod
+    def maximum(self, x: Value, y: Value) -> Value: ...
+
+    @abstractmethod
+    def where(self, condition: Value, x: Value, y: Value) -> Value:
+        """``x`` where the boolean ``condition`` holds, else ``y``. The side not taken may be undefined or infinite."""
+
+    # -- contraction, reduction, indexing
+    @abstractmethod
+    def contract(self, operands: Sequence[tuple[Value, tuple[int, ...]]], result: tuple[int, ...]) -> Value:
+        """Einstein summation. Every dimension of every operand has a label; equal labels have equal sizes; the product
+        is summed over the labels that ``result`` lacks. A label may repeat inside an operand (diagonal)."""
+
+    @abstractmethod
+    def maximum_over(self, x: Value, dims: tuple[int, ...]) -> Value:
+        """The maximum over the given dimensions, which are removed and not empty."""
+
+    @abstractmethod
+    def gather(self, x: Value, indices: Sequence[Value | None]) -> Value:
+        """``y[i..., rest...] = x`` at ``indices[d][i...]`` in every dimension d that has an index, at ``rest`` in the others.
+
+        One entry per dimension of x; the integer indices have one common shape, which comes first in the result,
+        followed by the dimensions without an index, in order. Undefined unless ``0 <= index < size``."""
+
+    @abstractmethod
+    def scatter(self, x: Value, indices: Sequence[Value | None], source: Value, accumulate: bool) -> Value:
+        """x with ``source`` written (or added, ``accumulate``) at the places that :meth:`gather` would read.
+        ``source`` has the shape of that gather. Undefined if two writes without ``accumulate`` meet."""
+
+    @abstractmethod
+    def rows(self, name: str, xs: Sequence[Value], attributes: tuple[Number, ...], results: Sequence[int]) -> tuple[Value, ...]:
+        """An opaque function out of :data:`tantamount.ops.functions.ROW_FUNCTIONS` applied along the last dimension of
+        the operands (equal shapes, the others parallel); result k has ``results[k]`` elements in that dimension."""
+
+    # -- process groups: a collective is defined on the members' tensors stacked in a new first dimension
+    @abstractmethod
+    def enter_group(self, x: Value, shape: Shape, group: str) -> tuple[Interpretation, Value]:
+        """The tensors of all members of this rank's instance of ``group``, stacked in a new first dimension,
+        and the interpretation in which to go on with it. ``shape`` is one member's shape."""
+
+    @abstractmethod
+    def leave_group(self, y: Value, shape: Shape, group: str) -> Value:
+        """The inverse: every member takes its own entry of the first dimension. ``shape`` is one member's shape."""
+
+
+class TypesOnly(Interpretation):
+    """Every value is ``None``: what remains of a definition is its type rule."""
+
+    def __init__(self, group_sizes: Mapping[str, int] | None = None) -> None:
+        self.group_sizes = group_sizes
+
+    def _none(self, *_: Any, **__: Any) -> None:
+        return None
+
+    constant = table = iota = unknown = mask = _none
+    permute = reshape = expand = slice = flip = concat = _none
+    convert = add = mul = power = exp = log = function = less = equal = maximum = where = _none
+    contract = maximum_over = gather = scatter = leave_group = _none
+
+    def rows(self, name: str, xs: Sequence[Value], attributes: tuple[Number, ...], results: Sequence[int]) -> tuple[Value, ...]:
+        return (None,) * len(results)
+
+    def enter_group(self, x: Value, shape: Shape, group: str) -> tuple[Interpretation, Value]:
+        return self, None

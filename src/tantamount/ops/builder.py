@@ -1,0 +1,438 @@
+"""What operator definitions are written with: shapes, broadcasting, promotion, over any interpretation.
+
+Broadcasting and promotion follow PyTorch. Every method checks its operands and raises :class:`ShapeProblem` with one
+clause of text; the caller (``ops.execute``) adds the node and the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, isinf, prod
+
+from tantamount.ir.types import DType, Kind, Shape
+from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor
+from tantamount.ops.promotion import promote
+
+__all__ = ["Builder", "ShapeProblem", "exact"]
+
+
+class ShapeProblem(Exception):
+    """Operands or attributes that do not fit; the text is one clause."""
+
+
+def exact(value: Number) -> Number:
+    """The exact rational of the decimal that was written (``0.1`` is 1/10); infinities stay floats."""
+    if isinstance(value, float):
+        return value if isinf(value) else Fraction(repr(value))
+    return value
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Builds values with ``interpretation``. ``site`` is the name of the node being defined."""
+
+    interpretation: Interpretation
+    site: str = ""
+
+    # ------------------------------------------------------------------ sources
+    def number(self, value: Scalar, dtype: DType | None = None) -> Tensor:
+        """A 0-d tensor; without ``dtype`` it is weak: it takes part in promotion by its kind only."""
+        sample = value.values[0] if isinstance(value, PerRank) else value
+        kind = Kind.BOOL if isinstance(sample, bool) else Kind.INT if isinstance(sample, int) else Kind.FLOAT
+        if isinstance(value, PerRank):
+            value = PerRank(tuple(exact(item) for item in value.values))
+        else:
+            value = exact(value)
+        if dtype is not None:
+            kind = dtype.kind
+            if kind is Kind.BOOL:
+                value = PerRank(tuple(item != 0 for item in value.values)) if isinstance(value, PerRank) else value != 0
+        default = {Kind.BOOL: DType.BOOL, Kind.INT: DType.INT64, Kind.FLOAT: DType.FLOAT32, Kind.COMPLEX: DType.COMPLEX64}[kind]
+        return Tensor((), dtype or default, self.interpretation.constant(value, kind), weak=dtype is None)
+
+    def full(self, shape: Sequence[int], value: Scalar, dtype: DType) -> Tensor:
+        """A tensor whose elements all are ``value``."""
+        return self.expand(self.number(value, dtype), tuple(shape))
+
+    def table(self, data: tuple[Number, ...], shape: Shape, dtype: DType) -> Tensor:
+        return Tensor(shape, dtype, self.interpretation.table(tuple(exact(item) for item in data), shape, dtype.kind))
+
+    def iota(self, size: int, dtype: DType = DType.INT64) -> Tensor:
+        """``0, 1, ..., size - 1``."""
+        return self.cast(Tensor((size,), DType.INT64, self.interpretation.iota(size)), dtype)
+
+    def unknown(self, shape: Sequence[int], dtype: DType) -> Tensor:
+        return Tensor(tuple(shape), dtype, self.interpretation.unknown(tuple(shape), dtype, self.site))
+
+    def keep_mask(self, like: Tensor, p: Number) -> Tensor:
+        """The boolean keep-mask of a dropout of ``like`` with drop probability ``p``."""
+        return Tensor(like.shape, DType.BOOL, self.interpretation.mask(like.value, like.shape, exact(p), self.site))
+
+    # ------------------------------------------------------------------ layout
+    def dim(self, x: Tensor, dim: int, extra: int = 0) -> int:
+        """A dimension counted from the front. ``extra`` more are allowed (for ``unsqueeze``, ``stack``)."""
+        limit = x.rank + extra
+        if not -max(limit, 1) <= dim < max(limit, 1):
+            raise ShapeProblem(f"dimension {dim} of a tensor with {x.rank} dimensions")
+        return dim % limit if limit else 0
+
+    def dims(self, x: Tensor, dims: Sequence[int] | None) -> tuple[int, ...]:
+        """Distinct dimensions counted from the front; ``None`` or none at all is every dimension."""
+        if not dims:
+            return tuple(range(x.rank))
+        found = tuple(self.dim(x, dim) for dim in dims)
+        if len(set(found)) != len(found):
+            raise ShapeProblem(f"dimension repeated in {tuple(dims)}")
+        return found if x.rank else ()
+
+    def permute(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        found = self.dims(x, order) if order else ()
+        if len(found) != x.rank:
+            raise ShapeProblem(f"permutation {tuple(order)} of {x.rank} dimensions")
+        if found == tuple(range(x.rank)):
+            return x
+        return Tensor(tuple(x.shape[k] for k in found), x.dtype, self.interpretation.permute(x.value, found))
+
+    def transpose(self, x: Tensor, dim0: int, dim1: int) -> Tensor:
+        a, b = self.dim(x, dim0), self.dim(x, dim1)
+        order = list(range(x.rank))
+        if x.rank:
+            order[a], order[b] = order[b], order[a]
+        return self.permute(x, order)
+
+    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """The same elements in row-major order; one entry may be -1."""
+        total, wanted = prod(x.shape), list(shape)
+        if wanted.count(-1) == 1:
+            rest = prod(size for size in wanted if size != -1)
+            if rest == 0 or total % rest:
+                raise ShapeProblem(f"{x.type} does not reshape to {tuple(shape)}")
+            wanted[wanted.index(-1)] = total // rest
+        if min(wanted, default=0) < 0 or prod(wanted) != total:
+            raise ShapeProblem(f"{x.type} ({total} elements) does not reshape to {tuple(shape)}")
+        target = tuple(wanted)
+        return x if target == x.shape else Tensor(target, x.dtype, self.interpretation.reshape(x.value, target), x.weak)
+
+    def expand(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """Broadcast to ``shape``: new dimensions in front, sizes 1 repeated; -1 keeps a size."""
+        extra = len(shape) - x.rank
+        if extra < 0:
+            raise ShapeProblem(f"{x.type} does not expand to {tuple(shape)}")
+        padded = (1,) * extra + x.shape
+        target = tuple(old if new == -1 and k >= extra else new for k, (old, new) in enumerate(zip(padded, shape, strict=True)))
+        if any(new < 0 or old not in (1, new) for old, new in zip(padded, target, strict=True)):
+            raise ShapeProblem(f"{x.type} does not expand to {tuple(shape)}")
+        if target == x.shape:
+            return x
+        value = x.value if not extra else self.interpretation.reshape(x.value, padded)
+        return Tensor(target, x.dtype, value if target == padded else self.interpretation.expand(value, target), x.weak)
+
+    def slice(self, x: Tensor, dim: int, start: int = 0, stop: int | None = None, step: int = 1) -> Tensor:
+        """``x[start:stop:step]`` along ``dim`` with Python's treatment of negative and too large bounds."""
+        k = self.dim(x, dim)
+        if not x.rank:
+            raise ShapeProblem("slice of a tensor without dimensions")
+        if step < 1:
+            raise ShapeProblem(f"slice with step {step}")
+        size = x.shape[k]
+        low, high, step = slice(start, stop, step).indices(size)
+        high = max(low, high)
+        length = -(-(high - low) // step)
+        if length == size:
+            return x
+        shape = (*x.shape[:k], length, *x.shape[k + 1 :])
+        return Tensor(shape, x.dtype, self.interpretation.slice(x.value, k, low, high, step))
+
+    def flip(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        for k in self.dims(x, dims):
+            x = Tensor(x.shape, x.dtype, self.interpretation.flip(x.value, k))
+        return x
+
+    def concat(self, xs: Sequence[Tensor], dim: int) -> Tensor:
+        """Operands one after the other, promoted to a common type. Empty 1-d operands are skipped, as in PyTorch."""
+        parts = [x for x in xs if x.shape != (0,)] or list(xs[:1])
+        if not parts:
+            raise ShapeProblem("concatenation of no tensors")
+        k = self.dim(parts[0], dim)
+        first = parts[0]
+        for x in parts:
+            if x.rank != first.rank or not x.rank or any(a != b for j, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if j != k):
+                raise ShapeProblem(f"concatenation along dimension {k} of {first.type} and {x.type}")
+        parts = self.promoted(*parts)
+        shape = (*first.shape[:k], sum(x.shape[k] for x in parts), *first.shape[k + 1 :])
+        parts = [x for x in parts if x.shape[k]] or parts[:1]
+        if len(parts) == 1:
+            return parts[0]
+        return Tensor(shape, parts[0].dtype, self.interpretation.concat([x.value for x in parts], k))
+
+    def unsqueeze(self, x: Tensor, dim: int) -> Tensor:
+        k = self.dim(x, dim, extra=1)
+        return self.reshape(x, (*x.shape[:k], 1, *x.shape[k:]))
+
+    def squeeze(self, x: Tensor, dims: Sequence[int] | None) -> Tensor:
+        """Remove the given dimensions (all, if ``None``) where their size is 1."""
+        chosen = range(x.rank) if dims is None else [self.dim(x, dim) for dim in dims]
+        return self.reshape(x, [size for k, size in enumerate(x.shape) if size != 1 or k not in chosen])
+
+    def select(self, x: Tensor, dim: int, index: int) -> Tensor:
+        """``x[..., index, ...]`` along ``dim``, which is removed."""
+        k = self.dim(x, dim)
+        if not x.rank or not -x.shape[k] <= index < x.shape[k]:
+            raise ShapeProblem(f"index {index} along dimension {dim} of {x.type}")
+        index %= x.shape[k]
+        part = self.slice(x, k, index, index + 1)
+        return self.reshape(part, x.shape[:k] + x.shape[k + 1 :])
+
+    def stack(self, xs: Sequence[Tensor], dim: int) -> Tensor:
+        return self.concat([self.unsqueeze(x, dim) for x in xs], self.dim(xs[0], dim, extra=1))
+
+    def split(self, x: Tensor, sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:
+        """Consecutive parts along ``dim``; the sizes must add up."""
+        k = self.dim(x, dim)
+        if not x.rank or sum(sizes) != x.shape[k] or min(sizes, default=0) < 0:
+            raise ShapeProblem(f"split of {x.type} along dimension {dim} into sizes {tuple(sizes)}")
+        parts: list[Tensor] = []
+        start = 0
+        for size in sizes:
+            parts.append(self.slice(x, k, start, start + size))
+            start += size
+        return tuple(parts)
+
+    def pad(self, x: Tensor, dim: int, before: int, after: int, value: Scalar) -> Tensor:
+        """``value`` put before and after along ``dim``; negative widths cut off."""
+        k = self.dim(x, dim)
+        x = self.slice(x, k, max(0, -before), x.shape[k] - max(0, -after))
+
+        def block(width: int) -> list[Tensor]:
+            return [self.full((*x.shape[:k], width, *x.shape[k + 1 :]), value, x.dtype)] if width > 0 else []
+
+        return self.concat([*block(before), x, *block(after)], k)
+
+    # ------------------------------------------------------------------ dtypes
+    def cast(self, x: Tensor, dtype: DType) -> Tensor:
+        """Conversion of values. Between floats it is the identity (real arithmetic); to integers it truncates, to bool
+        it tests for non-zero; both are never the identity on floats."""
+        if dtype is x.dtype:
+            return Tensor(x.shape, dtype, x.value)
+        old, new = x.dtype.kind, dtype.kind
+        if Kind.COMPLEX in (old, new) and old is not new:
+            raise ShapeProblem(f"conversion between {x.dtype} and {dtype}")
+        value = x.value
+        if old is not new:
+            if new is Kind.BOOL:
+                zero = self.full(x.shape, 0, x.dtype)
+                return self.not_(self.equal(x, zero))
+            if old is Kind.FLOAT:
+                value = self.interpretation.function("trunc", [value])
+            else:
+                value = self.interpretation.convert(value, old, new)
+        return Tensor(x.shape, dtype, value)
+
+    def promoted(self, *xs: Tensor) -> list[Tensor]:
+        """All operands converted to their common type."""
+        dtype = promote(xs)
+        return [self.cast(x, dtype) for x in xs]
+
+    def operands(self, *xs: Tensor | Scalar) -> list[Tensor]:
+        """Numbers made tensors, all promoted to a common type and broadcast to a common shape."""
+        tensors = self.promoted(*[x if isinstance(x, Tensor) else self.number(x) for x in xs])
+        return self.broadcast(*tensors)
+
+    def broadcast(self, *xs: Tensor) -> list[Tensor]:
+        """All operands expanded to their common shape; types stay."""
+        rank = max(x.rank for x in xs)
+        shape = [1] * rank
+        for x in xs:
+            for k, size in enumerate(x.shape, rank - x.rank):
+                if size != 1:
+                    if shape[k] not in (1, size):
+                        raise ShapeProblem("shapes do not broadcast: " + ", ".join(str(y.type) for y in xs))
+                    shape[k] = size
+        return [self.expand(x, shape) for x in xs]
+
+    def floating(self, x: Tensor | Scalar) -> Tensor:
+        """x as a float tensor (integers become the default float type)."""
+        x = x if isinstance(x, Tensor) else self.number(x)
+        return self.cast(x, DType.FLOAT32) if x.dtype.is_integral else x
+
+    # ------------------------------------------------------------------ pointwise
+    def _binary(self, x: Tensor | Scalar, y: Tensor | Scalar, apply: Callable[..., object], result: DType | None = None) -> Tensor:
+        a, b = self.operands(x, y)
+        if a.dtype is DType.BOOL:  # arithmetic happens in the integers; logic has methods of its own
+            a, b = self.cast(a, DType.INT64), self.cast(b, DType.INT64)
+        return Tensor(a.shape, result or a.dtype, apply(a.value, b.value))
+
+    def add(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
+        return self._binary(x, y, self.interpretation.add)
+
+    def mul(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
+        return self._binary(x, y, self.interpretation.mul)
+
+    def neg(self, x: Tensor) -> Tensor:
+        return self.mul(x, -1)
+
+    def sub(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
+        a, b = self.operands(x, y)
+        return self.add(a, self.neg(b))
+
+    def div(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
+        """True division; integers become floats."""
+        a, b = self.operands(x, y)
+        a, b = self.floating(a), self.floating(b)
+        return self.mul(a, self.power(b, -1))
+
+    def power(self, x: Tensor, exponent: Number) -> Tensor:
+        """``x ** exponent`` for one constant exponent."""
+        exponent = exact(exponent)
+        if isinstance(exponent, float):
+            raise ShapeProblem(f"power with exponent {exponent}")
+        return Tensor(x.shape, x.dtype, self.interpretation.power(x.value, Fraction(exponent)))
+
+    def sqrt(self, x: Tensor | Scalar) -> Tensor:
+        return self.power(self.floating(x), Fraction(1, 2))
+
+    def rsqrt(self, x: Tensor | Scalar) -> Tensor:
+        return self.power(self.floating(x), Fraction(-1, 2))
+
+    def exp(self, x: Tensor | Scalar) -> Tensor:
+        x = self.floating(x)
+        return Tensor(x.shape, x.dtype, self.interpretation.exp(x.value))
+
+    def log(self, x: Tensor | Scalar) -> Tensor:
+        x = self.floating(x)
+        return Tensor(x.shape, x.dtype, self.interpretation.log(x.value))
+
+    def function(self, name: str, *xs: Tensor | Scalar, floating: bool = True) -> Tensor:
+        """A pointwise function of ``ops.functions``; integer operands become floats unless ``floating`` is false."""
+        tensors = self.operands(*xs)
+        if floating:
+            tensors = [self.floating(x) for x in tensors]
+        return Tensor(tensors[0].shape, tensors[0].dtype, self.interpretation.function(name, [x.value for x in tensors]))
+
+    def less(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
+        return self._binary(x, y, self.interpretation.less, DType.BOOL)
+
+    def equal(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
+        return self._binary(x, y, self.interpretation.equal, DType.BOOL)
+
+    def _truth(self, x: Tensor) -> Tensor:
+        return self.cast(x, DType.BOOL)
+
+    def not_(self, x: Tensor) -> Tensor:
+        """Logical negation of a boolean: ``1 - x``."""
+        number = self.cast(self._truth(x), DType.INT64)
+        flipped = self.sub(1, number)
+        return Tensor(flipped.shape, DType.BOOL, flipped.value)
+
+    def and_(self, x: Tensor, y: Tensor) -> Tensor:
+        """Logical and of booleans: the product."""
+        both = self.mul(self.cast(self._truth(x), DType.INT64), self.cast(self._truth(y), DType.INT64))
+        return Tensor(both.shape, DType.BOOL, both.value)
+
+    def or_(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.not_(self.and_(self.not_(x), self.not_(y)))
+
+    def maximum(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
+        return self._binary(x, y, self.interpretation.maximum)
+
+    def minimum(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
+        a, b = self.operands(x, y)
+        return self.neg(self.maximum(self.neg(a), self.neg(b)))
+
+    def where(self, condition: Tensor, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
+        if condition.dtype is not DType.BOOL:
+            raise ShapeProblem(f"condition of type {condition.dtype}")
+        a, b = self.promoted(*[z if isinstance(z, Tensor) else self.number(z) for z in (x, y)])
+        mask, a, b = self.broadcast(condition, a, b)
+        return Tensor(a.shape, a.dtype, self.interpretation.where(mask.value, a.value, b.value))
+
+    # ------------------------------------------------------------------ contraction and reduction
+    def contract(self, equation: str, *xs: Tensor) -> Tensor:
+        """Einstein summation with single-letter labels, ``"ij,jk->ik"``; no ellipsis. Operands of one type."""
+        left, _, right = equation.partition("->")
+        terms = left.split(",")
+        xs_ = self.promoted(*xs)
+        sizes: dict[str, int] = {}
+        if len(terms) != len(xs_):
+            raise ShapeProblem(f"equation {equation} for {len(xs_)} operands")
+        for term, x in zip(terms, xs_, strict=True):
+            if len(term) != x.rank:
+                raise ShapeProblem(f"labels {term!r} of {equation} for {x.type}")
+            for label, size in zip(term, x.shape, strict=True):
+                if sizes.setdefault(label, size) != size:
+                    raise ShapeProblem(f"label {label!r} of {equation} has sizes {sizes[label]} and {size}")
+        number = {label: k for k, label in enumerate(sizes)}
+        if any(label not in number for label in right):
+            raise ShapeProblem(f"equation {equation}: a label of the result is in no operand")
+        values = [(x.value, tuple(number[label] for label in term)) for term, x in zip(terms, xs_, strict=True)]
+        value = self.interpretation.contract(values, tuple(number[label] for label in right))
+        return Tensor(tuple(sizes[label] for label in right), xs_[0].dtype, value)
+
+    def sum(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+        """The sum over some dimensions (all, if none is given); integers and booleans give int64."""
+        if x.dtype.is_integral:
+            x = self.cast(x, DType.INT64)
+        chosen = self.dims(x, dims)
+        result = tuple(k for k in range(x.rank) if k not in chosen)
+        value = self.interpretation.contract([(x.value, tuple(range(x.rank)))], result) if chosen else x.value
+        out = Tensor(tuple(x.shape[k] for k in result), x.dtype, value)
+        return self._keep(out, x, chosen) if keepdim else out
+
+    def mean(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+        count = prod(x.shape[k] for k in self.dims(x, dims))
+        if not count:
+            raise ShapeProblem(f"mean over no elements of {x.type}")
+        return self.mul(self.sum(x, dims, keepdim), Fraction(1, count))
+
+    def amax(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+        chosen = self.dims(x, dims)
+        if any(x.shape[k] == 0 for k in chosen):
+            raise ShapeProblem(f"maximum over no elements of {x.type}")
+        result = tuple(size for k, size in enumerate(x.shape) if k not in chosen)
+        out = Tensor(result, x.dtype, self.interpretation.maximum_over(x.value, chosen) if chosen else x.value)
+        return self._keep(out, x, chosen) if keepdim else out
+
+    def _keep(self, out: Tensor, x: Tensor, dims: tuple[int, ...]) -> Tensor:
+        return self.reshape(out, [1 if k in dims else size for k, size in enumerate(x.shape)])
+
+    # ------------------------------------------------------------------ indexing
+    def _index_shape(self, x: Tensor, indices: Sequence[Tensor | None]) -> tuple[list[Tensor | None], Shape]:
+        chosen = [index for index in indices if index is not None]
+        if len(indices) != x.rank or not chosen:
+            raise ShapeProblem(f"{len(indices)} index positions, {len(chosen)} of them tensors, for {x.type}")
+        if any(index.dtype.kind is not Kind.INT for index in chosen):
+            raise ShapeProblem("index that is not of an integer type")
+        spread = iter(self.broadcast(*chosen))
+        aligned = [None if index is None else next(spread) for index in indices]
+        shape = next(index.shape for index in aligned if index is not None)
+        return aligned, shape + tuple(size for size, index in zip(x.shape, aligned, strict=True) if index is None)
+
+    def gather(self, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+        """``x`` at integer indices (one entry per dimension, broadcast to one shape); the common index shape comes
+        first in the result, then the dimensions without an index."""
+        aligned, shape = self._index_shape(x, indices)
+        return Tensor(shape, x.dtype, self.interpretation.gather(x.value, [None if i is None else i.value for i in aligned]))
+
+    def scatter(self, x: Tensor, indices: Sequence[Tensor | None], source: Tensor, accumulate: bool) -> Tensor:
+        """``x`` with ``source`` (broadcast to the shape of the gather) written or added at those places."""
+        aligned, shape = self._index_shape(x, indices)
+        source = self.expand(self.cast(source, x.dtype), shape)
+        values = [None if i is None else i.value for i in aligned]
+        return Tensor(x.shape, x.dtype, self.interpretation.scatter(x.value, values, source.value, accumulate))
+
+    def rows(self, name: str, xs: Sequence[Tensor], dim: int, attributes: tuple[Number, ...] = (), results: Sequence[tuple[int, DType]] = ()) -> tuple[Tensor, ...]:
+        """An opaque function of whole rows along ``dim``; ``results`` gives the length and type of each result."""
+        first = xs[0]
+        k = self.dim(first, dim)
+        order = [*(j for j in range(first.rank) if j != k), k]
+        moved = [self.permute(x, order) for x in xs]
+        values = self.interpretation.rows(name, [x.value for x in moved], attributes, [size for size, _ in results])
+        back = sorted(range(first.rank), key=order.__getitem__)
+        out = [Tensor((*moved[0].shape[:-1], size), dtype, value) for (size, dtype), value in zip(results, values, strict=True)]
+        return tuple(self.permute(x, back) for x in out)
+
+    @property
+    def infinity(self) -> float:
+        return inf

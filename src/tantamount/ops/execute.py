@@ -1,0 +1,289 @@
+"""Running graphs under any interpretation: one rank alone, or all ranks in lock step.
+
+``run`` evaluates one graph in which every process group is the rank alone (a specification), or in which the
+interpretation itself knows the other ranks. ``run_ranks`` advances one graph per rank until each waits at a
+collective, matches the k-th call of every group on all its members, and evaluates the collective on their tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from tantamount.errors import UserError
+from tantamount.ir.graph import Argument, Graph, Node, Ref
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.types import TensorType
+from tantamount.ops.algebra import Interpretation, Scalar, Tensor
+from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.ops.table import Operator, bind, lookup
+
+__all__ = ["Environment", "Result", "apply", "check_types", "constant_type", "place_of", "recorded_constant", "resolve", "run", "run_ranks"]
+
+Result = Union[Tensor, tuple[Union[Tensor, None], ...], None]
+Environment = dict[str, Result]
+ConstantOf = Callable[[Graph, Node, Builder], Tensor]
+
+
+def place_of(graph: Graph, node: Node) -> str:
+    """``file: node add_1 (model.py:12)``."""
+    source = f" ({node.source})" if node.source else ""
+    return f"{graph.path}: node {node.name}{source}"
+
+
+def resolve(argument: Argument, environment: Mapping[str, Result]) -> Any:
+    """An argument with references replaced by the values computed so far."""
+    if isinstance(argument, Ref):
+        return environment[argument.name]
+    if isinstance(argument, tuple):
+        return tuple(resolve(item, environment) for item in argument)
+    return argument
+
+
+def constant_type(graph: Graph, node: Node) -> TensorType:
+    """The type of a ``constant`` node: its own, its recorded value's, or that of the copy that lifts it."""
+    if node.type is not None:
+        return node.type
+    if node.target in graph.constants:
+        return graph.constants[node.target].type
+    for name in graph.users[node.name]:
+        user = graph.by_name[name]
+        if user.target.startswith("aten.lift_fresh_copy") and user.type is not None:
+            return user.type
+    raise UserError(
+        "constant-type", place=place_of(graph, node), found="a constant with neither a recorded value nor a type", needed="its entry in the file's `constants`",
+        hint="capture the graph again with constants recorded",
+    )  # fmt: skip
+
+
+def recorded_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
+    """The recorded value of a ``constant`` node; :class:`UserError` if the file does not have it."""
+    constant = graph.constants.get(node.target)
+    if constant is None:
+        raise UserError(
+            "constant-missing", place=place_of(graph, node), found=f"no recorded value of constant {node.target!r}",
+            needed="its value, or an assumption about it", hint="record it in the graph's `constants`, or state `constants = 0` in the job's [assume]",
+        )  # fmt: skip
+    return builder.table(constant.data, constant.type.shape, constant.type.dtype)  # type: ignore[arg-type]
+
+
+def _group_size_problem(row: Operator, group: str, place: str) -> UserError:
+    return UserError(
+        "group-unknown", place=place, found=f"process group {group!r} in {row.name}", needed="a group that the job's [impl.groups] lists",
+        hint=f'add `"{group}" = ["<mesh axis>"]` to [impl.groups]',
+    )  # fmt: skip
+
+
+def apply(row: Operator, target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], builder: Builder, place: str, groups: Mapping[str, int] | None = None) -> Result:
+    """The value of one call. ``groups`` gives the size of every process group; ``None``: each is the rank alone."""
+    arguments = bind(row, target, args, kwargs, place)
+    try:
+        if row.group_parameter is None:
+            return row.define(builder, *_positional(row, arguments), **_keywords(row, arguments))
+        group: str = arguments[row.group_parameter]
+        if groups is not None and group not in groups:
+            raise _group_size_problem(row, group, place)
+        size = 1 if groups is None else groups[group]
+        return _collective(row, arguments, group, size, builder)
+    except ShapeProblem as problem:
+        raise _types_problem(row, target, problem, place) from None
+
+
+def _types_problem(row: Operator, target: str, problem: ShapeProblem, place: str) -> UserError:
+    return UserError("operator-types", place=place, found=str(problem), needed=f"operands that fit {target}{row.signature}", hint=f"`tantamount ops {target}` shows the operator")
+
+
+def _positional(row: Operator, arguments: Mapping[str, Any]) -> list[Any]:
+    kinds = row.signature.parameters
+    return [value for name, value in arguments.items() if kinds[name].kind is not kinds[name].KEYWORD_ONLY]
+
+
+def _keywords(row: Operator, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = row.signature.parameters
+    return {name: value for name, value in arguments.items() if kinds[name].kind is kinds[name].KEYWORD_ONLY}
+
+
+def _exchanged(row: Operator) -> str:
+    """The parameter that a collective exchanges: its first tensor."""
+    return next(name for name, parameter in row.parameters.items() if parameter.kind == "Tensor")
+
+
+def _collective(row: Operator, arguments: dict[str, Any], group: str, size: int, builder: Builder) -> Tensor:
+    name = _exchanged(row)
+    x: Tensor = arguments[name]
+    inner, value = builder.interpretation.enter_group(x.value, x.shape, group)
+    stacked = Tensor((size, *x.shape), x.dtype, value)
+    y = _define_stacked(row, {**arguments, name: stacked}, Builder(inner, builder.site))
+    return Tensor(y.shape[1:], y.dtype, builder.interpretation.leave_group(y.value, y.shape[1:], group))
+
+
+def _define_stacked(row: Operator, arguments: dict[str, Any], builder: Builder) -> Tensor:
+    return row.define(builder, *_positional(row, arguments), **_keywords(row, arguments))
+
+
+def check_types(graph: Graph, node: Node, result: Result) -> None:
+    """Compare the computed type with the one that the file recorded. Raises :class:`UserError` where they differ."""
+    if node.type is None or not isinstance(result, Tensor):
+        return
+    if result.type != node.type:
+        raise UserError(
+            "type-mismatch", place=place_of(graph, node), found=f"recorded type {node.type}", needed=f"{result.type}, which {node.target} gives for these operands",
+            hint="the file was changed after capture, or the operator's definition is wrong for this case: report it",
+        )  # fmt: skip
+
+
+def _getitem(graph: Graph, node: Node, environment: Environment) -> Result:
+    source, index = node.args
+    value = resolve(source, environment)
+    if not isinstance(value, tuple) or not isinstance(index, int) or not -len(value) <= index < len(value):  # pyright: ignore[reportUnknownArgumentType]
+        count = f"{len(value)} results" if isinstance(value, tuple) else "one result"  # pyright: ignore[reportUnknownArgumentType]
+        raise UserError("getitem-index", place=place_of(graph, node), found=f"item {index!r} of a node with {count}", needed="the number of one of its results")
+    return value[index]
+
+
+def _step(graph: Graph, node: Node, builder: Builder, environment: Environment, constant: ConstantOf, groups: Mapping[str, int] | None) -> Result:
+    if node.op == "constant":
+        return constant(graph, node, builder)
+    if node.target == "getitem":
+        return _getitem(graph, node, environment)
+    place = place_of(graph, node)
+    row = lookup(node.target, place)
+    args = resolve(node.args, environment)
+    kwargs = {key: resolve(value, environment) for key, value in node.kwargs.items()}
+    return apply(row, node.target, args, kwargs, builder, place, groups)
+
+
+def run(
+    graph: Graph,
+    interpretation: Interpretation,
+    inputs: Mapping[str, Tensor],
+    *,
+    constant: ConstantOf = recorded_constant,
+    groups: Mapping[str, int] | None = None,
+    each: Callable[[Node, Result], Result] | None = None,
+) -> Environment:
+    """The value of every node. ``inputs`` has one tensor per input node; ``each`` sees (and may replace) every result."""
+    environment: Environment = dict(inputs)
+    for node in graph.nodes:
+        if node.op == "input":
+            continue
+        result = _step(graph, node, Builder(interpretation, node.name), environment, constant, groups)
+        check_types(graph, node, result)
+        environment[node.name] = each(node, result) if each else result
+    return environment
+
+
+# ---------------------------------------------------------------------------------------------- ranks in lock step
+@dataclass(frozen=True)
+class _Call:
+    """A rank waiting at a collective."""
+
+    node: Node
+    row: Operator
+    arguments: dict[str, Any]
+    group: str
+    place: str
+
+    def signature(self) -> tuple[Any, ...]:
+        """What all members must agree in."""
+        name = _exchanged(self.row)
+        plain = tuple((key, repr(value)) for key, value in self.arguments.items() if key not in (name, self.row.group_parameter))
+        x: Tensor = self.arguments[name]
+        return (self.row.name, str(x.type), plain)
+
+
+def run_ranks(
+    graphs: Sequence[Graph],
+    mesh: Mesh,
+    interpretations: Sequence[Interpretation],
+    inputs: Sequence[Mapping[str, Tensor]],
+    *,
+    constant: ConstantOf = recorded_constant,
+    each: Callable[[int, Node, Result], Result] | None = None,
+) -> list[Environment]:
+    """The value of every node on every rank. Raises :class:`UserError` if the ranks' collectives do not match:
+    another kind, type or attribute at the same position of a group, or ranks that wait for each other."""
+    environments: list[Environment] = [dict(given) for given in inputs]
+    position = [0] * len(graphs)
+    calls: list[dict[tuple[int, ...], int]] = [{} for _ in graphs]  # per rank: collectives finished, by group members
+    waiting: dict[int, _Call] = {}
+
+    def finish(rank: int, node: Node, result: Result) -> None:
+        check_types(graphs[rank], node, result)
+        environments[rank][node.name] = each(rank, node, result) if each else result
+        position[rank] += 1
+
+    def advance(rank: int) -> None:
+        graph = graphs[rank]
+        while position[rank] < len(graph.nodes):
+            node = graph.nodes[position[rank]]
+            if node.op == "input":
+                position[rank] += 1
+                continue
+            if node.op == "call" and node.target != "getitem":
+                row = lookup(node.target, place_of(graph, node))
+                if row.group_parameter is not None:
+                    waiting[rank] = _waiting_call(graph, node, row, environments[rank], mesh)
+                    return
+            finish(rank, node, _step(graph, node, Builder(interpretations[rank], node.name), environments[rank], constant, None))
+
+    for rank in range(len(graphs)):
+        advance(rank)
+    while waiting:
+        ready = _ready(waiting, calls, mesh)
+        if ready is None:
+            raise _deadlock(waiting, mesh, graphs)
+        first = waiting[ready[0]]
+        for rank in ready[1:]:
+            if waiting[rank].signature() != first.signature():
+                raise _mismatch(first, waiting[rank], ready[0], rank)
+        name = _exchanged(first.row)
+        builder = Builder(interpretations[ready[0]], first.node.name)
+        stacked = builder.stack([waiting[rank].arguments[name] for rank in ready], 0)
+        try:
+            y = _define_stacked(first.row, {**first.arguments, name: stacked}, builder)
+        except ShapeProblem as problem:
+            raise _types_problem(first.row, first.node.target, problem, first.place) from None
+        for k, rank in enumerate(ready):
+            call = waiting.pop(rank)
+            calls[rank][ready] = calls[rank].get(ready, 0) + 1
+            finish(rank, call.node, Builder(interpretations[rank], call.node.name).select(y, 0, k))
+        for rank in ready:
+            advance(rank)
+    return environments
+
+
+def _waiting_call(graph: Graph, node: Node, row: Operator, environment: Environment, mesh: Mesh) -> _Call:
+    place = place_of(graph, node)
+    kwargs = {key: resolve(value, environment) for key, value in node.kwargs.items()}
+    arguments = bind(row, node.target, resolve(node.args, environment), kwargs, place)
+    group: str = arguments[row.group_parameter or ""]
+    if group not in mesh.groups:
+        raise _group_size_problem(row, group, place)
+    return _Call(node, row, arguments, group, place)
+
+
+def _ready(waiting: Mapping[int, _Call], calls: Sequence[Mapping[tuple[int, ...], int]], mesh: Mesh) -> tuple[int, ...] | None:
+    """The members of a group that all wait at the same position of it."""
+    for rank, call in waiting.items():
+        members = mesh.members(call.group, rank)
+        if all(
+            other in waiting and mesh.members(waiting[other].group, other) == members and calls[other].get(members, 0) == calls[rank].get(members, 0)
+            for other in members
+        ):
+            return members
+    return None
+
+
+def _mismatch(a: _Call, b: _Call, rank_a: int, rank_b: int) -> UserError:
+    differing = " but ".join(f"{call.row.name} of {call.signature()[1]} {dict(call.signature()[2])} on rank {rank}" for call, rank in ((a, rank_a), (b, rank_b)))
+    return UserError("collective-mismatch", place=b.place, found=differing, needed="the same collective, type and attributes on every member of the group")
+
+
+def _deadlock(waiting: Mapping[int, _Call], mesh: Mesh, graphs: Sequence[Graph]) -> UserError:
+    lines = [f"rank {rank} waits in {call.node.name} for ranks {list(mesh.members(call.group, rank))}" for rank, call in sorted(waiting.items())]
+    done = [str(rank) for rank in range(len(graphs)) if rank not in waiting]
+    if done:
+        lines.append(f"rank {', '.join(done)} has finished")
+    return UserError("collective-deadlock", place=next(iter(waiting.values())).place, found="; ".join(lines), needed="collectives in the same order on every member of a group")

@@ -1,0 +1,204 @@
+"""The operator table: registration, and binding of a node's arguments to a definition's parameters.
+
+The Python signature of a definition *is* the operator's schema: names, order, defaults, and kinds by annotation.
+An argument that the signature does not have, or of another kind than its annotation, is refused; so no attribute
+is ever dropped silently.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NewType, Union, get_type_hints
+
+from tantamount.errors import InternalError, UserError
+from tantamount.ir.graph import Device, Setting
+from tantamount.ir.types import DType
+from tantamount.ops.algebra import PerRank, Scalar, Tensor
+
+__all__ = [
+    "Group", "Integers", "Layout", "Operand", "Operator", "Parameter", "Tensors", "bind", "lookup", "operator", "table",
+]
+
+Group = NewType("Group", str)  # a process-group name: its presence makes the operator a collective
+Integers = tuple[int, ...]
+Tensors = tuple[Union[Tensor, None], ...]
+Operand = Union[Tensor, Scalar]  # a tensor or a number
+Layout = Union[Device, Setting, bool, None]  # device, memory format, pin_memory: accepted, never changes a value
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an operator. ``required`` is false when the definition has a default."""
+
+    name: str
+    kind: str
+    required: bool
+    default: Any
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A definition under one or more overload names."""
+
+    targets: tuple[str, ...]
+    category: str
+    define: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        return self.targets[0]
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """The schema: the definition's signature without the builder."""
+        signature = inspect.signature(self.define)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
+        hints = get_type_hints(self.define)
+        found: dict[str, Parameter] = {}
+        for name, parameter in self.signature.parameters.items():
+            required = parameter.default is inspect.Parameter.empty
+            found[name] = Parameter(name, _kind(hints[name], self.name), required, None if required else parameter.default)
+        return found
+
+    @cached_property
+    def group_parameter(self) -> str | None:
+        """The parameter that names the process group: the operator is a collective if there is one."""
+        return next((name for name, parameter in self.parameters.items() if parameter.kind == "Group"), None)
+
+    @property
+    def doc(self) -> str:
+        return inspect.getdoc(self.define) or ""
+
+
+_TABLE: dict[str, Operator] = {}
+
+
+def operator(*targets: str, category: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a definition under its overload names (``aten.add.Tensor``). Its first parameter is the builder.
+
+    The definition of a collective gets, instead of this rank's tensor, those of all members stacked in a new first
+    dimension, and returns the members' results stacked the same way.
+    """
+
+    def register(define: Callable[..., Any]) -> Callable[..., Any]:
+        row = Operator(targets, category, define)
+        for target in targets:
+            if target in _TABLE:
+                raise InternalError(f"operator {target} is defined twice")
+            _TABLE[target] = row
+        return define
+
+    return register
+
+
+def table() -> Mapping[str, Operator]:
+    """Every operator by overload name; loads the definitions on first use."""
+    from tantamount.ops import definitions
+
+    definitions.load()
+    return _TABLE
+
+
+def lookup(target: str, place: str) -> Operator:
+    """The operator of that name. Raises :class:`UserError` with the nearest known names."""
+    rows = table()
+    row = rows.get(target)
+    if row is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(target, rows, n=3)
+        hint = f"nearest known: {', '.join(near)}" if near else "`tantamount ops` lists the known operators"
+        raise UserError(
+            "operator-unknown", place=place, found=f"operator {target!r}", needed="an operator of the table, or a definition in the job's [ops]", hint=hint
+        )
+    return row
+
+
+_KINDS: dict[Any, str] = {}
+
+
+def _kind(annotation: Any, owner: str) -> str:
+    if not _KINDS:
+        _KINDS.update({
+            Tensor: "Tensor", Tensor | None: "Tensor?", Tensors: "Tensors", Operand: "Operand", Operand | None: "Operand?",
+            Scalar: "Scalar", Scalar | None: "Scalar?", int: "int", int | None: "int?", Integers: "Integers",
+            Integers | None: "Integers?", bool: "bool", str: "str", str | None: "str?", DType: "DType", DType | None: "DType?",
+            Layout: "Layout", Group: "Group", float: "float", float | None: "float?",
+        })  # fmt: skip
+    kind = _KINDS.get(annotation)
+    if kind is None:
+        raise InternalError(f"operator {owner}: parameter annotation {annotation!r} has no kind")
+    return kind
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, PerRank))
+
+
+def _is_integers(value: Any) -> bool:
+    return isinstance(value, tuple) and all(_is_int(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _is_tensors(value: Any) -> bool:
+    return isinstance(value, tuple) and all(item is None or isinstance(item, Tensor) for item in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+_ACCEPTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "Tensor": (lambda value: isinstance(value, Tensor), "a tensor"),
+    "Tensors": (_is_tensors, "a list of tensors"),
+    "Operand": (lambda value: isinstance(value, Tensor) or _is_number(value), "a tensor or a number"),
+    "Scalar": (_is_number, "a number"),
+    "float": (lambda value: isinstance(value, (int, float)) and not isinstance(value, bool), "a number"),
+    "int": (_is_int, "an integer"),
+    "Integers": (_is_integers, "a list of integers"),
+    "bool": (lambda value: isinstance(value, bool), "a boolean"),
+    "str": (lambda value: isinstance(value, str), "a string"),
+    "Group": (lambda value: isinstance(value, str), "a process-group name"),
+    "DType": (lambda value: isinstance(value, DType), "an element type"),
+    "Layout": (lambda value: value is None or isinstance(value, (Device, Setting, bool)), "a device or memory layout"),
+}
+
+
+def bind(row: Operator, target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """A node's arguments (references already replaced by tensors) as the definition's parameters.
+
+    Raises :class:`UserError` for an unknown, missing or doubled attribute and for one of the wrong kind.
+    """
+    where = f"{place}: {target}"
+    try:
+        bound = row.signature.bind(*args, **kwargs)
+    except TypeError as problem:
+        raise UserError(
+            "operator-attribute", place=where, found=str(problem), needed=f"the schema {target}{row.signature}", hint=f"`tantamount ops {target}` shows the operator"
+        ) from None
+    bound.apply_defaults()
+    for name, value in bound.arguments.items():
+        kind = row.parameters[name].kind
+        if kind.endswith("?"):
+            if value is None:
+                continue
+            kind = kind[:-1]
+        accepts, needed = _ACCEPTS[kind]
+        if not accepts(value):
+            raise UserError("operator-attribute", place=f"{where}: {name}", found=_show(value), needed=needed)
+    return bound.arguments
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor {value.type}"
+    if isinstance(value, tuple) and any(isinstance(item, Tensor) for item in value):  # pyright: ignore[reportUnknownVariableType]
+        return "a list with tensors"
+    return repr(value)
+
+
