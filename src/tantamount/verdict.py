@@ -1,0 +1,144 @@
+"""Verdicts and the report that carries them: plain data, shared by every layer. Imports nothing of ours but ``ir``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from tantamount.ir.graph import Source
+
+__all__ = ["Assumption", "Counterexample", "Mismatch", "OutputReport", "Relation", "Report", "Statistics", "Verdict", "worst"]
+
+
+class Verdict(Enum):
+    """What is known. The value is the exit code's meaning; ordering from best to worst is in :func:`worst`."""
+
+    PROVED = "PROVED"
+    REFUTED = "REFUTED"
+    UNKNOWN = "UNKNOWN"
+    VACUOUS = "VACUOUS"
+
+    @property
+    def exit_code(self) -> int:
+        return {Verdict.PROVED: 0, Verdict.REFUTED: 1, Verdict.UNKNOWN: 3, Verdict.VACUOUS: 3}[self]
+
+
+_SEVERITY = (Verdict.PROVED, Verdict.VACUOUS, Verdict.UNKNOWN, Verdict.REFUTED)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of some verdicts; of none, ``VACUOUS``."""
+    return max(verdicts, key=_SEVERITY.index, default=Verdict.VACUOUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """Something the verdict rests on. ``name`` is what ``--strict`` refers to (``real-arithmetic``, ``dropout``,
+    ``constants``, ``domain``, ``index-range``, ``opaque-operator``, ``input-restriction``); ``text`` one sentence."""
+
+    name: str
+    text: str
+    places: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How one specification tensor is made of implementation tensors: ``tensor = expression``.
+
+    ``expression`` uses DTensor placements or a clean expression; ``implementation`` names the tensor(s) it is about.
+    """
+
+    tensor: str
+    expression: str
+    implementation: str
+    source: Source | None = None
+
+    def __str__(self) -> str:
+        return f"{self.tensor} = {self.expression}" + (f" of {self.implementation}" if self.implementation != self.tensor else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The first specification operator without a counterpart although its inputs have one.
+
+    ``difference`` says in words how the nearest implementation tensor differs; ``specification`` and
+    ``implementation`` are node names (the latter empty if none comes near), with their operators and source lines.
+    """
+
+    specification: str
+    operator: str
+    difference: str
+    implementation: str = ""
+    implementation_operator: str = ""
+    specification_source: Source | None = None
+    implementation_source: Source | None = None
+    rank: int | None = None
+    equations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """A concrete input on which the two differ, replayed by executing both graphs.
+
+    ``inputs`` are specification inputs as nested lists; ``expected`` is the specification's value at ``element`` of
+    ``output``, ``actual`` the implementation's there, on ``rank``.
+    """
+
+    output: str
+    element: tuple[int, ...]
+    expected: float
+    actual: float
+    rank: int
+    inputs: Mapping[str, Any]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReport:
+    """The verdict of one specification output. ``relation`` is the clean relation that was proved (``None`` if none was
+    found), ``expectation`` what the job wanted (``infer`` if nothing in particular), ``reason`` one sentence if not proved,
+    ``notes`` what a reader should not miss (such as: this relation sums over ranks)."""
+
+    name: str
+    verdict: Verdict
+    relation: Relation | None
+    expectation: str
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What it took. ``seconds`` is CPU time by phase (``read``, ``specification``, ``implementation``, ``relation``, ``witness``)."""
+
+    specification_nodes: int
+    implementation_nodes: int
+    ranks: int
+    folded: bool
+    atoms: int
+    terms: int
+    seconds: Mapping[str, float]
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole answer to one job."""
+
+    job: str
+    verdict: Verdict
+    outputs: tuple[OutputReport, ...]
+    outputs_total: int
+    assumptions: tuple[Assumption, ...]
+    relations: tuple[Relation, ...]
+    mismatch: Mismatch | None
+    counterexample: Counterexample | None
+    statistics: Statistics
+    notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = field(default=())  # assumptions that --strict refused
+
+    @property
+    def exit_code(self) -> int:
+        return self.verdict.exit_code
