@@ -1,0 +1,61 @@
+"""Tantamount proves that two tensor programs compute the same thing, or shows where they stop doing so.
+
+The public interface, loaded on first use: :func:`refine`, :func:`read_job`, :class:`Report`, :class:`Verdict`,
+:class:`UserError`. Importing this package imports neither PyTorch nor the command line's libraries.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tantamount.capture.job import read_job
+    from tantamount.errors import UserError
+    from tantamount.refine import refine
+    from tantamount.verdict import Report, Verdict
+
+__all__ = ["Report", "UserError", "Verdict", "__version__", "read_job", "refine"]
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Report": "tantamount.verdict",
+    "UserError": "tantamount.errors",
+    "Verdict": "tantamount.verdict",
+    "read_job": "tantamount.capture.job",
+    "refine": "tantamount.refine",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(home)
+    return module if home == f"{__name__}.{name}" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _CallableModule(ModuleType):
+    """A subpackage with the name of its main function: calling it calls that function."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+
+class _Package(ModuleType):
+    """``tantamount.refine`` is a function to users and a subpackage to the import system, which binds the name last."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and _HOME.get(name) == value.__name__:
+            value.__class__ = _CallableModule
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,160 @@
+"""Import directions, file sizes, and what ``import tantamount`` loads."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
+MAX_LINES = 600
+
+# Part (a module or folder directly under the package) -> the other parts it may import. Bottom to top.
+BASE = frozenset({"errors", "limits", "ir", "verdict"})
+MAY_IMPORT: dict[str, frozenset[str]] = {
+    "errors": frozenset(),
+    "limits": frozenset({"errors"}),
+    "ir": frozenset({"errors", "limits"}),
+    "verdict": frozenset({"errors", "limits", "ir"}),
+    "ops": BASE,
+    "semantics": BASE | {"ops"},
+    "calculus": BASE | {"ops"},
+    "capture": BASE | {"ops", "semantics", "calculus"},
+    "refine": BASE | {"ops", "semantics", "calculus"},
+    "report": BASE,
+    "cli": BASE | {"ops", "semantics", "calculus", "capture", "refine", "report", ""},
+    "": frozenset({"errors", "verdict", "capture", "refine"}),  # the package's own __init__: the lazy public interface
+    "__main__": frozenset({"cli"}),
+}
+
+# Library -> the folders (relative to the package) that may import it.
+LIBRARIES: dict[str, tuple[str, ...]] = {
+    "torch": ("capture/torch",),
+    "egglog": ("saturate",),
+    "z3": ("smt", "refine"),
+    "typer": ("cli",),
+    "rich": ("cli",),
+    "pickle": (),
+    "marshal": (),
+    "shelve": (),
+}
+
+
+def imports(source: str, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    """Line and absolute dotted name of everything that a module (its path as parts) imports, at any depth."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                folder = module[: len(module) - node.level]
+                base = ".".join((*folder, base) if base else folder)
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+
+
+def violations(package: Path) -> Iterator[str]:
+    """What in a package breaks the rules, one line each."""
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        source = path.read_text()
+        if (lines := source.count("\n")) > MAX_LINES:
+            yield f"{inside}: {lines} lines, at most {MAX_LINES}"
+        part = inside.parts[0] if len(inside.parts) > 1 else inside.stem
+        part = "" if part == "__init__" else part
+        if part not in MAY_IMPORT:
+            yield f"{inside}: {part!r} has no row in MAY_IMPORT"
+            continue
+        for line, name in imports(source, ("tantamount", *inside.parts)):
+            root, _, rest = name.partition(".")
+            if root == "tantamount":
+                target = rest.split(".")[0]
+                target = target if target in MAY_IMPORT else ""
+                if target != part and target not in MAY_IMPORT[part]:
+                    yield f"{inside}:{line}: {part or 'tantamount'} may not import {name}"
+            elif root in LIBRARIES and not any(inside.as_posix().startswith(place) for place in LIBRARIES[root]):
+                yield f"{inside}:{line}: {root} may not be imported here"
+
+
+def test_the_package_keeps_the_rules() -> None:
+    found = list(violations(PACKAGE))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "message"),
+    [
+        ("errors.py", "import tantamount.ir", "errors may not import tantamount.ir"),
+        ("ir/graph.py", "from ..ops import table", "ir may not import tantamount.ops.table"),
+        ("ops/table.py", "def f():\n    from tantamount.calculus import lins", "ops/table.py:2: ops may not import"),
+        ("calculus/lins.py", "from tantamount.semantics import numpy", "calculus may not import"),
+        ("semantics/run.py", "from tantamount.calculus.lins import Lin", "semantics may not import"),
+        ("calculus/lins.py", "import torch.nn", "torch may not be imported here"),
+        ("calculus/lins.py", "from z3 import Int", "z3 may not be imported here"),
+        ("report/text.py", "import rich", "rich may not be imported here"),
+        ("report/text.py", "from tantamount.cli.main import main", "report may not import"),
+        ("refine/__init__.py", "from tantamount import cli", "refine may not import tantamount.cli"),
+        ("refine/__init__.py", "from .. import __version__", "refine may not import tantamount.__version__"),
+        ("unheard/of.py", "", "has no row"),
+        ("ir/long.py", "\n" * (MAX_LINES + 1), "at most 600"),
+        ("ir/load.py", "import pickle", "pickle may not"),
+    ],
+)
+def test_a_violation_is_found(tmp_path: Path, file: str, source: str, message: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+    (found,) = violations(tmp_path)
+    assert message in found
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("refine/run.py", "from tantamount.calculus.lins import Lin\nfrom .cover import cover\nimport numpy"),
+        ("cli/main.py", "import typer\nfrom tantamount import __version__\nfrom tantamount.report import text"),
+        ("capture/torch/trace.py", "import torch"),
+        ("ir/short.py", "\n" * MAX_LINES),
+    ],
+)
+def test_what_is_allowed_is_not_reported(tmp_path: Path, file: str, source: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+    assert list(violations(tmp_path)) == []
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The top-level packages that a fresh interpreter has loaded after a statement."""
+    program = f"import sys\n{statement}\nprint(' '.join({{name.partition('.')[0] for name in sys.modules}}))"
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_is_light() -> None:
+    assert not loaded_by("import tantamount; tantamount.Verdict") & {
+        "torch",
+        "typer",
+        "rich",
+        "numpy",
+        "jax",
+        "onnx",
+        "z3",
+    }
+
+
+def test_the_public_interface_is_lazy_and_complete() -> None:
+    import tantamount
+
+    assert tantamount.Verdict.PROVED.exit_code == 0
+    assert set(dir(tantamount)) == set(tantamount.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        tantamount.nothing  # noqa: B018
