@@ -1,0 +1,193 @@
+"""The report as JSON, schema ``tantamount-report/1`` (docs/report-json.md)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from tantamount.errors import InternalError, UserError
+from tantamount.ir.graph import Source
+from tantamount.verdict import Counterexample, Mismatch, OutputReport, Relation, Report, Statistics
+
+__all__ = ["SCHEMA", "as_document", "as_error", "as_job", "as_text", "check_writable", "write"]
+
+SCHEMA = "tantamount-report/1"
+
+
+def as_document(jobs: Sequence[Mapping[str, Any]], *, exit_code: int, version: str) -> dict[str, Any]:
+    """The whole file: one entry of :func:`as_job` or :func:`as_error` per job, in the order of the command line."""
+    tool = {"name": "tantamount", "version": version}
+    return {"schema": SCHEMA, "tool": tool, "exit_code": exit_code, "jobs": [dict(job) for job in jobs]}
+
+
+def as_job(report: Report) -> dict[str, Any]:
+    """The entry of a job that has a verdict."""
+    return {
+        "job": report.job,
+        "verdict": report.verdict.value,
+        "exit_code": report.exit_code,
+        "outputs_checked": len(report.outputs),
+        "outputs_total": report.outputs_total,
+        "outputs": [_output(output) for output in report.outputs],
+        "assumptions": [{"name": one.name, "text": one.text, "places": list(one.places)} for one in report.assumptions],
+        "refused": list(report.refused),
+        "mismatch": _mismatch(report.mismatch) if report.mismatch is not None else None,
+        "counterexample": _counterexample(report.counterexample) if report.counterexample is not None else None,
+        "relations": [_relation(relation) for relation in report.relations],
+        "notes": list(report.notes),
+        "statistics": _statistics(report.statistics),
+    }
+
+
+def as_error(job: str, problem: Exception) -> dict[str, Any]:
+    """The entry of a job without a verdict: the input was wrong (exit code 2), or we were (4)."""
+    if isinstance(problem, UserError):
+        error = {
+            "kind": "user",
+            "code": problem.code,
+            "place": problem.place,
+            "found": problem.found,
+            "needed": problem.needed,
+            "hint": problem.hint,
+        }
+        return {"job": job, "exit_code": 2, "error": error}
+    return {
+        "job": job,
+        "exit_code": 4,
+        "error": {"kind": "internal", "type": type(problem).__name__, "text": str(problem)},
+    }
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """The document as indented JSON text with a final newline."""
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def check_writable(path: Path) -> None:
+    """Raise :class:`UserError` now, not after an hour of proving, if ``path`` cannot be written."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise UserError(
+            "report-folder", place=f"--json {path}", found=f"no folder {folder}", needed="an existing folder"
+        )
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        found = "a folder" if path.is_dir() else f"no permission to write in {folder}"
+        raise UserError("report-file", place=f"--json {path}", found=found, needed="a file that can be written")
+
+
+def write(path: Path, document: Mapping[str, Any]) -> None:
+    """Write the document: a reader sees the old file or the whole new one. Raises :class:`UserError` if it cannot."""
+    temporary: str | None = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(as_text(document))
+        Path(temporary).chmod(0o666 & ~_umask())
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as problem:
+        found = problem.strerror or str(problem)
+        raise UserError(
+            "report-file", place=f"--json {path}", found=found, needed="a file that can be written"
+        ) from None
+    finally:
+        if temporary is not None:
+            with suppress(OSError):
+                Path(temporary).unlink()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _value(value: object) -> Any:
+    """Numbers and nested lists as JSON. What JSON has no number for is written as in graph files: ``{"float": "inf"}``."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, complex):
+        return {"complex": [_value(value.real), _value(value.imag)]}
+    if isinstance(value, (list, tuple)):
+        return [_value(item) for item in cast(Sequence[object], value)]
+    raise InternalError(f"a value of type {type(value).__name__} in a report")
+
+
+def _source(source: Source | None) -> dict[str, Any] | None:
+    if source is None:
+        return None
+    return {"file": source.file, "line": source.line, "function": source.function, "text": source.text}
+
+
+def _relation(relation: Relation) -> dict[str, Any]:
+    return {
+        "tensor": relation.tensor,
+        "expression": relation.expression,
+        "implementation": relation.implementation,
+        "source": _source(relation.source),
+    }
+
+
+def _output(output: OutputReport) -> dict[str, Any]:
+    return {
+        "name": output.name,
+        "verdict": output.verdict.value,
+        "expectation": output.expectation,
+        "relation": _relation(output.relation) if output.relation is not None else None,
+        "reason": output.reason,
+        "notes": list(output.notes),
+    }
+
+
+def _mismatch(mismatch: Mismatch) -> dict[str, Any]:
+    near: dict[str, Any] | None = None
+    if mismatch.implementation:
+        near = {
+            "node": mismatch.implementation,
+            "operator": mismatch.implementation_operator,
+            "rank": mismatch.rank,
+            "source": _source(mismatch.implementation_source),
+        }
+    return {
+        "specification": {
+            "node": mismatch.specification,
+            "operator": mismatch.operator,
+            "source": _source(mismatch.specification_source),
+        },
+        "implementation": near,
+        "difference": mismatch.difference,
+        "equations": list(mismatch.equations),
+    }
+
+
+def _counterexample(found: Counterexample) -> dict[str, Any]:
+    return {
+        "output": found.output,
+        "element": list(found.element),
+        "expected": _value(found.expected),
+        "actual": _value(found.actual),
+        "rank": found.rank,
+        "seed": found.seed,
+        "inputs": {name: _value(value) for name, value in found.inputs.items()},
+    }
+
+
+def _statistics(found: Statistics) -> dict[str, Any]:
+    return {
+        "specification_nodes": found.specification_nodes,
+        "implementation_nodes": found.implementation_nodes,
+        "ranks": found.ranks,
+        "folded": found.folded,
+        "atoms": found.atoms,
+        "terms": found.terms,
+        "seconds": dict(found.seconds),
+        "peak_memory_bytes": found.peak_memory_bytes,
+    }

@@ -1,0 +1,65 @@
+"""Styled lines: what the text report is made of, before anybody decides on colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["Line", "Span", "Style", "listed", "middle", "paragraph", "plain", "printable"]
+
+
+class Style(Enum):
+    """What a span means; the terminal decides how that looks."""
+
+    PLAIN = "plain"
+    GOOD = "good"
+    BAD = "bad"
+    OPEN = "open"
+    HEADING = "heading"
+    QUIET = "quiet"
+
+
+# Control characters and direction overrides could make a terminal show something else than the report says.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """``text`` on one line with every control character written as an escape: names come from untrusted files."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of one line; :func:`printable` is applied to ``text`` when it is shown."""
+
+    text: str
+    style: Style = Style.PLAIN
+
+
+Line = tuple[Span, ...]
+
+
+def plain(lines: Iterable[Line]) -> str:
+    """The lines without any styling, each ended by a newline."""
+    return "".join("".join(printable(span.text) for span in line).rstrip() + "\n" for line in lines)
+
+
+def paragraph(text: str, indent: int, style: Style = Style.PLAIN) -> list[Line]:
+    """One line per line of ``text``, indented by that many spaces."""
+    return [(Span(" " * indent + row, style),) for row in text.splitlines()]
+
+
+def middle(text: str, width: int) -> str:
+    """``text``, its middle left out where it is longer than ``width`` characters."""
+    if len(text) <= width:
+        return text
+    left = (width - 5) * 2 // 3
+    return f"{text[:left]} ... {text[len(text) - (width - 5 - left) :]}"
+
+
+def listed(items: Sequence[str], limit: int) -> str:
+    """``a, b, c and 12 more``."""
+    shown = ", ".join(items[:limit])
+    return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
