@@ -1,0 +1,109 @@
+"""Typed access to untrusted JSON and TOML values: every wrong type is a :class:`UserError` that says where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeGuard, cast
+
+from tantamount.errors import UserError
+from tantamount.limits import Limits
+
+__all__ = ["Fields", "Place", "is_integer", "shown"]
+
+
+def shown(value: object) -> str:
+    """A value for a message: short, printable, no matter what it is."""
+    if isinstance(value, dict):
+        count = len(cast("dict[object, object]", value))
+        return f"a table with {count} {'key' if count == 1 else 'keys'}"
+    if isinstance(value, list):
+        return f"a list of {len(cast('list[object]', value))}"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = ascii(value[:60] if isinstance(value, str) else value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """An integer that is not a boolean."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value is (``text``), what kind of file it is in (``kind``: ``graph`` or ``job``), and the limits."""
+
+    kind: str
+    text: str
+    limits: Limits
+
+    def at(self, key: str) -> Place:
+        return Place(self.kind, f"{self.text}: {key}", self.limits)
+
+    def wrong(self, found: object, needed: str, *, code: str = "field", hint: str = "") -> UserError:
+        """``found`` is a text if it comes from us, else wrap it with :func:`shown`."""
+        return UserError(f"{self.kind}-{code}", place=self.text, found=str(found), needed=needed, hint=hint)
+
+    def table(self, value: object, needed: str = "a table") -> dict[str, object]:
+        if not isinstance(value, dict):
+            raise self.wrong(shown(value), needed)
+        return cast("dict[str, object]", value)
+
+    def list(self, value: object, needed: str = "a list") -> list[object]:
+        if not isinstance(value, list):
+            raise self.wrong(shown(value), needed)
+        return cast("list[object]", value)
+
+    def string(self, value: object, needed: str = "a string") -> str:
+        """Any text within the limit; no lone surrogates, which are not text."""
+        if not isinstance(value, str):
+            raise self.wrong(shown(value), needed)
+        self.limits.check("string_length", len(value), self.text, "characters in one string")
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise self.wrong(shown(value), "text (half of a surrogate pair is none)")
+        return value
+
+    def name(self, value: object, needed: str = "a name") -> str:
+        """A non-empty string without control characters."""
+        text = self.string(value, needed)
+        if not text or not text.isprintable():
+            raise self.wrong(shown(text), f"{needed}: not empty, printable characters only")
+        return text
+
+    def integer(self, value: object, low: int, high: int, needed: str) -> int:
+        if not is_integer(value) or not low <= value <= high:
+            raise self.wrong(shown(value), needed)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """One table and its place."""
+
+    values: dict[str, object]
+    place: Place
+
+    @staticmethod
+    def of(value: object, place: Place, known: Iterable[str], required: Iterable[str] = ()) -> Fields:
+        """Raises :class:`UserError` if it is no table, has a key that is not known, or lacks a required one."""
+        table = place.table(value)
+        names = tuple(known)
+        for key in table:
+            if key not in names:
+                raise place.wrong(f"key {shown(key)}", f"one of {', '.join(names)}", code="unknown-key")
+        for key in required:
+            if key not in table:
+                raise place.wrong(f"no {key!r}", f"the key {key!r}", code="missing-key")
+        return Fields(table, place)
+
+    def at(self, key: str) -> Place:
+        return self.place.at(key)
+
+    def get(self, key: str) -> object:
+        return self.values.get(key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values

@@ -1,0 +1,67 @@
+"""Reading untrusted files within limits: plain or gzip."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import stat
+import zlib
+from pathlib import Path
+
+from tantamount.errors import UserError
+from tantamount.limits import Limits
+
+__all__ = ["read_text"]
+
+_CHUNK = 1 << 20
+_MAGIC = b"\x1f\x8b"
+
+
+def read_text(path: Path, limits: Limits) -> str:
+    """The UTF-8 text of a file; ``.gz`` is decompressed. Raises :class:`UserError`: missing or special file, limits
+    ``file_bytes`` and ``decompressed_bytes``, truncated or corrupt gzip, not UTF-8."""
+    place = str(path)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise UserError("file-kind", place=place, found="not a regular file", needed="a file")
+        limits.check("file_bytes", status.st_size, place, "bytes")
+        with path.open("rb") as file:
+            data = file.read(limits.file_bytes + 1)
+    except (OSError, ValueError) as problem:
+        text = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raise UserError("file-unreadable", place=place, found=text or "an error", needed="a readable file") from None
+    limits.check("file_bytes", len(data), place, "bytes")
+    if path.suffix == ".gz":
+        data = _decompress(data, place, limits)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        hint = "it is gzip data: name it .gz" if data[:2] == _MAGIC else ""
+        found = f"byte {data[problem.start]:#04x} at offset {problem.start}"
+        raise UserError("file-encoding", place=place, found=found, needed="UTF-8 text", hint=hint) from None
+
+
+def _decompress(data: bytes, place: str, limits: Limits) -> bytes:
+    """At most ``decompressed_bytes`` are ever held."""
+    chunks: list[bytes] = []
+    total = 0
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            while chunk := file.read(_CHUNK):
+                total += len(chunk)
+                if total > limits.decompressed_bytes:
+                    found = f"more than {limits.decompressed_bytes} bytes out of {len(data)} compressed ones"
+                    raise limits.exceeded("decompressed_bytes", found, place)
+                chunks.append(chunk)
+    except EOFError:
+        raise UserError(
+            "file-truncated",
+            place=place,
+            found="gzip data that ends too early",
+            needed="the whole file",
+            hint="copy or capture it again",
+        ) from None
+    except (OSError, zlib.error) as problem:
+        raise UserError("file-gzip", place=place, found=f"broken gzip data ({problem})", needed="a gzip file") from None
+    return b"".join(chunks)

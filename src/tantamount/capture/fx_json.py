@@ -1,0 +1,204 @@
+"""Reading graphs of format ``fx-nodes/1``: JSON, plain or gzip."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NoReturn, cast
+
+from tantamount.capture.arguments import decode_argument, decode_constant, decode_source, decode_type
+from tantamount.capture.fields import Fields, Place, is_integer, shown
+from tantamount.capture.files import read_text
+from tantamount.capture.inplace import check_overwrites
+from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref
+from tantamount.ir.types import TensorType
+from tantamount.ir.validate import check_structure
+from tantamount.limits import Limits, limits_from_environment
+
+__all__ = ["parse_graph", "read_graph"]
+
+_FORMAT = "fx-nodes/1"
+_TOP = ("format", "rank", "origin", "nodes", "outputs", "constants")
+_NODE = ("name", "op", "target", "args", "kwargs", "shape", "dtype", "stack")
+_GETITEM = ("getitem", "<built-in function getitem>", "_operator.getitem", "operator.getitem")
+_OPS = {"placeholder": "input", "get_attr": "constant", "call_function": "call", "output": "output"}
+
+
+def read_graph(path: str | Path, limits: Limits | None = None) -> Graph:
+    """The graph in a ``.json`` or ``.json.gz`` file, with its structure checked (types: ``ops.check.check_graph``).
+
+    ``limits`` default to those of the environment. Raises :class:`UserError` for anything that is not as the format says.
+    """
+    limits = limits or limits_from_environment()
+    return parse_graph(read_text(Path(path), limits), str(path), limits)
+
+
+def parse_graph(text: str, path: str, limits: Limits) -> Graph:
+    """The graph in a JSON text; ``path`` names it in messages."""
+    place = Place("graph", path, limits)
+    top = Fields.of(_parse_json(text, place), place, _TOP, ("format", "nodes"))
+    if top.get("format") != _FORMAT:
+        raise top.at("format").wrong(
+            shown(top.get("format")),
+            f'"{_FORMAT}"',
+            code="format",
+            hint="another version of the format, or no graph at all",
+        )
+    entries = top.at("nodes").list(top.get("nodes"), "a list of nodes")
+    limits.check("nodes", len(entries), place.text, "nodes")
+    constants = _constants(top)
+    nodes: list[Node] = []
+    returned: tuple[Argument, ...] | None = None
+    for number, entry in enumerate(entries):
+        if returned is not None:
+            raise place.at(f"node {number}").wrong(
+                "a node after the output node", "the output node last", code="output-node"
+            )
+        fields = Fields.of(entry, place.at(f"node {number}"), _NODE, ("name", "op"))
+        name = fields.at("name").name(fields.get("name"), "the node's name")
+        node_place = place.at(f"node {name}")
+        fields = Fields(fields.values, node_place)
+        op = _op(fields)
+        if op == "output":
+            returned = _arguments(fields)
+        else:
+            nodes.append(_node(name, op, fields, constants))
+    graph = Graph(tuple(nodes), _outputs(top, returned), constants, _rank(top), _origin(top), path)
+    check_structure(graph)
+    check_overwrites(graph)
+    return graph
+
+
+# ---------------------------------------------------------------------------------------------- JSON
+class _BadJson(ValueError):
+    """Valid to Python's JSON reader, but not to us."""
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise _BadJson(f"the literal {text}")
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise _BadJson(f"the key {shown(twice)} twice in one object")
+    return table
+
+
+def _parse_json(text: str, place: Place) -> object:
+    try:
+        return cast(object, json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_distinct))
+    except json.JSONDecodeError as problem:
+        found = f"{problem.msg} at line {problem.lineno}, column {problem.colno}"
+        raise place.wrong(
+            found, "JSON", code="json", hint="the file is cut off or not JSON" if problem.pos >= len(text) else ""
+        ) from None
+    except RecursionError:
+        raise place.limits.exceeded("nesting", "JSON nested too deeply to read", place.text) from None
+    except ValueError as problem:  # ours, or an integer with too many digits
+        raise place.wrong(
+            str(problem)[:200], 'plain JSON with finite numbers (infinity is {"float": "inf"})', code="json"
+        ) from None
+
+
+# ---------------------------------------------------------------------------------------------- nodes
+def _op(fields: Fields) -> str:
+    op = fields.at("op").string(fields.get("op"), "the node's op")
+    if op not in _OPS:
+        raise fields.at("op").wrong(shown(op), f"one of {', '.join(_OPS)}")
+    return _OPS[op]
+
+
+def _arguments(fields: Fields) -> tuple[Argument, ...]:
+    values = fields.at("args").list(fields.values.get("args", []), "a list of arguments")
+    return tuple(decode_argument(value, fields.at(f"args[{k}]")) for k, value in enumerate(values))
+
+
+def _keywords(fields: Fields) -> dict[str, Argument]:
+    table = fields.at("kwargs").table(fields.values.get("kwargs", {}), "a table of arguments")
+    names = [fields.at("kwargs").name(key, "an argument's name") for key in table]
+    return {name: decode_argument(table[name], fields.at(f"kwargs[{shown(name)}]")) for name in names}
+
+
+def _node(name: str, op: str, fields: Fields, constants: dict[str, Constant]) -> Node:
+    given = fields.get("target") if "target" in fields or op != "input" else name
+    target = fields.at("target").name(given, "an operator's name" if op == "call" else "a name")
+    target = "getitem" if op == "call" and target in _GETITEM else target
+    node_type = decode_type(fields.get("shape"), fields.get("dtype"), fields.place)
+    args, kwargs = _arguments(fields), _keywords(fields)
+    if op != "call" and (args or kwargs):
+        raise fields.place.wrong(f"{len(args) + len(kwargs)} arguments", f"no arguments for {fields.get('op')}")
+    if op == "input" and node_type is None:
+        raise fields.place.wrong("an input without a type", "its shape and dtype", code="input-type")
+    if op == "constant":
+        _check_constant_type(target, node_type, constants, fields.place)
+    if target == "getitem" and op == "call":
+        _check_getitem(args, kwargs, fields.place)
+    return Node(name, op, target, args, kwargs, node_type, decode_source(fields.get("stack"), fields.at("stack")))
+
+
+def _check_constant_type(
+    target: str, node_type: TensorType | None, constants: dict[str, Constant], place: Place
+) -> None:
+    recorded = constants.get(target)
+    if node_type is not None and recorded is not None and recorded.type != node_type:
+        raise place.wrong(f"type {node_type}", f"{recorded.type}, the type of its recorded value", code="constant-type")
+
+
+def _check_getitem(args: tuple[Argument, ...], kwargs: dict[str, Argument], place: Place) -> None:
+    if kwargs or len(args) != 2 or not isinstance(args[0], Ref) or not is_integer(args[1]):
+        raise place.wrong("getitem of something else", "getitem(node, index) with a constant index", code="getitem")
+
+
+# ---------------------------------------------------------------------------------------------- the rest
+def _constants(top: Fields) -> dict[str, Constant]:
+    table = top.values.get("constants")
+    if table is None:
+        return {}
+    place = top.at("constants")
+    values = place.table(table, "a table of constants")
+    names = [place.name(key, "a constant's name") for key in values]
+    return {name: decode_constant(values[name], place.at(name)) for name in names}
+
+
+def _rank(top: Fields) -> int | None:
+    rank = top.get("rank")
+    return None if rank is None else top.at("rank").integer(rank, 0, 1 << 31, "a rank number from 0 on, or null")
+
+
+def _origin(top: Fields) -> str:
+    origin = top.get("origin")
+    return "" if origin is None else top.at("origin").string(origin)
+
+
+def _outputs(top: Fields, returned: tuple[Argument, ...] | None) -> tuple[Output, ...]:
+    listed = top.values.get("outputs")
+    if listed is None:
+        if returned is None:
+            raise top.place.wrong("neither an output node nor `outputs`", "one of them", code="no-outputs")
+        return tuple(Output(name, name) for name in dict.fromkeys(_flatten(returned, top.at("output node"))))
+    outputs: list[Output] = []
+    for k, entry in enumerate(top.at("outputs").list(listed, "a list of outputs")):
+        fields = Fields.of(entry, top.at(f"outputs[{k}]"), ("name", "node"), ("name", "node"))
+        name = fields.at("name").name(fields.get("name"), "the output's name")
+        outputs.append(Output(name, fields.at("node").name(fields.get("node"), "the name of a node")))
+    return tuple(outputs)
+
+
+def _flatten(returned: tuple[Argument, ...], place: Place) -> list[str]:
+    names: list[str] = []
+    for item in returned:
+        if isinstance(item, Ref):
+            names.append(item.name)
+        elif isinstance(item, tuple):
+            names.extend(_flatten(item, place))
+        elif item is not None:
+            raise place.wrong(
+                f"the value {shown(item)}",
+                "nodes and nulls",
+                code="output-value",
+                hint="a result that is not a tensor cannot be compared",
+            )
+    return names

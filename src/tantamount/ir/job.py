@@ -1,0 +1,50 @@
+"""A job: what to prove, read and resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Union
+
+from tantamount.ir.graph import Graph
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Expectation, InputRelation
+
+__all__ = ["SAME_NAME", "Assumptions", "CustomOperator", "Job"]
+
+SAME_NAME = "same name, same value"  # constants: unrecorded constants of one name have one (unknown) value everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What the user lets us assume. ``constants``: the value of every unrecorded constant, or :data:`SAME_NAME`;
+    ``None``: nothing. ``dropout``: equal masks are paired (``same mask``)."""
+
+    constants: Union[Fraction, str, None] = None
+    dropout: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CustomOperator:
+    """An entry of [ops]: ``parameters`` and ``definition`` (in terms of known operators), or ``labels`` of an opaque one."""
+
+    name: str
+    parameters: tuple[str, ...] = ()
+    definition: str = ""
+    labels: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """``implementation`` has one graph per rank (one and the same object where ranks run one program). ``inputs`` has a
+    relation for every specification input; ``outputs`` an expectation for every specification output that is checked."""
+
+    path: str
+    specification: Graph
+    implementation: tuple[Graph, ...]
+    mesh: Mesh
+    inputs: Mapping[str, InputRelation]
+    outputs: Mapping[str, Expectation]
+    assume: Assumptions = Assumptions()
+    ops: Mapping[str, CustomOperator] = field(default_factory=dict[str, CustomOperator])

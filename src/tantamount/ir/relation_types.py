@@ -1,0 +1,153 @@
+"""Shapes of relations: what part of a tensor a placement puts on a rank, and the type of a clean expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import (
+    Bounds,
+    Concat,
+    Expression,
+    Permute,
+    Placement,
+    RankTensor,
+    Reshape,
+    Shard,
+    Slice,
+    Sum,
+    Transpose,
+)
+from tantamount.ir.types import Shape, TensorType
+
+__all__ = ["RelationProblem", "chunk", "local_box", "local_shape", "normalise_placements", "resolve"]
+
+
+class RelationProblem(Exception):
+    """A relation that does not fit its tensors; the text is one clause."""
+
+
+def chunk(start: int, stop: int, parts: int, index: int) -> tuple[int, int]:
+    """Part ``index`` of ``start..stop`` cut into ``parts`` as ``torch.chunk`` does (the last parts may be empty)."""
+    size = -(-(stop - start) // parts)
+    return min(start + index * size, stop), min(start + (index + 1) * size, stop)
+
+
+def local_box(shape: Shape, placements: tuple[Placement, ...], mesh: Mesh, rank: int) -> tuple[tuple[int, int], ...]:
+    """The part ``(start, stop)`` per dimension of a tensor that ``rank`` holds. Mesh axes cut one after the other, the
+    first axis outermost; ``placements`` (normalised) has one entry per axis."""
+    box = [(0, size) for size in shape]
+    for placement, parts, index in zip(placements, mesh.sizes, mesh.coordinates(rank), strict=True):
+        if isinstance(placement, Shard):
+            box[placement.dim] = chunk(*box[placement.dim], parts, index)
+    return tuple(box)
+
+
+def local_shape(shape: Shape, placements: tuple[Placement, ...], mesh: Mesh, rank: int) -> Shape:
+    """The shape of that part."""
+    return tuple(stop - start for start, stop in local_box(shape, placements, mesh, rank))
+
+
+def normalise_placements(shape: Shape, placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
+    """Dimensions counted from the front. Raises :class:`RelationProblem` for a dimension that the tensor lacks."""
+    return tuple(
+        Shard(_dim(placement.dim, len(shape), str(placement))) if isinstance(placement, Shard) else placement
+        for placement in placements
+    )
+
+
+def _dim(dim: int, rank: int, what: str) -> int:
+    if not -rank <= dim < rank:
+        raise RelationProblem(f"{what} of a tensor with {rank} dimensions")
+    return dim % rank
+
+
+def resolve(
+    expression: Expression, tensor: Callable[[RankTensor], tuple[RankTensor, TensorType]]
+) -> tuple[Expression, TensorType]:
+    """The expression with names, dimensions and slice bounds made explicit, and its type.
+
+    ``tensor`` gives the full name and type of an implementation tensor. Raises :class:`RelationProblem` where shapes
+    do not fit; slices beyond the end are a problem here, unlike in Python.
+    """
+    if isinstance(expression, RankTensor):
+        return tensor(expression)
+    if isinstance(expression, (Concat, Sum)):
+        parts, types = zip(*(resolve(part, tensor) for part in expression.parts), strict=True)
+        if isinstance(expression, Sum):
+            return Sum(parts), _sum_type(types)
+        return _concat(expression, parts, types)
+    operand, type_ = resolve(expression.operand, tensor)
+    if isinstance(expression, Slice):
+        return _slice(expression, operand, type_)
+    if isinstance(expression, Transpose):
+        dim0, dim1 = (
+            _dim(dim, len(type_.shape), f"transpose with dimension {dim}") for dim in (expression.dim0, expression.dim1)
+        )
+        shape = list(type_.shape)
+        shape[dim0], shape[dim1] = shape[dim1], shape[dim0]
+        return Transpose(operand, dim0, dim1), TensorType(tuple(shape), type_.dtype)
+    if isinstance(expression, Permute):
+        dims = tuple(_dim(dim, len(type_.shape), f"permute with dimension {dim}") for dim in expression.dims)
+        if sorted(dims) != list(range(len(type_.shape))):
+            raise RelationProblem(f"permute {list(expression.dims)} of {type_}")
+        return Permute(operand, dims), TensorType(tuple(type_.shape[dim] for dim in dims), type_.dtype)
+    return _reshape(expression, operand, type_)
+
+
+def _common(types: tuple[TensorType, ...], what: str) -> TensorType:
+    first = types[0]
+    for other in types:
+        if other.dtype.kind is not first.dtype.kind or len(other.shape) != len(first.shape):
+            raise RelationProblem(f"{what} of {first} and {other}")
+    return first
+
+
+def _sum_type(types: tuple[TensorType, ...]) -> TensorType:
+    first = _common(types, "sum")
+    for other in types:
+        if other.shape != first.shape:
+            raise RelationProblem(f"sum of {first} and {other}")
+    return first
+
+
+def _concat(
+    expression: Concat, parts: tuple[Expression, ...], types: tuple[TensorType, ...]
+) -> tuple[Expression, TensorType]:
+    first = _common(types, "concat")
+    dim = _dim(expression.dim, len(first.shape), f"concat along dimension {expression.dim}")
+    for other in types:
+        if any(a != b for k, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if k != dim):
+            raise RelationProblem(f"concat along dimension {dim} of {first} and {other}")
+    shape = (*first.shape[:dim], sum(other.shape[dim] for other in types), *first.shape[dim + 1 :])
+    return Concat(parts, dim), TensorType(shape, first.dtype)
+
+
+def _slice(expression: Slice, operand: Expression, type_: TensorType) -> tuple[Expression, TensorType]:
+    if len(expression.bounds) > len(type_.shape):
+        raise RelationProblem(f"{len(expression.bounds)} slices of {type_} in {expression}")
+    padded: tuple[Bounds, ...] = (*expression.bounds, *((None, None, 1),) * (len(type_.shape) - len(expression.bounds)))
+    bounds: list[Bounds] = []
+    shape: list[int] = []
+    for dim, ((start, stop, step), size) in enumerate(zip(padded, type_.shape, strict=True)):
+        low = 0 if start is None else start + size if start < 0 else start
+        high = size if stop is None else stop + size if stop < 0 else stop
+        if not 0 <= low <= high <= size:
+            text = f"{'' if start is None else start}:{'' if stop is None else stop}"
+            raise RelationProblem(f"slice {text} of dimension {dim}, which has size {size}, in {expression}")
+        bounds.append((low, high, step))
+        shape.append(-(-(high - low) // step))
+    return replace(expression, operand=operand, bounds=tuple(bounds)), TensorType(tuple(shape), type_.dtype)
+
+
+def _reshape(expression: Reshape, operand: Expression, type_: TensorType) -> tuple[Expression, TensorType]:
+    total, sizes = prod(type_.shape), list(expression.shape)
+    if sizes.count(-1) == 1:
+        rest = prod(size for size in sizes if size != -1)
+        if rest > 0 and total % rest == 0:
+            sizes[sizes.index(-1)] = total // rest
+    if min(sizes, default=0) < 0 or prod(sizes) != total:
+        raise RelationProblem(f"reshape of {type_} ({total} elements) to {list(expression.shape)}")
+    return Reshape(operand, tuple(sizes)), TensorType(tuple(sizes), type_.dtype)
