@@ -85,8 +85,11 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     """Write the document: a reader sees the old file or the whole new one. Raises :class:`UserError` if it cannot."""
     temporary: str | None = None
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
+            path.write_text(as_text(document), encoding="utf-8")
+            return
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(as_text(document))
         Path(temporary).chmod(0o666 & ~_umask())
         os.replace(temporary, path)
@@ -109,7 +112,7 @@ def _umask() -> int:
 
 
 def _value(value: object) -> Any:
-    """Numbers and nested lists as JSON. What JSON has no number for is written as in graph files: ``{"float": "inf"}``."""
+    """Numbers and nested lists as JSON; what JSON has no number for as in graph files (``{"float": "inf"}``)."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -199,8 +199,9 @@ def _statistics(found: Statistics) -> list[Line]:
     folded = " folded into mesh axes" if found.folded else " one by one" if found.ranks > 1 else ""
     total = sum(found.seconds.values())
     phases = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in found.seconds.items())
+    nodes = f"specification {found.specification_nodes}, implementation {found.implementation_nodes}"
     rows = (
-        f"nodes    specification {found.specification_nodes}, implementation {found.implementation_nodes} ({ranks}{folded})",
+        f"nodes    {nodes} ({ranks}{folded})",
         f"atoms    {found.atoms}",
         f"terms    {found.terms}",
         f"seconds  {total:.2f} CPU" + (f" ({phases})" if phases else ""),

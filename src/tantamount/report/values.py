@@ -10,13 +10,10 @@ __all__ = ["number", "shape_of", "shortened"]
 
 def number(value: object) -> str:
     """A number in as few digits as identify it; anything else as Python shows it."""
-    return (
-        repr(value)
-        if not isinstance(value, float)
-        else f"{value:.17g}"
-        if value != float(f"{value:.9g}")
-        else f"{value:.9g}"
-    )
+    if not isinstance(value, float):
+        return repr(value)
+    short = f"{value:.9g}"
+    return short if float(short) == value else f"{value:.17g}"
 
 
 def _items(value: object) -> Sequence[Any] | None:
@@ -47,4 +44,5 @@ def _shown(value: object, limit: int) -> str:
     if items is None:
         return number(value)
     parts = [_shown(item, limit) for item in items[:limit]]
-    return f"[{', '.join(parts + ['...'] if len(items) > limit else parts)}]"
+    rest = ["..."] if len(items) > limit else []
+    return f"[{', '.join([*parts, *rest])}]"

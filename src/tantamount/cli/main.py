@@ -1,0 +1,146 @@
+"""The ``tantamount`` command. Each command imports what it needs when it runs: starting costs milliseconds."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tantamount import __version__
+from tantamount.cli import terminal
+from tantamount.cli.exits import INTERNAL, exit_code_of, exits, explain, worst_exit
+
+if TYPE_CHECKING:
+    from tantamount.verdict import Report
+
+__all__ = ["app", "main"]
+
+_EPILOG = (
+    "Exit codes: 0 every job is PROVED; 1 one is REFUTED; 2 the command line, a job or a graph is wrong; "
+    "3 one is UNKNOWN or VACUOUS; 4 a bug of Tantamount. Several jobs: the first of 4, 2, 1, 3, 0 that one has."
+)
+
+app = typer.Typer(
+    name="tantamount",
+    help="Proves that two tensor programs compute the same thing, or shows where they stop doing so.",
+    epilog=_EPILOG,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+class Engine(StrEnum):
+    """The engines that can prove a job."""
+
+    CALCULUS = "calculus"
+
+
+Jobs = Annotated[list[Path], typer.Argument(metavar="JOB", help="Job files (TOML, format job/1).")]
+Json = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", metavar="OUT", help="Write the result as JSON (tantamount-report/1); - is stdout, without the text."
+    ),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse every assumption that the job names: no PROVED rests on one.")
+]
+EngineChoice = Annotated[Engine, typer.Option("--engine", help="What does the proof.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Add the relation per operator, all places, and statistics.")
+]
+Outside = Annotated[
+    bool, typer.Option("--allow-outside", help="Let a job name graphs outside its own folder. Only for jobs you trust.")
+]
+
+
+@app.command(epilog=_EPILOG)
+@exits
+def refine(
+    jobs: Jobs,
+    json: Json = None,
+    strict: Strict = False,
+    engine: EngineChoice = Engine.CALCULUS,
+    verbose: Verbose = False,
+    allow_outside: Outside = False,
+) -> int:
+    """Does the distributed implementation refine the sequential specification?"""
+    from tantamount.report import json_report, text
+
+    to_stdout = json is not None and str(json) == "-"
+    if json is not None and not to_stdout:
+        json_report.check_writable(json)
+    entries: list[dict[str, Any]] = []
+    for number, path in enumerate(jobs):
+        try:
+            report = _prove(path, strict=strict, allow_outside=allow_outside)
+            entries.append(json_report.as_job(report))
+            if not to_stdout:
+                terminal.out("\n" if number else "")
+                terminal.lines(text.render(report, verbose=verbose))
+        except Exception as problem:
+            explain(problem, verbose=verbose, doing=f"while checking {path}")
+            entries.append(json_report.as_error(str(path), problem))
+    code = worst_exit(entry["exit_code"] for entry in entries)
+    if json is not None:
+        document = json_report.as_document(entries, exit_code=code, version=__version__)
+        if to_stdout:
+            terminal.out(json_report.as_text(document))
+        else:
+            json_report.write(json, document)
+    return code
+
+
+def _prove(path: Path, *, strict: bool, allow_outside: bool) -> Report:
+    from tantamount.capture.job import read_job
+    from tantamount.refine import refine as prove
+
+    job = read_job(path, allow_outside=allow_outside)
+    with terminal.progress(str(path)) as progress:
+        return prove(job, strict=strict, progress=progress)
+
+
+@app.command()
+@exits
+def show(graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph file (fx-nodes/1).")]) -> int:
+    """Print a graph in its text form."""
+    from tantamount.capture.fx_json import read_graph
+    from tantamount.ir.text import format_graph
+
+    terminal.out(format_graph(read_graph(graph)).rstrip("\n") + "\n")
+    return 0
+
+
+@app.command()
+@exits
+def ops(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One operator, by any of its names.")] = None,
+) -> int:
+    """List the operators that are understood, or show one."""
+    from tantamount.cli.operators import overview, page
+    from tantamount.ops.table import lookup, table
+
+    terminal.lines(overview(table()) if name is None else page(lookup(name, "command line")))
+    return 0
+
+
+@app.command()
+@exits
+def version() -> int:
+    """Print the version."""
+    terminal.out(f"tantamount {__version__}\n")
+    return 0
+
+
+def main() -> None:
+    """Run the command line and exit. Exit code 1 means REFUTED and nothing else, so no exception may get through."""
+    try:
+        app()
+    except Exception as problem:
+        explain(problem)
+        sys.exit(exit_code_of(problem) or INTERNAL)

@@ -1,0 +1,82 @@
+"""Writing to the terminal: plain text in pipes; colours and progress (and only then rich) on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from typing import TextIO
+
+from tantamount.report.lines import Line, Style, plain, printable
+
+__all__ = ["Progress", "error", "lines", "out", "progress"]
+
+Progress = Callable[[str, int, int], None]  # phase, done, total
+
+_COLOURS = {
+    Style.PLAIN: "",
+    Style.GOOD: "bold green",
+    Style.BAD: "bold red",
+    Style.OPEN: "bold yellow",
+    Style.HEADING: "bold",
+    Style.QUIET: "dim",
+}
+
+
+def out(text: str) -> None:
+    """Write text to stdout as it is. A reader that went away (``| head``) does not change the exit code."""
+    _write(text, sys.stdout)
+
+
+def error(text: str) -> None:
+    """Write lines to stderr; control characters, which may come from untrusted files, are escaped."""
+    _write("".join(printable(row) + "\n" for row in text.splitlines()), sys.stderr)
+
+
+def lines(rows: Iterable[Line]) -> None:
+    """Write styled lines to stdout: with colours on a terminal, as plain text elsewhere."""
+    if not _styled(sys.stdout):
+        out(plain(rows))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for row in rows:
+        styled = Text.assemble(*((printable(span.text), _COLOURS[span.style]) for span in row))
+        console.print(styled, soft_wrap=True)
+
+
+@contextmanager
+def progress(job: str) -> Generator[Progress | None]:
+    """A progress display on stderr while the block runs, if stderr is a terminal; else ``None``."""
+    if not _styled(sys.stderr):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(printable(job), total=None)
+
+        def show(phase: str, done: int, total: int) -> None:
+            bars.update(task, description=f"{printable(job)}: {phase}", completed=done, total=total or None)
+
+        yield show
+
+
+def _styled(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _write(text: str, stream: TextIO) -> None:
+    encoding = stream.encoding or "utf-8"
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        # Whatever is flushed at exit goes nowhere instead of raising again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
