@@ -29,12 +29,25 @@ def exact(value: Number) -> Number:
     return value
 
 
+def _of_kind(value: Number, kind: Kind) -> Number:
+    """``value`` stored in an element of that kind: integers truncate, booleans test for non-zero."""
+    if kind is Kind.BOOL:
+        return value != 0
+    if kind is Kind.INT:
+        if isinstance(value, float):
+            raise ShapeProblem(f"the value {value} in a tensor of integers")
+        return int(value)
+    return int(value) if isinstance(value, bool) else value
+
+
 @dataclass(frozen=True)
 class Builder:
-    """Builds values with ``interpretation``. ``site`` is the name of the node being defined."""
+    """Builds values with ``interpretation``. ``site`` is the name of the node being defined; ``default`` is the float
+    type of results whose operands do not settle one (factories without a dtype, quotients of integers)."""
 
     interpretation: Interpretation
     site: str = ""
+    default: DType = DType.FLOAT32
 
     # ------------------------------------------------------------------ sources
     def number(self, value: Scalar, dtype: DType | None = None) -> Tensor:
@@ -47,9 +60,8 @@ class Builder:
             value = exact(value)
         if dtype is not None:
             kind = dtype.kind
-            if kind is Kind.BOOL:
-                value = PerRank(tuple(item != 0 for item in value.values)) if isinstance(value, PerRank) else value != 0
-        default = {Kind.BOOL: DType.BOOL, Kind.INT: DType.INT64, Kind.FLOAT: DType.FLOAT32, Kind.COMPLEX: DType.COMPLEX64}[kind]
+            value = PerRank(tuple(_of_kind(item, kind) for item in value.values)) if isinstance(value, PerRank) else _of_kind(value, kind)
+        default = {Kind.BOOL: DType.BOOL, Kind.INT: DType.INT64, Kind.FLOAT: self.default, Kind.COMPLEX: DType.COMPLEX64}[kind]
         return Tensor((), dtype or default, self.interpretation.constant(value, kind), weak=dtype is None)
 
     def full(self, shape: Sequence[int], value: Scalar, dtype: DType) -> Tensor:
@@ -232,7 +244,7 @@ class Builder:
 
     def promoted(self, *xs: Tensor) -> list[Tensor]:
         """All operands converted to their common type."""
-        dtype = promote(xs)
+        dtype = promote(xs, self.default)
         return [self.cast(x, dtype) for x in xs]
 
     def operands(self, *xs: Tensor | Scalar) -> list[Tensor]:
@@ -255,7 +267,7 @@ class Builder:
     def floating(self, x: Tensor | Scalar) -> Tensor:
         """x as a float tensor (integers become the default float type)."""
         x = x if isinstance(x, Tensor) else self.number(x)
-        return self.cast(x, DType.FLOAT32) if x.dtype.is_integral else x
+        return self.cast(x, self.default) if x.dtype.is_integral else x
 
     # ------------------------------------------------------------------ pointwise
     def _binary(self, x: Tensor | Scalar, y: Tensor | Scalar, apply: Callable[..., object], result: DType | None = None) -> Tensor:

@@ -8,7 +8,7 @@ collective, matches the k-th call of every group on all its members, and evaluat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from tantamount.errors import UserError
@@ -147,6 +147,8 @@ def _step(graph: Graph, node: Node, builder: Builder, environment: Environment, 
         return constant(graph, node, builder)
     if node.target == "getitem":
         return _getitem(graph, node, environment)
+    if node.type is not None and node.type.dtype.is_float:  # what the operands leave open, the record settles
+        builder = replace(builder, default=node.type.dtype)
     place = place_of(graph, node)
     row = lookup(node.target, place)
     args = resolve(node.args, environment)

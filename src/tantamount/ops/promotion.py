@@ -9,7 +9,7 @@ from tantamount.ops.algebra import Tensor
 
 __all__ = ["promote", "widen"]
 
-_DEFAULT = {Kind.BOOL: DType.BOOL, Kind.INT: DType.INT64, Kind.FLOAT: DType.FLOAT32, Kind.COMPLEX: DType.COMPLEX64}
+_DEFAULT = {Kind.BOOL: DType.BOOL, Kind.INT: DType.INT64, Kind.COMPLEX: DType.COMPLEX64}
 _UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)
 
 
@@ -29,13 +29,14 @@ def widen(a: DType, b: DType) -> DType:
     return a if a.bits > b.bits else b
 
 
-def promote(xs: Sequence[Tensor]) -> DType:
-    """The common type of operands: a lower class (0-d tensors, then numbers) counts only where its kind is higher."""
+def promote(xs: Sequence[Tensor], default: DType = DType.FLOAT32) -> DType:
+    """The common type of operands: a lower class (0-d tensors, then numbers) counts only where its kind is higher.
+    ``default`` is the float type that float numbers have."""
     result: DType | None = None
     for members in (
         [x.dtype for x in xs if x.shape and not x.weak],
         [x.dtype for x in xs if not x.shape and not x.weak],
-        [_DEFAULT[x.dtype.kind] for x in xs if x.weak],
+        [_DEFAULT.get(x.dtype.kind, default) for x in xs if x.weak],
     ):
         if not members:
             continue

@@ -19,11 +19,12 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import PerRank, Scalar, Tensor
 
 __all__ = [
-    "Group", "Integers", "Layout", "Operand", "Operator", "Parameter", "Tensors", "bind", "lookup", "operator", "table",
+    "Booleans", "Group", "Integers", "Layout", "Operand", "Operator", "Parameter", "Tensors", "bind", "lookup", "operator", "table",
 ]
 
 Group = NewType("Group", str)  # a process-group name: its presence makes the operator a collective
 Integers = tuple[int, ...]
+Booleans = tuple[bool, ...]
 Tensors = tuple[Union[Tensor, None], ...]
 Operand = Union[Tensor, Scalar]  # a tensor or a number
 Layout = Union[Device, Setting, bool, None]  # device, memory format, pin_memory: accepted, never changes a value
@@ -128,7 +129,7 @@ def _kind(annotation: Any, owner: str) -> str:
         _KINDS.update({
             Tensor: "Tensor", Tensor | None: "Tensor?", Tensors: "Tensors", Operand: "Operand", Operand | None: "Operand?",
             Scalar: "Scalar", Scalar | None: "Scalar?", int: "int", int | None: "int?", Integers: "Integers",
-            Integers | None: "Integers?", bool: "bool", str: "str", str | None: "str?", DType: "DType", DType | None: "DType?",
+            Integers | None: "Integers?", bool: "bool", bool | None: "bool?", Booleans: "Booleans", str: "str", str | None: "str?", DType: "DType", DType | None: "DType?",
             Layout: "Layout", Group: "Group", float: "float", float | None: "float?",
         })  # fmt: skip
     kind = _KINDS.get(annotation)
@@ -149,6 +150,10 @@ def _is_integers(value: Any) -> bool:
     return isinstance(value, tuple) and all(_is_int(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
 
 
+def _is_booleans(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, bool) for item in value)  # pyright: ignore[reportUnknownVariableType]
+
+
 def _is_tensors(value: Any) -> bool:
     return isinstance(value, tuple) and all(item is None or isinstance(item, Tensor) for item in value)  # pyright: ignore[reportUnknownVariableType]
 
@@ -162,6 +167,7 @@ _ACCEPTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "int": (_is_int, "an integer"),
     "Integers": (_is_integers, "a list of integers"),
     "bool": (lambda value: isinstance(value, bool), "a boolean"),
+    "Booleans": (_is_booleans, "a list of booleans"),
     "str": (lambda value: isinstance(value, str), "a string"),
     "Group": (lambda value: isinstance(value, str), "a process-group name"),
     "DType": (lambda value: isinstance(value, DType), "an element type"),
