@@ -1,0 +1,256 @@
+"""Pointwise operations, contractions, reductions and indexing of forms, cell by cell.
+
+The pieces of the operands cut the joint index space into cells in which every operand is one Lin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from tantamount.calculus import guards, powers
+from tantamount.calculus.affine import Coordinate, variable
+from tantamount.calculus.atoms import Facts, Lin, Store
+from tantamount.calculus.forms import Box, Form, Piece, aligned, axes_of, canonical, factorisation, intersect, pin, refactor
+from tantamount.calculus.lins import ONE, add, iota, multiply, pinned, sum_over
+from tantamount.errors import Unsupported
+
+__all__ = ["contract", "gather", "maximum_over", "pointwise", "rows"]
+
+_MAX_CELLS = 1 << 14
+
+
+def pointwise(store: Store, apply: Callable[[Box, list[Lin]], Lin], forms: Sequence[Form]) -> Form:
+    """``apply`` to the Lins of every cell; the forms have equal shapes."""
+    forms = aligned(store, forms)
+    first = forms[0]
+    if len(forms) == 1:
+        return canonical(store, first.dims, [(box, apply(box, [x])) for box, x in first.pieces])
+    cells: list[tuple[Box, list[tuple[Box, Lin]]]] = [(box, [(box, x)]) for box, x in first.pieces]
+    for form in forms[1:]:
+        cells = [
+            (meet, [*xs, (box, x)]) for cell, xs in cells for box, x in form.pieces if (meet := intersect(cell, box)) is not None
+        ]
+        if len(cells) > _MAX_CELLS:
+            raise Unsupported(f"more than {_MAX_CELLS} cells")
+    sizes = first.sizes
+    pieces: list[Piece] = []
+    for cell, xs in cells:
+        lins = [x if box == cell else pin(store, cell, x, sizes) for box, x in xs]
+        pieces.append((cell, apply(cell, lins)))
+    return canonical(store, first.dims, pieces)
+
+
+class _Cell(NamedTuple):
+    """One Lin per operand over the joint axes, valid on a box of them."""
+
+    box: Box
+    lins: list[Lin]
+
+
+class _Joint(NamedTuple):
+    """The joint index space of labelled operands: result axes first, then the summed ones."""
+
+    dims: tuple[tuple[int, ...], ...]  # of the result
+    sizes: tuple[int, ...]
+    kept: int  # number of result axes
+    cells: list[_Cell]
+    first: dict[int, int]  # the first joint axis of a label
+    factors: dict[int, tuple[int, ...]]
+
+
+def _join(store: Store, operands: Sequence[tuple[Form, tuple[int, ...]]], result: tuple[int, ...]) -> _Joint:
+    options: dict[int, list[tuple[int, ...]]] = {}
+    for form, labels in operands:
+        for label, dim in zip(labels, form.dims, strict=True):
+            options.setdefault(label, []).append(dim)
+    factors: dict[int, tuple[int, ...]] = {}
+    for label, dims in options.items():
+        common = factorisation(dims) if 0 not in dims[0] else dims[0]
+        factors[label] = common if common is not None else (prod(dims[0]),)
+    order = [*result, *(label for label in options if label not in result)]
+    first: dict[int, int] = {}
+    sizes: list[int] = []
+    for label in order:
+        first[label] = len(sizes)
+        sizes.extend(factors[label])
+    kept = sum(len(factors[label]) for label in result)
+    whole: Box = tuple((0, size) for size in sizes)
+    cells = [_Cell(whole, [])]
+    for form, labels in operands:
+        form = refactor(store, form, [factors[label] for label in labels])
+        axes = [first[label] + k for label in labels for k in range(len(factors[label]))]
+        replace: dict[int, Coordinate] = {v: variable(joint) for v, joint in enumerate(axes)}
+        cells = _add_operand(store, cells, form, axes, replace)
+    dims = tuple(factors[label] for label in result)
+    return _Joint(dims, tuple(sizes), kept, cells, first, factors)
+
+
+def _add_operand(store: Store, cells: list[_Cell], form: Form, axes: list[int], replace: dict[int, Coordinate]) -> list[_Cell]:
+    identity = all(v == joint for v, joint in enumerate(axes))
+    out: list[_Cell] = []
+    for box, x in form.pieces:
+        y = x if identity else pinned(store, x, replace)
+        for cell in cells:
+            cut = list(cell.box)
+            for (low, high), joint in zip(box, axes, strict=True):
+                cut[joint] = (max(cut[joint][0], low), min(cut[joint][1], high))
+            if all(low < high for low, high in cut):
+                out.append(_Cell(tuple(cut), [*cell.lins, y]))
+    if len(out) > _MAX_CELLS:
+        raise Unsupported(f"more than {_MAX_CELLS} cells")
+    return out
+
+
+def _columns(cells: Sequence[tuple[Box, Lin]], kept: int) -> list[tuple[Box, list[tuple[Box, Lin]]]]:
+    """Cells grouped by disjoint boxes of the result axes (cut where they overlap in part)."""
+    boxes = list(dict.fromkeys(box[:kept] for box, _ in cells))
+    if any(intersect(a, b) is not None for i, a in enumerate(boxes) for b in boxes[:i]):
+        cuts = [sorted({x for box in boxes for x in box[k]}) for k in range(kept)]
+        boxes = [()]
+        for axis in cuts:
+            boxes = [(*box, span) for box in boxes for span in zip(axis, axis[1:], strict=False)]
+            if len(boxes) > _MAX_CELLS:
+                raise Unsupported(f"more than {_MAX_CELLS} cells")
+    out: list[tuple[Box, list[tuple[Box, Lin]]]] = []
+    for box in boxes:
+        inside = [
+            ((*box, *cell[kept:]), x) for cell, x in cells if all(c[0] <= b[0] and b[1] <= c[1] for b, c in zip(box, cell[:kept], strict=True))
+        ]
+        out.append((box, inside))
+    return out
+
+
+def contract(store: Store, operands: Sequence[tuple[Form, tuple[int, ...]]], result: tuple[int, ...]) -> Form:
+    """Einstein summation: the product over the joint index space, summed over labels that the result lacks."""
+    joint = _join(store, operands, result)
+    if 0 in joint.sizes[: joint.kept]:
+        return Form(joint.dims, ())
+    if 0 in joint.sizes:
+        return Form(joint.dims, ((tuple((0, size) for size in joint.sizes[: joint.kept]), ()),))
+    products: list[tuple[Box, Lin]] = []
+    for cell in joint.cells:
+        x = ONE
+        for y in cell.lins:
+            x = multiply(store, x, pin(store, cell.box, y, joint.sizes), cell.box)
+        products.append((cell.box, x))
+    return _summed(store, joint, products)
+
+
+def _summed(store: Store, joint: _Joint, products: Sequence[tuple[Box, Lin]]) -> Form:
+    pieces: list[Piece] = []
+    for box, inside in _columns(products, joint.kept):
+        parts: list[Lin] = []
+        for cell, x in inside:
+            axes = {v: cell[v] for v in range(joint.kept, len(joint.sizes))}
+            parts.append(sum_over(store, x, axes, cell) if axes else x)
+        pieces.append((box, add(store, *parts, box=box)))
+    return canonical(store, joint.dims, pieces)
+
+
+def maximum_over(store: Store, form: Form, dims: Sequence[int]) -> Form:
+    """The maximum over some dimensions, which are removed."""
+    labels = tuple(range(len(form.dims)))
+    joint = _join(store, [(form, labels)], tuple(d for d in labels if d not in dims))
+    if 0 in joint.sizes[: joint.kept]:
+        return Form(joint.dims, ())
+    pieces: list[Piece] = []
+    for box, inside in _columns([(cell.box, cell.lins[0]) for cell in joint.cells], joint.kept):
+        members = [(x, {v: cell[v] for v in range(joint.kept, len(joint.sizes))}) for cell, x in inside]
+        pieces.append((box, powers.maximum_over(store, members, box)))
+    return canonical(store, joint.dims, pieces)
+
+
+class _Check(NamedTuple):
+    """An index value that must lie in ``[0, size)`` on a box."""
+
+    value: Lin
+    size: int
+    box: Box
+
+
+def gather(
+    store: Store, x: Form, indices: Sequence[Form | None], batch: int, check: Callable[[Lin, int, Box], None]
+) -> Form:
+    """``y[batch, i, rest] = x[batch, index_0[batch, i], ...]``: a contraction with one-hot guards ``[index == v]``.
+
+    The first ``batch`` dimensions of x and of the indices run in parallel. ``check(value, size, box)`` is told every index."""
+    dims = len(x.dims)
+    chosen = [d for d in range(dims) if indices[d] is not None]
+    some = next(form for form in indices if form is not None)
+    count = len(some.dims) - batch
+    labels_x = tuple(range(dims))
+    labels_i = (*range(batch), *range(dims, dims + count))
+    rest = tuple(d for d in range(batch, dims) if indices[d] is None)
+    result = (*range(batch), *labels_i[batch:], *rest)
+    # coordinates of x along indexed dimensions are joint axes that get summed: guards tie them to the index
+    operands: list[tuple[Form, tuple[int, ...]]] = [(x, labels_x)]
+    operands.extend((form, labels_i) for form in indices if form is not None)
+    joint = _join(store, operands, result)
+    if 0 in joint.sizes[: joint.kept]:
+        return Form(joint.dims, ())
+    if 0 in joint.sizes:
+        raise Unsupported("an index into an empty dimension")
+    products: list[tuple[Box, Lin]] = []
+    seen: set[tuple[int, Lin, Box]] = set()
+    for cell in joint.cells:
+        value = pin(store, cell.box, cell.lins[0], joint.sizes)
+        for d, index in zip(chosen, cell.lins[1:], strict=True):
+            at = pin(store, cell.box, index, joint.sizes)
+            outer = tuple(span if k < joint.kept else (0, joint.sizes[k]) for k, span in enumerate(cell.box))
+            if (d, at, outer) not in seen:
+                seen.add((d, at, outer))
+                check(at, x.shape[d], outer)
+            position = pin(store, cell.box, iota(_position(joint, d)), joint.sizes)
+            guard = guards.compare(store, "equal", at, position, cell.box)
+            value = multiply(store, guard, value, cell.box)
+        products.append((cell.box, value))
+    return _summed(store, joint, products)
+
+
+def _position(joint: _Joint, label: int) -> Coordinate:
+    parts: list[tuple[int, int]] = []
+    stride = 1
+    sizes = joint.factors[label]
+    for k in reversed(range(len(sizes))):
+        parts.append((joint.first[label] + k, stride))
+        stride *= sizes[k]
+    return tuple(sorted(parts)), 0
+
+
+def one_hot(store: Store, index: Form, size: int) -> Form:
+    """``[index[i...] == v]`` with a new last dimension v of the given size."""
+    dims = (*index.dims, *axes_of((size,)))
+    axis = len(index.sizes)
+    pieces: list[Piece] = []
+    for box, x in index.pieces:
+        cell = (*box, (0, size)) if size > 1 else box
+        at = iota(variable(axis)) if size > 1 else ()
+        pieces.append((cell, guards.compare(store, "equal", x, at, cell)))
+    return canonical(store, dims, pieces)
+
+
+def rows(store: Store, name: str, forms: Sequence[Form], attributes: tuple[object, ...], results: Sequence[int]) -> list[Form]:
+    """An opaque function of whole rows along the last dimension: its argument is the set of (position, values) pairs."""
+    labels = tuple(range(len(forms[0].dims)))
+    joint = _join(store, [(form, labels) for form in forms], labels[:-1])
+    position = _position(joint, labels[-1])
+    pairs: list[tuple[Box, Lin]] = []
+    for cell in joint.cells:
+        values = tuple(pin(store, cell.box, x, joint.sizes) for x in cell.lins)
+        at = pin(store, cell.box, iota(position), joint.sizes)
+        number, index = store.apply("pair", (), (at, *values), Facts(integer=True))
+        pairs.append((cell.box, ((((number, 1, index),), 1),)))
+    row = _summed(store, joint, pairs)
+    out: list[Form] = []
+    for k, size in enumerate(results):
+        dims = (*row.dims, *axes_of((size,)))
+        axis = len(row.sizes)
+        pieces: list[Piece] = []
+        for box, x in row.pieces:
+            where = iota(variable(axis)) if size > 1 else ()
+            number, index = store.apply(name, (*attributes, k), (where, x), Facts())
+            pieces.append(((*box, (0, size)) if size > 1 else box, ((((number, 1, index),), 1),)))
+        out.append(Form(dims, tuple(pieces)))
+    return out

@@ -1,0 +1,521 @@
+"""Forms: piecewise Lins over a tensor's index space, and the layout primitives on them.
+
+Every dimension is a product of axes (mixed radix, the last varies fastest; a dimension of size 1 has none). The index
+space is cut into disjoint boxes that cover it; each carries a Lin over the axes, numbered 0, 1, ... through the dimensions.
+On a box that is one point wide along an axis, the Lin has that point substituted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from tantamount.calculus.affine import Coordinate, variable
+from tantamount.calculus.atoms import Factor, Lin, Store, Term
+from tantamount.calculus.lins import pinned
+from tantamount.calculus.products import substitute_lin
+from tantamount.errors import Unsupported
+from tantamount.ir.types import Shape
+
+__all__ = [
+    "Box", "Form", "Piece", "aligned", "canonical", "concat", "constant_form", "expand", "factorisation", "flip", "intersect",
+    "permute", "refactor", "reshape", "slice_form",
+]  # fmt: skip
+
+Box = tuple[tuple[int, int], ...]
+Piece = tuple[Box, Lin]
+_MAX_PIECES = 1 << 14  # unrolling a dimension into more boxes than this is refused
+
+
+@dataclass(frozen=True)
+class Form:
+    """``dims[d]`` are the axis sizes (each > 1) of dimension d; an empty dimension is ``(0,)`` and has no pieces."""
+
+    dims: tuple[tuple[int, ...], ...]
+    pieces: tuple[Piece, ...]
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(size for dim in self.dims for size in dim)
+
+    @cached_property
+    def shape(self) -> Shape:
+        return tuple(prod(dim) for dim in self.dims)
+
+    def start(self, dim: int) -> int:
+        """The number of the first axis of a dimension."""
+        return sum(len(d) for d in self.dims[:dim])
+
+    def coordinate(self, dim: int) -> Coordinate:
+        """The index along a dimension as an affine map of its axes."""
+        first = self.start(dim)
+        parts: list[tuple[int, int]] = []
+        stride = 1
+        for k in reversed(range(len(self.dims[dim]))):
+            parts.append((first + k, stride))
+            stride *= self.dims[dim][k]
+        return tuple(reversed(parts)), 0
+
+
+def axes_of(shape: Shape) -> tuple[tuple[int, ...], ...]:
+    return tuple(() if size == 1 else (size,) for size in shape)
+
+
+def constant_form(shape: Shape, x: Lin) -> Form:
+    """The same Lin (over axes numbered as for ``shape``) everywhere."""
+    dims = axes_of(shape)
+    sizes = [size for dim in dims for size in dim]
+    return Form(dims, () if 0 in sizes else ((tuple((0, size) for size in sizes), x),))
+
+
+def intersect(a: Box, b: Box) -> Box | None:
+    out = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
+    return None if any(low >= high for low, high in out) else out
+
+
+def pin(store: Store, box: Box, x: Lin, sizes: Sequence[int]) -> Lin:
+    """The Lin with axes along which the box is one point wide substituted."""
+    points: dict[int, Coordinate] = {
+        k: ((), low) for k, ((low, high), size) in enumerate(zip(box, sizes, strict=True)) if high - low == 1 and size > 1
+    }
+    return pinned(store, x, points, box) if points else x
+
+
+# ------------------------------------------------------------------------------------------------ canonical pieces
+def canonical(store: Store, dims: tuple[tuple[int, ...], ...], pieces: Sequence[Piece]) -> Form:
+    """Coalesce adjacent boxes that carry the same function, and axes of a dimension that only occur as their product."""
+    sizes = tuple(size for dim in dims for size in dim)
+    if len(pieces) > 1:
+        pieces = _coalesce(store, [(box, pin(store, box, x, sizes)) for box, x in pieces], len(sizes))
+    elif pieces:
+        box, x = pieces[0]
+        pieces = [(box, pin(store, box, x, sizes))]
+    return _merge_axes(dims, list(pieces))
+
+
+def _coalesce(store: Store, pieces: list[Piece], axes: int) -> list[Piece]:
+    changed = True
+    while changed and len(pieces) > 1:
+        changed = False
+        for axis in range(axes):
+            rows: dict[Box, list[Piece]] = {}
+            for piece in pieces:
+                rows.setdefault(piece[0][:axis] + piece[0][axis + 1 :], []).append(piece)
+            if len(rows) == len(pieces):
+                continue
+            out: list[Piece] = []
+            for row in rows.values():
+                row.sort(key=lambda p: p[0][axis])
+                current = row[0]
+                for piece in row[1:]:
+                    joined = _join(store, current, piece, axis)
+                    if joined is None:
+                        out.append(current)
+                        current = piece
+                    else:
+                        current = joined
+                        changed = True
+                out.append(current)
+            pieces = out
+    return sorted(pieces, key=lambda p: p[0])
+
+
+def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
+    """One piece for two neighbours along an axis, if one Lin describes both."""
+    (low, middle), (start, high) = p[0][axis], q[0][axis]
+    if middle != start:
+        return None
+    box = (*p[0][:axis], (low, high), *p[0][axis + 1 :])
+    if p[1] == q[1]:
+        return box, p[1]
+    p_unit, q_unit = middle - low == 1, high - start == 1
+    if p_unit and q_unit:
+        line = _interpolate(p[1], q[1], axis, low)
+        if line is None or pinned(store, line, {axis: ((), low)}) != p[1] or pinned(store, line, {axis: ((), start)}) != q[1]:
+            return None
+        return box, line
+    if p_unit and pinned(store, q[1], {axis: ((), low)}) == p[1]:
+        return box, q[1]
+    if q_unit and pinned(store, p[1], {axis: ((), start)}) == q[1]:
+        return box, p[1]
+    return None
+
+
+def _interpolate(x: Lin, y: Lin, axis: int, low: int) -> Lin | None:
+    """The Lin that is x at ``axis = low`` and y at ``low + 1``, if they differ in offsets only. Exact at those two points."""
+    if len(x) != len(y):
+        return None
+    out: list[Term] = []
+    for (m, c), (n, d) in zip(x, y, strict=True):
+        if c != d or len(m) != len(n):
+            return None
+        factors: list[Factor] = []
+        for (a, e, index), (b, g, other) in zip(m, n, strict=True):
+            if a != b or e != g:
+                return None
+            coordinates: list[Coordinate] = []
+            for (parts, offset), (parts2, offset2) in zip(index, other, strict=True):
+                if parts != parts2:
+                    return None
+                step = offset2 - offset
+                coordinates.append((tuple(sorted([*parts, (axis, step)])) if step else parts, offset - low * step))
+            factors.append((a, e, tuple(coordinates)))
+        out.append((tuple(factors), c))
+    return tuple(out)
+
+
+def _merge_axes(dims: tuple[tuple[int, ...], ...], pieces: list[Piece]) -> Form:
+    first = 0
+    merged: list[tuple[int, ...]] = []
+    for dim in dims:
+        sizes = list(dim)
+        k = 0
+        while k + 1 < len(sizes):
+            a, inner = first + k, sizes[k + 1]
+            if all(_mergeable(piece, a, inner) for piece in pieces):
+                pieces = [_merged(piece, a, inner) for piece in pieces]
+                sizes[k : k + 2] = [sizes[k] * inner]
+            else:
+                k += 1
+        merged.append(tuple(sizes))
+        first += len(sizes)
+    return Form(tuple(merged), tuple(pieces))
+
+
+def _mergeable(piece: Piece, a: int, inner: int) -> bool:
+    box, x = piece
+    if box[a + 1] != (0, inner):
+        return False
+    if box[a][1] - box[a][0] == 1:
+        return True
+    for m, _ in x:
+        for _, _, index in m:
+            for parts, _ in index:
+                s = t = 0
+                for v, stride in parts:
+                    if v == a:
+                        s = stride
+                    elif v == a + 1:
+                        t = stride
+                if s != t * inner:
+                    return False
+    return True
+
+
+def _merged(piece: Piece, a: int, inner: int) -> Piece:
+    """Axes a and a+1 replaced by their joint axis w = a * inner + (a+1). Where a is one point: a+1 = w - a * inner."""
+    box, x = piece
+    low, high = box[a]
+    replace: dict[int, Coordinate] = {v: variable(v - 1) for v in range(a + 2, len(box))}
+    replace[a] = ((), low if high - low == 1 else 0)
+    replace[a + 1] = variable(a, 1, -low * inner if high - low == 1 else 0)
+    return (*box[:a], (low * inner, high * inner), *box[a + 2 :]), substitute_lin(x, replace)
+
+
+# ------------------------------------------------------------------------------------------------ axes
+def factorisation(options: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The coarsest factorisation that refines all, or ``None`` if their cuts do not divide each other."""
+    cuts = {1}
+    for option in options:
+        p = 1
+        for size in reversed(option):
+            p *= size
+            cuts.add(p)
+    ordered = sorted(cuts)
+    if any(b % a for a, b in zip(ordered, ordered[1:], strict=False)):
+        return None
+    return tuple(reversed([b // a for a, b in zip(ordered, ordered[1:], strict=False)]))
+
+
+def split_axis(form: Form, axis: int, inner: int) -> Form:
+    """An axis of size n as two of sizes ``n // inner`` and ``inner``. Boxes that do not fit are cut."""
+    outer = form.sizes[axis] // inner
+    dims: list[tuple[int, ...]] = []
+    first = 0
+    for dim in form.dims:
+        k = axis - first
+        dims.append((*dim[:k], outer, inner, *dim[k + 1 :]) if 0 <= k < len(dim) else dim)
+        first += len(dim)
+    replace: dict[int, Coordinate] = {axis: (((axis, inner), (axis + 1, 1)), 0)}
+    replace.update({v: variable(v + 1) for v in range(axis + 1, len(form.sizes))})
+    pieces: list[Piece] = []
+    for box, x in form.pieces:
+        y = substitute_lin(x, replace)
+        low, high = box[axis]
+        while low < high:
+            q, r = divmod(low, inner)
+            if r == 0 and high - low >= inner:
+                end = high // inner * inner
+                digits = ((q, end // inner), (0, inner))
+            else:
+                end = min(high, (q + 1) * inner)
+                digits = ((q, q + 1), (r, r + end - low))
+            z = y
+            points: dict[int, Coordinate] = {axis + j: ((), d[0]) for j, d in enumerate(digits) if d[1] - d[0] == 1}
+            if points:
+                z = substitute_lin(y, points)
+            pieces.append(((*box[:axis], *digits, *box[axis + 1 :]), z))
+            low = end
+    return Form(tuple(dims), tuple(pieces))
+
+
+def join_axes(store: Store, form: Form, first: int, count: int) -> Form:
+    """Consecutive axes of one dimension as one axis; digits that do not merge are unrolled."""
+    pieces = list(form.pieces)
+    sizes = list(form.sizes)
+    for _ in range(count - 1):
+        inner = sizes[first + 1]
+        out: list[Piece] = []
+        for piece in pieces:
+            if _mergeable(piece, first, inner):
+                out.append(_merged(piece, first, inner))
+            else:
+                out.extend(_unrolled(piece, first, inner))
+            if len(out) > _MAX_PIECES:
+                raise Unsupported(f"a layout that needs more than {_MAX_PIECES} boxes")
+        pieces = out
+        sizes[first : first + 2] = [sizes[first] * inner]
+    dims: list[tuple[int, ...]] = []
+    axis = 0
+    for dim in form.dims:
+        k = first - axis
+        dims.append((*dim[:k], sizes[first], *dim[k + count :]) if 0 <= k < len(dim) else dim)
+        axis += len(dim)
+    return Form(tuple(dims), tuple((box, pin(store, box, x, sizes)) for box, x in pieces))
+
+
+def _unrolled(piece: Piece, a: int, inner: int) -> list[Piece]:
+    box, x = piece
+    out: list[Piece] = []
+    for q in range(*box[a]):
+        replace: dict[int, Coordinate] = {a: ((), q), a + 1: variable(a, 1, -q * inner)}
+        replace.update({v: variable(v - 1) for v in range(a + 2, len(box))})
+        low, high = box[a + 1]
+        out.append(((*box[:a], (q * inner + low, q * inner + high), *box[a + 2 :]), substitute_lin(x, replace)))
+    return out
+
+
+def refactor(store: Store, form: Form, want: Sequence[tuple[int, ...]]) -> Form:
+    """The form with dimension d factored as ``want[d]``."""
+    first = 0
+    for d, target in enumerate(want):
+        current = form.dims[d]
+        if current != target:
+            common = factorisation([current, target])
+            if common is None or common != target:
+                form = join_axes(store, form, first, len(current))
+            while form.dims[d] != target:
+                dim = form.dims[d]
+                k = next(k for k in range(1, len(target) + 1) if k > len(dim) or dim[-k] != target[-k])
+                form = split_axis(form, first + len(dim) - k, target[-k])
+        first += len(target)
+    return form
+
+
+def aligned(store: Store, forms: Sequence[Form]) -> list[Form]:
+    """Forms of one shape with equal axes."""
+    want: list[tuple[int, ...]] = []
+    for d in range(len(forms[0].dims)):
+        options = [form.dims[d] for form in forms]
+        if all(option == options[0] for option in options):
+            want.append(options[0])
+            continue
+        common = factorisation(options)
+        want.append(common if common is not None else (prod(options[0]),))
+    return [refactor(store, form, want) for form in forms]
+
+
+# ------------------------------------------------------------------------------------------------ layout primitives
+def permute(store: Store, form: Form, order: Sequence[int]) -> Form:
+    old = [form.start(d) + k for d in order for k in range(len(form.dims[d]))]
+    replace = {v: variable(new) for new, v in enumerate(old)}
+    pieces = [(tuple(box[v] for v in old), pinned(store, x, replace)) for box, x in form.pieces]
+    return canonical(store, tuple(form.dims[d] for d in order), pieces)
+
+
+def reshape(store: Store, form: Form, shape: Shape) -> Form:
+    if 0 in shape:
+        return Form(axes_of(shape), ())
+    dims: list[tuple[int, ...]] = []
+    axis = 0
+    new = iter(shape)
+    while True:
+        group: list[int] = []
+        size = next(new, None)
+        if size is None:
+            break
+        group.append(size)
+        count, have, need = 0, 1, size
+        while have != need:
+            if have < need:
+                have *= form.sizes[axis + count]
+                count += 1
+            else:
+                size = next(new)
+                group.append(size)
+                need *= size
+        form = _regroup(store, form, axis, count, group)
+        dims.extend(_split_group(form.sizes[axis : axis + _axes_for(form, axis, need)], group))
+        axis += _axes_for(form, axis, need)
+    return canonical(store, tuple(dims), form.pieces)
+
+
+def _axes_for(form: Form, axis: int, total: int) -> int:
+    count, p = 0, 1
+    while p != total:
+        p *= form.sizes[axis + count]
+        count += 1
+    return count
+
+
+def _regroup(store: Store, form: Form, axis: int, count: int, group: list[int]) -> Form:
+    """Axes ``axis .. axis + count`` refined so that each size of ``group`` is a product of consecutive ones."""
+    wanted = tuple(size for size in group if size != 1)
+    current = form.sizes[axis : axis + count]
+    common = factorisation([current, wanted])
+    if common is None:
+        form = join_axes(store, _as_one_dim(form, axis, count), axis, count)
+        common = wanted
+    k = 0
+    while k < len(common):
+        size = form.sizes[axis + k]
+        if size != common[k]:
+            form = split_axis(form, axis + k, size // common[k])
+        k += 1
+    return form
+
+
+def _as_one_dim(form: Form, axis: int, count: int) -> Form:
+    """The same axes grouped so that the given ones form a dimension of their own."""
+    sizes = form.sizes
+    dims = (*((s,) for s in sizes[:axis]), tuple(sizes[axis : axis + count]), *((s,) for s in sizes[axis + count :]))
+    return Form(dims, form.pieces)
+
+
+def _split_group(sizes: Sequence[int], group: list[int]) -> list[tuple[int, ...]]:
+    out: list[tuple[int, ...]] = []
+    k = 0
+    for size in group:
+        dim: list[int] = []
+        p = 1
+        while p < size:
+            dim.append(sizes[k])
+            p *= sizes[k]
+            k += 1
+        out.append(tuple(dim))
+    return out
+
+
+def expand(form: Form, shape: Shape) -> Form:
+    """Dimensions of size 1 repeated; nothing depends on the new axes."""
+    if 0 in shape:
+        return Form(axes_of(shape), ())
+    dims: list[tuple[int, ...]] = []
+    replace: dict[int, Coordinate] = {}
+    slots: list[int | tuple[int, int]] = []
+    old = 0
+    for dim, size in zip(form.dims, shape, strict=True):
+        if not dim and size != 1:
+            dims.append((size,))
+            slots.append((0, size))
+            continue
+        dims.append(dim)
+        for _ in dim:
+            replace[old] = variable(len(slots))
+            slots.append(old)
+            old += 1
+    pieces = tuple(
+        (tuple(box[s] if isinstance(s, int) else s for s in slots), substitute_lin(x, replace)) for box, x in form.pieces
+    )
+    return Form(tuple(dims), pieces)
+
+
+def slice_form(store: Store, form: Form, dim: int, start: int, stop: int, step: int) -> Form:
+    length = -(-(stop - start) // step)
+    shape = (*form.shape[:dim], length, *form.shape[dim + 1 :])
+    if 0 in shape:
+        return Form(axes_of(shape), ())
+    sizes = form.dims[dim]
+    axis = form.start(dim)
+    while len(sizes) > 1:
+        inner = prod(sizes[1:])
+        if step == 1 and start % inner == 0 and stop % inner == 0:
+            return _slice_axis(store, form, dim, axis, start // inner, stop // inner, 1)
+        if start // inner == (stop - 1) // inner:  # within one value of the outer digit
+            q = start // inner
+            form = _slice_axis(store, form, dim, axis, q, q + 1, 1, merge=False)
+            sizes = form.dims[dim]
+            start, stop = start - q * inner, stop - q * inner
+            continue
+        form = join_axes(store, form, axis, len(sizes))
+        sizes = form.dims[dim]
+    return _slice_axis(store, form, dim, axis, start, stop, step)
+
+
+def _slice_axis(store: Store, form: Form, dim: int, axis: int, start: int, stop: int, step: int, merge: bool = True) -> Form:
+    length = -(-(stop - start) // step)
+    k = axis - form.start(dim)
+    sizes = form.dims[dim]
+    unit = length == 1
+    new = (*sizes[:k], *(() if unit else (length,)), *sizes[k + 1 :])
+    dims = (*form.dims[:dim], new, *form.dims[dim + 1 :])
+    replace: dict[int, Coordinate] = {axis: ((), start) if unit else variable(axis, step, start)}
+    if unit:
+        replace.update({v: variable(v - 1) for v in range(axis + 1, len(form.sizes))})
+    pieces: list[Piece] = []
+    for box, x in form.pieces:
+        low = max(0, -(-(box[axis][0] - start) // step))
+        high = min(length, -(-(box[axis][1] - start) // step))
+        if low < high:
+            pieces.append(((*box[:axis], *(() if unit else ((low, high),)), *box[axis + 1 :]), pinned(store, x, replace)))
+    return canonical(store, dims, pieces) if merge else Form(dims, tuple(pieces))
+
+
+def flip(store: Store, form: Form, dim: int) -> Form:
+    first = form.start(dim)
+    reverse: dict[int, Coordinate] = {first + k: variable(first + k, -1, n - 1) for k, n in enumerate(form.dims[dim])}
+
+    def turned(box: Box) -> Box:
+        return tuple((form.sizes[v] - high, form.sizes[v] - low) if v in reverse else (low, high) for v, (low, high) in enumerate(box))
+
+    return canonical(store, form.dims, [(turned(box), pinned(store, x, reverse)) for box, x in form.pieces])
+
+
+def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
+    if any(0 in form.sizes for form in forms):
+        shape = (*forms[0].shape[:dim], sum(form.shape[dim] for form in forms), *forms[0].shape[dim + 1 :])
+        return Form(axes_of(shape), ())
+    inner = factorisation([form.dims[dim][1:] for form in forms])
+    if inner is None or any(form.shape[dim] % prod(inner) for form in forms):
+        inner = ()
+    outers = [form.shape[dim] // prod(inner) for form in forms]
+    want: list[tuple[int, ...]] = []
+    for d in range(len(forms[0].dims)):
+        options = [form.dims[d] for form in forms]
+        common = options[0] if all(o == options[0] for o in options) else factorisation(options)
+        want.append(common if common is not None else (prod(options[0]),))
+    parts: list[Form] = []
+    for form, outer in zip(forms, outers, strict=True):
+        target = (*(() if outer == 1 else (outer,)), *inner)
+        parts.append(refactor(store, form, [*want[:dim], target, *want[dim + 1 :]]))
+    total = sum(outers)
+    axis = sum(len(w) for w in want[:dim])
+    pieces: list[Piece] = []
+    offset = 0
+    for form, outer in zip(parts, outers, strict=True):
+        replace: dict[int, Coordinate] = {}
+        if outer == 1:  # the form has no outer axis: make room for it
+            replace = {v: variable(v + 1) for v in range(axis, len(form.sizes))}
+        else:
+            replace = {axis: variable(axis, 1, -offset)}
+        for box, x in form.pieces:
+            here = (offset, offset + 1) if outer == 1 else (box[axis][0] + offset, box[axis][1] + offset)
+            rest = box[axis:] if outer == 1 else box[axis + 1 :]
+            pieces.append(((*box[:axis], here, *rest), pinned(store, x, replace)))
+        offset += outer
+    dims = (*want[:dim], (total, *inner), *want[dim + 1 :])
+    return canonical(store, dims, pieces)
+
+

@@ -1,0 +1,280 @@
+"""Lins: sums of monomials. Addition, products, boxing of a sum as one factor.
+
+Products are not distributed over sums: a sum of several terms becomes one ``lin`` factor after what its terms share was
+pulled out. ``rebuild`` distributes on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from math import floor
+
+from tantamount.calculus.affine import Coordinate, content, coordinate
+from tantamount.calculus.atoms import IOTA, Exponent, Facts, Factor, Factors, Lin, Monomial, Rational, Store, Term
+from tantamount.calculus.products import (
+    exact,
+    is_boolean,
+    is_integer,
+    is_nonnegative,
+    is_positive,
+    monomial,
+    substitute_factors,
+)
+from tantamount.calculus.sums import Flat, Ranges, close, merge, signature
+
+__all__ = ["ONE", "ZERO", "add", "as_factors", "constant", "iota", "lin", "multiply", "pinned", "scale", "sum_over"]
+
+ZERO: Lin = ()
+ONE: Lin = (((), 1),)
+
+
+def constant(value: Rational) -> Lin:
+    return (((), exact(value)),) if value else ZERO
+
+
+def iota(c: Coordinate) -> Lin:
+    """The Lin whose value is an affine map of the axes."""
+    return lin_of_affine(dict(c[0]), c[1]) if c[0] else constant(c[1])
+
+
+def lin_of_affine(parts: Mapping[int, Rational], offset: Rational) -> Lin:
+    """``offset + sum(q * variable)``: one iota atom with primitive strides; its coefficient is the positive content; the
+    integer part of the offset lives in the index, so that shifted positions are the same atom at an offset."""
+    parts = {v: q for v, q in parts.items() if q}
+    if not parts:
+        return constant(offset)
+    g = content(list(parts.values()))
+    whole = floor(Fraction(offset) / g)
+    c = coordinate({v: int(q / g) for v, q in parts.items()}, whole)
+    rest = exact(offset - g * whole)
+    head: Term = (((IOTA, 1, (c,)),), exact(g))
+    return (((), rest), head) if rest else (head,)
+
+
+def term_key(term: Term) -> tuple[object, ...]:
+    m, c = term
+    return (tuple((a, e) for a, e, _ in m), c, tuple(index for _, _, index in m))
+
+
+def lin(store: Store, terms: Iterable[Term], box: Ranges = None) -> Lin:
+    """The canonical Lin of normalised monomials: equal ones added, lone ``lin`` factors opened, partial sums merged."""
+    total: dict[Monomial, Rational] = {}
+    pending = list(terms)
+    affine = False
+    while pending:
+        m, c = pending.pop()
+        if len(m) == 1 and m[0][1] == 1:
+            atom = store.atoms[m[0][0]]
+            if atom.op == "lin":
+                replace = dict(enumerate(m[0][2]))
+                for inner, d in atom.arguments[0]:
+                    pending.append(monomial(store, exact(c * d), substitute_factors(inner, replace)))
+                continue
+            affine = affine or atom.number == IOTA
+        value = total.get(m, 0) + c
+        if value:
+            total[m] = value
+        else:
+            total.pop(m, None)
+    if affine:
+        _normalise_affine(total)
+    if len(total) > 1:
+        _merge_partial_sums(store, total, box)
+    return tuple(sorted(((m, exact(c)) for m, c in total.items()), key=term_key))
+
+
+def _normalise_affine(total: dict[Monomial, Rational]) -> None:
+    parts: dict[int, Rational] = {}
+    offset: Rational = total.pop((), 0)
+    for m in [m for m in total if len(m) == 1 and m[0][0] == IOTA and m[0][1] == 1]:
+        c = total.pop(m)
+        index = m[0][2][0]
+        offset += c * index[1]
+        for v, s in index[0]:
+            parts[v] = parts.get(v, 0) + c * s
+    total.update(lin_of_affine(parts, offset))
+
+
+def _merge_partial_sums(store: Store, total: dict[Monomial, Rational], box: Ranges) -> None:
+    groups: dict[object, list[Monomial]] = {}
+    for m in total:
+        if m:
+            groups.setdefault(signature(store, m), []).append(m)
+    for members in groups.values():
+        if len(members) < 2:
+            continue
+        old = [(m, total[m]) for m in members]
+        new = merge(store, old, box)
+        if len(new) == len(old) and set(new) == set(old):
+            continue
+        for m in members:
+            del total[m]
+        for m, c in new:
+            value = total.get(m, 0) + c
+            if value:
+                total[m] = value
+            else:
+                total.pop(m, None)
+
+
+def add(store: Store, *lins: Lin, box: Ranges = None) -> Lin:
+    live = [x for x in lins if x]
+    if len(live) < 2:
+        return live[0] if live else ZERO
+    return lin(store, (t for x in live for t in x), box)
+
+
+def scale(x: Lin, q: Rational) -> Lin:
+    return tuple((m, exact(c * q)) for m, c in x) if q else ZERO
+
+
+def pinned(store: Store, x: Lin, replace: Mapping[int, Coordinate], box: Ranges = None) -> Lin:
+    """The Lin with axes replaced by affine maps, normalised again."""
+    changed = False
+    out: list[Term] = []
+    for m, c in x:
+        factors = substitute_factors(m, replace)
+        if factors != m:
+            changed = True
+        out.append(monomial(store, c, factors))
+    return lin(store, out, box) if changed else x
+
+
+def multiply(store: Store, x: Lin, y: Lin, box: Ranges = None) -> Lin:
+    """The product; each operand of several terms is one factor."""
+    if not x or not y:
+        return ZERO
+    if len(x) == 1 and not x[0][0]:
+        return scale(y, x[0][1])
+    if len(y) == 1 and not y[0][0]:
+        return scale(x, y[0][1])
+    c, f = as_factors(store, x)
+    d, g = as_factors(store, y)
+    return product(store, exact(c * d), (*f, *g), box)
+
+
+def product(store: Store, coefficient: Rational, factors: Factors, box: Ranges = None) -> Lin:
+    """One product of factors as a Lin, with booleans used to simplify the other factors."""
+    from tantamount.calculus.guards import absorb
+
+    m, c = monomial(store, coefficient, factors)
+    if not c:
+        return ZERO
+    simplified = absorb(store, m, c, box)
+    return lin(store, ((m, c),), box) if simplified is None else simplified
+
+
+def as_factors(store: Store, x: Lin, exponent: Exponent = 1) -> tuple[Rational, Factors]:
+    """``x ** exponent`` as a coefficient and factors, for a non-zero x. What all terms share is pulled out of a sum.
+
+    (c f)^p = c^p f^p holds for integer p; for other p only positive parts may leave the base."""
+    if len(x) == 1:
+        m, c = x[0]
+    else:
+        c, m, inner = _split_content(store, x)
+        m = (*m, _lin_atom(store, inner))
+    if exponent == 1:
+        return c, m
+    if exponent.denominator == 1:
+        return Fraction(c) ** exponent, tuple((a, e * exponent, index) for a, e, index in m)
+    outside: list[Factor] = []
+    inside: list[Factor] = []
+    for a, e, index in m:
+        if store.atoms[a].facts.positive or e.denominator > 1:
+            outside.append((a, e * exponent, index))
+        else:
+            inside.append((a, e, index))
+    sign = 1 if c > 0 else -1
+    if len(inside) == 1 and inside[0][1] == 1 and sign == 1:
+        a, e, index = inside.pop()
+        outside.append((a, exponent, index))
+    elif inside or sign < 0:
+        rest, value = monomial(store, sign, inside)
+        a, _, index = _lin_atom(store, ((rest, value),))
+        outside.append((a, exponent, index))
+    outside.extend(_root(store, abs(c), exponent))
+    return 1, tuple(outside)
+
+
+def _root(store: Store, c: Rational, exponent: Exponent) -> list[Factor]:
+    """``c ** exponent`` of a positive rational as powers of primes; ``monomial`` takes whole powers out again."""
+    out: list[Factor] = []
+    for p, k in prime_powers(c).items():
+        out.append((store.leaf("prime", p, (), Facts(positive=True)), Fraction(k) * exponent, ()))
+    return out
+
+
+_MAX_DIVISOR = 1 << 16
+
+
+def prime_powers(c: Rational) -> dict[int, int]:
+    """A positive rational as a product of powers of primes (a large unfactored rest counts as one base)."""
+    out: dict[int, int] = {}
+    for n, sign in ((c.numerator, 1), (c.denominator, -1)):
+        p = 2
+        while n > 1 and p <= _MAX_DIVISOR:
+            if p * p > n:
+                p = n
+            while n % p == 0:
+                out[p] = out.get(p, 0) + sign
+                n //= p
+            p += 1 if p == 2 else 2
+        if n > 1:
+            out[n] = out.get(n, 0) + sign
+    return out
+
+
+def _split_content(store: Store, x: Lin) -> tuple[Rational, Monomial, Lin]:
+    """``x = c * shared * inner``: c the content (with the sign of the first terms), shared the factors of every term."""
+    g: Rational = exact(content([c for _, c in x]))
+    total: Rational = 0
+    head: object = None
+    for m, c in x:
+        key = tuple((a, e) for a, e, _ in m)
+        if key != head and total:
+            break
+        head = key
+        total += c
+    if total < 0:
+        g = -g
+    shared: dict[tuple[int, object], Exponent] | None = None
+    for m, _ in x:
+        here = {(a, index): e for a, e, index in m}
+        shared = here if shared is None else {key: min(e, here[key]) for key, e in shared.items() if key in here}
+        if not shared:
+            break
+    pulled: Monomial = ()
+    if shared:
+        pulled = tuple(sorted((a, e, index) for (a, index), e in shared.items()))  # type: ignore[misc]
+        inverse = tuple((a, -e, index) for a, e, index in pulled)
+        inner = lin(store, [monomial(store, exact(c / Fraction(g)), (*m, *inverse)) for m, c in x])
+        if len(inner) < 2:  # what is left merged into one term
+            (m, c) = inner[0] if inner else ((), 0)
+            return exact(g * c), pulled, ((m, 1),)
+        return g, pulled, inner
+    return g, (), x if g == 1 else scale(x, Fraction(1) / g)
+
+
+def _lin_atom(store: Store, inner: Lin) -> Factor:
+    nonnegative = all(c > 0 and is_nonnegative(store, m) for m, c in inner)
+    facts = Facts(
+        positive=nonnegative and any(is_positive(store, m) for m, _ in inner),
+        nonnegative=nonnegative,
+        integer=is_integer(store, inner),
+        boolean=is_boolean(store, inner),
+    )
+    number, index = store.apply("lin", (), (inner,), facts)
+    return (number, 1, index)
+
+
+def sum_over(store: Store, x: Lin, axes: Mapping[int, tuple[int, int]], box: Ranges = None) -> Lin:
+    """The Lin summed over some axes, each over its half-open interval."""
+    ranges = tuple(high - low for low, high in axes.values())
+    replace: dict[int, Coordinate] = {
+        axis: (((-1 - j, 1),), low) for j, (axis, (low, _)) in enumerate(axes.items())
+    }
+    terms: list[Term] = []
+    for m, c in x:
+        terms.extend(close(store, Flat(c, substitute_factors(m, replace), ranges), box))
+    return lin(store, terms, box)

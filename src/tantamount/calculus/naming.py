@@ -1,0 +1,136 @@
+"""Canonical names for bound variables and canonical order of factors, by colour refinement as in graph canonisation.
+
+Two products that differ only by the names of their bound variables, the direction in which a bound variable runs, or the
+order of their factors get the same result. Axis parts, range sizes and offsets break ties only, in this order, so that
+a shard and the whole are named alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tantamount.calculus.affine import Coordinate, Index, substitute_index
+from tantamount.calculus.atoms import Factor, Factors
+
+__all__ = ["canonical"]
+
+_MAX_BRANCHES = 24
+
+
+def _ranks(keys: Sequence[Any]) -> list[int]:
+    order = {key: k for k, key in enumerate(sorted(set(keys)))}
+    return [order[key] for key in keys]
+
+
+def _axes(index: Index) -> tuple[Any, ...]:
+    return tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)
+
+
+def _offsets(index: Index) -> tuple[int, ...]:
+    return tuple(offset for _, offset in index)
+
+
+class _Coloring:
+    """Colours of factors and variables; ``refine`` makes them as fine as their incidence allows."""
+
+    def __init__(self, factors: Factors, count: int) -> None:
+        self.incidence = [
+            [[(-1 - v, abs(s)) for v, s in parts if v < 0] for parts, _ in index] for _, _, index in factors
+        ]
+        self.factor = _ranks([(a, e) for a, e, _ in factors])
+        self.variable = [0] * count
+
+    def copy(self) -> _Coloring:
+        other = object.__new__(_Coloring)
+        other.incidence, other.factor, other.variable = self.incidence, list(self.factor), list(self.variable)
+        return other
+
+    def refine(self) -> None:
+        count = -1
+        while True:
+            self.factor = _ranks([
+                (color, tuple(tuple(sorted((self.variable[j], s) for j, s in parts)) for parts in rows))
+                for color, rows in zip(self.factor, self.incidence, strict=True)
+            ])  # fmt: skip
+            seen: list[list[tuple[int, int, int]]] = [[] for _ in self.variable]
+            for color, rows in zip(self.factor, self.incidence, strict=True):
+                for k, parts in enumerate(rows):
+                    for j, s in parts:
+                        seen[j].append((color, k, s))
+            self.variable = _ranks([(c, tuple(sorted(s))) for c, s in zip(self.variable, seen, strict=True)])
+            found = len(set(self.factor)) + len(set(self.variable))
+            if found == count:
+                return
+            count = found
+
+    @property
+    def discrete(self) -> bool:
+        return len(set(self.variable)) == len(self.variable)
+
+
+def canonical(factors: Factors, ranges: Sequence[int]) -> tuple[Factors, tuple[int, ...]]:
+    """The same product with bound variables ``-1 .. -m`` (over ``0..ranges``) renamed, reversed and ordered canonically."""
+    if not ranges:
+        return tuple(sorted(factors, key=lambda f: (f[0], f[1], _axes(f[2]), _offsets(f[2])))), ()
+    coloring = _Coloring(factors, len(ranges))
+    coloring.refine()
+    if not coloring.discrete:
+        coloring.factor = _ranks([(c, _axes(f[2])) for c, f in zip(coloring.factor, factors, strict=True)])
+        coloring.refine()
+    if not coloring.discrete:
+        coloring.variable = _ranks([(c, n) for c, n in zip(coloring.variable, ranges, strict=True)])
+        coloring.refine()
+    if not coloring.discrete:
+        coloring.factor = _ranks([(c, _offsets(f[2])) for c, f in zip(coloring.factor, factors, strict=True)])
+        coloring.refine()
+    leaves = [coloring] if coloring.discrete else _individualise(coloring, [_MAX_BRANCHES])
+    return min(_encode(leaf, factors, ranges) for leaf in leaves)
+
+
+def _individualise(coloring: _Coloring, budget: list[int]) -> list[_Coloring]:
+    """All discrete colourings reached by singling out each member of the first tied class in turn (bounded)."""
+    tied = min(c for c in coloring.variable if coloring.variable.count(c) > 1)
+    found: list[_Coloring] = []
+    for j, c in enumerate(coloring.variable):
+        if c != tied or (budget[0] <= 0 and found):
+            continue
+        budget[0] -= 1
+        choice = coloring.copy()
+        choice.variable = [2 * x + (x == tied and k != j) for k, x in enumerate(choice.variable)]
+        choice.refine()
+        found.extend([choice] if choice.discrete else _individualise(choice, budget))
+    return found
+
+
+def _encode(coloring: _Coloring, factors: Factors, ranges: Sequence[int]) -> tuple[Factors, tuple[int, ...]]:
+    order = sorted(range(len(ranges)), key=coloring.variable.__getitem__)
+    name = {old: -1 - new for new, old in enumerate(order)}
+    sizes = tuple(ranges[old] for old in order)
+    replace: dict[int, Coordinate] = {-1 - old: (((new, 1),), 0) for old, new in name.items()}
+    named = [
+        (color, (a, e, substitute_index(index, replace))) for color, (a, e, index) in zip(coloring.factor, factors, strict=True)
+    ]
+    named.sort(key=lambda item: (item[0], _axes(item[1][2]), _bound(item[1][2]), _offsets(item[1][2])))
+    reverse: dict[int, Coordinate] = {}
+    decided: set[int] = set()
+    for _, (_, _, index) in named:
+        for parts, _ in index:
+            for v, s in parts:
+                if v < 0 and v not in decided:
+                    decided.add(v)
+                    if s < 0:
+                        reverse[v] = (((v, -1),), sizes[-1 - v] - 1)
+    if reverse:
+        named = [(color, (a, e, substitute_index(index, reverse))) for color, (a, e, index) in named]
+        named.sort(key=lambda item: (item[0], _axes(item[1][2]), _bound(item[1][2]), _offsets(item[1][2])))
+    return tuple(factor for _, factor in named), sizes
+
+
+def _bound(index: Index) -> tuple[Any, ...]:
+    return tuple(tuple((-v, abs(s), s) for v, s in parts if v < 0) for parts, _ in index)
+
+
+def bound_variables(factor: Factor) -> set[int]:
+    """The bound variables that a factor's index mentions."""
+    return {v for parts, _ in factor[2] for v, _ in parts if v < 0}

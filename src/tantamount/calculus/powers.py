@@ -1,0 +1,188 @@
+"""Powers, exponentials, logarithms, opaque pointwise functions and maxima of Lins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from tantamount.calculus.atoms import Facts, Factor, Lin, Rational, Store
+from tantamount.calculus.lins import ONE, ZERO, add, as_factors, constant, lin, multiply, pinned, prime_powers, product, scale, sum_over
+from tantamount.calculus.products import exact, is_boolean, is_integer, is_nonnegative, is_positive
+from tantamount.calculus.sums import Ranges
+from tantamount.errors import Unsupported
+from tantamount.ops.functions import FUNCTIONS
+
+__all__ = ["exponential", "function", "infinity", "is_negative_infinity", "logarithm", "maximum", "maximum_of", "maximum_over", "nonzero", "power"]
+
+
+def infinity(store: Store, sign: int) -> Lin:
+    """A symbolic infinity. It only ever leaves a form through ``exp`` and ``maximum``."""
+    return ((((_infinity(store), 1, ()),), sign),)
+
+
+def _infinity(store: Store) -> int:
+    return store.leaf("infinity", "infinity", (), Facts(positive=True))
+
+
+def is_negative_infinity(store: Store, x: Lin) -> bool:
+    return len(x) == 1 and x[0][1] < 0 and len(x[0][0]) == 1 and x[0][0][0][0] == _infinity(store)
+
+
+def nonzero(store: Store, x: Lin) -> bool:
+    """Whether x is known to be different from 0 wherever it is defined."""
+    if not x:
+        return False
+    _, factors = as_factors(store, x)
+    return is_positive(store, factors) or all(store.atoms[a].facts.positive for a, _, _ in factors)
+
+
+def strictly_positive(store: Store, x: Lin) -> bool:
+    """Whether x is known to be > 0 wherever it is defined."""
+    if not x:
+        return False
+    c, factors = as_factors(store, x)
+    return c > 0 and is_positive(store, factors)
+
+
+def nonnegative(store: Store, x: Lin) -> bool:
+    """Whether x is known to be >= 0 wherever it is defined."""
+    return all(c > 0 and is_nonnegative(store, m) for m, c in x)
+
+
+def power(store: Store, x: Lin, exponent: Rational, box: Ranges = None) -> Lin:
+    """``x ** exponent``. ``0 ** e`` is 0 for e > 0; a negative power of 0 is undefined."""
+    exponent = exact(exponent)
+    if exponent == 0:
+        return ONE
+    if exponent == 1:
+        return x
+    if not x:
+        if exponent > 0:
+            return ZERO
+        raise Unsupported("a negative power of zero")
+    c, factors = as_factors(store, x, exponent)
+    return product(store, exact(c), factors, box)
+
+
+def exponential(store: Store, x: Lin, box: Ranges = None) -> Lin:
+    """exp of a sum as a product: the coefficient of a term becomes the exponent of its atom."""
+    infinite = _infinity(store)
+    factors: list[Factor] = []
+    others: list[Lin] = []
+    for m, c in x:
+        if any(a == infinite for a, _, _ in m):
+            rest = tuple(f for f in m if f[0] != infinite)
+            guard: Lin = ((rest, 1),)
+            if c > 0 or not is_boolean(store, guard):
+                raise Unsupported("exp of plus infinity")
+            others.append(add(store, ONE, scale(guard, -1)))  # exp(-inf) = 0 where the guard holds, else exp(0) = 1
+        elif len(m) == 1 and m[0][1] == 1 and store.atoms[m[0][0]].op == "log":
+            argument = pinned(store, store.atoms[m[0][0]].arguments[0], dict(enumerate(m[0][2])))
+            others.append(power(store, argument, c, box))
+        else:
+            a, index = store.apply("exp", (), (((m, 1),),), Facts(positive=True, nonnegative=True))
+            factors.append((a, c, index))
+    out = product(store, 1, tuple(factors), box)
+    for other in others:
+        out = multiply(store, out, other, box)
+    return out
+
+
+def logarithm(store: Store, x: Lin, box: Ranges = None) -> Lin:
+    """log of a product of positive factors as a sum; what is not known to be positive stays together."""
+    if not x:
+        raise Unsupported("log of zero")
+    c, factors = as_factors(store, x)
+    parts: list[Lin] = []
+    rest: list[Factor] = []
+    for a, e, index in factors:
+        atom = store.atoms[a]
+        if not atom.facts.positive:
+            rest.append((a, e, index))
+        elif atom.op == "exp":
+            parts.append(scale(pinned(store, atom.arguments[0], dict(enumerate(index))), e))
+        else:
+            parts.append(scale(_log_atom(store, (((((a, 1, index)),), 1),)), e))
+    if c < 0 or rest:
+        parts.append(_log_atom(store, ((tuple(rest), 1 if c > 0 else -1),)))
+    for p, k in prime_powers(abs(c)).items():
+        parts.append(scale(_log_atom(store, constant(p)), k))
+    return add(store, *parts, box=box)
+
+
+def _log_atom(store: Store, argument: Lin) -> Lin:
+    argument = lin(store, argument)
+    a, index = store.apply("log", (), (argument,), Facts())
+    return ((((a, 1, index),), 1),)
+
+
+def function(store: Store, name: str, xs: tuple[Lin, ...]) -> Lin:
+    """An opaque pointwise function, with what its declaration says: parity, values at whole numbers and at 0."""
+    declared = FUNCTIONS[name]
+    if declared.fixes_integers and is_integer(store, xs[0]):
+        return xs[0]
+    if not any(xs) and declared.at_zero is not None and len(xs) == 1:
+        return constant(declared.at_zero)
+    sign = 1
+    if declared.odd or declared.even:
+        if xs[0] and as_factors(store, xs[0])[0] < 0:
+            xs = (scale(xs[0], -1),)
+            sign = -1 if declared.odd else 1
+    if declared.commutative:
+        xs = tuple(sorted(xs, key=repr))
+    facts = Facts(integer=declared.integer, nonnegative=declared.nonnegative)
+    a, index = store.apply(name, (), xs, facts)
+    return ((((a, 1, index),), sign),)
+
+
+# ------------------------------------------------------------------------------------------------ maxima
+def _elements(store: Store, x: Lin) -> Lin:
+    """The set {x} as a formal sum of ``element`` atoms; the set of a maximum is the set it is the maximum of."""
+    if is_negative_infinity(store, x):
+        return ZERO
+    if len(x) == 1 and x[0][1] == 1 and len(x[0][0]) == 1 and x[0][0][0][1] == 1:
+        a, _, index = x[0][0][0]
+        if store.atoms[a].op == "max":
+            return pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
+    a, index = store.apply("element", (), (x,), Facts(integer=True))
+    return ((((a, 1, index),), 1),)
+
+
+def maximum_of(store: Store, elements: Lin) -> Lin:
+    """The maximum of a formal set: multiplicities do not matter."""
+    while any(c != 1 for _, c in elements):
+        elements = lin(store, [(m, 1) for m, _ in elements])
+    if not elements:
+        return infinity(store, -1)
+    if len(elements) == 1 and len(elements[0][0]) == 1:
+        a, _, index = elements[0][0][0]
+        if store.atoms[a].op == "element":
+            return pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
+    members: list[Lin] = []
+    for m, _ in elements:
+        atom = store.atoms[m[0][0]]
+        if atom.op == "sum":
+            atom = store.atoms[atom.arguments[0][0][0][0][0]]
+        members.append(atom.arguments[0])
+    facts = Facts(
+        integer=all(is_integer(store, x) for x in members),
+        positive=any(all(c > 0 and is_positive(store, m) for m, c in x) and bool(x) for x in members),
+        nonnegative=any(all(c > 0 and is_positive(store, m) for m, c in x) for x in members),
+    )
+    a, index = store.apply("max", (), (elements,), facts)
+    return ((((a, 1, index),), 1),)
+
+
+def maximum(store: Store, x: Lin, y: Lin, box: Ranges = None) -> Lin:
+    if x == y:
+        return x
+    if all(len(z) == 0 or (len(z) == 1 and not z[0][0]) for z in (x, y)):
+        return max(x, y, key=lambda z: Fraction(z[0][1]) if z else Fraction(0))
+    return maximum_of(store, add(store, _elements(store, x), _elements(store, y), box=box))
+
+
+def maximum_over(store: Store, cells: list[tuple[Lin, Mapping[int, tuple[int, int]]]], box: Ranges = None) -> Lin:
+    """The maximum of each Lin over its axes, over all of them."""
+    parts = [sum_over(store, _elements(store, x), axes, box) for x, axes in cells]
+    return maximum_of(store, add(store, *parts, box=box))
+

@@ -1,0 +1,111 @@
+"""Products of powers of atoms: monomials and their normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from tantamount.calculus.affine import Coordinate, substitute_index
+from tantamount.calculus.atoms import IOTA, Exponent, Factors, Lin, Monomial, Rational, Store
+
+__all__ = ["exact", "is_boolean", "is_integer", "is_nonnegative", "is_positive", "monomial", "substitute_factors", "substitute_lin"]
+
+
+def exact(value: Rational) -> Rational:
+    """Integers as ``int``, so that equal numbers print and sort alike."""
+    return value.numerator if value.denominator == 1 else value
+
+
+def monomial(store: Store, coefficient: Rational, factors: Iterable[tuple[int, Exponent, tuple[Coordinate, ...]]]) -> tuple[Monomial, Rational]:
+    """``coefficient * product`` with equal factors combined and numbers pulled into the coefficient.
+
+    Cancelling ``x * x**-1`` forgets that x must not be 0; the caller recorded that obligation when it divided."""
+    total: dict[tuple[int, tuple[Coordinate, ...]], Exponent] = {}
+    for factor in factors:
+        a, e, index = store.follow(factor) if store.redirects else factor
+        key = (a, index)
+        if key in total:
+            total[key] = total[key] + e
+        else:
+            total[key] = e
+    out: list[tuple[int, Exponent, tuple[Coordinate, ...]]] = []
+    for (a, index), e in total.items():
+        if not e:
+            continue
+        if e.denominator == 1:
+            e = e.numerator
+        atom = store.atoms[a]
+        if a == IOTA and not index[0][0] and isinstance(e, int) and (index[0][1] or e > 0):
+            coefficient = coefficient * Fraction(index[0][1]) ** e
+            continue
+        if atom.facts.boolean and isinstance(e, int) and e > 1:
+            e = 1
+        elif atom.attributes and atom.attributes[0] == "prime" and not 0 < e < 1:
+            whole = e.numerator // e.denominator
+            coefficient = coefficient * Fraction(atom.attributes[1]) ** whole
+            e = exact(e - whole)
+            if not e:
+                continue
+        elif atom.op == "lin" and isinstance(e, int) and len(atom.arguments[0]) == 1:
+            # a root of one term, raised to a whole power again
+            ((inner, c),) = atom.arguments[0]
+            powered = [(b, d * e, i) for b, d, i in substitute_factors(inner, dict(enumerate(index)))]
+            return monomial(store, coefficient * Fraction(c) ** e, [*out, *powered, *_later(total, a, index)])
+        out.append((a, e, index))
+    out.sort()
+    return tuple(out), exact(coefficient)
+
+
+def _later(total: Mapping[tuple[int, tuple[Coordinate, ...]], Exponent], a: int, index: tuple[Coordinate, ...]) -> list[tuple[int, Exponent, tuple[Coordinate, ...]]]:
+    """The factors that follow one in iteration order."""
+    items = [(b, e, i) for (b, i), e in total.items()]
+    position = next(k for k, (b, _, i) in enumerate(items) if b == a and i == index)
+    return items[position + 1 :]
+
+
+def substitute_factors(factors: Factors, replace: Mapping[int, Coordinate]) -> Factors:
+    return tuple((a, e, substitute_index(index, replace)) for a, e, index in factors)
+
+
+def substitute_lin(lin: Lin, replace: Mapping[int, Coordinate]) -> Lin:
+    """The terms with variables replaced; not normalised."""
+    return tuple((substitute_factors(m, replace), c) for m, c in lin)
+
+
+def is_positive(store: Store, factors: Factors) -> bool:
+    """Whether the product is > 0 wherever it is defined."""
+    return all(store.atoms[a].facts.positive or _even_nonzero(e) for a, e, _ in factors)
+
+
+def _even_nonzero(e: Exponent) -> bool:
+    """``x ** e > 0`` wherever defined: negative even powers (x is not 0 there), and proper roots in denominators."""
+    return e < 0 and (e.denominator > 1 or e.numerator % 2 == 0)
+
+
+def is_nonnegative(store: Store, factors: Factors) -> bool:
+    """Whether the product is >= 0 wherever it is defined: even powers, proper roots, non-negative atoms."""
+    return all(
+        store.atoms[a].facts.nonnegative or store.atoms[a].facts.positive or e.denominator > 1 or e.numerator % 2 == 0 for a, e, _ in factors
+    )
+
+
+def is_integer(store: Store, lin: Lin) -> bool:
+    """Whether every value is a whole number."""
+    return all(
+        c.denominator == 1 and all(e.denominator == 1 and e > 0 and store.atoms[a].facts.integer for a, e, _ in m) for m, c in lin
+    )
+
+
+def is_boolean(store: Store, lin: Lin) -> bool:
+    """Whether every value is 0 or 1: a product of booleans, or 1 minus one."""
+    if not lin:
+        return True
+    if len(lin) == 1:
+        return lin[0][1] == 1 and _boolean_product(store, lin[0][0])
+    if len(lin) == 2:
+        return lin[0] == ((), 1) and lin[1][1] == -1 and _boolean_product(store, lin[1][0])
+    return False
+
+
+def _boolean_product(store: Store, factors: Factors) -> bool:
+    return all(e.denominator == 1 and e > 0 and store.atoms[a].facts.boolean for a, e, _ in factors)

@@ -1,0 +1,160 @@
+"""Lins computed anew from their atoms' arguments: after atoms were joined, under assumptions, or with products distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+from tantamount.calculus import guards, powers
+from tantamount.calculus.affine import Coordinate, Index, substitute_index
+from tantamount.calculus.atoms import Factor, Lin, Store
+from tantamount.calculus.lins import ONE, add, constant, iota, lin, multiply, sum_over
+from tantamount.calculus.products import monomial, substitute_factors, substitute_lin
+from tantamount.errors import Unsupported
+from tantamount.ops.functions import FUNCTIONS
+
+__all__ = ["Rebuild", "distribute", "refresh"]
+
+_BOUND_AS_AXIS = 1 << 24
+_MAX_POWER = 4  # whole powers of a sum up to which it is multiplied out
+_MAX_TERMS = 400  # a Lin longer than this is not distributed further
+
+
+class Rebuild:
+    """Recomputes Lins bottom-up. ``known`` gives truth values of guard atoms; ``distribute`` multiplies out sums."""
+
+    def __init__(self, store: Store, *, known: Mapping[tuple[int, Index], int] | None = None, distribute: bool = False) -> None:
+        self.store = store
+        self.known = known or {}
+        self.names = frozenset(a for a, _ in self.known)
+        self.distribute = distribute
+        self.memo: dict[Factor, Lin] = {}
+        self.fresh = count(_BOUND_AS_AXIS)
+        self._stale: dict[int, bool] = {}
+
+    def lin(self, x: Lin) -> Lin:
+        """The sum of the rebuilt terms."""
+        if not any(self._concerns(f) for m, _ in x for f in m):
+            return x
+        parts: list[Lin] = []
+        for m, c in x:
+            term = constant(c)
+            for factor in m:
+                term = self._times(term, self.factor(factor))
+                if not term:
+                    break
+            parts.append(term)
+        return add(self.store, *parts)
+
+    def _times(self, x: Lin, y: Lin) -> Lin:
+        if self.distribute and len(x) * len(y) > max(len(x), len(y)) and len(x) * len(y) <= _MAX_TERMS:
+            return add(self.store, *(multiply(self.store, (s,), (t,)) for s in x for t in y))
+        return multiply(self.store, x, y)
+
+    def _concerns(self, factor: Factor) -> bool:
+        atom = self.store.atoms[factor[0]]
+        if self.names:
+            return bool(atom.guards & self.names)
+        if factor[0] in self.store.redirects:
+            return True
+        if atom.op == "leaf":
+            return False
+        return self.distribute or self._is_stale(factor[0])
+
+    def _is_stale(self, number: int) -> bool:
+        found = self._stale.get(number)
+        if found is None:
+            found = number in self.store.redirects or any(
+                self._is_stale(a) for x in self.store.atoms[number].arguments for m, _ in x for a, _, _ in m
+            )
+            self._stale[number] = found
+        return found
+
+    def factor(self, factor: Factor) -> Lin:
+        """The value of one factor."""
+        value = self.known.get((factor[0], factor[2]))
+        if value is not None:
+            return constant(value)
+        if not self._concerns(factor):
+            return ((((factor,)), 1),)
+        found = self.memo.get(factor)
+        if found is None:
+            found = self.memo[factor] = self._compute(factor)
+        return found
+
+    def _compute(self, factor: Factor) -> Lin:
+        store = self.store
+        a, e, index = store.follow(factor)
+        atom = store.atoms[a]
+        if atom.op == "leaf":
+            m, c = monomial(store, 1, ((a, e, index),))
+            return lin(store, ((m, c),))
+        if atom.op == "sum":
+            return self._power(self._sum(a, index), e)
+        replace = dict(enumerate(index))
+        arguments = [self._argument(substitute_lin(x, replace)) for x in atom.arguments] if atom.op not in ("less", "equal") else []
+        if atom.op == "lin":
+            return self._power(arguments[0], e)
+        if atom.op == "exp":
+            return self._power(powers.exponential(store, arguments[0]), e)
+        if atom.op == "log":
+            return self._power(powers.logarithm(store, arguments[0]), e)
+        if atom.op in ("less", "equal"):
+            rest = self._argument(substitute_lin(atom.arguments[0], replace))
+            position = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
+            value = guards.compare(store, atom.op, add(store, rest, iota(position)), ())
+        elif atom.op == "max":
+            value = powers.maximum_of(store, arguments[0])
+        elif atom.op in FUNCTIONS:
+            value = powers.function(store, atom.op, tuple(arguments))
+        else:
+            number, where = store.apply(atom.op, atom.attributes, tuple(arguments), atom.facts)
+            value = ((((number, 1, where),), 1),)
+        return self._power(value, e)
+
+    def _argument(self, x: Lin) -> Lin:
+        return self.lin(lin(self.store, [monomial(self.store, c, m) for m, c in x]))
+
+    def _power(self, x: Lin, e: object) -> Lin:
+        if self.distribute and isinstance(e, int) and 1 < e <= _MAX_POWER and len(x) > 1:
+            out = x
+            for _ in range(e - 1):
+                out = self._times(out, x)
+            return out
+        return powers.power(self.store, x, e)  # type: ignore[arg-type]
+
+    def _sum(self, a: int, index: Index) -> Lin:
+        """The summand is rebuilt with its bound variables as axes, then summed over them again."""
+        atom = self.store.atoms[a]
+        replace: dict[int, Coordinate] = dict(enumerate(index))
+        axes: dict[int, tuple[int, int]] = {}
+        for j, n in enumerate(atom.ranges):
+            axis = next(self.fresh)
+            replace[-1 - j] = (((axis, 1),), 0)
+            axes[axis] = (0, n)
+        summand = ONE
+        for b, e, inner in atom.arguments[0][0][0]:
+            summand = self._times(summand, self.factor((b, e, substitute_index(inner, replace))))
+        return sum_over(self.store, summand, axes)
+
+
+def refresh(store: Store, x: Lin) -> Lin:
+    """The Lin with joined atoms replaced by their successors, at any depth."""
+    if not store.redirects:
+        return x
+    for _ in range(8):
+        before = len(store.redirects)
+        x = Rebuild(store).lin(x)
+        if len(store.redirects) == before:
+            break
+    return x
+
+
+def distribute(store: Store, x: Lin) -> Lin:
+    """The Lin with products of sums multiplied out, at any depth: a polynomial in atoms. Bounded by named limits."""
+    try:
+        return Rebuild(store, distribute=True).lin(x)
+    except Unsupported:
+        return x
+
+

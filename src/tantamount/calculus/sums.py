@@ -1,0 +1,389 @@
+"""Reductions: sums of products over bound variables, boxed as atoms, and the merging of partial sums.
+
+A *flat* term is ``coefficient * SUM over bound variables of a product of factors`` in prenex form. :func:`close` turns it
+into monomials: factors free of bound variables stay outside, every connected component of the rest becomes one ``sum``
+atom. So a sum has one representation for every exponent, and ``(sum y) * (sum y)**-1`` cancels. :func:`merge` adds flat
+terms of one shape as weighted sets of points, so partial sums of shards become the sum of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from math import prod
+from typing import Any, NamedTuple
+
+from tantamount.calculus.affine import Coordinate
+from tantamount.calculus.atoms import Exponent, Facts, Factor, Factors, Lin, Rational, Store, Term
+from tantamount.calculus.boxes import Weighted, combination, decompose, independent, progression
+from tantamount.calculus.naming import bound_variables, canonical
+from tantamount.calculus.products import exact, is_nonnegative, is_positive, monomial, substitute_factors
+
+__all__ = ["Flat", "close", "flatten", "merge", "signature"]
+
+_MAX_EXPLODED = 64  # points up to which a set of boxes is canonicalised point by point
+_MAX_ROUNDS = 32
+Ranges = Sequence[tuple[int, int]] | None  # the half-open interval of every axis, where known
+
+
+class Flat(NamedTuple):
+    """``coefficient * SUM_{-1 in 0..ranges[0], -2 in 0..ranges[1], ...} product of factors``."""
+
+    coefficient: Rational
+    factors: Factors
+    ranges: tuple[int, ...]
+
+
+def signature(store: Store, factors: Factors) -> tuple[tuple[int, Exponent], ...]:
+    """The multiset of (atom, exponent) after opening sums: terms that could merge agree in it."""
+    if all(store.atoms[a].op != "sum" for a, _, _ in factors):
+        return tuple((a, e) for a, e, _ in factors)  # already sorted
+    found: list[tuple[int, Exponent]] = []
+    for a, e, _ in factors:
+        found.extend(store.atoms[a].signature if e == 1 else ((a, e),))
+    return tuple(sorted(found))
+
+
+def _open(store: Store, factor: Factor, start: int) -> tuple[Factors, tuple[int, ...]]:
+    """The summand of a sum atom at an index, bound variables numbered from ``start``."""
+    atom = store.atoms[factor[0]]
+    replace: dict[int, Coordinate] = dict(enumerate(factor[2]))
+    for j in range(len(atom.ranges)):
+        replace[-1 - j] = (((-1 - start - j, 1),), 0)
+    return substitute_factors(atom.arguments[0][0][0], replace), atom.ranges
+
+
+def flatten(store: Store, factors: Factors, coefficient: Rational, ranges: tuple[int, ...] = (), only_bound: bool = False) -> Flat:
+    """Open every first power of a sum (with ``only_bound``, those whose coordinates mention a bound variable)."""
+    pending = list(factors)
+    done: list[Factor] = []
+    while pending:
+        factor = pending.pop()
+        if store.atoms[factor[0]].op == "sum" and factor[1] == 1 and (not only_bound or bound_variables(factor)):
+            inner, extra = _open(store, factor, len(ranges))
+            ranges = (*ranges, *extra)
+            pending.extend(inner)
+        else:
+            done.append(factor)
+    return Flat(coefficient, tuple(done), ranges)
+
+
+def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
+    """The flat term as monomials (several where a lone sum of terms is summed term by term)."""
+    from tantamount.calculus.guards import simplify
+
+    out: list[Term] = []
+    work = [flat]
+    while work:
+        current = _reduce(store, work.pop())
+        if current is None:
+            continue
+        more = simplify(store, current, box)
+        if more is not None:
+            work.extend(more)
+            continue
+        parts = _distribute(store, current)
+        if parts is not None:
+            work.extend(parts)
+            continue
+        out.append(_box(store, current, box))
+    return [term for term in out if term[1]]
+
+
+def _reduce(store: Store, flat: Flat) -> Flat | None:
+    """Combine factors, open nested sums, drop unit and unused bound variables, merge mixed-radix pairs."""
+    flat = flatten(store, flat.factors, flat.coefficient, flat.ranges, only_bound=True)
+    factors, coefficient = monomial(store, flat.coefficient, flat.factors)
+    if not coefficient or 0 in flat.ranges:
+        return None
+    units: dict[int, Coordinate] = {-1 - j: ((), 0) for j, n in enumerate(flat.ranges) if n == 1}
+    if units:
+        factors, coefficient = monomial(store, coefficient, substitute_factors(factors, units))
+    used = {v for f in factors for v in bound_variables(f)}
+    live: dict[int, int] = {}
+    for j, n in enumerate(flat.ranges):
+        if -1 - j in used:
+            live[-1 - j] = n
+        elif n != 1:
+            coefficient *= n
+    factors, live = _merge_radix(factors, live)
+    rename: dict[int, Coordinate] = {v: (((-1 - j, 1),), 0) for j, v in enumerate(live)}
+    factors, coefficient = monomial(store, coefficient, substitute_factors(factors, rename))
+    return Flat(coefficient, factors, tuple(live.values()))
+
+
+def _vectors(factors: Factors, live: dict[int, int]) -> dict[int, dict[tuple[int, int], int]]:
+    vectors: dict[int, dict[tuple[int, int], int]] = {v: {} for v in live}
+    for i, (_, _, index) in enumerate(factors):
+        for k, (parts, _) in enumerate(index):
+            for v, s in parts:
+                if v < 0:
+                    vectors[v][i, k] = s
+    return vectors
+
+
+def _merge_radix(factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[int, int]]:
+    """``u`` and ``v`` with stride(u) = n_v * stride(v) everywhere are the digits of one variable of range n_u * n_v.
+    Variables first run in the direction in which their first stride is positive."""
+    vectors = _vectors(factors, live)
+    flips: dict[int, Coordinate] = {v: (((v, -1),), live[v] - 1) for v, d in vectors.items() if d[min(d)] < 0}
+    if flips:
+        factors = substitute_factors(factors, flips)
+        vectors = _vectors(factors, live)
+    live = dict(live)
+    changed = len(live) > 1
+    while changed:
+        changed = False
+        for u, v in permutations(live, 2):
+            if vectors[u].keys() == vectors[v].keys() and all(s == vectors[v][key] * live[v] for key, s in vectors[u].items()):
+                factors = substitute_factors(factors, {u: ((), 0)})
+                live[v] *= live.pop(u)
+                changed = len(live) > 1
+                break
+    return factors, live
+
+
+def _components(flat: Flat) -> tuple[list[Factor], list[tuple[list[Factor], list[int]]]]:
+    """Factors without bound variables, and the connected components of the others with their variables."""
+    free: list[Factor] = []
+    groups: list[tuple[list[Factor], set[int]]] = []
+    for factor in flat.factors:
+        bound = bound_variables(factor)
+        if not bound:
+            free.append(factor)
+            continue
+        joined: tuple[list[Factor], set[int]] = ([factor], bound)
+        rest: list[tuple[list[Factor], set[int]]] = []
+        for group in groups:
+            if group[1] & joined[1]:
+                joined = (group[0] + joined[0], group[1] | joined[1])
+            else:
+                rest.append(group)
+        groups = [*rest, joined]
+    return free, [(factors, sorted(bound, reverse=True)) for factors, bound in groups]
+
+
+def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
+    """A sum whose summand is one multi-term Lin, or a one-hot contraction of one, is linear: sum each term by itself."""
+    if not flat.ranges:
+        return None
+    _, components = _components(flat)
+    for factors, _ in components:
+        linear = [f for f in factors if store.atoms[f[0]].op == "lin" and f[1] == 1]
+        if len(factors) > 1:
+            hot = {v for f in factors if store.atoms[f[0]].op == "equal" for v in bound_variables(f)}
+            linear = [f for f in linear if bound_variables(f) & hot]
+        if not linear:
+            continue
+        chosen = linear[0]
+        others = list(flat.factors)
+        others.remove(chosen)
+        inner = store.atoms[chosen[0]].arguments[0]
+        replace = dict(enumerate(chosen[2]))
+        return [Flat(exact(flat.coefficient * c), (*others, *substitute_factors(m, replace)), flat.ranges) for m, c in inner]
+    return None
+
+
+def _box(store: Store, flat: Flat, box: Ranges) -> Term:
+    free, components = _components(flat)
+    coefficient = flat.coefficient
+    for factors, bound in components:
+        rename: dict[int, Coordinate] = {v: (((-1 - j, 1),), 0) for j, v in enumerate(bound)}
+        local, ranges = canonical(substitute_factors(tuple(factors), rename), [flat.ranges[-1 - v] for v in bound])
+        if _covers(store, local, ranges, box):
+            continue
+        free.append((*_sum_atom(store, local, ranges),))
+    return monomial(store, coefficient, free)
+
+
+def _covers(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges) -> bool:
+    """``SUM_v [t == v] = 1`` where it is known that t lies in the range of v."""
+    if len(factors) != 1 or len(ranges) != 1 or store.atoms[factors[0][0]].op != "equal":
+        return False
+    from tantamount.calculus.guards import covered
+
+    return covered(store, factors[0], ranges[0], box)
+
+
+def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor:
+    atoms = [store.atoms[a] for a, _, _ in factors]
+    one_hot = len(atoms) == 1 and len(ranges) == 1 and atoms[0].op == "equal"
+    facts = Facts(
+        positive=is_positive(store, factors),
+        nonnegative=is_nonnegative(store, factors),
+        integer=all(x.facts.integer and f[1].denominator == 1 and f[1] > 0 for x, f in zip(atoms, factors, strict=True)),
+        boolean=one_hot,
+    )
+    number, index = store.summation(factors, ranges, facts)
+    return (number, 1, index)
+
+
+# ------------------------------------------------------------------------------------------------ merging partial sums
+class _Points(NamedTuple):
+    """A weighted set of points: ``origin + sum(t_v * v)`` for t in a box, one ``(vector, size)`` per bound variable."""
+
+    origin: tuple[int, ...]
+    vectors: tuple[tuple[tuple[int, ...], int], ...]  # sorted by vector
+    weight: Rational
+
+
+_Shape = tuple[tuple[int, Exponent, tuple[Any, ...]], ...]
+
+
+def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]:
+    """Terms of one signature with partial sums merged wherever their points fit together."""
+    shapes: dict[_Shape, list[tuple[_Points, Term]]] = {}
+    for m, c in terms:
+        flat = _reduce(store, flatten(store, m, c))
+        if flat is None:
+            continue
+        factors, ranges = canonical(flat.factors, flat.ranges)
+        shape = tuple((a, e, tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)) for a, e, index in factors)
+        shapes.setdefault(shape, []).append((_points(factors, ranges, flat.coefficient), (m, c)))
+    out: list[Term] = []
+    for shape, members in shapes.items():
+        before = [points for points, _ in members]
+        after = _merge_points(before) if len(members) > 1 else before
+        if len(after) == len(before) and set(after) == set(before):
+            out.extend(term for _, term in members)
+            continue
+        for points in after:
+            out.extend(close(store, _flat(shape, points), box))
+    return out
+
+
+def _points(factors: Factors, ranges: tuple[int, ...], weight: Rational) -> _Points:
+    vectors: list[list[int]] = [[] for _ in ranges]
+    origin: list[int] = []
+    for _, _, index in factors:
+        for parts, offset in index:
+            origin.append(offset)
+            row = dict(parts)
+            for j, vector in enumerate(vectors):
+                vector.append(row.get(-1 - j, 0))
+    return _Points(tuple(origin), tuple(sorted((tuple(v), n) for v, n in zip(vectors, ranges, strict=True))), weight)
+
+
+def _flat(shape: _Shape, points: _Points) -> Flat:
+    slot = 0
+    factors: list[Factor] = []
+    for a, e, axes in shape:
+        index: list[Coordinate] = []
+        for parts in axes:
+            bound = [(-1 - j, v[slot]) for j, (v, _) in enumerate(points.vectors) if v[slot]]
+            index.append((tuple(sorted([*bound, *parts])), points.origin[slot]))
+            slot += 1
+        factors.append((a, e, tuple(index)))
+    return Flat(points.weight, tuple(factors), tuple(n for _, n in points.vectors))
+
+
+def _merge_points(items: list[_Points]) -> list[_Points]:
+    """The canonical boxes of a weighted set of points. Small sets are recomputed from their points, so that the result
+    does not depend on the order in which they were added up; large ones rely on their vectors agreeing."""
+    items = _fixpoint(items)
+    if len(items) > 1 and sum(prod(n for _, n in item.vectors) for item in items) <= _MAX_EXPLODED:
+        items = _fixpoint([point for item in items for point in _explode(item)])
+    return items
+
+
+def _fixpoint(items: list[_Points]) -> list[_Points]:
+    for _ in range(_MAX_ROUNDS):
+        before = set(items)
+        items = [_radix(item) for item in _discover(_sweep(items))]
+        if len(items) == len(before) and set(items) == before:
+            break
+    return items
+
+
+def _explode(item: _Points) -> list[_Points]:
+    origins = [item.origin]
+    for v, n in item.vectors:
+        origins = [tuple(a + k * d for a, d in zip(origin, v, strict=True)) for origin in origins for k in range(n)]
+    return [_Points(origin, (), item.weight) for origin in origins]
+
+
+def _sweep(items: list[_Points]) -> list[_Points]:
+    """Add boxes over the same vectors (a box without a vector is one point wide along it) and decompose canonically."""
+    groups: dict[tuple[tuple[int, ...], ...], list[_Points]] = {}
+    out: list[_Points] = []
+    for item in sorted(items, key=lambda p: (-len(p.vectors), p)):
+        names = tuple(v for v, _ in item.vectors)
+        if len(set(names)) != len(names):
+            out.append(item)  # not a set of boxes in independent directions
+            continue
+        home = names
+        if names not in groups:
+            for wider in groups:
+                if len(wider) > len(names) and set(names) <= set(wider):
+                    difference = [a - b for a, b in zip(item.origin, groups[wider][0].origin, strict=True)]
+                    if combination(wider, difference) is not None:
+                        home = wider
+                        break
+        groups.setdefault(home, []).append(item)
+    for names, members in groups.items():
+        classes: list[tuple[tuple[int, ...], list[Weighted]]] = []
+        for item in members:
+            sizes = dict(item.vectors)
+            for origin, boxes in classes:
+                t = combination(names, [a - b for a, b in zip(item.origin, origin, strict=True)])
+                if t is not None:
+                    boxes.append((tuple((k, k + sizes.get(v, 1)) for k, v in zip(t, names, strict=True)), item.weight))
+                    break
+            else:
+                box = tuple((0, sizes.get(v, 1)) for v in names)
+                classes.append((item.origin, [(box, item.weight)]))
+        for origin, boxes in classes:
+            for box, weight in decompose(boxes):
+                start = list(origin)
+                for (low, _), v in zip(box, names, strict=True):
+                    start = [s + low * x for s, x in zip(start, v, strict=True)]
+                vectors = tuple((v, high - low) for (low, high), v in zip(box, names, strict=True) if high - low > 1)
+                out.append(_Points(tuple(start), vectors, exact(weight)))
+    return out
+
+
+def _discover(items: list[_Points]) -> list[_Points]:
+    """Equal boxes whose origins form a progression gain a bound variable."""
+    groups: dict[tuple[Any, Rational], list[_Points]] = {}
+    for item in items:
+        groups.setdefault((item.vectors, item.weight), []).append(item)
+    out: list[_Points] = []
+    for (vectors, weight), members in groups.items():
+        origins = {m.origin for m in members}
+        if len(members) == 1 or len(origins) != len(members):
+            out.extend(members)
+            continue
+        for first, step, count in progression(sorted(origins)):
+            if count == 1 or not _may_add(vectors, step, count):
+                out.extend(_Points(tuple(a + k * d for a, d in zip(first, step, strict=True)), vectors, weight) for k in range(count))
+                continue
+            if next(d for d in step if d) < 0:
+                first = tuple(a + (count - 1) * d for a, d in zip(first, step, strict=True))
+                step = tuple(-d for d in step)
+            out.append(_Points(first, tuple(sorted([*vectors, (step, count)])), weight))
+    return out
+
+
+def _may_add(vectors: tuple[tuple[tuple[int, ...], int], ...], step: tuple[int, ...], count: int) -> bool:
+    """A new vector must be independent of the others, or be the lower digit of one of them."""
+    if not vectors or any(v == tuple(count * x for x in step) for v, _ in vectors):
+        return True
+    return independent([*(v for v, _ in vectors), step])
+
+
+def _radix(item: _Points) -> _Points:
+    vectors = list(item.vectors)
+    for (u, n), (v, m) in permutations(vectors, 2):
+        if u == tuple(m * x for x in v):
+            rest = [w for w in vectors if w not in ((u, n), (v, m))]
+            return _radix(_Points(item.origin, tuple(sorted([*rest, (v, n * m)])), item.weight))
+    return item
+
+
+def sum_terms(store: Store, lin: Lin, replace: dict[int, Coordinate], ranges: tuple[int, ...], box: Ranges) -> list[Term]:
+    """The Lin summed over bound variables: ``replace`` maps the summed axes to affine maps of them."""
+    out: list[Term] = []
+    for m, c in lin:
+        out.extend(close(store, Flat(c, substitute_factors(m, replace), ranges), box))
+    return out
+

@@ -1,0 +1,318 @@
+"""The interpretation of the operator primitives as forms, for one rank or for all ranks of a mesh at once.
+
+With a mesh, every value has one leading dimension per mesh axis (``batch``): what rank (i, j) computes is the form at mesh
+coordinate (i, j). A collective moves the axes of its group into the tensor, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import isinf, prod
+
+from tantamount.calculus import contraction, forms, guards, powers
+from tantamount.calculus.affine import variable
+from tantamount.calculus.atoms import Facts, Lin, Store
+from tantamount.calculus.forms import Box, Form, constant_form
+from tantamount.calculus.lins import ONE, ZERO, add, constant, iota, lin_of_affine, multiply, scale
+from tantamount.errors import Unsupported
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.types import DType, Kind, Shape
+from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Value
+from tantamount.ops.functions import FUNCTIONS
+
+__all__ = ["Obligation", "Symbolic", "Trace"]
+
+_MAX_TABLE = 1 << 12  # recorded constants up to this many elements become numbers, larger ones stay opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """Something that must hold for the program to be defined: ``kind`` is ``nonzero``, ``positive``, ``nonnegative`` or
+    ``index`` (then ``0 <= value < size``)."""
+
+    kind: str
+    value: Lin
+    site: str
+    size: int = 0
+
+
+@dataclass
+class Trace:
+    """What one run leaves behind besides values: obligations met on the way, in order, and a count of dropouts.
+
+    ``assume_indices``: the indices of this program are taken to be in range (a specification)."""
+
+    assume_indices: bool = False
+    obligations: dict[Obligation, None] = field(default_factory=dict[Obligation, None])
+    dropouts: int = 0
+    assumed_indices: list[str] = field(default_factory=list[str])
+    mask: Callable[[Form, Shape, Number, str, int], Form] | None = None
+
+
+@dataclass(frozen=True)
+class Symbolic(Interpretation):
+    """Forms over ``store``. ``mesh`` gives the sizes and groups of the folded ranks; ``batch`` the positions of the mesh
+    axes that are still leading dimensions. ``rank`` tells apart what is fresh on every rank when ranks are not folded."""
+
+    store: Store
+    trace: Trace
+    mesh: Mesh = Mesh()
+    batch: tuple[int, ...] = ()
+    rank: str = ""
+    site: str = ""
+
+    @property
+    def prefix(self) -> Shape:
+        return tuple(self.mesh.sizes[k] for k in self.batch)
+
+    # -- sources
+    def constant(self, value: Scalar, kind: Kind) -> Form:
+        if isinstance(value, PerRank):
+            return self._per_rank(value)
+        return constant_form(self.prefix, self._number(value))
+
+    def _number(self, value: Number) -> Lin:
+        if isinstance(value, float):
+            if not isinf(value):
+                raise Unsupported("a number that is not exact")
+            return powers.infinity(self.store, 1 if value > 0 else -1)
+        return constant(Fraction(value))
+
+    def _per_rank(self, value: PerRank) -> Form:
+        """One number per rank: affine in the mesh coordinates (checked at every one), or a table of its own."""
+        sizes = self.mesh.sizes
+        if self.batch != tuple(range(len(sizes))) or any(isinstance(v, float) for v in value.values):
+            raise Unsupported("a number that differs by rank inside a collective")
+        numbers = [Fraction(v) for v in value.values]
+        origin = numbers[0]
+        steps: list[Fraction] = []
+        for k, size in enumerate(sizes):
+            stride = prod(sizes[k + 1 :])
+            steps.append(numbers[stride] - origin if size > 1 else Fraction(0))
+        axes = iter(range(len(sizes)))
+        where = [next(axes) if size > 1 else -1 for size in sizes]
+        if all(
+            number == origin + sum((s * c for s, c in zip(steps, self.mesh.coordinates(rank), strict=True)), Fraction(0))
+            for rank, number in enumerate(numbers)
+        ):
+            return constant_form(self.prefix, lin_of_affine({v: s for v, s in zip(where, steps, strict=True) if v >= 0}, origin))
+        atom = self.store.leaf("table", (sizes, tuple(numbers)), sizes, Facts(integer=all(n.denominator == 1 for n in numbers)))
+        index = tuple(variable(v) if v >= 0 else ((), 0) for v in where)
+        return constant_form(self.prefix, ((((atom, 1, index),), 1),))
+
+    def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
+        if len(data) > _MAX_TABLE or any(isinstance(v, float) for v in data):
+            facts = Facts(integer=kind is not Kind.FLOAT, boolean=kind is Kind.BOOL)
+            atom = self.store.leaf("table", (shape, data), shape, facts)
+            form = forms.constant_form(shape, ((((atom, 1, _identity(shape)),), 1),))
+            return self._spread(form, shape)
+        cells: list[forms.Piece] = []
+        dims = forms.axes_of(shape)
+        sizes = [size for dim in dims for size in dim]
+        for k, value in enumerate(data):
+            box: list[tuple[int, int]] = []
+            for size in reversed(sizes):
+                k, digit = divmod(k, size)
+                box.append((digit, digit + 1))
+            cells.append((tuple(reversed(box)), self._number(value)))
+        return self._spread(forms.canonical(self.store, dims, cells), shape)
+
+    def _spread(self, form: Form, shape: Shape) -> Form:
+        """The same tensor at every mesh coordinate."""
+        if not self.prefix:
+            return form
+        form = forms.reshape(self.store, form, (*(1 for _ in self.prefix), *shape))
+        return forms.expand(form, (*self.prefix, *shape))
+
+    def iota(self, size: int) -> Form:
+        return self._spread(constant_form((size,), iota(variable(0)) if size > 1 else ZERO), (size,))
+
+    def unknown(self, shape: Shape, dtype: DType, site: str) -> Form:
+        return self.fresh("unknown", f"{self.rank}{site}", shape, dtype.kind)
+
+    def fresh(self, source: str, name: object, shape: Shape, kind: Kind) -> Form:
+        """A leaf of its own at every mesh coordinate."""
+        whole = (*self.prefix, *shape)
+        facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
+        atom = self.store.leaf(source, (name, self.batch), whole, facts)
+        return constant_form(whole, ((((atom, 1, _identity(whole)),), 1),))
+
+    def mask(self, like: Form, shape: Shape, p: Number, site: str) -> Form:
+        ordinal = self.trace.dropouts
+        self.trace.dropouts += 1
+        if self.trace.mask is not None:
+            return self.trace.mask(like, (*self.prefix, *shape), p, f"{self.rank}{site}", ordinal)
+        return self.fresh("mask", (f"{self.rank}{site}", p), shape, Kind.BOOL)
+
+    # -- layout
+    def permute(self, x: Form, order: tuple[int, ...]) -> Form:
+        n = len(self.batch)
+        return forms.permute(self.store, x, [*range(n), *(n + k for k in order)])
+
+    def reshape(self, x: Form, shape: Shape) -> Form:
+        return forms.reshape(self.store, x, (*self.prefix, *shape))
+
+    def expand(self, x: Form, shape: Shape) -> Form:
+        return forms.expand(x, (*self.prefix, *shape))
+
+    def slice(self, x: Form, dim: int, start: int, stop: int, step: int) -> Form:
+        return forms.slice_form(self.store, x, len(self.batch) + dim, start, stop, step)
+
+    def flip(self, x: Form, dim: int) -> Form:
+        return forms.flip(self.store, x, len(self.batch) + dim)
+
+    def concat(self, xs: Sequence[Form], dim: int) -> Form:
+        return forms.concat(self.store, xs, len(self.batch) + dim)
+
+    # -- pointwise
+    def convert(self, x: Form, source: Kind, target: Kind) -> Form:
+        return x
+
+    def add(self, x: Form, y: Form) -> Form:
+        return contraction.pointwise(self.store, lambda box, xs: add(self.store, *xs, box=box), [x, y])
+
+    def mul(self, x: Form, y: Form) -> Form:
+        return contraction.pointwise(self.store, lambda box, xs: multiply(self.store, *xs, box=box), [x, y])
+
+    def power(self, x: Form, exponent: Fraction) -> Form:
+        def apply(box: Box, xs: list[Lin]) -> Lin:
+            self._defined(xs[0], exponent)
+            return powers.power(self.store, xs[0], exponent, box)
+
+        return contraction.pointwise(self.store, apply, [x])
+
+    def _defined(self, x: Lin, exponent: Fraction) -> None:
+        if exponent < 0:
+            if not powers.nonzero(self.store, x):
+                self._oblige("positive" if exponent.denominator > 1 else "nonzero", x)
+        elif exponent.denominator > 1 and not powers.nonnegative(self.store, x):
+            self._oblige("nonnegative", x)
+
+    def _oblige(self, kind: str, x: Lin, size: int = 0) -> None:
+        self.trace.obligations.setdefault(Obligation(kind, x, f"{self.rank}{self.site}", size))
+
+    def exp(self, x: Form) -> Form:
+        return contraction.pointwise(self.store, lambda box, xs: powers.exponential(self.store, xs[0], box), [x])
+
+    def log(self, x: Form) -> Form:
+        def apply(box: Box, xs: list[Lin]) -> Lin:
+            if not powers.strictly_positive(self.store, xs[0]):
+                self._oblige("positive", xs[0])
+            return powers.logarithm(self.store, xs[0], box)
+
+        return contraction.pointwise(self.store, apply, [x])
+
+    def function(self, name: str, xs: Sequence[Form]) -> Form:
+        if name not in FUNCTIONS:
+            raise Unsupported(f"function {name}")
+        return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
+
+    def less(self, x: Form, y: Form) -> Form:
+        return contraction.pointwise(self.store, lambda box, xs: guards.compare(self.store, "less", xs[0], xs[1], box), [x, y])
+
+    def equal(self, x: Form, y: Form) -> Form:
+        return contraction.pointwise(self.store, lambda box, xs: guards.compare(self.store, "equal", xs[0], xs[1], box), [x, y])
+
+    def maximum(self, x: Form, y: Form) -> Form:
+        return contraction.pointwise(self.store, lambda box, xs: powers.maximum(self.store, xs[0], xs[1], box), [x, y])
+
+    def where(self, condition: Form, x: Form, y: Form) -> Form:
+        def apply(box: Box, xs: list[Lin]) -> Lin:
+            c, a, b = xs
+            if a == b or not c:
+                return b
+            if c == ONE:
+                return a
+            other = add(self.store, ONE, scale(c, -1))
+            return add(self.store, multiply(self.store, c, a, box), multiply(self.store, other, b, box), box=box)
+
+        return contraction.pointwise(self.store, apply, [condition, x, y])
+
+    # -- contraction, reduction, indexing
+    def contract(self, operands: Sequence[tuple[Form, tuple[int, ...]]], result: tuple[int, ...]) -> Form:
+        n = len(self.batch)
+        lead = tuple(range(n))
+        shifted = [(form, (*lead, *(n + label for label in labels))) for form, labels in operands]
+        return contraction.contract(self.store, shifted, (*lead, *(n + label for label in result)))
+
+    def maximum_over(self, x: Form, dims: tuple[int, ...]) -> Form:
+        return contraction.maximum_over(self.store, x, [len(self.batch) + d for d in dims])
+
+    def gather(self, x: Form, indices: Sequence[Form | None]) -> Form:
+        n = len(self.batch)
+
+        def check(value: Lin, size: int, box: Box) -> None:
+            if guards.in_range(self.store, value, size, box):
+                return
+            if self.trace.assume_indices:
+                guards.record_range(self.store, value, size, box)
+                if self.site not in self.trace.assumed_indices:
+                    self.trace.assumed_indices.append(self.site)
+            else:
+                self._oblige("index", value, size)
+
+        return contraction.gather(self.store, x, [*(None for _ in range(n)), *indices], n, check)
+
+    def scatter(self, x: Form, indices: Sequence[Form | None], source: Form, accumulate: bool) -> Form:
+        if not accumulate:
+            raise Unsupported("writing at computed places, where two writes might meet")
+        n = len(self.batch)
+        chosen = [d for d, index in enumerate(indices) if index is not None]
+        some = next(index for index in indices if index is not None)
+        count = len(some.dims) - n
+        rank = len(x.dims) - n
+        lead = tuple(range(n))
+        places = tuple(n + rank + k for k in range(count))
+        operands: list[tuple[Form, tuple[int, ...]]] = [
+            (source, (*lead, *places, *(n + d for d in range(rank) if d not in chosen)))
+        ]
+        for d in chosen:
+            index = indices[d]
+            if index is not None:
+                hot = contraction.one_hot(self.store, index, x.shape[n + d])
+                operands.append((hot, (*lead, *places, n + d)))
+        added = contraction.contract(self.store, operands, (*lead, *(n + d for d in range(rank))))
+        return self.add(x, added)
+
+    def rows(self, name: str, xs: Sequence[Form], attributes: tuple[Number, ...], results: Sequence[int]) -> tuple[Form, ...]:
+        return tuple(contraction.rows(self.store, name, xs, attributes, results))
+
+    # -- process groups
+    def enter_group(self, x: Form, shape: Shape, group: str) -> tuple[Interpretation, Form]:
+        if not self.mesh.axes or group not in self.mesh.groups:
+            return self, forms.reshape(self.store, x, (*self.prefix, 1, *shape))
+        positions = self.mesh.group_positions(group)
+        outside = tuple(k for k in self.batch if k not in positions)
+        n = len(self.batch)
+        order = [*(self.batch.index(k) for k in (*outside, *positions)), *range(n, n + len(shape))]
+        moved = forms.permute(self.store, x, order)
+        size = prod(self.mesh.sizes[k] for k in positions)
+        lead = tuple(self.mesh.sizes[k] for k in outside)
+        return replace(self, batch=outside), forms.reshape(self.store, moved, (*lead, size, *shape))
+
+    def leave_group(self, y: Form, shape: Shape, group: str) -> Form:
+        if not self.mesh.axes or group not in self.mesh.groups:
+            return forms.reshape(self.store, y, (*self.prefix, *shape))
+        positions = self.mesh.group_positions(group)
+        outside = tuple(k for k in self.batch if k not in positions)
+        lead = tuple(self.mesh.sizes[k] for k in (*outside, *positions))
+        split = forms.reshape(self.store, y, (*lead, *shape))
+        where = (*outside, *positions)
+        n = len(self.batch)
+        return forms.permute(self.store, split, [*(where.index(k) for k in self.batch), *range(n, n + len(shape))])
+
+
+def _identity(shape: Shape) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...]:
+    """The index of a tensor at its own axes."""
+    axis = 0
+    out: list[tuple[tuple[tuple[int, int], ...], int]] = []
+    for size in shape:
+        if size == 1:
+            out.append(((), 0))
+        else:
+            out.append(variable(axis))
+            axis += 1
+    return tuple(out)
+
