@@ -1,0 +1,50 @@
+"""The command line with a prover made of hand-made answers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tantamount.cli.main import app
+from tantamount.verdict import Report
+
+Answer = Report | BaseException | Callable[..., Report]
+
+
+@dataclass
+class CommandLine:
+    """Runs ``tantamount``; ``answers`` says what proving each job (by path) gives; ``calls`` what was asked."""
+
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, list(arguments))
+
+    def read_job(self, path: Path, *, allow_outside: bool = False) -> str:
+        self.calls.append({"path": path, "allow_outside": allow_outside})
+        return str(path)
+
+    def refine(self, job: str, *, strict: bool = False, progress: object = None) -> Report:
+        self.calls[-1] |= {"strict": strict, "progress": progress is not None}
+        answer = self.answers[job]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer if isinstance(answer, Report) else answer(progress)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    line = CommandLine()
+    for name, function in (("tantamount.capture.job", line.read_job), ("tantamount.refine", line.refine)):
+        module = ModuleType(name)
+        setattr(module, name.rpartition(".")[2] if name.endswith("refine") else "read_job", function)
+        monkeypatch.setitem(sys.modules, name, module)
+    return line

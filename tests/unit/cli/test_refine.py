@@ -1,0 +1,209 @@
+"""``tantamount refine``: exit codes, options, where text goes, and what an error looks like."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.reports import proved, refuted, unknown, vacuous
+from tantamount.cli.exits import worst_exit
+from tantamount.cli.main import main
+from tantamount.errors import InternalError, UserError
+from tantamount.report.text import text
+from tantamount.verdict import Report
+
+from .conftest import CommandLine
+
+WRONG = UserError("job-key", place="job.toml: [spec]", found="no \x1b[31mgraph", needed="graph", hint="add it")
+
+
+@pytest.mark.parametrize(("report", "code"), [(proved(), 0), (refuted(), 1), (unknown(), 3), (vacuous(), 3)])
+def test_the_verdict_is_printed_and_is_the_exit_code(command: CommandLine, report: Report, code: int) -> None:
+    command.answers = {report.job: report}
+    done = command("refine", report.job)
+    assert done.exit_code == code
+    assert done.stdout == text(report)
+    assert done.stderr == ""
+
+
+def test_verbose(command: CommandLine) -> None:
+    command.answers = {"job.toml": proved()}
+    assert command("refine", "-v", "job.toml").stdout == text(proved(), verbose=True)
+
+
+def test_options_reach_the_reader_and_the_prover(command: CommandLine) -> None:
+    command.answers = {"job.toml": proved()}
+    command("refine", "job.toml")
+    command("refine", "--strict", "--allow-outside", "--engine", "calculus", "job.toml")
+    plain = {"path": Path("job.toml"), "allow_outside": False, "strict": False, "progress": False}
+    assert command.calls == [plain, plain | {"allow_outside": True, "strict": True}]
+
+
+def test_wrong_input_is_told_on_stderr_and_exits_with_2(command: CommandLine) -> None:
+    command.answers = {"job.toml": WRONG}
+    done = command("refine", "job.toml")
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "error[job-key] job.toml: [spec]\n  found:  no \\x1b[31mgraph\n  needed: graph\n  help:   add it\n"
+    )
+
+
+@pytest.mark.parametrize("problem", [InternalError("two leaves"), ZeroDivisionError("by zero"), RecursionError("deep")])
+def test_our_own_bug_exits_with_4_and_says_so(
+    command: CommandLine, problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command.answers = {"job.toml": problem}
+    done = command("refine", "job.toml")
+    assert done.exit_code == 4
+    assert done.stdout == ""
+    assert done.stderr.startswith("error[internal] while checking job.toml\n")
+    assert f"{type(problem).__name__}: {problem}" in done.stderr
+    assert "bug of Tantamount" in done.stderr
+    assert "report it" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in command("refine", "-v", "job.toml").stderr
+    monkeypatch.setenv("TANTAMOUNT_DEBUG", "1")
+    assert "Traceback" in command("refine", "job.toml").stderr
+
+
+def test_every_job_is_checked_and_the_worst_counts(command: CommandLine) -> None:
+    command.answers = {"a": proved("a"), "b": WRONG, "c": refuted("c"), "d": unknown("d")}
+    done = command("refine", "a", "b", "c", "d")
+    assert done.exit_code == 2
+    assert done.stdout == "\n".join(text(report) for report in (proved("a"), refuted("c"), unknown("d")))
+    assert command("refine", "a", "d", "c").exit_code == 1
+    assert command("refine", "a", "d").exit_code == 3
+    assert command("refine", "a", "a").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("codes", "worst"), [([0], 0), ([0, 3], 3), ([3, 1, 0], 1), ([1, 2], 2), ([2, 4, 1], 4), ([3, 2], 2)]
+)
+def test_the_order_of_exit_codes(codes: list[int], worst: int) -> None:
+    assert worst_exit(codes) == worst
+    assert worst_exit(reversed(codes)) == worst
+
+
+def test_interruption_is_not_a_verdict(command: CommandLine) -> None:
+    command.answers = {"job.toml": KeyboardInterrupt()}
+    done = command("refine", "job.toml")
+    assert done.exit_code == 130
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("refine",),
+        ("refine", "--nonsense", "job.toml"),
+        ("refine", "--engine", "magic", "job.toml"),
+        ("prove", "x"),
+    ],
+)
+def test_a_wrong_command_line_exits_with_2(command: CommandLine, arguments: tuple[str, ...]) -> None:
+    assert command(*arguments).exit_code == 2
+    assert command.calls == []
+
+
+# ------------------------------------------------------------------------------------------------ --json
+def test_json_has_every_job_errors_too(command: CommandLine, tmp_path: Path) -> None:
+    command.answers = {"a": proved("a"), "b": WRONG, "c": ValueError("boom")}
+    out = tmp_path / "out.json"
+    done = command("refine", "a", "b", "c", "--json", str(out))
+    assert done.exit_code == 4
+    assert done.stdout == text(proved("a"))
+    document = json.loads(out.read_text())
+    assert document["exit_code"] == 4
+    assert [job["exit_code"] for job in document["jobs"]] == [0, 2, 4]
+    assert [job.get("verdict") for job in document["jobs"]] == ["PROVED", None, None]
+
+
+def test_json_on_stdout_is_nothing_but_json(command: CommandLine) -> None:
+    command.answers = {"c": refuted("c")}
+    done = command("refine", "--json", "-", "c")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["jobs"][0]["verdict"] == "REFUTED"
+
+
+def test_a_json_place_that_cannot_be_written_is_told_before_the_proof(command: CommandLine, tmp_path: Path) -> None:
+    command.answers = {"a": proved("a")}
+    done = command("refine", "a", "--json", str(tmp_path / "no" / "out.json"))
+    assert done.exit_code == 2
+    assert "error[report-folder]" in done.stderr
+    assert command.calls == []
+
+
+# ------------------------------------------------------------------------------------------------ terminals
+class Terminal(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def run_on_terminal(
+    monkeypatch: pytest.MonkeyPatch, *arguments: str, term: str = "xterm-256color"
+) -> tuple[int, str, str]:
+    out, error = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", error)
+    monkeypatch.setattr(sys, "argv", ["tantamount", *arguments])
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0), out.getvalue(), error.getvalue()
+
+
+def test_colours_and_progress_on_a_terminal(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(progress: object) -> Report:
+        assert callable(progress)
+        progress("specification", 3, 7)
+        return proved("[red]job")
+
+    command.answers = {"[red]job": slow}
+    code, out, error = run_on_terminal(monkeypatch, "refine", "[red]job")
+    assert code == 0
+    assert "\x1b[1;32mPROVED\x1b[0m  [red]job" in out
+    assert "[red]job: specification" in error
+    assert command.calls[0]["progress"] is True
+
+
+def test_a_dumb_terminal_gets_plain_text(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    command.answers = {"job": proved("job")}
+    code, out, error = run_on_terminal(monkeypatch, "refine", "job", term="dumb")
+    assert (code, out, error) == (0, text(proved("job")), "")
+
+
+# ------------------------------------------------------------------------------------------------ whole processes
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, env=os.environ | environment, check=False)
+
+
+def test_a_reader_that_goes_away_does_not_change_the_exit_code() -> None:
+    program = (
+        "import os, sys; from tantamount.cli import terminal\n"
+        "reader, writer = os.pipe(); os.close(reader); os.dup2(writer, 1)\n"
+        "terminal.out('text'); terminal.out('more'); sys.exit(3)"
+    )
+    done = run(program)
+    assert (done.returncode, done.stderr) == (3, b"")
+
+
+def test_a_terminal_without_unicode_gets_escapes() -> None:
+    done = run("from tantamount.cli import terminal; terminal.out('Σ\\n')", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout) == (0, b"\\u03a3\n")
+
+
+def test_starting_is_cheap() -> None:
+    program = "import sys, tantamount.cli.main; print({'numpy', 'torch', 'rich'} & set(sys.modules))"
+    assert run(program).stdout == b"set()\n"
