@@ -333,13 +333,13 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
                 return _assume(store, flat, boolean, facts, box)
     names = {a for a, _ in known}
     for factor in flat.factors:
-        atom = store.atoms[factor[0]]
-        if atom.op in ("leaf",) or (factor[0], factor[2]) in known or not atom.guards & names:
+        own = (factor[0], factor[2])
+        if not store.atoms[factor[0]].guards & (names - {factor[0]}):
             continue
-        if _literal(store, factor) is not None and atom.op == "lin":
-            continue
-        facts = {key: value for key, value in known.items() if key != (factor[0], factor[2])}
-        replaced = _assume(store, flat, factor, facts, box)
+        literal = _literal(store, factor)
+        if literal is not None and literal[0] is not factor:
+            continue  # 1 - P: replacing P by the value that this very factor gives it would lose the factor
+        replaced = _assume(store, flat, factor, {key: value for key, value in known.items() if key != own}, box)
         if replaced is not None:
             return replaced
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import isfinite, prod
+from typing import cast
 
 from tantamount.capture.fields import Fields, Place, is_integer, shown
 from tantamount.ir.graph import Argument, Constant, Device, Ref, Setting, Source
@@ -12,9 +13,11 @@ from tantamount.ir.types import DType, Kind, Shape, TensorType
 __all__ = ["decode_argument", "decode_constant", "decode_dtype", "decode_source", "decode_type"]
 
 # Layouts and memory formats: they never change a value.
-_SETTINGS = frozenset(
-    "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc contiguous_format preserve_format channels_last channels_last_3d".split()
-)
+_SETTING_NAMES = """
+    strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc contiguous_format preserve_format channels_last
+    channels_last_3d
+"""
+_SETTINGS = frozenset(_SETTING_NAMES.split())
 _INFINITIES = {
     "inf": float("inf"),
     "+inf": float("inf"),
@@ -30,6 +33,7 @@ _STACK = re.compile(
 
 
 def decode_dtype(value: object, place: Place) -> DType:
+    """An element type by its PyTorch name (``float32``)."""
     label = place.string(value, "an element type")
     dtype = DType.named(label)
     if dtype is None:
@@ -89,7 +93,7 @@ def decode_argument(value: object, place: Place) -> Argument:
 def _argument(value: object, place: Place, depth: int) -> Argument:
     if isinstance(value, list):
         place.limits.check("nesting", depth + 1, place.text, "lists inside one another")
-        return tuple(_argument(item, place, depth + 1) for item in place.list(value))
+        return tuple(_argument(item, place, depth + 1) for item in place.list(cast("object", value)))
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -158,12 +162,12 @@ def _complex(value: object, place: Place) -> complex:
 
 def _constant_float(value: object, place: Place) -> float:
     if isinstance(value, dict):
-        return _float(Fields.of(value, place, ["float"], ["float"]).get("float"), place)
+        return _float(Fields.of(cast("object", value), place, ["float"], ["float"]).get("float"), place)
     return _float(value, place)
 
 
 def decode_constant(value: object, place: Place) -> Constant:
-    """``{"dtype", "shape", "data"}``. Complex data is a list of ``[re, im]`` pairs, or re and im one after the other."""
+    """``{"dtype", "shape", "data"}``. Complex data: ``[re, im]`` pairs, or all numbers in one list."""
     fields = Fields.of(value, place, ("dtype", "shape", "data"), ("dtype", "shape", "data"))
     dtype = decode_dtype(fields.get("dtype"), fields.at("dtype"))
     shape = decode_shape(fields.get("shape"), fields.at("shape"))

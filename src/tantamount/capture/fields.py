@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
 from typing import TypeGuard, cast
 
 from tantamount.errors import UserError
 from tantamount.limits import Limits
 
-__all__ = ["Fields", "Place", "is_integer", "shown"]
+__all__ = ["Fields", "Place", "is_integer", "nearest", "shown"]
+
+_CANDIDATES = 2000  # suggestions are a courtesy: never search further
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Known names to suggest for an unknown one: ``nearest: a, b``, or nothing if nothing is known."""
+    some = list(islice(known, _CANDIDATES))
+    near = get_close_matches(name[:_CANDIDATES], some, n=3) or some[:5]
+    return f"nearest: {', '.join(near)}" if near else ""
 
 
 def shown(value: object) -> str:

@@ -27,7 +27,7 @@ _OPS = {"placeholder": "input", "get_attr": "constant", "call_function": "call",
 def read_graph(path: str | Path, limits: Limits | None = None) -> Graph:
     """The graph in a ``.json`` or ``.json.gz`` file, with its structure checked (types: ``ops.check.check_graph``).
 
-    ``limits`` default to those of the environment. Raises :class:`UserError` for anything that is not as the format says.
+    ``limits`` default to those of the environment. Raises :class:`UserError` for all that is not as the format says.
     """
     limits = limits or limits_from_environment()
     return parse_graph(read_text(Path(path), limits), str(path), limits)

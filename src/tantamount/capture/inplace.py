@@ -14,14 +14,15 @@ from tantamount.ir.validate import node_place
 __all__ = ["check_overwrites"]
 
 # Operators whose result shares, or may share, the memory of an operand.
-_VIEWS = frozenset(
-    """_reshape_alias _unsafe_view alias as_strided broadcast_to chunk conj contiguous detach diagonal dropout expand expand_as
-    flatten getitem imag lift lift_fresh mH mT matrix_H movedim moveaxis narrow numpy_T permute positive ravel real reshape
-    reshape_as resolve_conj resolve_neg rot90 select slice split split_with_sizes squeeze swapaxes swapdims t tensor_split to
-    transpose type_as unbind unflatten unfold unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze values view
-    view_as view_as_complex view_as_real view_dtype vsplit hsplit dsplit wait_tensor adjoint T H _conj _neg_view
-    sym_constrain_range requires_grad""".split()
-)
+_VIEW_NAMES = """
+    H T _conj _neg_view _reshape_alias _unsafe_view adjoint alias as_strided broadcast_to chunk conj contiguous detach
+    diagonal dropout dsplit expand expand_as flatten getitem hsplit imag lift lift_fresh mH mT matrix_H moveaxis movedim
+    narrow numpy_T permute positive ravel real reshape reshape_as resolve_conj resolve_neg rot90 select slice split
+    split_with_sizes squeeze swapaxes swapdims t tensor_split to transpose type_as unbind unflatten unfold unsafe_chunk
+    unsafe_split unsafe_split_with_sizes unsqueeze values view view_as view_as_complex view_as_real view_dtype vsplit
+    wait_tensor
+"""
+_VIEWS = frozenset(_VIEW_NAMES.split())
 
 
 def _base(target: str) -> str:

@@ -39,7 +39,7 @@ Argument = Union[Ref, DType, Device, Setting, bool, int, float, complex, str, No
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a node comes from. ``text`` is the line of code there (may be empty)."""
+    """Where a node comes from. ``text`` is the line of code there (may be empty). An empty ``file`` is an unknown one."""
 
     file: str
     line: int
@@ -47,7 +47,7 @@ class Source:
     text: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.file else self.text or "unknown source"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class Assumptions:
 
 @dataclass(frozen=True, slots=True)
 class CustomOperator:
-    """An entry of [ops]: ``parameters`` and ``definition`` (in terms of known operators), or ``labels`` of an opaque one."""
+    """An entry of [ops]: ``parameters`` and ``definition`` by known operators, or ``labels`` of an opaque one."""
 
     name: str
     parameters: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class CustomOperator:
 @dataclass(frozen=True)
 class Job:
     """``implementation`` has one graph per rank (one and the same object where ranks run one program). ``inputs`` has a
-    relation for every specification input; ``outputs`` an expectation for every specification output that is checked."""
+    relation for every specification input; ``outputs`` an expectation for every specification output to check."""
 
     path: str
     specification: Graph

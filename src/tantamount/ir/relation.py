@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Union
 
 from tantamount.errors import UserError
@@ -16,8 +17,8 @@ from tantamount.ir.tokens import Cursor, SyntaxProblem, quote
 from tantamount.limits import Limits
 
 __all__ = [
-    "Bounds", "Concat", "Expectation", "Expression", "InputRelation", "Partial", "Permute", "Placement", "RankTensor", "Replicate", "Reshape", "Shard",
-    "Slice", "Sum", "Transpose", "is_placement", "parse_equalities", "parse_relation", "rank_tensors",
+    "Bounds", "Concat", "Expectation", "Expression", "InputRelation", "Partial", "Permute", "Placement", "RankTensor",
+    "Replicate", "Reshape", "Shard", "Slice", "Sum", "Transpose", "parse_equalities", "parse_relation", "rank_tensors",
 ]  # fmt: skip
 
 
@@ -71,8 +72,8 @@ Bounds = tuple[Union[int, None], Union[int, None], int]  # start, stop, step as 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """``operand[start:stop:step, ...]``, one entry per leading dimension. Resolved (``relation_types.resolve``) it has one
-    entry per dimension with ``0 <= start <= stop <= size``."""
+    """``operand[start:stop:step, ...]``, one entry per leading dimension. Resolved (``relation_types.resolve``) it has
+    one entry per dimension with ``0 <= start <= stop <= size``."""
 
     operand: Expression
     bounds: tuple[Bounds, ...]
@@ -109,6 +110,8 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Transpose:
+    """Two dimensions exchanged."""
+
     operand: Expression
     dim0: int
     dim1: int
@@ -157,8 +160,8 @@ def rank_tensors(expression: Expression) -> Iterator[RankTensor]:
 @dataclass(frozen=True, slots=True)
 class InputRelation:
     """Where a specification input lives. Exactly one of ``placements`` (one per mesh axis, of the implementation input
-    ``name`` on every rank) and ``expression`` (resolved) is given; ``equal`` lists implementation inputs that are equal.
-    ``text`` is what the job says."""
+    ``name`` on every rank) and ``expression`` (resolved) is given; ``equal`` lists implementation inputs that are
+    equal. ``text`` is what the job says."""
 
     name: str
     placements: tuple[Placement, ...] | None = None
@@ -192,12 +195,8 @@ _FUNCTIONS = "rank(i), concat(..., dim=d), sum(...), transpose(t, d0, d1), permu
 _PLACEMENTS = ("Replicate", "Shard", "Partial")
 
 
-def is_placement(relation: Placement | Expression) -> bool:
-    return isinstance(relation, (Replicate, Shard, Partial))
-
-
 def parse_relation(text: str, place: str, limits: Limits) -> Placement | Expression:
-    """A placement or a clean expression. Raises :class:`UserError` ``relation-syntax`` that shows where reading stopped."""
+    """A placement or a clean expression. Raises :class:`UserError` that shows where reading stopped."""
     cursor = _cursor(text, place, limits)
     try:
         if cursor.token.kind == "name" and cursor.token.text in _PLACEMENTS:
@@ -223,7 +222,7 @@ def parse_equalities(text: str, place: str, limits: Limits) -> tuple[tuple[RankT
         cursor.finish()
     except SyntaxProblem as problem:
         raise _syntax_error(text, place, problem) from None
-    return tuple(zip(terms, terms[1:], strict=False))
+    return tuple(pairwise(terms))
 
 
 def _cursor(text: str, place: str, limits: Limits) -> Cursor:
@@ -237,8 +236,9 @@ def _cursor(text: str, place: str, limits: Limits) -> Cursor:
 def _syntax_error(text: str, place: str, problem: SyntaxProblem) -> UserError:
     before, after = text[: problem.position][-30:], text[problem.position :][:30]
     return UserError(
-        "relation-syntax", place=place, found=f"{problem.found} at character {problem.position + 1}: {before!r} >>> {after!r}", needed=problem.needed,
-        hint=f"a placement (Replicate(), Shard(d), Partial(\"sum\")) or an expression of {_FUNCTIONS} and slices such as [:, 0:8]",
+        "relation-syntax", place=place,
+        found=f"{problem.found} at character {problem.position + 1}: {before!r} >>> {after!r}", needed=problem.needed,
+        hint=f'Replicate(), Shard(d), Partial("sum"); or {_FUNCTIONS}, and slices such as [:, 0:8]',
     )  # fmt: skip
 
 

@@ -103,6 +103,11 @@ class Cursor:
         """Is the next token this symbol (or this name)?"""
         return self.token.kind == kind and self.token.text == text
 
+    def followed_by(self, text: str) -> bool:
+        """Is the token after the next one this symbol?"""
+        after = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+        return after.kind == "symbol" and after.text == text
+
     def accept(self, text: str, kind: str = "symbol") -> bool:
         """Consume the symbol (or name) if it is next."""
         if self.at(text, kind):
