@@ -9,7 +9,17 @@ from typing import Any
 
 from tantamount.ir.graph import Source
 
-__all__ = ["Assumption", "Counterexample", "Mismatch", "OutputReport", "Relation", "Report", "Statistics", "Verdict", "worst"]
+__all__ = [
+    "Assumption",
+    "Counterexample",
+    "Mismatch",
+    "OutputReport",
+    "Relation",
+    "Report",
+    "Statistics",
+    "Verdict",
+    "worst",
+]
 
 
 class Verdict(Enum):
@@ -56,7 +66,9 @@ class Relation:
     source: Source | None = None
 
     def __str__(self) -> str:
-        return f"{self.tensor} = {self.expression}" + (f" of {self.implementation}" if self.implementation != self.tensor else "")
+        return f"{self.tensor} = {self.expression}" + (
+            f" of {self.implementation}" if self.implementation != self.tensor else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)

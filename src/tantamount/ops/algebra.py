@@ -165,7 +165,9 @@ class Interpretation(ABC):
         ``source`` has the shape of that gather. Undefined if two writes without ``accumulate`` meet."""
 
     @abstractmethod
-    def rows(self, name: str, xs: Sequence[Value], attributes: tuple[Number, ...], results: Sequence[int]) -> tuple[Value, ...]:
+    def rows(
+        self, name: str, xs: Sequence[Value], attributes: tuple[Number, ...], results: Sequence[int]
+    ) -> tuple[Value, ...]:
         """An opaque function out of :data:`tantamount.ops.functions.ROW_FUNCTIONS` applied along the last dimension of
         the operands (equal shapes, the others parallel); result k has ``results[k]`` elements in that dimension."""
 
@@ -194,7 +196,9 @@ class TypesOnly(Interpretation):
     convert = add = mul = power = exp = log = function = less = equal = maximum = where = _none
     contract = maximum_over = gather = scatter = leave_group = _none
 
-    def rows(self, name: str, xs: Sequence[Value], attributes: tuple[Number, ...], results: Sequence[int]) -> tuple[Value, ...]:
+    def rows(
+        self, name: str, xs: Sequence[Value], attributes: tuple[Number, ...], results: Sequence[int]
+    ) -> tuple[Value, ...]:
         return (None,) * len(results)
 
     def enter_group(self, x: Value, shape: Shape, group: str) -> tuple[Interpretation, Value]:

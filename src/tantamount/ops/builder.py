@@ -60,8 +60,17 @@ class Builder:
             value = exact(value)
         if dtype is not None:
             kind = dtype.kind
-            value = PerRank(tuple(_of_kind(item, kind) for item in value.values)) if isinstance(value, PerRank) else _of_kind(value, kind)
-        default = {Kind.BOOL: DType.BOOL, Kind.INT: DType.INT64, Kind.FLOAT: self.default, Kind.COMPLEX: DType.COMPLEX64}[kind]
+            value = (
+                PerRank(tuple(_of_kind(item, kind) for item in value.values))
+                if isinstance(value, PerRank)
+                else _of_kind(value, kind)
+            )
+        default = {
+            Kind.BOOL: DType.BOOL,
+            Kind.INT: DType.INT64,
+            Kind.FLOAT: self.default,
+            Kind.COMPLEX: DType.COMPLEX64,
+        }[kind]
         return Tensor((), dtype or default, self.interpretation.constant(value, kind), weak=dtype is None)
 
     def full(self, shape: Sequence[int], value: Scalar, dtype: DType) -> Tensor:
@@ -133,7 +142,9 @@ class Builder:
         if extra < 0:
             raise ShapeProblem(f"{x.type} does not expand to {tuple(shape)}")
         padded = (1,) * extra + x.shape
-        target = tuple(old if new == -1 and k >= extra else new for k, (old, new) in enumerate(zip(padded, shape, strict=True)))
+        target = tuple(
+            old if new == -1 and k >= extra else new for k, (old, new) in enumerate(zip(padded, shape, strict=True))
+        )
         if any(new < 0 or old not in (1, new) for old, new in zip(padded, target, strict=True)):
             raise ShapeProblem(f"{x.type} does not expand to {tuple(shape)}")
         if target == x.shape:
@@ -170,7 +181,11 @@ class Builder:
         k = self.dim(parts[0], dim)
         first = parts[0]
         for x in parts:
-            if x.rank != first.rank or not x.rank or any(a != b for j, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if j != k):
+            if (
+                x.rank != first.rank
+                or not x.rank
+                or any(a != b for j, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if j != k)
+            ):
                 raise ShapeProblem(f"concatenation along dimension {k} of {first.type} and {x.type}")
         parts = self.promoted(*parts)
         shape = (*first.shape[:k], sum(x.shape[k] for x in parts), *first.shape[k + 1 :])
@@ -270,7 +285,9 @@ class Builder:
         return self.cast(x, self.default) if x.dtype.is_integral else x
 
     # ------------------------------------------------------------------ pointwise
-    def _binary(self, x: Tensor | Scalar, y: Tensor | Scalar, apply: Callable[..., object], result: DType | None = None) -> Tensor:
+    def _binary(
+        self, x: Tensor | Scalar, y: Tensor | Scalar, apply: Callable[..., object], result: DType | None = None
+    ) -> Tensor:
         a, b = self.operands(x, y)
         if a.dtype is DType.BOOL:  # arithmetic happens in the integers; logic has methods of its own
             a, b = self.cast(a, DType.INT64), self.cast(b, DType.INT64)
@@ -321,7 +338,9 @@ class Builder:
         tensors = self.operands(*xs)
         if floating:
             tensors = [self.floating(x) for x in tensors]
-        return Tensor(tensors[0].shape, tensors[0].dtype, self.interpretation.function(name, [x.value for x in tensors]))
+        return Tensor(
+            tensors[0].shape, tensors[0].dtype, self.interpretation.function(name, [x.value for x in tensors])
+        )
 
     def less(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
         return self._binary(x, y, self.interpretation.less, DType.BOOL)
@@ -425,7 +444,9 @@ class Builder:
         """``x`` at integer indices (one entry per dimension, broadcast to one shape); the common index shape comes
         first in the result, then the dimensions without an index."""
         aligned, shape = self._index_shape(x, indices)
-        return Tensor(shape, x.dtype, self.interpretation.gather(x.value, [None if i is None else i.value for i in aligned]))
+        return Tensor(
+            shape, x.dtype, self.interpretation.gather(x.value, [None if i is None else i.value for i in aligned])
+        )
 
     def scatter(self, x: Tensor, indices: Sequence[Tensor | None], source: Tensor, accumulate: bool) -> Tensor:
         """``x`` with ``source`` (broadcast to the shape of the gather) written or added at those places."""
@@ -434,7 +455,14 @@ class Builder:
         values = [None if i is None else i.value for i in aligned]
         return Tensor(x.shape, x.dtype, self.interpretation.scatter(x.value, values, source.value, accumulate))
 
-    def rows(self, name: str, xs: Sequence[Tensor], dim: int, attributes: tuple[Number, ...] = (), results: Sequence[tuple[int, DType]] = ()) -> tuple[Tensor, ...]:
+    def rows(
+        self,
+        name: str,
+        xs: Sequence[Tensor],
+        dim: int,
+        attributes: tuple[Number, ...] = (),
+        results: Sequence[tuple[int, DType]] = (),
+    ) -> tuple[Tensor, ...]:
         """An opaque function of whole rows along ``dim``; ``results`` gives the length and type of each result."""
         first = xs[0]
         k = self.dim(first, dim)
@@ -442,7 +470,10 @@ class Builder:
         moved = [self.permute(x, order) for x in xs]
         values = self.interpretation.rows(name, [x.value for x in moved], attributes, [size for size, _ in results])
         back = sorted(range(first.rank), key=order.__getitem__)
-        out = [Tensor((*moved[0].shape[:-1], size), dtype, value) for (size, dtype), value in zip(results, values, strict=True)]
+        out = [
+            Tensor((*moved[0].shape[:-1], size), dtype, value)
+            for (size, dtype), value in zip(results, values, strict=True)
+        ]
         return tuple(self.permute(x, back) for x in out)
 
     @property

@@ -19,7 +19,18 @@ from tantamount.ops.algebra import Interpretation, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.table import Operator, bind, lookup
 
-__all__ = ["Environment", "Result", "apply", "check_types", "constant_type", "place_of", "recorded_constant", "resolve", "run", "run_ranks"]
+__all__ = [
+    "Environment",
+    "Result",
+    "apply",
+    "check_types",
+    "constant_type",
+    "place_of",
+    "recorded_constant",
+    "resolve",
+    "run",
+    "run_ranks",
+]
 
 Result = Union[Tensor, tuple[Union[Tensor, None], ...], None]
 Environment = dict[str, Result]
@@ -75,7 +86,15 @@ def _group_size_problem(row: Operator, group: str, place: str) -> UserError:
     )  # fmt: skip
 
 
-def apply(row: Operator, target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], builder: Builder, place: str, groups: Mapping[str, int] | None = None) -> Result:
+def apply(
+    row: Operator,
+    target: str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    builder: Builder,
+    place: str,
+    groups: Mapping[str, int] | None = None,
+) -> Result:
     """The value of one call. ``groups`` gives the size of every process group; ``None``: each is the rank alone."""
     arguments = bind(row, target, args, kwargs, place)
     try:
@@ -91,7 +110,13 @@ def apply(row: Operator, target: str, args: tuple[Any, ...], kwargs: Mapping[str
 
 
 def _types_problem(row: Operator, target: str, problem: ShapeProblem, place: str) -> UserError:
-    return UserError("operator-types", place=place, found=str(problem), needed=f"operands that fit {target}{row.signature}", hint=f"`tantamount ops {target}` shows the operator")
+    return UserError(
+        "operator-types",
+        place=place,
+        found=str(problem),
+        needed=f"operands that fit {target}{row.signature}",
+        hint=f"`tantamount ops {target}` shows the operator",
+    )
 
 
 def _positional(row: Operator, arguments: Mapping[str, Any]) -> list[Any]:
@@ -138,11 +163,23 @@ def _getitem(graph: Graph, node: Node, environment: Environment) -> Result:
     value = resolve(source, environment)
     if not isinstance(value, tuple) or not isinstance(index, int) or not -len(value) <= index < len(value):  # pyright: ignore[reportUnknownArgumentType]
         count = f"{len(value)} results" if isinstance(value, tuple) else "one result"  # pyright: ignore[reportUnknownArgumentType]
-        raise UserError("getitem-index", place=place_of(graph, node), found=f"item {index!r} of a node with {count}", needed="the number of one of its results")
+        raise UserError(
+            "getitem-index",
+            place=place_of(graph, node),
+            found=f"item {index!r} of a node with {count}",
+            needed="the number of one of its results",
+        )
     return value[index]
 
 
-def _step(graph: Graph, node: Node, builder: Builder, environment: Environment, constant: ConstantOf, groups: Mapping[str, int] | None) -> Result:
+def _step(
+    graph: Graph,
+    node: Node,
+    builder: Builder,
+    environment: Environment,
+    constant: ConstantOf,
+    groups: Mapping[str, int] | None,
+) -> Result:
     if node.op == "constant":
         return constant(graph, node, builder)
     if node.target == "getitem":
@@ -190,7 +227,9 @@ class _Call:
     def signature(self) -> tuple[Any, ...]:
         """What all members must agree in."""
         name = _exchanged(self.row)
-        plain = tuple((key, repr(value)) for key, value in self.arguments.items() if key not in (name, self.row.group_parameter))
+        plain = tuple(
+            (key, repr(value)) for key, value in self.arguments.items() if key not in (name, self.row.group_parameter)
+        )
         x: Tensor = self.arguments[name]
         return (self.row.name, str(x.type), plain)
 
@@ -228,7 +267,11 @@ def run_ranks(
                 if row.group_parameter is not None:
                     waiting[rank] = _waiting_call(graph, node, row, environments[rank], mesh)
                     return
-            finish(rank, node, _step(graph, node, Builder(interpretations[rank], node.name), environments[rank], constant, None))
+            finish(
+                rank,
+                node,
+                _step(graph, node, Builder(interpretations[rank], node.name), environments[rank], constant, None),
+            )
 
     for rank in range(len(graphs)):
         advance(rank)
@@ -266,12 +309,16 @@ def _waiting_call(graph: Graph, node: Node, row: Operator, environment: Environm
     return _Call(node, row, arguments, group, place)
 
 
-def _ready(waiting: Mapping[int, _Call], calls: Sequence[Mapping[tuple[int, ...], int]], mesh: Mesh) -> tuple[int, ...] | None:
+def _ready(
+    waiting: Mapping[int, _Call], calls: Sequence[Mapping[tuple[int, ...], int]], mesh: Mesh
+) -> tuple[int, ...] | None:
     """The members of a group that all wait at the same position of it."""
     for rank, call in waiting.items():
         members = mesh.members(call.group, rank)
         if all(
-            other in waiting and mesh.members(waiting[other].group, other) == members and calls[other].get(members, 0) == calls[rank].get(members, 0)
+            other in waiting
+            and mesh.members(waiting[other].group, other) == members
+            and calls[other].get(members, 0) == calls[rank].get(members, 0)
             for other in members
         ):
             return members
@@ -279,13 +326,29 @@ def _ready(waiting: Mapping[int, _Call], calls: Sequence[Mapping[tuple[int, ...]
 
 
 def _mismatch(a: _Call, b: _Call, rank_a: int, rank_b: int) -> UserError:
-    differing = " but ".join(f"{call.row.name} of {call.signature()[1]} {dict(call.signature()[2])} on rank {rank}" for call, rank in ((a, rank_a), (b, rank_b)))
-    return UserError("collective-mismatch", place=b.place, found=differing, needed="the same collective, type and attributes on every member of the group")
+    differing = " but ".join(
+        f"{call.row.name} of {call.signature()[1]} {dict(call.signature()[2])} on rank {rank}"
+        for call, rank in ((a, rank_a), (b, rank_b))
+    )
+    return UserError(
+        "collective-mismatch",
+        place=b.place,
+        found=differing,
+        needed="the same collective, type and attributes on every member of the group",
+    )
 
 
 def _deadlock(waiting: Mapping[int, _Call], mesh: Mesh, graphs: Sequence[Graph]) -> UserError:
-    lines = [f"rank {rank} waits in {call.node.name} for ranks {list(mesh.members(call.group, rank))}" for rank, call in sorted(waiting.items())]
+    lines = [
+        f"rank {rank} waits in {call.node.name} for ranks {list(mesh.members(call.group, rank))}"
+        for rank, call in sorted(waiting.items())
+    ]
     done = [str(rank) for rank in range(len(graphs)) if rank not in waiting]
     if done:
         lines.append(f"rank {', '.join(done)} has finished")
-    return UserError("collective-deadlock", place=next(iter(waiting.values())).place, found="; ".join(lines), needed="collectives in the same order on every member of a group")
+    return UserError(
+        "collective-deadlock",
+        place=next(iter(waiting.values())).place,
+        found="; ".join(lines),
+        needed="collectives in the same order on every member of a group",
+    )

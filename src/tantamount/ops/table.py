@@ -19,7 +19,18 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import PerRank, Scalar, Tensor
 
 __all__ = [
-    "Booleans", "Group", "Integers", "Layout", "Operand", "Operator", "Parameter", "Tensors", "bind", "lookup", "operator", "table",
+    "Booleans",
+    "Group",
+    "Integers",
+    "Layout",
+    "Operand",
+    "Operator",
+    "Parameter",
+    "Tensors",
+    "bind",
+    "lookup",
+    "operator",
+    "table",
 ]
 
 Group = NewType("Group", str)  # a process-group name: its presence makes the operator a collective
@@ -64,7 +75,9 @@ class Operator:
         found: dict[str, Parameter] = {}
         for name, parameter in self.signature.parameters.items():
             required = parameter.default is inspect.Parameter.empty
-            found[name] = Parameter(name, _kind(hints[name], self.name), required, None if required else parameter.default)
+            found[name] = Parameter(
+                name, _kind(hints[name], self.name), required, None if required else parameter.default
+            )
         return found
 
     @cached_property
@@ -116,7 +129,11 @@ def lookup(target: str, place: str) -> Operator:
         near = get_close_matches(target, rows, n=3)
         hint = f"nearest known: {', '.join(near)}" if near else "`tantamount ops` lists the known operators"
         raise UserError(
-            "operator-unknown", place=place, found=f"operator {target!r}", needed="an operator of the table, or a definition in the job's [ops]", hint=hint
+            "operator-unknown",
+            place=place,
+            found=f"operator {target!r}",
+            needed="an operator of the table, or a definition in the job's [ops]",
+            hint=hint,
         )
     return row
 
@@ -185,7 +202,11 @@ def bind(row: Operator, target: str, args: tuple[Any, ...], kwargs: Mapping[str,
         bound = row.signature.bind(*args, **kwargs)
     except TypeError as problem:
         raise UserError(
-            "operator-attribute", place=where, found=str(problem), needed=f"the schema {target}{row.signature}", hint=f"`tantamount ops {target}` shows the operator"
+            "operator-attribute",
+            place=where,
+            found=str(problem),
+            needed=f"the schema {target}{row.signature}",
+            hint=f"`tantamount ops {target}` shows the operator",
         ) from None
     bound.apply_defaults()
     for name, value in bound.arguments.items():
@@ -206,5 +227,3 @@ def _show(value: Any) -> str:
     if isinstance(value, tuple) and any(isinstance(item, Tensor) for item in value):  # pyright: ignore[reportUnknownVariableType]
         return "a list with tensors"
     return repr(value)
-
-
