@@ -51,20 +51,20 @@ def _check_size(x: Tensor, group_size: int) -> int:
 
 
 @operator("_c10d_functional.all_reduce.default", "_c10d_functional.all_reduce_.default", category=_COLLECTIVE)
-def all_reduce(b: Builder, input: Tensor, reduce_op: str, group_name: Group) -> Tensor:  # noqa: A002
+def all_reduce(b: Builder, input: Tensor, reduce_op: str, group_name: Group) -> Tensor:
     """y_r = sum (avg, max, min) over the members s of input_s"""
     return _for_all(b, _reduced(b, input, reduce_op), input.shape[0])
 
 
 @operator("_c10d_functional.all_gather_into_tensor.default", category=_COLLECTIVE)
-def all_gather_into_tensor(b: Builder, input: Tensor, group_size: int, group_name: Group) -> Tensor:  # noqa: A002
+def all_gather_into_tensor(b: Builder, input: Tensor, group_size: int, group_name: Group) -> Tensor:
     """y_r = the members' tensors one after the other along dimension 0"""
     members = _check_size(input, group_size)
     return _for_all(b, b.reshape(input, (members * input.shape[1], *input.shape[2:])), members)
 
 
 @operator("_c10d_functional.reduce_scatter_tensor.default", category=_COLLECTIVE)
-def reduce_scatter_tensor(b: Builder, input: Tensor, reduce_op: str, group_size: int, group_name: Group) -> Tensor:  # noqa: A002
+def reduce_scatter_tensor(b: Builder, input: Tensor, reduce_op: str, group_size: int, group_name: Group) -> Tensor:
     """y_r = part r along dimension 0 of the sum (avg, max, min) over the members"""
     members = _check_size(input, group_size)
     if input.shape[1] % members:
@@ -73,7 +73,7 @@ def reduce_scatter_tensor(b: Builder, input: Tensor, reduce_op: str, group_size:
 
 
 @operator("_c10d_functional.all_to_all_single.default", category=_COLLECTIVE)
-def all_to_all_single(b: Builder, input: Tensor, output_split_sizes: Integers, input_split_sizes: Integers, group_name: Group) -> Tensor:  # noqa: A002
+def all_to_all_single(b: Builder, input: Tensor, output_split_sizes: Integers, input_split_sizes: Integers, group_name: Group) -> Tensor:
     """y_r = part r along dimension 0 of every member's tensor, one after the other"""
     if input.rank < 2:
         raise ShapeProblem("a tensor without dimensions, which cannot be exchanged")
@@ -89,7 +89,7 @@ def all_to_all_single(b: Builder, input: Tensor, output_split_sizes: Integers, i
 
 
 @operator("_c10d_functional.broadcast.default", "_c10d_functional.broadcast_.default", category=_COLLECTIVE)
-def broadcast(b: Builder, input: Tensor, src: int, group_name: Group) -> Tensor:  # noqa: A002
+def broadcast(b: Builder, input: Tensor, src: int, group_name: Group) -> Tensor:
     """y_r = input_src, where src is a position in the group"""
     members = input.shape[0]
     if not 0 <= src < members:

@@ -142,7 +142,7 @@ def linear_of(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None) -> Ten
 
 
 @operator("aten.linear.default", category=_CONTRACTION)
-def linear(b: Builder, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: A002
+def linear(b: Builder, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y[..., o] = sum_i input[..., i] weight[o, i] + bias[o]"""
     return linear_of(b, input, weight, bias)
 

@@ -385,7 +385,7 @@ def minimum(b: Builder, self: Tensor, other: Tensor) -> Tensor:
 
 @overwriting("aten.clamp_.default", category=_ELEMENTWISE)
 @operator("aten.clamp.default", "aten.clamp.Tensor", category=_ELEMENTWISE)
-def clamp(b: Builder, self: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # noqa: A002
+def clamp(b: Builder, self: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """min(max(self, lower bound), upper bound)"""
     _whole(self)
     if min is None and max is None:
@@ -396,13 +396,13 @@ def clamp(b: Builder, self: Tensor, min: Operand | None = None, max: Operand | N
 
 @overwriting("aten.clamp_min_.default", category=_ELEMENTWISE)
 @operator("aten.clamp_min.default", "aten.clamp_min.Tensor", category=_ELEMENTWISE)
-def clamp_min(b: Builder, self: Tensor, min: Operand) -> Tensor:  # noqa: A002
+def clamp_min(b: Builder, self: Tensor, min: Operand) -> Tensor:
     """max(self, min)"""
     return clamp(b, self, min, None)
 
 
 @overwriting("aten.clamp_max_.default", category=_ELEMENTWISE)
 @operator("aten.clamp_max.default", "aten.clamp_max.Tensor", category=_ELEMENTWISE)
-def clamp_max(b: Builder, self: Tensor, max: Operand) -> Tensor:  # noqa: A002
+def clamp_max(b: Builder, self: Tensor, max: Operand) -> Tensor:
     """min(self, max)"""
     return clamp(b, self, None, max)

@@ -1,1 +1,167 @@
-"""To come."""
+"""Losses. `reduction`: 0 none, 1 mean, 2 sum."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+
+from tantamount.ir.types import Kind
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.builder import Builder, ShapeProblem, exact
+from tantamount.ops.definitions.activation import log_softmax_of
+from tantamount.ops.definitions.in_place import require_float
+from tantamount.ops.definitions.reduction import take_along
+from tantamount.ops.table import operator
+
+__all__ = ["class_dimension"]
+
+_LOSS = "loss"
+
+
+def _reduced(b: Builder, losses: Tensor, reduction: int) -> Tensor:
+    if reduction == 0:
+        return losses
+    if reduction == 1:
+        return b.mean(losses)
+    if reduction == 2:
+        return b.sum(losses)
+    raise ShapeProblem(f"reduction {reduction}")
+
+
+# ---------------------------------------------------------------------------------------------- class indices
+def class_dimension(x: Tensor, target: Tensor) -> int:
+    """The dimension of the classes in x, of shape ``(classes,)`` or ``(samples, classes, ...)``, for class indices."""
+    k = 1 if x.rank > 1 else 0
+    if not x.rank or target.shape != x.shape[:k] + x.shape[k + 1 :] or target.dtype.kind is not Kind.INT:
+        raise ShapeProblem(f"class indices {target.type} for {x.type}")
+    return k
+
+
+def _class_weights(b: Builder, x: Tensor, k: int, weight: Tensor | None) -> Tensor | None:
+    """The weights of the classes, in a shape that broadcasts to x."""
+    if weight is None:
+        return None
+    if weight.shape != (x.shape[k],) or weight.dtype is not x.dtype:
+        raise ShapeProblem(f"class weights {weight.type} for {x.type}")
+    return b.reshape(weight, [x.shape[k] if j == k else 1 for j in range(x.rank)])
+
+
+def _nll(b: Builder, x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """``-weight[target] x[target]`` and ``weight[target]`` for every sample, both 0 where the target is ignored."""
+    k = class_dimension(require_float(x), target)
+    _class_weights(b, x, k, weight)
+    counted = b.not_(b.equal(target, ignore_index))
+    picked = b.squeeze(take_along(b, x, k, b.unsqueeze(target, k)), (k,) if x.rank > 1 else (0,))
+    loss = b.neg(picked)
+    if weight is None:
+        return b.where(counted, loss, b.number(0, x.dtype)), b.cast(counted, x.dtype)
+    share = b.gather(weight, [target])
+    return b.where(counted, b.mul(loss, share), b.number(0, x.dtype)), b.where(counted, share, b.number(0, x.dtype))
+
+
+def _nll_reduced(b: Builder, losses: Tensor, shares: Tensor, reduction: int) -> Tensor:
+    if reduction == 1:
+        return b.div(b.sum(losses), b.sum(shares))
+    return _reduced(b, losses, reduction)
+
+
+@operator("aten.nll_loss.default", "aten.nll_loss_nd.default", category=_LOSS)
+def nll_loss(
+    b: Builder, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100
+) -> Tensor:
+    """-weight[target] self[target]; the mean is weighted; ignored targets count nothing"""
+    return _nll_reduced(b, *_nll(b, self, target, weight, ignore_index), reduction)
+
+
+@operator("aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default", category=_LOSS)
+def nll_loss_forward(
+    b: Builder, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    """-weight[target] self[target]; the sum of weight[target] that the mean divides by"""
+    losses, shares = _nll(b, self, target, weight, ignore_index)
+    unreduced = reduction == 0 and self.rank > 1
+    total = b.full((), 0, self.dtype) if unreduced else b.sum(shares)
+    return _nll_reduced(b, losses, shares, reduction), total
+
+
+@operator("aten.cross_entropy_loss.default", category=_LOSS)
+def cross_entropy_loss(
+    b: Builder, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """-weight[target] log_softmax(self)[target], or -sum_c weight[c] target[c] log_softmax(self)[c] for probabilities"""
+    k = 1 if self.rank > 1 else 0
+    smoothing = Fraction(exact(label_smoothing))
+    if not self.rank or not 0 <= smoothing <= 1:
+        raise ShapeProblem(f"a cross entropy of {self.type} with label_smoothing {label_smoothing}")
+    logs = log_softmax_of(b, self, k)
+    weights = _class_weights(b, self, k, weight)
+    classes = self.shape[k]
+    if target.dtype.is_float:
+        return _soft_cross_entropy(b, logs, target, weights, k, reduction, smoothing)
+    losses, shares = _nll(b, logs, target, weight, ignore_index)
+    if not smoothing:
+        return _nll_reduced(b, losses, shares, reduction)
+    spread = b.neg(b.sum(logs if weights is None else b.mul(logs, weights), (k,)))
+    counted = b.not_(b.equal(target, ignore_index))
+    spread = b.where(counted, spread, b.number(0, logs.dtype))
+    mixed = b.add(b.mul(losses, 1 - smoothing), b.mul(spread, smoothing / classes))
+    return _nll_reduced(b, mixed, shares, reduction)
+
+
+def _soft_cross_entropy(
+    b: Builder, logs: Tensor, target: Tensor, weights: Tensor | None, k: int, reduction: int, smoothing: Fraction
+) -> Tensor:
+    if target.shape != logs.shape:
+        raise ShapeProblem(f"class probabilities {target.type} for {logs.type}")
+    classes = logs.shape[k]
+    if smoothing:
+        target = b.add(b.mul(target, 1 - smoothing), smoothing / classes)
+    product = b.mul(logs, target)
+    losses = b.neg(b.sum(product if weights is None else b.mul(product, weights), (k,)))
+    if reduction == 1:
+        return b.mul(b.sum(losses), Fraction(1, max(1, prod(logs.shape) // classes)))
+    return _reduced(b, losses, reduction)
+
+
+# ---------------------------------------------------------------------------------------------- differences
+def _difference(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+    return require_float(b.sub(x, y))
+
+
+@operator("aten.mse_loss.default", category=_LOSS)
+def mse_loss(b: Builder, self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
+    """(self - target)^2"""
+    return _reduced(b, b.power(_difference(b, self, target), 2), reduction)
+
+
+@operator("aten.l1_loss.default", category=_LOSS)
+def l1_loss(b: Builder, self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
+    """|self - target|"""
+    return _reduced(b, b.function("abs", _difference(b, self, target)), reduction)
+
+
+@operator("aten.smooth_l1_loss.default", category=_LOSS)
+def smooth_l1_loss(b: Builder, self: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Tensor:
+    """d^2 / (2 beta) where d = |self - target| < beta, else d - beta/2"""
+    width = Fraction(exact(beta))
+    if width <= 0:
+        raise ShapeProblem(f"beta = {beta}")
+    d = b.function("abs", _difference(b, self, target))
+    near = b.mul(b.power(d, 2), 1 / (2 * width))
+    return _reduced(b, b.where(b.less(d, width), near, b.sub(d, width / 2)), reduction)
+
+
+@operator("aten.binary_cross_entropy_with_logits.default", category=_LOSS)
+def binary_cross_entropy_with_logits(
+    b: Builder, self: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
+) -> Tensor:
+    """(1 - target) self + (1 + (pos_weight - 1) target) log(1 + exp(-self)), times weight"""
+    x = require_float(self)
+    if target.shape != x.shape:
+        raise ShapeProblem(f"targets {target.type} for {x.type}")
+    surprise = b.log(b.add(b.exp(b.neg(x)), 1))
+    if pos_weight is not None:
+        surprise = b.mul(surprise, b.add(b.mul(b.sub(pos_weight, 1), target), 1))
+    loss = b.add(b.mul(b.sub(1, target), x), surprise)
+    return _reduced(b, loss if weight is None else b.mul(loss, weight), reduction)

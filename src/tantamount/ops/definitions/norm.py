@@ -55,7 +55,7 @@ def layer_norm_of(
 
 @operator("aten.native_layer_norm.default", category=_NORM)
 def native_layer_norm(
-    b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None, bias: Tensor | None, eps: float  # noqa: A002
+    b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(input - mean) / sqrt(variance + eps) * weight + bias; the mean; 1 / sqrt(variance + eps)"""
     return layer_norm_of(b, input, normalized_shape, weight, bias, eps)
@@ -63,7 +63,7 @@ def native_layer_norm(
 
 @operator("aten.layer_norm.default", category=_NORM)
 def layer_norm(
-    b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None = None, bias: Tensor | None = None,  # noqa: A002
+    b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-05, cudnn_enable: Layout = True,
 ) -> Tensor:  # fmt: skip
     """(input - mean) / sqrt(variance + eps) * weight + bias"""
@@ -82,14 +82,14 @@ def rms_norm_of(b: Builder, x: Tensor, normalized_shape: Integers, weight: Tenso
 
 
 @operator("aten.rms_norm.default", category=_NORM)
-def rms_norm(b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None = None, eps: float | None = None) -> Tensor:  # noqa: A002
+def rms_norm(b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """input / sqrt(mean(input^2) + eps) * weight"""
     return rms_norm_of(b, input, normalized_shape, weight, eps)[0]
 
 
 @operator("aten._fused_rms_norm.default", category=_NORM)
 def fused_rms_norm(
-    b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None, eps: float | None  # noqa: A002
+    b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None, eps: float | None
 ) -> tuple[Tensor, Tensor]:
     """input / sqrt(mean(input^2) + eps) * weight; 1 / sqrt(mean(input^2) + eps)"""
     return rms_norm_of(b, input, normalized_shape, weight, eps)
@@ -121,7 +121,7 @@ def _group_norm(
 
 @operator("aten.group_norm.default", category=_NORM)
 def group_norm(
-    b: Builder, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05,  # noqa: A002
+    b: Builder, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05,
     cudnn_enabled: Layout = True,
 ) -> Tensor:  # fmt: skip
     """(input - mean) / sqrt(variance + eps) * weight + bias, per sample and group of channels"""
@@ -130,7 +130,7 @@ def group_norm(
 
 @operator("aten.native_group_norm.default", category=_NORM)
 def native_group_norm(
-    b: Builder, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float  # noqa: A002, N803
+    b: Builder, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(input - mean) / sqrt(variance + eps) * weight + bias, per sample and group of channels; the means; 1 / sqrt(variance + eps)"""
     if input.rank < 2 or input.shape[:2] != (N, C) or prod(input.shape[2:]) != HxW:

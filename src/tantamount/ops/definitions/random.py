@@ -29,7 +29,7 @@ def dropout_of(b: Builder, x: Tensor, p: float) -> tuple[Tensor, Tensor]:
 
 
 @operator("aten.native_dropout.default", category=_RANDOM)
-def native_dropout(b: Builder, input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:  # noqa: A002
+def native_dropout(b: Builder, input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """mask * input / (1 - p), and the mask; not in training: input, and a mask of ones"""
     if train is False:
         return input, b.full(input.shape, True, DType.BOOL)
@@ -38,7 +38,7 @@ def native_dropout(b: Builder, input: Tensor, p: float, train: bool | None) -> t
 
 @overwriting("aten.dropout_.default", category=_RANDOM)
 @operator("aten.dropout.default", category=_RANDOM)
-def dropout(b: Builder, input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+def dropout(b: Builder, input: Tensor, p: float, train: bool) -> Tensor:
     """mask * input / (1 - p); not in training: input"""
     return dropout_of(b, input, p)[0] if train else input
 

@@ -140,7 +140,7 @@ def var_mean(
 
 @operator("aten.linalg_vector_norm.default", category=_REDUCTION)
 def vector_norm(
-    b: Builder, self: Tensor, ord: float = 2, dim: Integers | None = None, keepdim: bool = False, *, dtype: DType | None = None  # noqa: A002
+    b: Builder, self: Tensor, ord: float = 2, dim: Integers | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """(sum |self|^ord)^(1/ord); the largest |self| for ord = inf"""
     x = require_float(b.cast(self, dtype or self.dtype))
@@ -317,7 +317,7 @@ def argsort(b: Builder, self: Tensor, dim: int = -1, descending: bool = False) -
 
 
 @operator("aten.topk.default", category=_REDUCTION)
-def topk(b: Builder, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:  # noqa: A002
+def topk(b: Builder, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """the k largest (smallest) elements along dim in order, and their positions"""
     along = b.dim(self, dim)
     if not self.rank or not 0 < k <= self.shape[along]:
