@@ -2,7 +2,8 @@
 
 Three kinds, never mixed up:
 
-* :class:`UserError`: a file, a job or an option is wrong. Exit code 2. The text is designed: place, found, needed, next step.
+* :class:`UserError`: a file, a job or an option is wrong. Exit code 2. The text is designed: place, found, needed,
+  next step.
 * :class:`Unsupported`: the input is right, but an engine cannot express it. It leads to ``UNKNOWN``, never to success.
 * :class:`InternalError`: our own bug. Exit code 4.
 """

@@ -109,9 +109,12 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True)
 class OutputReport:
-    """The verdict of one specification output. ``relation`` is the clean relation that was proved (``None`` if none was
-    found), ``expectation`` what the job wanted (``infer`` if nothing in particular), ``reason`` one sentence if not proved,
-    ``notes`` what a reader should not miss (such as: this relation sums over ranks)."""
+    """The verdict of one specification output.
+
+    ``relation`` is the clean relation that was proved (``None`` if none was found), ``expectation`` what the job wanted
+    (``infer`` if nothing in particular), ``reason`` one sentence if not proved, ``notes`` what a reader should not miss
+    (such as: this relation sums over ranks).
+    """
 
     name: str
     verdict: Verdict
@@ -123,7 +126,8 @@ class OutputReport:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What it took. ``seconds`` is CPU time by phase (``read``, ``specification``, ``implementation``, ``relation``, ``witness``)."""
+    """What it took. ``seconds`` is CPU time by phase: ``read``, ``specification``, ``implementation``, ``relation``,
+    ``witness``."""
 
     specification_nodes: int
     implementation_nodes: int

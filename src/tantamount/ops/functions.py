@@ -1,4 +1,4 @@
-"""Opaque functions that the primitives ``function`` (pointwise) and ``rows`` (whole rows) may name, with their facts."""
+"""Opaque functions that the primitives ``function`` (pointwise) and ``rows`` (whole rows) may name, and their facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["FUNCTIONS", "ROW_FUNCTIONS", "Function"]
 class Function:
     """A pointwise function. ``evaluate`` takes float64 or int64 arrays; ``integer``: its values are whole numbers;
     ``fixes_integers``: it is the identity on whole numbers; ``nonnegative``: its values always are;
-    ``even``/``odd``: f(-x) = f(x), f(-x) = -f(x); ``commutative`` for two operands; ``at_zero``: its exact value at 0."""
+    ``even``/``odd``: f(-x) = f(x), f(-x) = -f(x); ``commutative`` for two operands; ``at_zero``: its exact value at 0.
+    """
 
     evaluate: Callable[..., Any]
     arity: int = 1

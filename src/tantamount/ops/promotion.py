@@ -1,4 +1,4 @@
-"""Dtype promotion as PyTorch does it: by kind first, within a kind by width; dimensions before scalars before numbers."""
+"""Dtype promotion as PyTorch does it: kind first, width within a kind; dimensions before scalars before numbers."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def promote(xs: Sequence[Tensor], default: DType = DType.FLOAT32) -> DType:
             common = widen(common, dtype)
         if result is None or common.kind.value > result.kind.value:
             result = common
-    if result is None:
+    if result is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise ValueError("promotion of no operands")
     return result

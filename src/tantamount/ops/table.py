@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NewType, Union, get_type_hints
+from typing import Any, NewType, Union, cast, get_type_hints
 
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Device, Setting
@@ -144,9 +144,10 @@ _KINDS: dict[Any, str] = {}
 def _kind(annotation: Any, owner: str) -> str:
     if not _KINDS:
         _KINDS.update({
-            Tensor: "Tensor", Tensor | None: "Tensor?", Tensors: "Tensors", Operand: "Operand", Operand | None: "Operand?",
-            Scalar: "Scalar", Scalar | None: "Scalar?", int: "int", int | None: "int?", Integers: "Integers",
-            Integers | None: "Integers?", bool: "bool", bool | None: "bool?", Booleans: "Booleans", str: "str", str | None: "str?", DType: "DType", DType | None: "DType?",
+            Tensor: "Tensor", Tensor | None: "Tensor?", Tensors: "Tensors", Operand: "Operand",
+            Operand | None: "Operand?", Scalar: "Scalar", Scalar | None: "Scalar?", int: "int", int | None: "int?",
+            Integers: "Integers", Integers | None: "Integers?", bool: "bool", bool | None: "bool?",
+            Booleans: "Booleans", str: "str", str | None: "str?", DType: "DType", DType | None: "DType?",
             Layout: "Layout", Group: "Group", float: "float", float | None: "float?",
         })  # fmt: skip
     kind = _KINDS.get(annotation)
@@ -221,9 +222,9 @@ def bind(row: Operator, target: str, args: tuple[Any, ...], kwargs: Mapping[str,
     return bound.arguments
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     if isinstance(value, Tensor):
         return f"a tensor {value.type}"
-    if isinstance(value, tuple) and any(isinstance(item, Tensor) for item in value):  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, tuple) and any(isinstance(item, Tensor) for item in cast(tuple[object, ...], value)):
         return "a list with tensors"
-    return repr(value)
+    return repr(cast(object, value))
