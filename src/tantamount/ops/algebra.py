@@ -154,7 +154,7 @@ class Interpretation(ABC):
 
     @abstractmethod
     def gather(self, x: Value, indices: Sequence[Value | None]) -> Value:
-        """``y[i..., rest...] = x`` at ``indices[d][i...]`` in each dimension d with an index, at ``rest`` in the others.
+        """``y[i..., rest...] = x`` at ``indices[d][i...]`` in each dimension d with an index, ``rest`` in the others.
 
         One entry per dimension of x; the integer indices have one common shape, which comes first in the result,
         followed by the dimensions without an index, in order. Undefined unless ``0 <= index < size``."""
