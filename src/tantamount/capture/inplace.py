@@ -15,12 +15,13 @@ __all__ = ["check_overwrites"]
 
 # Operators whose result shares, or may share, the memory of an operand.
 _VIEW_NAMES = """
-    H T _conj _neg_view _reshape_alias _unsafe_view adjoint alias as_strided broadcast_to chunk conj contiguous detach
-    diagonal dropout dsplit expand expand_as flatten getitem hsplit imag lift lift_fresh mH mT matrix_H moveaxis movedim
-    narrow numpy_T permute positive ravel real reshape reshape_as resolve_conj resolve_neg rot90 select slice split
-    split_with_sizes squeeze swapaxes swapdims t tensor_split to transpose type_as unbind unflatten unfold unsafe_chunk
-    unsafe_split unsafe_split_with_sizes unsqueeze values view view_as view_as_complex view_as_real view_dtype vsplit
-    wait_tensor
+    H T _conj _neg_view _reshape_alias _unsafe_view adjoint alias alpha_dropout as_strided atleast_1d atleast_2d
+    atleast_3d broadcast_tensors broadcast_to chunk conj conj_physical contiguous detach diag diagonal dropout
+    dsplit einsum expand expand_as feature_alpha_dropout feature_dropout flatten getitem hsplit imag lift lift_fresh
+    mH mT matrix_H meshgrid moveaxis movedim narrow native_dropout numpy_T permute pin_memory positive ravel real
+    reshape reshape_as resolve_conj resolve_neg rot90 select slice split split_with_sizes squeeze sum_to_size
+    swapaxes swapdims t tensor_split to to_dense transpose type_as unbind unflatten unfold unsafe_chunk unsafe_split
+    unsafe_split_with_sizes unsqueeze values view view_as view_as_complex view_as_real view_dtype vsplit wait_tensor
 """
 _VIEWS = frozenset(_VIEW_NAMES.split())
 

@@ -39,7 +39,7 @@ Argument = Union[Ref, DType, Device, Setting, bool, int, float, complex, str, No
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a node comes from. ``text`` is the line of code there (may be empty). An empty ``file`` is an unknown one."""
+    """Where a node comes from. ``text`` is the line of code there (may be empty), ``file`` empty if unknown."""
 
     file: str
     line: int

@@ -1,0 +1,282 @@
+"""Reading jobs of format ``job/1``: TOML. Graphs are read and type-checked, relations fitted to their tensors."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite, prod
+from pathlib import Path
+
+from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
+from tantamount.capture.files import read_text
+from tantamount.capture.fx_json import read_graph
+from tantamount.capture.relations import Side, read_expectation, read_input
+from tantamount.errors import UserError
+from tantamount.ir.graph import Graph, Node
+from tantamount.ir.job import SAME_NAME, Assumptions, CustomOperator, Job
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Expectation, InputRelation
+from tantamount.ir.types import TensorType
+from tantamount.ir.validate import node_place
+from tantamount.limits import Limits, limits_from_environment
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.check import check_graph
+
+__all__ = ["read_job"]
+
+_FORMAT = "job/1"
+_TOP = ("format", "spec", "impl", "inputs", "outputs", "assume", "ops")
+_DROPOUT = "same mask"
+
+
+def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | None = None) -> Job:
+    """The job in a TOML file, with its graphs read and checked, and every relation resolved.
+
+    ``allow_outside`` lets the job name graphs outside its own folder. ``limits`` default to those of the environment.
+    Raises :class:`UserError` for everything that is wrong with the job, its graphs, or the fit of the two.
+    """
+    limits = limits or limits_from_environment()
+    path = Path(path)
+    place = Place("job", str(path), limits)
+    top = Fields.of(_parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
+    if top.get("format") != _FORMAT:
+        raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
+    ops, assume = _custom_operators(top), _assumptions(top)
+    files = _Files(path.parent, allow_outside, limits, {})
+    specification = _specification(top, files)
+    implementation, mesh = _implementation(top, files)
+    for graph in files.read.values():
+        _refuse_custom(graph, ops)
+    spec_types = _types(specification, None)
+    sizes = {group: mesh.group_size(group) for group in mesh.groups}
+    distinct = {id(graph): graph for graph in implementation}
+    rank_types = {key: _types(graph, sizes) for key, graph in distinct.items()}
+    types = [rank_types[id(graph)] for graph in implementation]
+    inputs = _inputs(top, spec_types, Side("input", [item.inputs for item in types], implementation, mesh))
+    outputs = _outputs(top, spec_types, Side("output", [item.outputs for item in types], implementation, mesh))
+    return Job(str(path), specification, implementation, mesh, inputs, outputs, assume, ops)
+
+
+def _parse_toml(text: str, place: Place) -> object:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise place.wrong(str(problem)[:200], "TOML", code="toml") from None
+    except RecursionError:
+        raise place.limits.exceeded("nesting", "TOML nested too deeply to read", place.text) from None
+    except ValueError as problem:  # an integer with too many digits
+        raise place.wrong(str(problem)[:200], "TOML with numbers of a sensible size", code="toml") from None
+
+
+# ---------------------------------------------------------------------------------------------- graphs
+@dataclass(frozen=True)
+class _Files:
+    """Where graphs may come from, and those read so far by path."""
+
+    folder: Path
+    allow_outside: bool
+    limits: Limits
+    read: dict[Path, Graph]
+
+    def graph(self, value: object, place: Place) -> Graph:
+        name = place.name(value, "the path of a graph file")
+        if name.endswith((".hlo", ".hlo.gz")):
+            raise place.wrong(
+                f"{name}, HLO text",
+                "a graph of format fx-nodes/1",
+                code="graph-format",
+                hint="HLO text is not supported yet",
+            )
+        if not name.endswith((".json", ".json.gz")):
+            raise place.wrong(name, "a graph file: .json or .json.gz", code="graph-format")
+        path = self.folder / name
+        try:
+            real = path.resolve()
+            outside = not real.is_relative_to(self.folder.resolve())
+        except (OSError, RuntimeError, ValueError) as problem:  # a loop of links, a path that cannot be
+            raise place.wrong(f"{name} ({problem})", "the path of a graph file", code="graph-path") from None
+        if outside and not self.allow_outside:
+            raise place.wrong(
+                f"{name}, outside the job's folder", "a path inside the job's folder", code="graph-outside",
+                hint="allow it explicitly if you trust the job (--allow-outside)",
+            )  # fmt: skip
+        if real not in self.read:
+            self.read[real] = read_graph(path, self.limits)
+        return self.read[real]
+
+
+def _specification(top: Fields, files: _Files) -> Graph:
+    fields = Fields.of(top.get("spec"), top.at("[spec]"), ("graph",), ("graph",))
+    return files.graph(fields.get("graph"), fields.at("graph"))
+
+
+def _implementation(top: Fields, files: _Files) -> tuple[tuple[Graph, ...], Mesh]:
+    fields = Fields.of(top.get("impl"), top.at("[impl]"), ("graph", "graphs", "mesh", "groups"), ("mesh",))
+    mesh = _mesh(fields)
+    if ("graph" in fields) == ("graphs" in fields):
+        found = "both `graph` and `graphs`" if "graph" in fields else "neither `graph` nor `graphs`"
+        raise fields.place.wrong(found, "`graphs`, one per rank, or `graph`, one program for all ranks")
+    if "graph" in fields:
+        return (files.graph(fields.get("graph"), fields.at("graph")),) * mesh.world_size, mesh
+    place = fields.at("graphs")
+    names = place.list(fields.get("graphs"), "a list of paths, one per rank")
+    if len(names) != mesh.world_size:
+        axes = " x ".join(f"{axis}={size}" for axis, size in mesh.axes.items()) or "{}"
+        raise place.wrong(
+            f"{len(names)} graphs for the mesh {axes}", f"{mesh.world_size}, one per rank", code="mesh-size",
+            hint="one program that every rank runs is given as `graph`",
+        )  # fmt: skip
+    graphs = tuple(files.graph(name, place) for name in names)
+    recorded = [graph.rank for graph in graphs]
+    if None not in recorded and recorded != list(range(len(graphs))) and set(recorded) == set(range(len(graphs))):
+        raise place.wrong(f"files of ranks {recorded}", "files in rank order", code="rank-order")
+    return graphs, mesh
+
+
+def _mesh(fields: Fields) -> Mesh:
+    place = fields.at("mesh")
+    axes: dict[str, int] = {}
+    for name, size in place.table(fields.get("mesh"), "a table of axis sizes such as { dp = 2, tp = 4 }").items():
+        axis = place.name(name, "an axis name")
+        axes[axis] = place.at(axis).integer(size, 1, 1 << 31, "a size from 1 on")
+    place.limits.check("ranks", prod(axes.values()), place.text, "ranks")
+    groups: dict[str, tuple[str, ...]] = {}
+    outer = fields.at("groups")
+    for name, spanned in outer.table(fields.values.get("groups", {}), "a table of process groups").items():
+        group = outer.name(name, "a process-group name")
+        groups[group] = _group_axes(spanned, axes, outer.at(group))
+    return Mesh(axes, groups)
+
+
+def _group_axes(value: object, axes: Mapping[str, int], place: Place) -> tuple[str, ...]:
+    spanned = [
+        place.string(axis, "an axis name") for axis in place.list(value, "a list of mesh axes, [] for this rank alone")
+    ]
+    for axis in spanned:
+        if axis not in axes:
+            known = f"one of {', '.join(axes)}" if axes else "[]: the mesh has no axes"
+            raise place.wrong(f"mesh axis {shown(axis)}", known, code="unknown-axis")
+        if spanned.count(axis) > 1:
+            raise place.wrong(f"axis {axis} twice", "distinct axes")
+    return tuple(spanned)
+
+
+@dataclass(frozen=True)
+class _Types:
+    """The types of a graph's inputs and outputs by name."""
+
+    inputs: Mapping[str, TensorType]
+    outputs: Mapping[str, TensorType]
+
+
+def _types(graph: Graph, groups: Mapping[str, int] | None) -> _Types:
+    values = check_graph(graph, groups)
+    inputs = {node.name: node.type for node in graph.inputs if node.type is not None}
+    results = ((output.name, values[output.node]) for output in graph.outputs)
+    return _Types(inputs, {name: value.type for name, value in results if isinstance(value, Tensor)})
+
+
+# ---------------------------------------------------------------------------------------------- relations
+def _entries(top: Fields, key: str, known: Mapping[str, TensorType], what: str) -> dict[str, object]:
+    """One table, its keys checked against the specification's tensors; ``default`` is kept."""
+    place = top.at(f"[{key}]")
+    entries = place.table(top.values.get(key, {}))
+    for name in entries:
+        if name != "default" and name not in known:
+            raise place.wrong(
+                f"{shown(name)}, which is no {what} of the specification",
+                f"names of its {what}s, or default", code=f"unknown-{what}",
+                hint=nearest(name, known),
+            )  # fmt: skip
+    return entries
+
+
+def _inputs(top: Fields, types: _Types, side: Side) -> dict[str, InputRelation]:
+    entries = _entries(top, "inputs", types.inputs, "input")
+    place = top.at("[inputs]")
+    relations: dict[str, InputRelation] = {}
+    for name, type_ in types.inputs.items():
+        if name not in entries and "default" not in entries:
+            raise place.wrong(
+                f"nothing about the specification input {name}: {type_}",
+                "a relation for every input, or a default",
+                code="input-missing",
+            )
+        where = place.at(name if name in entries else f"default, for {name}")
+        relations[name] = read_input(name, type_, entries.get(name, entries.get("default")), where, side)
+    return relations
+
+
+def _outputs(top: Fields, types: _Types, side: Side) -> dict[str, Expectation]:
+    if "outputs" not in top:
+        return {name: Expectation(name) for name in types.outputs}
+    entries = _entries(top, "outputs", types.outputs, "output")
+    place = top.at("[outputs]")
+    expectations: dict[str, Expectation] = {}
+    for name, type_ in types.outputs.items():
+        if name in entries or "default" in entries:
+            where = place.at(name if name in entries else f"default, for {name}")
+            value = entries.get(name, entries.get("default"))
+            expectations[name] = read_expectation(name, type_, value, where, side)
+    return expectations
+
+
+# ---------------------------------------------------------------------------------------------- the rest
+def _assumptions(top: Fields) -> Assumptions:
+    fields = Fields.of(top.values.get("assume", {}), top.at("[assume]"), ("constants", "dropout"))
+    if "dropout" in fields and fields.get("dropout") != _DROPOUT:
+        raise fields.at("dropout").wrong(shown(fields.get("dropout")), f'"{_DROPOUT}", or no such key')
+    return Assumptions(_constant_assumption(fields), "dropout" in fields)
+
+
+def _constant_assumption(fields: Fields) -> Fraction | str | None:
+    if "constants" not in fields:
+        return None
+    value = fields.get("constants")
+    if value == SAME_NAME:
+        return SAME_NAME
+    if is_integer(value) and abs(value) < 1 << 64:
+        return Fraction(value)
+    if isinstance(value, float) and isfinite(value):
+        return Fraction(repr(value))
+    raise fields.at("constants").wrong(shown(value), f'a finite number or "{SAME_NAME}"')
+
+
+def _custom_operators(top: Fields) -> dict[str, CustomOperator]:
+    outer = top.at("[ops]")
+    operators: dict[str, CustomOperator] = {}
+    for key, value in outer.table(top.values.get("ops", {}), "a table of operators").items():
+        name = outer.name(key, "an operator's name")
+        fields = Fields.of(value, outer.at(name), ("args", "is", "labels"))
+        if set(fields.values) not in ({"args", "is"}, {"labels"}):
+            raise fields.place.wrong(
+                f"keys {', '.join(fields.values) or 'none'}", "`args` and `is` (a definition), or `labels` (opaque)"
+            )
+        text = {inner: fields.at(inner).string(fields.get(inner)) for inner in fields.values}
+        parameters = tuple(part.strip() for part in text["args"].split(",")) if text.get("args", "").strip() else ()
+        for parameter in parameters:
+            if not parameter.isidentifier() or parameters.count(parameter) > 1:
+                raise fields.at("args").wrong(shown(text["args"]), "distinct names separated by commas")
+        operators[name] = CustomOperator(name, parameters, text.get("is", ""), text.get("labels", ""))
+    return operators
+
+
+def _refuse_custom(graph: Graph, ops: Mapping[str, CustomOperator]) -> None:
+    """Definitions of custom operators are read but not used yet: a graph that needs one is refused."""
+    for node in graph.nodes:
+        name = _custom_name(node)
+        if node.op == "call" and name in ops:
+            raise UserError(
+                "job-custom-operator", place=node_place(graph.path, node),
+                found=f"the operator {name} of the job's [ops]", needed="operators of the table",
+                hint="custom operators are not supported yet",
+            )  # fmt: skip
+
+
+def _custom_name(node: Node) -> str:
+    """The operator, or the one that auto_functionalized wraps."""
+    if "auto_functionalized" in node.target and node.args and isinstance(node.args[0], str):
+        return node.args[0]
+    return node.target
