@@ -34,9 +34,9 @@ $(SETUP): $(BASE) pyproject.toml
 
 # The second job is wrong on purpose: exit code 1 (REFUTED) is what the demonstration expects there, and nothing else.
 demo: $(BASE)
-	$(BIN)/tantamount refine examples/linear_tp2/job.toml
+	$(BIN)/tantamount refine examples/mlp_tp2/job.toml
 	@echo
-	@$(BIN)/tantamount refine examples/linear_tp2_wrong/job.toml; code=$$?; \
+	@$(BIN)/tantamount refine examples/mlp_tp2/wrong.toml; code=$$?; \
 	  test $$code -eq 1 || { echo "demo: expected REFUTED (exit code 1), got exit code $$code"; exit 1; }
 
 test: $(SETUP)
