@@ -1,0 +1,233 @@
+"""Executing whole graphs: one rank alone, or all ranks of a mesh in lock step; and random inputs for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Union
+from zlib import crc32
+
+import numpy as np
+
+from tantamount.errors import UserError
+from tantamount.ir.graph import Graph, Node
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.types import DType, Kind, TensorType
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.builder import Builder
+from tantamount.ops.execute import Result, constant_type, place_of, recorded_constant, run, run_ranks
+from tantamount.semantics.reference import Array, Flag, Masks, Reference
+
+__all__ = [
+    "Constants",
+    "Evaluation",
+    "NodeValue",
+    "interpret",
+    "interpret_ranks",
+    "random_array",
+    "random_constants",
+    "random_inputs",
+]
+
+NodeValue = Union[Array, tuple[Union[Array, None], ...], None]
+Constants = Union[Mapping[str, Array], int, float, None]
+"""Values of constants that a graph does not record: by constant name, one number for all, or ``None``: an error."""
+
+_SMALL = 4  # integers of unknown use are drawn from range(4)
+_DTYPE: dict[Kind, type[np.generic]] = {
+    Kind.BOOL: np.bool_,
+    Kind.INT: np.int64,
+    Kind.FLOAT: np.float64,
+    Kind.COMPLEX: np.complex128,
+}
+
+
+@dataclass(frozen=True)
+class Evaluation(Mapping[str, NodeValue]):
+    """The value of every node of one rank, by node name. ``flags`` say what the values rest on beyond NaNs."""
+
+    values_by_node: Mapping[str, NodeValue]
+    flags: tuple[Flag, ...]
+
+    def __getitem__(self, name: str) -> NodeValue:
+        return self.values_by_node[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_node)
+
+    def __len__(self) -> int:
+        return len(self.values_by_node)
+
+    def array(self, name: str) -> Array:
+        """The value of a node with one result. ``KeyError`` if there is no such node."""
+        value = self.values_by_node[name]
+        if not isinstance(value, np.ndarray):
+            raise KeyError(f"{name} has several results or none")
+        return value
+
+
+def interpret(
+    graph: Graph, inputs: Mapping[str, Array], *, seed: int = 0, constants: Constants = None, masks: Masks | None = None
+) -> Evaluation:
+    """Execute a graph in which every process group is this rank alone. ``inputs``: one array per input node.
+
+    Floats are computed in float64. Raises :class:`UserError` for inputs that do not fit and graphs that are wrong,
+    :class:`~tantamount.semantics.reference.IntegerOverflow` for integers beyond 2**62.
+    """
+    reference = Reference(seed=seed, masks=masks)
+    naming = _Naming([reference])
+    environment = run(
+        graph,
+        reference,
+        _inputs(graph, inputs),
+        constant=_constant_of(constants),
+        each=lambda node, result: naming(0, node, result),
+    )
+    return _evaluation(environment, reference)
+
+
+def interpret_ranks(
+    graphs: Sequence[Graph],
+    mesh: Mesh,
+    inputs: Sequence[Mapping[str, Array]],
+    *,
+    seed: int = 0,
+    constants: Constants = None,
+    masks: Sequence[Masks | None] | None = None,
+) -> list[Evaluation]:
+    """Execute one graph per rank in lock step; ``inputs`` and ``masks`` have one entry per rank.
+
+    Raises :class:`UserError` also where the ranks' collectives do not match or wait for each other.
+    """
+    count = mesh.world_size
+    if not len(graphs) == len(inputs) == count:
+        raise UserError(
+            "mesh-size",
+            place="interpretation",
+            found=f"{len(graphs)} graphs and {len(inputs)} sets of inputs",
+            needed=f"one for each of the mesh's {count} ranks",
+        )
+    references = [Reference(rank=rank, seed=seed, masks=masks[rank] if masks else None) for rank in range(count)]
+    tensors = [_inputs(graph, given) for graph, given in zip(graphs, inputs, strict=True)]
+    environments = run_ranks(
+        graphs, mesh, references, tensors, constant=_constant_of(constants), each=_Naming(references)
+    )
+    return [
+        _evaluation(environment, reference) for environment, reference in zip(environments, references, strict=True)
+    ]
+
+
+class _Naming:
+    """Writes the node's name into the flags that it raised."""
+
+    def __init__(self, references: Sequence[Reference]) -> None:
+        self.references = references
+
+    def __call__(self, rank: int, node: Node, result: Result) -> Result:
+        for reference in self.references:
+            flags = reference.flags
+            for k in range(len(flags) - 1, -1, -1):
+                if flags[k].site:
+                    break
+                flags[k] = replace(flags[k], site=node.name)
+        return result
+
+
+def _evaluation(environment: Mapping[str, Result], reference: Reference) -> Evaluation:
+    def plain(tensor: Tensor | None) -> Array | None:
+        return None if tensor is None else np.asarray(tensor.value, dtype=_DTYPE[tensor.dtype.kind])
+
+    values = {
+        name: tuple(map(plain, result)) if isinstance(result, tuple) else plain(result)
+        for name, result in environment.items()
+    }
+    return Evaluation(values, tuple(reference.flags))
+
+
+def _inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for node in graph.inputs:
+        place = place_of(graph, node)
+        if node.name not in inputs:
+            raise UserError(
+                "input-missing",
+                place=place,
+                found=f"values for {', '.join(sorted(inputs)) or 'nothing'}",
+                needed=f"a value for input {node.name}",
+            )
+        value = np.asarray(inputs[node.name])
+        type_ = node.type or TensorType(value.shape, _dtype_of(value))
+        if value.shape != type_.shape or not np.can_cast(value.dtype, _DTYPE[type_.dtype.kind], casting="same_kind"):
+            raise UserError(
+                "input-type", place=place, found=f"an array {value.dtype}{list(value.shape)}", needed=str(type_)
+            )
+        found[node.name] = Tensor(type_.shape, type_.dtype, np.asarray(value, dtype=_DTYPE[type_.dtype.kind]))
+    return found
+
+
+def _dtype_of(value: Array) -> DType:
+    return {"b": DType.BOOL, "i": DType.INT64, "u": DType.INT64, "c": DType.COMPLEX128}.get(
+        value.dtype.kind, DType.FLOAT64
+    )
+
+
+def _constant_of(constants: Constants) -> Callable[[Graph, Node, Builder], Tensor]:
+    def constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
+        if node.target in graph.constants or constants is None:
+            return recorded_constant(graph, node, builder)
+        type_ = constant_type(graph, node)
+        if isinstance(constants, Mapping):
+            if node.target not in constants:
+                return recorded_constant(graph, node, builder)  # raises: there is none
+            value: Any = np.asarray(constants[node.target], dtype=_DTYPE[type_.dtype.kind])
+        else:
+            value = np.full(type_.shape, constants, dtype=_DTYPE[type_.dtype.kind])
+        if value.shape != type_.shape:
+            raise UserError(
+                "constant-type",
+                place=place_of(graph, node),
+                found=f"a value of shape {list(value.shape)}",
+                needed=str(type_),
+            )
+        return Tensor(type_.shape, type_.dtype, value)
+
+    return constant
+
+
+# ---------------------------------------------------------------------------------------------- random values
+def random_array(type_: TensorType, seed: Sequence[int], bound: int = _SMALL) -> Array:
+    """Standard normal floats, integers of ``range(bound)``, fair booleans. The same for the same ``seed``."""
+    generator = np.random.default_rng(list(seed))
+    if type_.dtype.kind is Kind.BOOL:
+        return np.asarray(generator.integers(0, 2, type_.shape), dtype=np.bool_)
+    if type_.dtype.kind is Kind.INT:
+        return np.asarray(generator.integers(0, max(bound, 1), type_.shape), dtype=np.int64)
+    value = np.asarray(generator.standard_normal(type_.shape))
+    return value if type_.dtype.kind is Kind.FLOAT else value + 1j * np.asarray(generator.standard_normal(type_.shape))
+
+
+def random_inputs(graph: Graph, seed: int, integer_bounds: Mapping[str, int] | None = None) -> dict[str, Array]:
+    """One random array per input, by its recorded type. Integers of an input that ``integer_bounds`` lists are drawn
+    below that bound (see :func:`tantamount.semantics.survey.index_bounds`), others from ``range(4)``."""
+    bounds = integer_bounds or {}
+    found: dict[str, Array] = {}
+    for node in graph.inputs:
+        if node.type is None:
+            raise UserError(
+                "input-type",
+                place=place_of(graph, node),
+                found="an input without a recorded type",
+                needed="its shape and dtype",
+            )
+        found[node.name] = random_array(node.type, (seed, crc32(node.name.encode())), bounds.get(node.name, _SMALL))
+    return found
+
+
+def random_constants(graphs: Sequence[Graph], seed: int) -> dict[str, Array]:
+    """Random values for the constants that graphs do not record: the same name has the same value in all of them."""
+    found: dict[str, Array] = {}
+    for graph in graphs:
+        for node in graph.nodes:
+            if node.op == "constant" and node.target not in graph.constants and node.target not in found:
+                found[node.target] = random_array(constant_type(graph, node), (seed, crc32(node.target.encode()), 1))
+    return found

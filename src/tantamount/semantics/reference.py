@@ -1,0 +1,324 @@
+"""The primitives over NumPy: every float kind is float64, integers are exact int64, booleans are 0 and 1.
+
+A NaN means *undefined here* (division by zero, log of a negative, 0 * inf, inf - inf, a gather out of range); it is
+never an error, because the element may be masked later. Integers and booleans have no NaN: where one of them is
+undefined, it is 0 and the event is recorded in :attr:`Reference.flags`, so that the caller decides. Integers that would
+leave 64 bits raise :class:`IntegerOverflow`: nothing wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tantamount.errors import InternalError, TantamountError, Unsupported
+from tantamount.ir.types import DType, Kind, Shape
+from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
+from tantamount.ops.functions import FUNCTIONS, ROW_FUNCTIONS
+
+__all__ = ["Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
+
+Array = NDArray[Any]
+Masks = Callable[[str, int, Shape, Number], Array]  # site, ordinal of the dropout on this rank, shape, p -> keep-mask
+
+_LIMIT = 2**62
+_EXACT = 2**53  # float64 has every integer up to here
+_LABELS = 52  # of numpy.einsum
+_DTYPE: dict[Kind, type[np.generic]] = {
+    Kind.BOOL: np.bool_,
+    Kind.INT: np.int64,
+    Kind.FLOAT: np.float64,
+    Kind.COMPLEX: np.complex128,
+}
+
+
+class IntegerOverflow(TantamountError):
+    """An integer result beyond 2**62: exact arithmetic is over, and wrapping would be a wrong value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Something the result rests on that a NaN cannot say. ``what`` is ``out-of-range`` (a gather or scatter),
+    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``double-write`` or ``inexact``
+    (an integer beyond 2**53 made a float); ``count`` elements; ``site`` the node, filled in by the interpreter."""
+
+    what: str
+    count: int
+    site: str = ""
+
+
+class Reference(Interpretation):
+    """One rank's meaning of the primitives. Values are arrays of the shape that the builder tracks.
+
+    ``masks`` gives the keep-mask of the k-th dropout; by default it is random by ``seed`` and k, equal on all
+    ranks.
+    ``unknown`` tensors are random by ``seed``, ``rank``, site and number of the call.
+    """
+
+    def __init__(self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None) -> None:
+        self.rank = rank
+        self.seed = seed
+        self.masks = masks
+        self.flags: list[Flag] = []
+        self._dropouts = 0
+        self._unknowns = 0
+
+    @property
+    def out_of_range(self) -> list[tuple[str, int]]:
+        """The gathers and scatters that left their tensor: (site, number of elements)."""
+        return [(flag.site, flag.count) for flag in self.flags if flag.what == "out-of-range"]
+
+    def _flag(self, what: str, count: int | np.integer[Any]) -> None:
+        if count:
+            self.flags.append(Flag(what, int(count)))
+
+    # -- sources
+    def constant(self, value: Scalar, kind: Kind) -> Array:
+        return _table([value.values[self.rank] if isinstance(value, PerRank) else value], (), kind)
+
+    def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Array:
+        return _table(data, shape, kind)
+
+    def iota(self, size: int) -> Array:
+        return np.arange(size, dtype=np.int64)
+
+    def unknown(self, shape: Shape, dtype: DType, site: str) -> Array:
+        self._unknowns += 1
+        generator = np.random.default_rng([self.seed, self.rank, crc32(site.encode()), self._unknowns])
+        if dtype.kind is Kind.BOOL:
+            return np.asarray(generator.integers(0, 2, shape), dtype=np.bool_)
+        if dtype.kind is Kind.INT:
+            return np.asarray(generator.integers(0, 100, shape), dtype=np.int64)
+        value = np.asarray(generator.standard_normal(shape))
+        return value if dtype.kind is Kind.FLOAT else value + 1j * np.asarray(generator.standard_normal(shape))
+
+    def mask(self, like: Array, shape: Shape, p: Number, site: str) -> Array:
+        ordinal, self._dropouts = self._dropouts, self._dropouts + 1
+        if self.masks is None:
+            generator = np.random.default_rng([self.seed, ordinal, 0xD0])
+            return np.asarray(generator.random(shape) >= float(p))
+        keep = np.asarray(self.masks(site, ordinal, shape, p), dtype=np.bool_)
+        if keep.shape != shape:
+            raise InternalError(f"dropout mask {ordinal} at {site}: shape {keep.shape} where {shape} is needed")
+        return keep
+
+    # -- layout
+    def permute(self, x: Array, order: tuple[int, ...]) -> Array:
+        return np.transpose(x, order)
+
+    def reshape(self, x: Array, shape: Shape) -> Array:
+        return np.reshape(x, shape)
+
+    def expand(self, x: Array, shape: Shape) -> Array:
+        return np.broadcast_to(x, shape)
+
+    def slice(self, x: Array, dim: int, start: int, stop: int, step: int) -> Array:
+        return x[(slice(None),) * dim + (slice(start, stop, step),)]
+
+    def flip(self, x: Array, dim: int) -> Array:
+        return np.flip(x, dim)
+
+    def concat(self, xs: Sequence[Array], dim: int) -> Array:
+        return np.concatenate(list(xs), axis=dim)
+
+    # -- pointwise
+    def convert(self, x: Array, source: Kind, target: Kind) -> Array:
+        """Also from whole floats to integers, after truncation: a NaN or an infinity there is flagged."""
+        if source is Kind.FLOAT and target is Kind.INT:
+            undefined = ~np.isfinite(x)
+            self._flag("undefined-integer", np.count_nonzero(undefined))
+            clean = np.where(undefined, 0.0, x)
+            if np.any(np.abs(clean) > _LIMIT):
+                raise IntegerOverflow("a float beyond 2**62 converted to an integer")
+            return np.asarray(clean, dtype=np.int64)
+        if source is Kind.INT and target in (Kind.FLOAT, Kind.COMPLEX) and _magnitude(x) > _EXACT:
+            self._flag("inexact", np.count_nonzero((x > _EXACT) | (x < -_EXACT)))
+        return np.asarray(x, dtype=_DTYPE[target])
+
+    def add(self, x: Array, y: Array) -> Array:
+        x, y = _numbers(x), _numbers(y)
+        if _integral(x, y) and _magnitude(x) + _magnitude(y) > _LIMIT:
+            return _exactly(x.astype(object) + y.astype(object))
+        with np.errstate(all="ignore"):
+            return np.asarray(x + y)
+
+    def mul(self, x: Array, y: Array) -> Array:
+        x, y = _numbers(x), _numbers(y)
+        if _integral(x, y) and _magnitude(x) * _magnitude(y) > _LIMIT:
+            return _exactly(x.astype(object) * y.astype(object))
+        with np.errstate(all="ignore"):
+            return np.asarray(x * y)
+
+    def power(self, x: Array, exponent: Fraction) -> Array:
+        x = _numbers(x)
+        if x.dtype == np.int64:
+            if exponent.denominator != 1 or exponent < 0:
+                raise Unsupported(f"integers to the power {exponent}")
+            if _magnitude(x) ** int(exponent) > _LIMIT:
+                return _exactly(x.astype(object) ** int(exponent))
+            return np.asarray(x ** int(exponent))
+        with np.errstate(all="ignore"):
+            value = np.power(x, int(exponent) if exponent.denominator == 1 else float(exponent))
+            if exponent < 0:
+                value = np.where(x == 0, np.nan, value)
+            if exponent.denominator != 1:
+                value = np.where(x < 0, np.nan, value)  # numpy: (-inf) ** 0.5 is inf
+            return np.asarray(np.where(np.isnan(x), np.nan, value))  # numpy: nan ** 0 is 1
+
+    def exp(self, x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.exp(x))
+
+    def log(self, x: Array) -> Array:
+        """``log(0)`` is -inf, the limit; the logarithm of a negative is NaN."""
+        with np.errstate(all="ignore"):
+            return np.asarray(np.log(x))
+
+    def function(self, name: str, xs: Sequence[Array]) -> Array:
+        known = FUNCTIONS[name]
+        operands = [_numbers(x) for x in xs]
+        if known.fixes_integers and _integral(*operands):
+            return operands[0]
+        with np.errstate(all="ignore"):
+            return np.asarray(known.evaluate(*operands))
+
+    def less(self, x: Array, y: Array) -> Array:
+        self._undefined_comparison(x, y)
+        return np.asarray(np.less(x, y))
+
+    def equal(self, x: Array, y: Array) -> Array:
+        self._undefined_comparison(x, y)
+        return np.asarray(np.equal(x, y))
+
+    def _undefined_comparison(self, x: Array, y: Array) -> None:
+        if not _integral(x, y):
+            self._flag("undefined-comparison", np.count_nonzero(np.isnan(x) | np.isnan(y)))
+
+    def maximum(self, x: Array, y: Array) -> Array:
+        return np.asarray(np.maximum(x, y))
+
+    def where(self, condition: Array, x: Array, y: Array) -> Array:
+        return np.where(np.asarray(condition, dtype=np.bool_), x, y)
+
+    # -- contraction, reduction, indexing
+    def contract(self, operands: Sequence[tuple[Array, tuple[int, ...]]], result: tuple[int, ...]) -> Array:
+        sizes = {label: size for x, labels in operands for label, size in zip(labels, x.shape, strict=True)}
+        if len(sizes) > _LABELS:
+            raise Unsupported(f"a contraction with {len(sizes)} labels (the reference interpreter has {_LABELS})")
+        number = {label: k for k, label in enumerate(sizes)}
+        xs = [_numbers(x) for x, _ in operands]
+        summed = prod(size for label, size in sizes.items() if label not in result)
+        if _integral(*xs) and prod(map(_magnitude, xs)) * summed > _LIMIT:
+            xs = [x.astype(object) for x in xs]
+        interleaved: list[Any] = []
+        for x, (_, labels) in zip(xs, operands, strict=True):
+            interleaved += [x, [number[label] for label in labels]]
+        optimize = len(xs) > 2 or (len(xs) == 2 and prod(sizes.values()) > 100_000)
+        with np.errstate(all="ignore"):
+            value = np.asarray(np.einsum(*interleaved, [number[label] for label in result], optimize=optimize))
+        return _exactly(value) if value.dtype == object else value
+
+    def maximum_over(self, x: Array, dims: tuple[int, ...]) -> Array:
+        return np.asarray(np.max(x, axis=dims))
+
+    def gather(self, x: Array, indices: Sequence[Array | None]) -> Array:
+        source, chosen, outside, _ = self._indexed(x, indices)
+        rest = source.shape[len(chosen) :]
+        if 0 in source.shape[: len(chosen)]:
+            value = np.zeros(outside.shape + rest, dtype=x.dtype)
+        else:
+            value = source[tuple(chosen)]
+        lost = outside.reshape(outside.shape + (1,) * len(rest))
+        blank = np.asarray(np.nan if x.dtype.kind in "fc" else 0, dtype=x.dtype)
+        return np.where(lost, blank, value) if outside.any() else np.asarray(value)
+
+    def scatter(self, x: Array, indices: Sequence[Array | None], source: Array, accumulate: bool) -> Array:
+        moved, chosen, outside, order = self._indexed(x, indices)
+        inside = ~outside
+        target = np.array(moved)
+        flat = tuple(index[inside] for index in chosen)
+        written = np.asarray(source)[inside]
+        if accumulate:
+            if _integral(target) and _magnitude(target) + _magnitude(written) * max(1, len(written)) > _LIMIT:
+                raise IntegerOverflow("an accumulating write of integers beyond 2**62")
+            with np.errstate(all="ignore"):
+                np.add.at(target, flat, written)
+        else:
+            target[flat] = written
+            writes = np.zeros(target.shape[: len(chosen)], dtype=np.int64)
+            np.add.at(writes, flat, 1)
+            self._flag("double-write", np.count_nonzero(writes > 1))
+            if target.dtype.kind in "fc":
+                target[writes > 1] = np.nan
+        return np.transpose(target, np.argsort(order))
+
+    def _indexed(self, x: Array, indices: Sequence[Array | None]) -> tuple[Array, list[Array], Array, tuple[int, ...]]:
+        """x with its indexed dimensions in front, the indices clipped, where they were out of range, and the order."""
+        positions = [k for k, index in enumerate(indices) if index is not None]
+        order = (*positions, *(k for k, index in enumerate(indices) if index is None))
+        chosen = [np.asarray(index) for index in indices if index is not None]
+        outside = np.zeros(chosen[0].shape, dtype=np.bool_)
+        clipped: list[Array] = []
+        for k, index in zip(positions, chosen, strict=True):
+            outside |= (index < 0) | (index >= x.shape[k])
+            clipped.append(np.clip(index, 0, max(x.shape[k] - 1, 0)))
+        self._flag("out-of-range", np.count_nonzero(outside))
+        return np.transpose(x, order), clipped, outside, order
+
+    def rows(
+        self, name: str, xs: Sequence[Array], attributes: tuple[Number, ...], results: Sequence[int]
+    ) -> tuple[Array, ...]:
+        with np.errstate(all="ignore"):
+            values = ROW_FUNCTIONS[name](tuple(_numbers(x) for x in xs), attributes)
+        found = tuple(np.asarray(value) for value in values)
+        wanted = [(*xs[0].shape[:-1], size) for size in results]
+        if [value.shape for value in found] != wanted:
+            raise InternalError(
+                f"row function {name}: results of shape {[value.shape for value in found]}, declared {wanted}"
+            )
+        return found
+
+    # -- process groups: this rank alone; ops.execute.run_ranks does the lock step
+    def enter_group(self, x: Array, shape: Shape, group: str) -> tuple[Interpretation, Array]:
+        return self, x[np.newaxis]
+
+    def leave_group(self, y: Array, shape: Shape, group: str) -> Array:
+        return y[0]
+
+
+# ---------------------------------------------------------------------------------------------- numbers
+def _table(data: Sequence[Number], shape: Shape, kind: Kind) -> Array:
+    convert: Callable[[Any], Any] = {Kind.BOOL: bool, Kind.INT: int, Kind.FLOAT: float, Kind.COMPLEX: complex}[kind]
+    try:
+        return np.array([convert(item) for item in data], dtype=_DTYPE[kind]).reshape(shape)
+    except OverflowError:
+        raise IntegerOverflow("a constant beyond 64 bits") from None
+
+
+def _numbers(x: Array) -> Array:
+    """Booleans as integers: logic is arithmetic on 0 and 1 here."""
+    return np.asarray(x, dtype=np.int64) if x.dtype == np.bool_ else x
+
+
+def _integral(*xs: Array) -> bool:
+    return all(x.dtype.kind in "ib" for x in xs)
+
+
+def _magnitude(x: Array) -> int:
+    """The largest absolute value of integers, as an unbounded integer."""
+    return max(int(x.max()), -int(x.min())) if x.size else 0
+
+
+def _exactly(value: Any) -> Array:
+    """Unbounded integers back to int64."""
+    found = np.asarray(value, dtype=object)
+    if any(abs(item) > _LIMIT for item in found.flat):
+        raise IntegerOverflow("an integer result beyond 2**62")
+    return np.asarray(found, dtype=np.int64)

@@ -1,0 +1,248 @@
+"""What a graph costs to execute and which integers its inputs may hold, found without executing it.
+
+An abstract run over the primitives: a value is a :class:`_Sketch` (its shape, and where its integers come from). So no
+operator needs a rule here, and a new definition is covered at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+from tantamount.errors import UserError
+from tantamount.ir.graph import Graph, Node
+from tantamount.ir.types import DType, Kind, Shape
+from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor
+from tantamount.ops.builder import Builder
+from tantamount.ops.execute import constant_type, place_of, run
+
+__all__ = ["Survey", "elements", "index_bounds", "survey"]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Costs in elements (8 bytes each when executed). ``kept``: all inputs and node results together, which is what
+    an execution that keeps every value holds; ``largest``: the largest single tensor, intermediates of definitions
+    among them; ``work``: element operations, with contractions counted as products. ``index_bounds``: for the integer
+    inputs whose use was found, the number n such that values in ``range(n)`` are in range for at least one use."""
+
+    kept: int
+    largest: int
+    work: int
+    index_bounds: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sketch:
+    """A shape; ``origins``: the inputs (with a shift) that the integers may be; ``number``: a known constant;
+    ``iota``: the integers below it."""
+
+    shape: Shape
+    origins: frozenset[tuple[str, Fraction]] = frozenset()
+    number: Fraction | None = None
+    iota: int | None = None
+
+
+def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
+    """Survey one rank's graph. ``groups``: the size of every process group; ``None``: each is this rank alone.
+
+    Raises :class:`UserError` as :func:`tantamount.ops.execute.run` does, and for an input without a recorded type.
+    """
+    sketching = _Sketching(groups or {})
+    inputs: dict[str, Tensor] = {}
+    for node in graph.inputs:
+        if node.type is None:
+            raise UserError(
+                "input-type",
+                place=place_of(graph, node),
+                found="an input without a recorded type",
+                needed="its shape and dtype",
+            )
+        origins = (
+            frozenset({(node.name, Fraction(0))})
+            if node.type.dtype.kind is Kind.INT
+            else frozenset[tuple[str, Fraction]]()
+        )
+        inputs[node.name] = Tensor(node.type.shape, node.type.dtype, _Sketch(node.type.shape, origins))
+    environment = run(graph, sketching, inputs, constant=_constant, groups=groups)
+    kept = largest = 0
+    for result in environment.values():
+        for tensor in result if isinstance(result, tuple) else (result,):
+            if tensor is not None:
+                kept += prod(tensor.shape)
+                largest = max(largest, prod(tensor.shape))
+    bounds = {**sketching.compared, **sketching.bounds}
+    return Survey(kept, max(largest, sketching.largest), sketching.work, bounds)
+
+
+def elements(graph: Graph, groups: Mapping[str, int] | None = None) -> tuple[int, int]:
+    """``(sum, max)`` of the tensor sizes, in elements, that executing the graph takes: see :class:`Survey`."""
+    found = survey(graph, groups)
+    return found.kept, found.largest
+
+
+def index_bounds(graph: Graph, groups: Mapping[str, int] | None = None) -> Mapping[str, int]:
+    """For integer inputs that reach a gather, a scatter or a comparison with ``0, 1, ..., n - 1`` through layout,
+    casts, selections and shifts by constants: how many values from 0 on are sensible."""
+    return survey(graph, groups).index_bounds
+
+
+def _constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
+    found = constant_type(graph, node)
+    recorded = graph.constants.get(node.target)
+    number: Fraction | None = None
+    if recorded is not None and len(recorded.data) == 1 and isinstance(recorded.data[0], int):
+        number = Fraction(recorded.data[0])
+    return Tensor(found.shape, found.dtype, _Sketch(found.shape, number=number))
+
+
+class _Sketching(Interpretation):
+    def __init__(self, groups: Mapping[str, int]) -> None:
+        self.groups = groups
+        self.largest = 0
+        self.work = 0
+        self.bounds: dict[str, int] = {}
+        self.compared: dict[str, int] = {}
+
+    def _new(self, shape: Shape, *like: _Sketch, work: int = 1) -> _Sketch:
+        size = prod(shape)
+        self.largest = max(self.largest, size)
+        self.work += size * work
+        if not like:
+            return _Sketch(shape)
+        if len(like) == 1:
+            return replace(like[0], shape=shape)
+        return _Sketch(shape, frozenset[tuple[str, Fraction]]().union(*(item.origins for item in like)))
+
+    # -- sources
+    def constant(self, value: Scalar, kind: Kind) -> _Sketch:
+        known = not isinstance(value, (PerRank, float))
+        return _Sketch((), number=Fraction(value) if known else None)  # pyright: ignore[reportArgumentType]
+
+    def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> _Sketch:
+        return self._new(shape)
+
+    def iota(self, size: int) -> _Sketch:
+        return replace(self._new((size,)), iota=size)
+
+    def unknown(self, shape: Shape, dtype: DType, site: str) -> _Sketch:
+        return self._new(shape)
+
+    def mask(self, like: _Sketch, shape: Shape, p: Number, site: str) -> _Sketch:
+        return self._new(shape)
+
+    # -- layout
+    def permute(self, x: _Sketch, order: tuple[int, ...]) -> _Sketch:
+        return self._new(tuple(x.shape[k] for k in order), x)
+
+    def reshape(self, x: _Sketch, shape: Shape) -> _Sketch:
+        return self._new(shape, x)
+
+    def expand(self, x: _Sketch, shape: Shape) -> _Sketch:
+        return self._new(shape, x)
+
+    def slice(self, x: _Sketch, dim: int, start: int, stop: int, step: int) -> _Sketch:
+        return self._new((*x.shape[:dim], -(-(stop - start) // step), *x.shape[dim + 1 :]), x)
+
+    def flip(self, x: _Sketch, dim: int) -> _Sketch:
+        return self._new(x.shape, x)
+
+    def concat(self, xs: Sequence[_Sketch], dim: int) -> _Sketch:
+        first = xs[0].shape
+        return self._new((*first[:dim], sum(x.shape[dim] for x in xs), *first[dim + 1 :]), *xs)
+
+    # -- pointwise
+    def convert(self, x: _Sketch, source: Kind, target: Kind) -> _Sketch:
+        return self._new(x.shape, x)
+
+    def add(self, x: _Sketch, y: _Sketch) -> _Sketch:
+        found = self._new(x.shape)
+        if x.number is not None and y.number is not None:
+            return replace(found, number=x.number + y.number)
+        for value, other in ((x, y), (y, x)):
+            if other.number is not None:
+                return replace(found, origins=frozenset((name, shift + other.number) for name, shift in value.origins))
+        return found
+
+    def mul(self, x: _Sketch, y: _Sketch) -> _Sketch:
+        found = self._new(x.shape)
+        if x.number is not None and y.number is not None:
+            return replace(found, number=x.number * y.number)
+        if (x.number is None) == (y.number is None):  # an index times a mask
+            return replace(found, origins=x.origins | y.origins)
+        return found
+
+    def power(self, x: _Sketch, exponent: Fraction) -> _Sketch:
+        return self._new(x.shape)
+
+    def exp(self, x: _Sketch) -> _Sketch:
+        return self._new(x.shape)
+
+    def log(self, x: _Sketch) -> _Sketch:
+        return self._new(x.shape)
+
+    def function(self, name: str, xs: Sequence[_Sketch]) -> _Sketch:
+        found = self._new(xs[0].shape)
+        return replace(xs[0], shape=found.shape) if name == "trunc" else found
+
+    def less(self, x: _Sketch, y: _Sketch) -> _Sketch:
+        return self._new(x.shape)
+
+    def equal(self, x: _Sketch, y: _Sketch) -> _Sketch:
+        for value, other in ((x, y), (y, x)):
+            if other.iota is not None:
+                for name, shift in value.origins:
+                    self.compared[name] = max(self.compared.get(name, 0), int(other.iota - shift))
+        return self._new(x.shape)
+
+    def maximum(self, x: _Sketch, y: _Sketch) -> _Sketch:
+        return self._new(x.shape, x, y)
+
+    def where(self, condition: _Sketch, x: _Sketch, y: _Sketch) -> _Sketch:
+        return self._new(x.shape, x, y)
+
+    # -- contraction, reduction, indexing
+    def contract(self, operands: Sequence[tuple[_Sketch, tuple[int, ...]]], result: tuple[int, ...]) -> _Sketch:
+        sizes = {label: size for x, labels in operands for label, size in zip(labels, x.shape, strict=True)}
+        self.work += prod(sizes.values())
+        return self._new(tuple(sizes[label] for label in result))
+
+    def maximum_over(self, x: _Sketch, dims: tuple[int, ...]) -> _Sketch:
+        return self._new(tuple(size for k, size in enumerate(x.shape) if k not in dims))
+
+    def _index(self, x: _Sketch, indices: Sequence[_Sketch | None]) -> Shape:
+        for size, index in zip(x.shape, indices, strict=True):
+            if index is None:
+                continue
+            fits: dict[str, int] = {}
+            for name, shift in index.origins:  # shifts differ where negative indices are wrapped: the widest counts
+                fits[name] = max(fits.get(name, 0), int(size - shift))
+            for name, bound in fits.items():
+                if bound > 0:
+                    self.bounds[name] = min(self.bounds.get(name, bound), bound)
+        shape = next(index.shape for index in indices if index is not None)
+        return shape + tuple(size for size, index in zip(x.shape, indices, strict=True) if index is None)
+
+    def gather(self, x: _Sketch, indices: Sequence[_Sketch | None]) -> _Sketch:
+        return self._new(self._index(x, indices))
+
+    def scatter(self, x: _Sketch, indices: Sequence[_Sketch | None], source: _Sketch, accumulate: bool) -> _Sketch:
+        self._index(x, indices)
+        return self._new(x.shape)
+
+    def rows(
+        self, name: str, xs: Sequence[_Sketch], attributes: tuple[Number, ...], results: Sequence[int]
+    ) -> tuple[_Sketch, ...]:
+        return tuple(
+            self._new((*xs[0].shape[:-1], size), work=max(1, xs[0].shape[-1].bit_length())) for size in results
+        )
+
+    # -- process groups
+    def enter_group(self, x: _Sketch, shape: Shape, group: str) -> tuple[Interpretation, Any]:
+        return self, self._new((self.groups.get(group, 1), *shape), x)
+
+    def leave_group(self, y: _Sketch, shape: Shape, group: str) -> Any:
+        return self._new(shape, y)
