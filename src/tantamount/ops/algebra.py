@@ -104,7 +104,7 @@ class Interpretation(ABC):
     # -- pointwise
     @abstractmethod
     def convert(self, x: Value, source: Kind, target: Kind) -> Value:
-        """Value-preserving: ``bool -> int -> float``."""
+        """Value-preserving: ``bool -> int -> float``; also ``float -> int`` of whole numbers (after a truncation)."""
 
     @abstractmethod
     def add(self, x: Value, y: Value) -> Value: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, isinf, prod
+from math import inf, isinf, isnan, prod
 
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor
@@ -23,8 +23,11 @@ class ShapeProblem(Exception):
 
 
 def exact(value: Number) -> Number:
-    """The exact rational of the decimal that was written (``0.1`` is 1/10); infinities stay floats."""
+    """The exact rational of the decimal that was written (``0.1`` is 1/10); infinities stay floats.
+    Raises :class:`ShapeProblem` for a NaN."""
     if isinstance(value, float):
+        if isnan(value):
+            raise ShapeProblem("the value NaN, which is no number")
         return value if isinf(value) else Fraction(repr(value))
     return value
 
@@ -230,6 +233,8 @@ class Builder:
     def pad(self, x: Tensor, dim: int, before: int, after: int, value: Scalar) -> Tensor:
         """``value`` put before and after along ``dim``; negative widths cut off."""
         k = self.dim(x, dim)
+        if not x.rank or max(0, -before) + max(0, -after) > x.shape[k]:
+            raise ShapeProblem(f"padding ({before}, {after}) of dimension {dim} of {x.type}")
         x = self.slice(x, k, max(0, -before), x.shape[k] - max(0, -after))
 
         def block(width: int) -> list[Tensor]:
@@ -253,8 +258,7 @@ class Builder:
                 return self.not_(self.equal(x, zero))
             if old is Kind.FLOAT:
                 value = self.interpretation.function("trunc", [value])
-            else:
-                value = self.interpretation.convert(value, old, new)
+            value = self.interpretation.convert(value, old, new)
         return Tensor(x.shape, dtype, value)
 
     def promoted(self, *xs: Tensor) -> list[Tensor]:
