@@ -117,7 +117,7 @@ def gelu_of(b: Builder, x: Tensor, approximate: str) -> tuple[Tensor, Tensor]:
 
 @operator("aten.gelu.default", category=_ACTIVATION)
 def gelu(b: Builder, self: Tensor, *, approximate: str = "none") -> Tensor:
-    """self/2 * (1 + erf(self / sqrt 2)), or self/2 * (1 + tanh(sqrt(2/pi) * (self + 0.044715 self^3)))"""
+    """x/2 * (1 + erf(x / sqrt 2)), or x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), where x = self"""
     return b.mul(*gelu_of(b, require_float(self), approximate))
 
 
@@ -157,7 +157,7 @@ def _shifted(b: Builder, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 def softmax_of(b: Builder, x: Tensor, dim: int) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along ``dim``, with the maximum subtracted first. Undefined on a row that is all -inf."""
+    """``exp(x) / sum(exp(x))`` along ``dim``, the maximum subtracted first. Undefined on a row that is all -inf."""
     shifted, total = _shifted(b, require_float(x), dim)
     return b.div(b.exp(shifted), total)
 

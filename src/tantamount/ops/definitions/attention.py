@@ -50,9 +50,16 @@ def _grouped(b: Builder, x: Tensor, heads: int) -> Tensor:
 
 
 def _attention(
-    b: Builder, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool,
-    scale: Scalar | None, enable_gqa: bool = False,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Scalar | None,
+    enable_gqa: bool = False,
+) -> tuple[Tensor, Tensor]:
     """The attended values ``softmax(scores) value`` and the scores."""
     if enable_gqa:
         if min(query.rank, key.rank, value.rank) < 3:
@@ -65,15 +72,33 @@ def _attention(
 
 @operator("aten.scaled_dot_product_attention.default", category=_ATTENTION)
 def scaled_dot_product_attention(
-    b: Builder, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, *, scale: Scalar | None = None, enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
-    """softmax(scale * query key^T + mask) value, scale 1/sqrt(head size) unless given; fully masked rows are outside its domain"""
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: Scalar | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(scale * query key^T + mask) value; scale is 1 / sqrt(head size) unless given
+
+    A fully masked row is outside the domain.
+    """
     return _attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)[0]
 
 
 def _with_sums(
-    b: Builder, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, scale: Scalar | None
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Scalar | None,
 ) -> tuple[Tensor, Tensor]:
     if query.rank != 4:
         raise ShapeProblem(f"queries {query.type}, which are not (batch, heads, length, size)")
@@ -84,10 +109,17 @@ def _with_sums(
 
 @operator("aten._scaled_dot_product_flash_attention.default", category=_ATTENTION)
 def flash_attention(
-    b: Builder, query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False,
-    return_debug_mask: bool = False, *, scale: Scalar | None = None,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """softmax(scale * query key^T + mask) value; the logarithms of the softmax's sums; the other results are not defined"""
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: Scalar | None = None,
+) -> tuple[Tensor | None, ...]:
+    """softmax(scale * query key^T + mask) value; the logarithms of the sums of exponentials; no other results"""
     if return_debug_mask:
         raise ShapeProblem("return_debug_mask = True")
     return (*_with_sums(b, query, key, value, None, dropout_p, is_causal, scale), *[None] * 7)
@@ -95,28 +127,52 @@ def flash_attention(
 
 @operator("aten._scaled_dot_product_flash_attention_for_cpu.default", category=_ATTENTION)
 def flash_attention_cpu(
-    b: Builder, query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *,
-    attn_mask: Tensor | None = None, scale: Scalar | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """softmax(scale * query key^T + mask) value; the logarithms of the softmax's sums"""
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: Scalar | None = None,
+) -> tuple[Tensor, Tensor]:
+    """softmax(scale * query key^T + mask) value; the logarithms of the sums of exponentials"""
     return _with_sums(b, query, key, value, attn_mask, dropout_p, is_causal, scale)
 
 
 @operator("aten._scaled_dot_product_efficient_attention.default", category=_ATTENTION)
 def efficient_attention(
-    b: Builder, query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, compute_log_sumexp: Layout, dropout_p: float = 0.0,
-    is_causal: bool = False, *, scale: Scalar | None = None,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """softmax(scale * query key^T + bias) value; the other results are not defined"""
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    compute_log_sumexp: Layout,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: Scalar | None = None,
+) -> tuple[Tensor | None, ...]:
+    """softmax(scale * query key^T + bias) value; no other results"""
     return (_with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)[0], *[None] * 3)
 
 
 @operator("aten._scaled_dot_product_cudnn_attention.default", category=_ATTENTION)
 def cudnn_attention(
-    b: Builder, query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, compute_log_sumexp: Layout, dropout_p: float = 0.0,
-    is_causal: bool = False, return_debug_mask: bool = False, *, scale: Scalar | None = None,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """softmax(scale * query key^T + bias) value; the other results are not defined"""
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    compute_log_sumexp: Layout,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: Scalar | None = None,
+) -> tuple[Tensor | None, ...]:
+    """softmax(scale * query key^T + bias) value; no other results"""
     if return_debug_mask:
         raise ShapeProblem("return_debug_mask = True")
     return (_with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)[0], *[None] * 8)

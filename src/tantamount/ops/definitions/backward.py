@@ -78,10 +78,16 @@ def log_softmax_backward(b: Builder, grad_output: Tensor, output: Tensor, dim: i
 
 # ---------------------------------------------------------------------------------------------- norms
 def layer_norm_gradients(
-    b: Builder, grad_output: Tensor, x: Tensor, normalized_shape: Integers, mean: Tensor, rstd: Tensor, weight: Tensor | None
+    b: Builder,
+    grad_output: Tensor,
+    x: Tensor,
+    normalized_shape: Integers,
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of layer norm of x (shape of x), of its weight and of its bias (shape ``normalized_shape``), in the type
-    of the statistics; mean and rstd have size 1 in the normalised dimensions."""
+    """Gradients of layer norm of x (shape of x), of its weight and of its bias (shape ``normalized_shape``), in the
+    type of the statistics; mean and rstd have size 1 in the normalised dimensions."""
     dims = trailing(require_float(x), normalized_shape)
     if grad_output.shape != x.shape or (weight is not None and weight.shape != normalized_shape):
         raise ShapeProblem(f"a gradient {grad_output.type} of a layer norm of {x.type}")
@@ -106,9 +112,16 @@ def _wanted(count: int, output_mask: Booleans) -> Booleans:
 
 @operator("aten.native_layer_norm_backward.default", category=_BACKWARD)
 def native_layer_norm_backward(
-    b: Builder, grad_out: Tensor, input: Tensor, normalized_shape: Integers, mean: Tensor, rstd: Tensor, weight: Tensor | None,
-    bias: Tensor | None, output_mask: Booleans,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+    b: Builder,
+    grad_out: Tensor,
+    input: Tensor,
+    normalized_shape: Integers,
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    output_mask: Booleans,
+) -> tuple[Tensor | None, ...]:
     """gradients of layer norm: of input, of weight, of bias, as far as output_mask wants them"""
     of_input, of_weight, of_bias = layer_norm_gradients(b, grad_out, input, normalized_shape, mean, rstd, weight)
     wanted = _wanted(3, output_mask)
@@ -121,7 +134,13 @@ def native_layer_norm_backward(
 
 @operator("aten._fused_rms_norm_backward.default", category=_BACKWARD)
 def fused_rms_norm_backward(
-    b: Builder, grad_out: Tensor, input: Tensor, normalized_shape: Integers, rstd: Tensor, weight: Tensor | None, output_mask: Booleans
+    b: Builder,
+    grad_out: Tensor,
+    input: Tensor,
+    normalized_shape: Integers,
+    rstd: Tensor,
+    weight: Tensor | None,
+    output_mask: Booleans,
 ) -> tuple[Tensor | None, ...]:
     """gradients of rms_norm: of input and of weight, as far as output_mask wants them"""
     dims = trailing(require_float(input), normalized_shape)
@@ -144,9 +163,15 @@ def fused_rms_norm_backward(
 # ---------------------------------------------------------------------------------------------- losses and indices
 @operator("aten.nll_loss_backward.default", "aten.nll_loss2d_backward.default", category=_BACKWARD)
 def nll_loss_backward(
-    b: Builder, grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int,
+    b: Builder,
+    grad_output: Tensor,
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignore_index: int,
     total_weight: Tensor,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """-grad_output * weight[c] where c = target, not ignored, else 0; divided by total_weight for the mean"""
     k = class_dimension(require_float(self), target)
     classes = b.reshape(b.iota(self.shape[k]), [self.shape[k] if j == k else 1 for j in range(self.rank)])
@@ -186,6 +211,8 @@ def select_backward(b: Builder, grad_output: Tensor, input_sizes: Integers, dim:
 
 
 @operator("aten.slice_backward.default", category=_BACKWARD)
-def slice_backward(b: Builder, grad_output: Tensor, input_sizes: Integers, dim: int, start: int, end: int, step: int) -> Tensor:
+def slice_backward(
+    b: Builder, grad_output: Tensor, input_sizes: Integers, dim: int, start: int, end: int, step: int
+) -> Tensor:
     """grad_output at start:end:step along dim, else 0"""
     return slice_scatter(b, b.full(input_sizes, 0, grad_output.dtype), grad_output, dim, start, end, step)

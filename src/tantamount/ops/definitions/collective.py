@@ -13,7 +13,9 @@ from tantamount.ops.table import Group, Integers, operator
 _COLLECTIVE = "collective"
 
 
-@operator("_c10d_functional.wait_tensor.default", "_c10d_functional._wrap_tensor_autograd.default", category=_COLLECTIVE)
+@operator(
+    "_c10d_functional.wait_tensor.default", "_c10d_functional._wrap_tensor_autograd.default", category=_COLLECTIVE
+)
 def wait_tensor(b: Builder, tensor: Tensor) -> Tensor:
     """tensor"""
     return tensor
@@ -73,14 +75,18 @@ def reduce_scatter_tensor(b: Builder, input: Tensor, reduce_op: str, group_size:
 
 
 @operator("_c10d_functional.all_to_all_single.default", category=_COLLECTIVE)
-def all_to_all_single(b: Builder, input: Tensor, output_split_sizes: Integers, input_split_sizes: Integers, group_name: Group) -> Tensor:
+def all_to_all_single(
+    b: Builder, input: Tensor, output_split_sizes: Integers, input_split_sizes: Integers, group_name: Group
+) -> Tensor:
     """y_r = part r along dimension 0 of every member's tensor, one after the other"""
     if input.rank < 2:
         raise ShapeProblem("a tensor without dimensions, which cannot be exchanged")
     members, size = input.shape[:2]
     for sizes in (output_split_sizes, input_split_sizes):
         if sizes and (len(sizes) != members or len(set(sizes)) != 1 or sum(sizes) != size):
-            raise ShapeProblem(f"split sizes {list(sizes)} of {size} elements for {members} ranks; equal ones are known")
+            raise ShapeProblem(
+                f"split sizes {list(sizes)} of {size} elements for {members} ranks; equal ones are known"
+            )
     if size % members:
         raise ShapeProblem(f"dimension 0 of size {size} exchanged between {members} ranks")
     rest = input.shape[2:]

@@ -37,7 +37,7 @@ def mv(b: Builder, self: Tensor, vec: Tensor) -> Tensor:
     return _product(b, "ij,j->i", self, vec)
 
 
-@operator("aten.dot.default", "aten.vdot.default", category=_CONTRACTION)
+@operator("aten.dot.default", category=_CONTRACTION)
 def dot(b: Builder, self: Tensor, other: Tensor) -> Tensor:
     """sum_i self[i] other[i]"""
     return _product(b, "i,i->", self, other)
@@ -99,7 +99,10 @@ def matmul_of(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     c = b.reshape(y, (*kept_y, *y.shape[-2:]))
     batch = "".join(letter for letter in letters if letter in labels_x + labels_y)
     out = _product(b, f"{labels_x}{rows}b,{labels_y}b{columns}->{batch}{rows}{columns}", a, c)
-    sizes = [max(pair, key=lambda size: (size != 1, size)) for pair in zip(_front(batch_x, rank), _front(batch_y, rank), strict=True)]
+    sizes = [
+        max(pair, key=lambda size: (size != 1, size))
+        for pair in zip(_front(batch_x, rank), _front(batch_y, rank), strict=True)
+    ]
     return b.reshape(out, (*sizes, *(x.shape[-2:-1] if rows else ()), *(y.shape[-1:] if columns else ())))
 
 
@@ -121,7 +124,7 @@ def _batch_labels(mine: tuple[int, ...], other: tuple[int, ...], letters: str) -
     return tuple(kept), labels
 
 
-@operator("aten.matmul.default", "aten.__matmul__.default", category=_CONTRACTION)
+@operator("aten.matmul.default", category=_CONTRACTION)
 def matmul(b: Builder, self: Tensor, other: Tensor) -> Tensor:
     """y[..., i, k] = sum_j self[..., i, j] other[..., j, k]; a vector has no i, or no k"""
     return matmul_of(b, self, other)
@@ -158,7 +161,9 @@ def _einsum_labels(equation: str, xs: list[Tensor]) -> tuple[list[str], str]:
     for term in (*terms, right):
         if not all(letter in _LETTERS for letter in term.replace("...", "", 1)):
             raise ShapeProblem(f"equation {equation!r}: the term {term!r}")
-    spread = max((x.rank - len(term.replace("...", "")) for term, x in zip(terms, xs, strict=True) if "..." in term), default=0)
+    spread = max(
+        (x.rank - len(term.replace("...", "")) for term, x in zip(terms, xs, strict=True) if "..." in term), default=0
+    )
     unused = [letter for letter in _LETTERS if letter not in text]
     if spread < 0 or spread > len(unused):
         raise ShapeProblem(f"equation {equation!r} for {', '.join(str(x.type) for x in xs)}")

@@ -28,7 +28,13 @@ def _fill(b: Builder, size: Sequence[int], value: Scalar, dtype: DType | None) -
 # ---------------------------------------------------------------------------------------------- constants
 @operator("aten.zeros.default", category=_CREATION)
 def zeros(
-    b: Builder, size: Integers, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None
+    b: Builder,
+    size: Integers,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
 ) -> Tensor:
     """0"""
     return _fill(b, size, 0, dtype)
@@ -36,7 +42,13 @@ def zeros(
 
 @operator("aten.ones.default", category=_CREATION)
 def ones(
-    b: Builder, size: Integers, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None
+    b: Builder,
+    size: Integers,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
 ) -> Tensor:
     """1"""
     return _fill(b, size, 1, dtype)
@@ -44,70 +56,120 @@ def ones(
 
 @operator("aten.zeros_like.default", category=_CREATION)
 def zeros_like(
-    b: Builder, self: Tensor, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None,
+    b: Builder,
+    self: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
     memory_format: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """0, in the shape of self"""
     return _fill(b, self.shape, 0, dtype or self.dtype)
 
 
 @operator("aten.ones_like.default", category=_CREATION)
 def ones_like(
-    b: Builder, self: Tensor, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None,
+    b: Builder,
+    self: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
     memory_format: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """1, in the shape of self"""
     return _fill(b, self.shape, 1, dtype or self.dtype)
 
 
 @operator("aten.new_zeros.default", category=_CREATION)
 def new_zeros(
-    b: Builder, self: Tensor, size: Integers, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None,
+    b: Builder,
+    self: Tensor,
+    size: Integers,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
     pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """0, in the type of self"""
     return _fill(b, size, 0, dtype or self.dtype)
 
 
 @operator("aten.new_ones.default", category=_CREATION)
 def new_ones(
-    b: Builder, self: Tensor, size: Integers, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None,
+    b: Builder,
+    self: Tensor,
+    size: Integers,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
     pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """1, in the type of self"""
     return _fill(b, size, 1, dtype or self.dtype)
 
 
 @operator("aten.new_full.default", category=_CREATION)
 def new_full(
-    b: Builder, self: Tensor, size: Integers, fill_value: Scalar, *, dtype: DType | None = None, layout: Layout = None,
-    device: Layout = None, pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+    b: Builder,
+    self: Tensor,
+    size: Integers,
+    fill_value: Scalar,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
+) -> Tensor:
     """fill_value, in the type of self"""
     return _fill(b, size, fill_value, dtype or self.dtype)
 
 
 @operator("aten.full.default", category=_CREATION)
 def full(
-    b: Builder, size: Integers, fill_value: Scalar, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None,
+    b: Builder,
+    size: Integers,
+    fill_value: Scalar,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
     pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """fill_value"""
     return _fill(b, size, fill_value, dtype or b.number(fill_value).dtype)
 
 
 @operator("aten.full_like.default", category=_CREATION)
 def full_like(
-    b: Builder, self: Tensor, fill_value: Scalar, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None,
-    pin_memory: Layout = None, memory_format: Layout = None,
-) -> Tensor:  # fmt: skip
+    b: Builder,
+    self: Tensor,
+    fill_value: Scalar,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
+    memory_format: Layout = None,
+) -> Tensor:
     """fill_value, in the shape of self"""
     return _fill(b, self.shape, fill_value, dtype or self.dtype)
 
 
 @operator("aten.scalar_tensor.default", category=_CREATION)
 def scalar_tensor(
-    b: Builder, s: Scalar, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None
+    b: Builder,
+    s: Scalar,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
 ) -> Tensor:
     """s, without dimensions"""
     return _fill(b, (), s, dtype)
@@ -134,27 +196,45 @@ def zero(b: Builder, self: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------------------- unwritten memory
 @operator("aten.empty.memory_format", category=_CREATION)
 def empty(
-    b: Builder, size: Integers, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None,
+    b: Builder,
+    size: Integers,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
     memory_format: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """unknown values, fresh on every rank"""
     return b.unknown(_checked(size), dtype or b.default)
 
 
 @operator("aten.empty_like.default", category=_CREATION)
 def empty_like(
-    b: Builder, self: Tensor, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None,
+    b: Builder,
+    self: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
     memory_format: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """unknown values in the shape of self, fresh on every rank"""
     return b.unknown(self.shape, dtype or self.dtype)
 
 
 @operator("aten.new_empty.default", category=_CREATION)
 def new_empty(
-    b: Builder, self: Tensor, size: Integers, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None,
+    b: Builder,
+    self: Tensor,
+    size: Integers,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
     pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """unknown values in the type of self, fresh on every rank"""
     return b.unknown(_checked(size), dtype or self.dtype)
 
@@ -167,18 +247,31 @@ def _strided(size: Integers, stride: Integers) -> tuple[int, ...]:
 
 @operator("aten.empty_strided.default", category=_CREATION)
 def empty_strided(
-    b: Builder, size: Integers, stride: Integers, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None,
+    b: Builder,
+    size: Integers,
+    stride: Integers,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
     pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """unknown values, fresh on every rank"""
     return b.unknown(_strided(size, stride), dtype or b.default)
 
 
 @operator("aten.new_empty_strided.default", category=_CREATION)
 def new_empty_strided(
-    b: Builder, self: Tensor, size: Integers, stride: Integers, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None,
+    b: Builder,
+    self: Tensor,
+    size: Integers,
+    stride: Integers,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
     pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """unknown values in the type of self, fresh on every rank"""
     return b.unknown(_strided(size, stride), dtype or self.dtype)
 
@@ -190,7 +283,10 @@ def _each(function_of: Sequence[Scalar]) -> list[tuple[Number, ...]]:
     if len(ranks) > 1:
         raise ShapeProblem("numbers that differ by rank, of different meshes")
     count = ranks.pop() if ranks else 1
-    return [tuple(value.values[rank] if isinstance(value, PerRank) else value for value in function_of) for rank in range(count)]
+    return [
+        tuple(value.values[rank] if isinstance(value, PerRank) else value for value in function_of)
+        for rank in range(count)
+    ]
 
 
 def _arange(b: Builder, start: Scalar, end: Scalar, step: Scalar, dtype: DType | None) -> Tensor:
@@ -216,7 +312,13 @@ def _arange(b: Builder, start: Scalar, end: Scalar, step: Scalar, dtype: DType |
 
 @operator("aten.arange.default", category=_CREATION)
 def arange(
-    b: Builder, end: Scalar, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None
+    b: Builder,
+    end: Scalar,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
 ) -> Tensor:
     """0, 1, ... below end"""
     return _arange(b, 0, end, 1, dtype)
@@ -224,27 +326,47 @@ def arange(
 
 @operator("aten.arange.start", category=_CREATION)
 def arange_start(
-    b: Builder, start: Scalar, end: Scalar, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None,
+    b: Builder,
+    start: Scalar,
+    end: Scalar,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
     pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """start, start + 1, ... below end"""
     return _arange(b, start, end, 1, dtype)
 
 
 @operator("aten.arange.start_step", category=_CREATION)
 def arange_step(
-    b: Builder, start: Scalar, end: Scalar, step: Scalar = 1, *, dtype: DType | None = None, layout: Layout = None,
-    device: Layout = None, pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+    b: Builder,
+    start: Scalar,
+    end: Scalar,
+    step: Scalar = 1,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
+) -> Tensor:
     """start + step * i, before end is reached"""
     return _arange(b, start, end, step, dtype)
 
 
 @operator("aten.linspace.default", category=_CREATION)
 def linspace(
-    b: Builder, start: float, end: float, steps: int, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None,
+    b: Builder,
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
     pin_memory: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """start + i * (end - start) / (steps - 1)"""
     if steps < 0:
         raise ShapeProblem(f"{steps} steps")
@@ -263,7 +385,13 @@ def _rows_and_columns(b: Builder, rows: int, columns: int) -> tuple[Tensor, Tens
 
 @operator("aten.eye.default", category=_CREATION)
 def eye(
-    b: Builder, n: int, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None
+    b: Builder,
+    n: int,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
 ) -> Tensor:
     """1 where i = j, else 0"""
     i, j = _rows_and_columns(b, *_checked((n, n)))
@@ -272,7 +400,14 @@ def eye(
 
 @operator("aten.eye.m", category=_CREATION)
 def eye_m(
-    b: Builder, n: int, m: int, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None
+    b: Builder,
+    n: int,
+    m: int,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
 ) -> Tensor:
     """1 where i = j, else 0"""
     i, j = _rows_and_columns(b, *_checked((n, m)))

@@ -72,7 +72,11 @@ def _put_masked(b: Builder, x: Tensor, indices: Tensors, values: Tensor, accumul
     if others or mask.dtype is not DType.BOOL:
         raise ShapeProblem("indices that are more than one boolean mask")
     after = before + mask.rank
-    if x.shape[before:after] != mask.shape or any(index is not None for index in indices[before + 1 :]) or not mask.rank:
+    if (
+        x.shape[before:after] != mask.shape
+        or any(index is not None for index in indices[before + 1 :])
+        or not mask.rank
+    ):
         raise ShapeProblem(f"a mask {mask.type} at dimension {before} of {x.type}")
     rest = x.rank - after  # the values broadcast to (dimensions before, selected elements, dimensions after)
     if values.rank > rest:
@@ -88,7 +92,12 @@ def _put_masked(b: Builder, x: Tensor, indices: Tensors, values: Tensor, accumul
 # ---------------------------------------------------------------------------------------------- one dimension
 @operator("aten.embedding.default", category=_INDEXING)
 def embedding(
-    b: Builder, weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: Layout = False, sparse: Layout = False
+    b: Builder,
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: Layout = False,
+    sparse: Layout = False,
 ) -> Tensor:
     """y[..., d] = weight[indices[...], d]; the other attributes change gradients only"""
     if weight.rank != 2 or padding_idx >= weight.shape[0]:
@@ -175,13 +184,20 @@ def _scattered(b: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor | 
     if index.rank != x.rank or any(size > x.shape[j] for j, size in enumerate(index.shape) if j != k):
         raise ShapeProblem(f"an index {index.type} for {x.type}")
     if isinstance(source, Tensor):
-        if source.dtype is not x.dtype or source.rank != x.rank or any(a > c for a, c in zip(index.shape, source.shape, strict=True)):
+        if (
+            source.dtype is not x.dtype
+            or source.rank != x.rank
+            or any(a > c for a, c in zip(index.shape, source.shape, strict=True))
+        ):
             raise ShapeProblem(f"{source.type} written at {index.type} into {x.type}")
         for j, size in enumerate(index.shape):
             source = b.slice(source, j, 0, size)
     else:
         source = b.number(source, x.dtype)
-    places = [index if j == k else b.reshape(b.iota(size), [size if i == j else 1 for i in range(x.rank)]) for j, size in enumerate(index.shape)]
+    places = [
+        index if j == k else b.reshape(b.iota(size), [size if i == j else 1 for i in range(x.rank)])
+        for j, size in enumerate(index.shape)
+    ]
     return b.scatter(x, places, source, accumulate)
 
 
@@ -206,10 +222,14 @@ def scatter_add(b: Builder, self: Tensor, dim: int, index: Tensor, src: Tensor) 
 
 
 @operator("aten.scatter_reduce.two", category=_INDEXING)
-def scatter_reduce(b: Builder, self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+def scatter_reduce(
+    b: Builder, self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """self with src added at index along dim (reduce = "sum")"""
     if reduce != "sum" or not include_self:
-        raise ShapeProblem(f"reduction {reduce!r} with include_self = {include_self}; a sum that includes self is known")
+        raise ShapeProblem(
+            f"reduction {reduce!r} with include_self = {include_self}; a sum that includes self is known"
+        )
     return _scattered(b, self, dim, index, src, True)
 
 

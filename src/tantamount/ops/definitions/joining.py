@@ -77,7 +77,9 @@ def tile(b: Builder, self: Tensor, dims: Integers) -> Tensor:
 
 
 @operator("aten.repeat_interleave.self_int", category=_JOINING)
-def repeat_interleave(b: Builder, self: Tensor, repeats: int, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave(
+    b: Builder, self: Tensor, repeats: int, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """y[i] = self[i div repeats] along dim; without a dim, of the flattened tensor"""
     x = b.reshape(self, (-1,)) if dim is None else self
     k = 0 if dim is None else b.dim(x, dim)

@@ -84,7 +84,9 @@ def _bits(b: Builder, self: Tensor, other: Operand, name: str) -> tuple[Tensor, 
 
 
 @overwriting("aten.bitwise_and_.Tensor", "aten.bitwise_and_.Scalar", category=_LOGIC)
-@operator("aten.bitwise_and.Tensor", "aten.bitwise_and.Scalar", "aten.__and__.Tensor", "aten.__and__.Scalar", category=_LOGIC)
+@operator(
+    "aten.bitwise_and.Tensor", "aten.bitwise_and.Scalar", "aten.__and__.Tensor", "aten.__and__.Scalar", category=_LOGIC
+)
 def bitwise_and(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self and other, bit by bit"""
     x, y = _bits(b, self, other, "bitwise and")
@@ -92,7 +94,9 @@ def bitwise_and(b: Builder, self: Tensor, other: Operand) -> Tensor:
 
 
 @overwriting("aten.bitwise_or_.Tensor", "aten.bitwise_or_.Scalar", category=_LOGIC)
-@operator("aten.bitwise_or.Tensor", "aten.bitwise_or.Scalar", "aten.__or__.Tensor", "aten.__or__.Scalar", category=_LOGIC)
+@operator(
+    "aten.bitwise_or.Tensor", "aten.bitwise_or.Scalar", "aten.__or__.Tensor", "aten.__or__.Scalar", category=_LOGIC
+)
 def bitwise_or(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self or other, bit by bit"""
     x, y = _bits(b, self, other, "bitwise or")

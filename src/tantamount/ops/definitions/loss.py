@@ -86,10 +86,15 @@ def nll_loss_forward(
 
 @operator("aten.cross_entropy_loss.default", category=_LOSS)
 def cross_entropy_loss(
-    b: Builder, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100,
+    b: Builder,
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
     label_smoothing: float = 0.0,
-) -> Tensor:  # fmt: skip
-    """-weight[target] log_softmax(self)[target], or -sum_c weight[c] target[c] log_softmax(self)[c] for probabilities"""
+) -> Tensor:
+    """-weight[target] x[target], or -sum_c weight[c] target[c] x[c] for probabilities, where x = log_softmax(self)"""
     k = 1 if self.rank > 1 else 0
     smoothing = Fraction(exact(label_smoothing))
     if not self.rank or not 0 <= smoothing <= 1:
@@ -154,7 +159,12 @@ def smooth_l1_loss(b: Builder, self: Tensor, target: Tensor, reduction: int = 1,
 
 @operator("aten.binary_cross_entropy_with_logits.default", category=_LOSS)
 def binary_cross_entropy_with_logits(
-    b: Builder, self: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
+    b: Builder,
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: int = 1,
 ) -> Tensor:
     """(1 - target) self + (1 + (pos_weight - 1) target) log(1 + exp(-self)), times weight"""
     x = require_float(self)

@@ -21,9 +21,16 @@ def clone(b: Builder, self: Tensor, *, memory_format: Layout = None) -> Tensor:
 
 
 @operator(
-    "aten.detach.default", "aten.alias.default", "aten.alias_copy.default", "aten.detach_copy.default", "aten.lift.default",
-    "aten.lift_fresh.default", "aten.lift_fresh_copy.default", "aten.positive.default", category=_MOVEMENT,
-)  # fmt: skip
+    "aten.detach.default",
+    "aten.alias.default",
+    "aten.alias_copy.default",
+    "aten.detach_copy.default",
+    "aten.lift.default",
+    "aten.lift_fresh.default",
+    "aten.lift_fresh_copy.default",
+    "aten.positive.default",
+    category=_MOVEMENT,
+)
 def detach(b: Builder, self: Tensor) -> Tensor:
     """self"""
     return self
@@ -38,16 +45,28 @@ def copy(b: Builder, self: Tensor, src: Tensor, non_blocking: Layout = False) ->
 
 @operator("aten._to_copy.default", category=_MOVEMENT)
 def to_copy(
-    b: Builder, self: Tensor, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None,
-    non_blocking: Layout = False, memory_format: Layout = None,
-) -> Tensor:  # fmt: skip
+    b: Builder,
+    self: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
+    non_blocking: Layout = False,
+    memory_format: Layout = None,
+) -> Tensor:
     """self, converted to dtype"""
     return b.cast(self, dtype or self.dtype)
 
 
 @operator("aten.to.dtype", category=_MOVEMENT)
 def to_dtype(
-    b: Builder, self: Tensor, dtype: DType, non_blocking: Layout = False, copy: Layout = False, memory_format: Layout = None
+    b: Builder,
+    self: Tensor,
+    dtype: DType,
+    non_blocking: Layout = False,
+    copy: Layout = False,
+    memory_format: Layout = None,
 ) -> Tensor:
     """self, converted to dtype"""
     return b.cast(self, dtype)
@@ -55,16 +74,30 @@ def to_dtype(
 
 @operator("aten.to.dtype_layout", category=_MOVEMENT)
 def to_dtype_layout(
-    b: Builder, self: Tensor, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None,
-    non_blocking: Layout = False, copy: Layout = False, memory_format: Layout = None,
-) -> Tensor:  # fmt: skip
+    b: Builder,
+    self: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
+    non_blocking: Layout = False,
+    copy: Layout = False,
+    memory_format: Layout = None,
+) -> Tensor:
     """self, converted to dtype"""
     return b.cast(self, dtype or self.dtype)
 
 
 @operator("aten.to.device", category=_MOVEMENT)
 def to_device(
-    b: Builder, self: Tensor, device: Layout, dtype: DType, non_blocking: Layout = False, copy: Layout = False, memory_format: Layout = None
+    b: Builder,
+    self: Tensor,
+    device: Layout,
+    dtype: DType,
+    non_blocking: Layout = False,
+    copy: Layout = False,
+    memory_format: Layout = None,
 ) -> Tensor:
     """self, converted to dtype"""
     return b.cast(self, dtype)
@@ -72,7 +105,12 @@ def to_device(
 
 @operator("aten.to.other", "aten.type_as.default", category=_MOVEMENT)
 def to_other(
-    b: Builder, self: Tensor, other: Tensor, non_blocking: Layout = False, copy: Layout = False, memory_format: Layout = None
+    b: Builder,
+    self: Tensor,
+    other: Tensor,
+    non_blocking: Layout = False,
+    copy: Layout = False,
+    memory_format: Layout = None,
 ) -> Tensor:
     """self, converted to the type of other"""
     return b.cast(self, other.dtype)
@@ -182,7 +220,7 @@ def t(b: Builder, self: Tensor) -> Tensor:
     return b.permute(self, tuple(reversed(range(self.rank))))
 
 
-@operator("aten.mT.default", "aten.matrix_H.default", category=_MOVEMENT)
+@operator("aten.mT.default", category=_MOVEMENT)
 def matrix_transpose(b: Builder, self: Tensor) -> Tensor:
     """y[..., j, i] = self[..., i, j]"""
     if self.rank < 2:
@@ -248,7 +286,9 @@ def roll(b: Builder, self: Tensor, shifts: Integers, dims: Integers = ()) -> Ten
 
 # ---------------------------------------------------------------------------------------------- parts
 @operator("aten.slice.Tensor", "aten.slice_copy.Tensor", category=_MOVEMENT)
-def slice_tensor(b: Builder, self: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def slice_tensor(
+    b: Builder, self: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
     """self[start:end:step] along dim"""
     return b.slice(self, dim, 0 if start is None else start, end, step)
 
@@ -316,7 +356,12 @@ def split_sizes(b: Builder, self: Tensor, split_size: Integers, dim: int = 0) ->
     return b.split(self, split_size, dim)
 
 
-@operator("aten.split_with_sizes.default", "aten.split_with_sizes_copy.default", "aten.unsafe_split_with_sizes.default", category=_MOVEMENT)
+@operator(
+    "aten.split_with_sizes.default",
+    "aten.split_with_sizes_copy.default",
+    "aten.unsafe_split_with_sizes.default",
+    category=_MOVEMENT,
+)
 def split_with_sizes(b: Builder, self: Tensor, split_sizes: Integers, dim: int = 0) -> tuple[Tensor, ...]:
     """consecutive parts of the given sizes along dim"""
     return b.split(self, split_sizes, dim)

@@ -31,7 +31,9 @@ def accumulator(dtype: DType) -> DType:
     return DType.FLOAT32 if dtype.bits < 32 else dtype
 
 
-def _affine(b: Builder, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...], dtype: DType) -> Tensor:
+def _affine(
+    b: Builder, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...], dtype: DType
+) -> Tensor:
     for parameter in (weight, bias):
         if parameter is not None and parameter.shape != shape:
             raise ShapeProblem(f"a parameter {parameter.type} where the shape {list(shape)} is needed")
@@ -63,14 +65,21 @@ def native_layer_norm(
 
 @operator("aten.layer_norm.default", category=_NORM)
 def layer_norm(
-    b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None = None, bias: Tensor | None = None,
-    eps: float = 1e-05, cudnn_enable: Layout = True,
-) -> Tensor:  # fmt: skip
+    b: Builder,
+    input: Tensor,
+    normalized_shape: Integers,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
+    cudnn_enable: Layout = True,
+) -> Tensor:
     """(input - mean) / sqrt(variance + eps) * weight + bias"""
     return layer_norm_of(b, input, normalized_shape, weight, bias, eps)[0]
 
 
-def rms_norm_of(b: Builder, x: Tensor, normalized_shape: Integers, weight: Tensor | None, eps: float | None) -> tuple[Tensor, Tensor]:
+def rms_norm_of(
+    b: Builder, x: Tensor, normalized_shape: Integers, weight: Tensor | None, eps: float | None
+) -> tuple[Tensor, Tensor]:
     """``x * rrms * weight`` and ``rrms = (mean(x^2) + eps)^(-1/2)``; without an eps that of the type."""
     dims = trailing(require_float(x), normalized_shape)
     wide = b.cast(x, accumulator(x.dtype))
@@ -82,7 +91,9 @@ def rms_norm_of(b: Builder, x: Tensor, normalized_shape: Integers, weight: Tenso
 
 
 @operator("aten.rms_norm.default", category=_NORM)
-def rms_norm(b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """input / sqrt(mean(input^2) + eps) * weight"""
     return rms_norm_of(b, input, normalized_shape, weight, eps)[0]
 
@@ -121,18 +132,31 @@ def _group_norm(
 
 @operator("aten.group_norm.default", category=_NORM)
 def group_norm(
-    b: Builder, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05,
+    b: Builder,
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
     cudnn_enabled: Layout = True,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """(input - mean) / sqrt(variance + eps) * weight + bias, per sample and group of channels"""
     return _group_norm(b, input, weight, bias, num_groups, eps)[0]
 
 
 @operator("aten.native_group_norm.default", category=_NORM)
 def native_group_norm(
-    b: Builder, input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
+    b: Builder,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(input - mean) / sqrt(variance + eps) * weight + bias, per sample and group of channels; the means; 1 / sqrt(variance + eps)"""
+    """(input - mean) * rstd * weight + bias, per sample and group; the means; rstd = 1 / sqrt(variance + eps)"""
     if input.rank < 2 or input.shape[:2] != (N, C) or prod(input.shape[2:]) != HxW:
         raise ShapeProblem(f"{N} samples, {C} channels of {HxW} elements in {input.type}")
     return _group_norm(b, input, weight, bias, group, eps)

@@ -51,7 +51,13 @@ def native_dropout_backward(b: Builder, grad_output: Tensor, mask: Tensor, scale
 
 @operator("aten.rand.default", "aten.randn.default", category=_RANDOM)
 def rand(
-    b: Builder, size: Integers, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None
+    b: Builder,
+    size: Integers,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
 ) -> Tensor:
     """unknown values, fresh on every rank"""
     return b.unknown(size, dtype or b.default)
@@ -59,8 +65,14 @@ def rand(
 
 @operator("aten.rand_like.default", "aten.randn_like.default", category=_RANDOM)
 def rand_like(
-    b: Builder, self: Tensor, *, dtype: DType | None = None, layout: Layout = None, device: Layout = None, pin_memory: Layout = None,
+    b: Builder,
+    self: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
     memory_format: Layout = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """unknown values in the shape of self, fresh on every rank"""
     return b.unknown(self.shape, dtype or self.dtype)

@@ -33,7 +33,9 @@ def sum_all(b: Builder, self: Tensor, *, dtype: DType | None = None) -> Tensor:
 
 
 @operator("aten.sum.dim_IntList", category=_REDUCTION)
-def sum_dim(b: Builder, self: Tensor, dim: Integers | None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+def sum_dim(
+    b: Builder, self: Tensor, dim: Integers | None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
     """sum over the given dimensions (all, if there are none)"""
     return _sum(b, self, dim, keepdim, dtype)
 
@@ -49,7 +51,9 @@ def mean_all(b: Builder, self: Tensor, *, dtype: DType | None = None) -> Tensor:
 
 
 @operator("aten.mean.dim", category=_REDUCTION)
-def mean_dim(b: Builder, self: Tensor, dim: Integers | None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+def mean_dim(
+    b: Builder, self: Tensor, dim: Integers | None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
     """sum over the given dimensions (all, if there are none), divided by the number of terms"""
     return _mean(b, self, dim, keepdim, dtype)
 
@@ -89,7 +93,9 @@ def count_of(b: Builder, x: Tensor, dim: Sequence[int] | None) -> int:
     return count
 
 
-def variance_of(b: Builder, x: Tensor, dim: Sequence[int] | None, correction: float, keepdim: bool) -> tuple[Tensor, Tensor]:
+def variance_of(
+    b: Builder, x: Tensor, dim: Sequence[int] | None, correction: float, keepdim: bool
+) -> tuple[Tensor, Tensor]:
     """Variance and mean: ``sum (x - mean)^2 / (n - correction)``."""
     count = count_of(b, require_float(x), dim)
     divisor = count - Fraction(exact(correction))
@@ -101,7 +107,9 @@ def variance_of(b: Builder, x: Tensor, dim: Sequence[int] | None, correction: fl
 
 
 @operator("aten.var.correction", category=_REDUCTION)
-def var(b: Builder, self: Tensor, dim: Integers | None = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+def var(
+    b: Builder, self: Tensor, dim: Integers | None = None, *, correction: float | None = None, keepdim: bool = False
+) -> Tensor:
     """sum (self - mean)^2 / (n - correction), correction 1 unless given"""
     return variance_of(b, self, dim, 1 if correction is None else correction, keepdim)[0]
 
@@ -119,7 +127,9 @@ def var_all(b: Builder, self: Tensor, unbiased: bool = True) -> Tensor:
 
 
 @operator("aten.std.correction", category=_REDUCTION)
-def std(b: Builder, self: Tensor, dim: Integers | None = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+def std(
+    b: Builder, self: Tensor, dim: Integers | None = None, *, correction: float | None = None, keepdim: bool = False
+) -> Tensor:
     """the square root of the variance"""
     return b.sqrt(variance_of(b, self, dim, 1 if correction is None else correction, keepdim)[0])
 
@@ -140,7 +150,13 @@ def var_mean(
 
 @operator("aten.linalg_vector_norm.default", category=_REDUCTION)
 def vector_norm(
-    b: Builder, self: Tensor, ord: float = 2, dim: Integers | None = None, keepdim: bool = False, *, dtype: DType | None = None
+    b: Builder,
+    self: Tensor,
+    ord: float = 2,
+    dim: Integers | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Tensor:
     """(sum |self|^ord)^(1/ord); the largest |self| for ord = inf"""
     x = require_float(b.cast(self, dtype or self.dtype))
@@ -228,7 +244,11 @@ def logsumexp(b: Builder, self: Tensor, dim: Integers, keepdim: bool = False) ->
 def take_along(b: Builder, x: Tensor, dim: int, index: Tensor) -> Tensor:
     """``y[..., i, ...] = x[..., index[..., i, ...], ...]`` along ``dim``; other dimensions may be shorter in index."""
     if not x.rank:
-        return b.reshape(take_along(b, b.reshape(x, (1,)), 0, b.reshape(index, (1,))), ()) if not index.rank else _no_index(x, index)
+        return (
+            b.reshape(take_along(b, b.reshape(x, (1,)), 0, b.reshape(index, (1,))), ())
+            if not index.rank
+            else _no_index(x, index)
+        )
     if index.rank != x.rank:
         _no_index(x, index)
     k = b.dim(x, dim)
@@ -305,7 +325,9 @@ def sort(b: Builder, self: Tensor, dim: int = -1, descending: bool = False) -> t
 
 
 @operator("aten.sort.stable", category=_REDUCTION)
-def sort_stable(b: Builder, self: Tensor, *, stable: Layout, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+def sort_stable(
+    b: Builder, self: Tensor, *, stable: Layout, dim: int = -1, descending: bool = False
+) -> tuple[Tensor, Tensor]:
     """the elements along dim in order, and their positions; equal elements keep their order, whether `stable` or not"""
     return _sorted(b, self, dim, descending)
 
@@ -317,7 +339,9 @@ def argsort(b: Builder, self: Tensor, dim: int = -1, descending: bool = False) -
 
 
 @operator("aten.topk.default", category=_REDUCTION)
-def topk(b: Builder, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+def topk(
+    b: Builder, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Tensor, Tensor]:
     """the k largest (smallest) elements along dim in order, and their positions"""
     along = b.dim(self, dim)
     if not self.rank or not 0 < k <= self.shape[along]:

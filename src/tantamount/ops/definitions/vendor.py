@@ -22,15 +22,24 @@ def apex_layer_norm(
 
 @operator("apex.fused_layer_norm_affine_bwd.default", category=_VENDOR)
 def apex_layer_norm_backward(
-    b: Builder, grad_output: Tensor, mean: Tensor, invvar: Tensor, input: Tensor, normalized_shape: Integers, weight: Tensor,
-    bias: Tensor, eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    b: Builder,
+    grad_output: Tensor,
+    mean: Tensor,
+    invvar: Tensor,
+    input: Tensor,
+    normalized_shape: Integers,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     """gradients of layer norm: of input, of weight, of bias (from the saved mean and 1 / sqrt(variance + eps))"""
     dims = trailing(input, normalized_shape)
     rows = (*input.shape[: dims[0]], *[1] * len(dims))
     if weight.shape != bias.shape or eps <= 0:
         raise ShapeProblem(f"a layer norm by {weight.type} and {bias.type} with eps = {eps}")
-    gradients = layer_norm_gradients(b, grad_output, input, normalized_shape, b.reshape(mean, rows), b.reshape(invvar, rows), weight)
+    gradients = layer_norm_gradients(
+        b, grad_output, input, normalized_shape, b.reshape(mean, rows), b.reshape(invvar, rows), weight
+    )
     types = (input.dtype, weight.dtype, bias.dtype)
     of_input, of_weight, of_bias = (b.cast(gradient, dtype) for gradient, dtype in zip(gradients, types, strict=True))
     return of_input, of_weight, of_bias
