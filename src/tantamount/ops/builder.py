@@ -178,9 +178,10 @@ class Builder:
 
     def concat(self, xs: Sequence[Tensor], dim: int) -> Tensor:
         """Operands one after the other, promoted to a common type. Empty 1-d operands are skipped, as in PyTorch."""
-        parts = [x for x in xs if x.shape != (0,)] or list(xs[:1])
-        if not parts:
+        if not xs:
             raise ShapeProblem("concatenation of no tensors")
+        promoted = self.promoted(*xs)  # an operand that is skipped still has its say here
+        parts = [x for x in promoted if x.shape != (0,)] or promoted[:1]
         k = self.dim(parts[0], dim)
         first = parts[0]
         for x in parts:
@@ -190,7 +191,6 @@ class Builder:
                 or any(a != b for j, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if j != k)
             ):
                 raise ShapeProblem(f"concatenation along dimension {k} of {first.type} and {x.type}")
-        parts = self.promoted(*parts)
         shape = (*first.shape[:k], sum(x.shape[k] for x in parts), *first.shape[k + 1 :])
         parts = [x for x in parts if x.shape[k]] or parts[:1]
         if len(parts) == 1:

@@ -18,7 +18,8 @@ def widen(a: DType, b: DType) -> DType:
     if a is b:
         return a
     if a.kind is not b.kind:
-        return a if a.kind.value > b.kind.value else b
+        low, high = (a, b) if a.kind.value < b.kind.value else (b, a)
+        return DType.COMPLEX128 if low is DType.FLOAT64 and high.kind is Kind.COMPLEX else high
     if a.bits == b.bits and a.kind is Kind.FLOAT:  # float16 with bfloat16
         return DType.FLOAT32
     if (a in _UNSIGNED) != (b in _UNSIGNED):
@@ -27,6 +28,11 @@ def widen(a: DType, b: DType) -> DType:
             return {8: DType.INT16, 16: DType.INT32}.get(unsigned.bits, DType.INT64)
         return signed
     return a if a.bits > b.bits else b
+
+
+def _complex(dtype: DType) -> DType:
+    """The complex type with parts of that float type."""
+    return DType.COMPLEX128 if dtype is DType.FLOAT64 else DType.COMPLEX64
 
 
 def promote(xs: Sequence[Tensor], default: DType = DType.FLOAT32) -> DType:
@@ -43,8 +49,10 @@ def promote(xs: Sequence[Tensor], default: DType = DType.FLOAT32) -> DType:
         common = members[0]
         for dtype in members[1:]:
             common = widen(common, dtype)
-        if result is None or common.kind.value > result.kind.value:
+        if result is None:
             result = common
+        elif common.kind.value > result.kind.value:
+            result = _complex(result) if common.kind is Kind.COMPLEX and result.is_float else common
     if result is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise ValueError("promotion of no operands")
     return result
