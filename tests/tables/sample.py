@@ -15,7 +15,7 @@ B, F32, F64, I32, I64 = DType.BOOL, DType.FLOAT32, DType.FLOAT64, DType.INT32, D
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor argument: its type, bounds of its values (``low <= value < high``), or the values themselves, row-major."""
+    """A tensor argument: its type, and bounds of its values (``low <= value < high``) or the values, row-major."""
 
     shape: tuple[int, ...]
     dtype: DType = F32
@@ -26,8 +26,9 @@ class Operand:
 
 @dataclass(frozen=True)
 class Sample:
-    """One call. Arguments are numbers, strings, ``DType`` s, :class:`Operand` s and tuples of these. ``values`` is false
-    where PyTorch's values are not determined (random numbers, unwritten memory)."""
+    """One call. Arguments are numbers, strings, ``DType`` s, :class:`Operand` s and tuples of these.
+
+    ``values`` is false where PyTorch's values are not determined (random numbers, unwritten memory)."""
 
     target: str
     args: tuple[Any, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tables.sample import B, F32, F64, I32, I64, Sample, call, f, i, m
+from tables.sample import F32, F64, I32, I64, B, Sample, call, f, i, m
 from tantamount.ir.graph import Device, Setting
 
 __all__ = ["SAMPLES"]
@@ -20,8 +20,9 @@ def _both(name: str, overload: str, *args: object) -> list[Sample]:
 _COPIES: list[Sample] = [
     *[
         call(f"{name}.default", f(2, 3))
-        for name in "detach alias alias_copy detach_copy lift lift_fresh lift_fresh_copy positive".split()
+        for name in ("detach", "alias", "alias_copy", "detach_copy", "lift", "lift_fresh", "lift_fresh_copy")
     ],
+    call("positive.default", f(2, 3)),
     call("clone.default", f(2, 3)),
     call("clone.default", f(2, 3), memory_format=_CONTIGUOUS),
     call("contiguous.default", i(2, 3)),

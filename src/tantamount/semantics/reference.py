@@ -276,7 +276,7 @@ class Reference(Interpretation):
         self, name: str, xs: Sequence[Array], attributes: tuple[Number, ...], results: Sequence[int]
     ) -> tuple[Array, ...]:
         with np.errstate(all="ignore"):
-            values = ROW_FUNCTIONS[name](tuple(_numbers(x) for x in xs), attributes)
+            values = ROW_FUNCTIONS[name](*(_numbers(x) for x in xs), attributes)
         found = tuple(np.asarray(value) for value in values)
         wanted = [(*xs[0].shape[:-1], size) for size in results]
         if [value.shape for value in found] != wanted:

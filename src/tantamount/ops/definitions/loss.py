@@ -51,8 +51,8 @@ def _nll(b: Builder, x: Tensor, target: Tensor, weight: Tensor | None, ignore_in
     k = class_dimension(require_float(x), target)
     _class_weights(b, x, k, weight)
     counted = b.not_(b.equal(target, ignore_index))
-    picked = b.squeeze(take_along(b, x, k, b.unsqueeze(target, k)), (k,) if x.rank > 1 else (0,))
-    loss = b.neg(picked)
+    target = b.where(counted, target, b.number(0, target.dtype))  # any index in range: its loss is not counted
+    loss = b.neg(b.squeeze(take_along(b, x, k, b.unsqueeze(target, k)), (k,)))
     if weight is None:
         return b.where(counted, loss, b.number(0, x.dtype)), b.cast(counted, x.dtype)
     share = b.gather(weight, [target])
