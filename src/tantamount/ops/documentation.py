@@ -1,0 +1,121 @@
+"""The operators' documentation, generated from the table: one page per operator, and the table of all of them.
+
+``python -m tantamount.ops.documentation docs/operators.md`` writes the table.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from tantamount.ops.table import Operator, Parameter, table
+
+__all__ = ["mathematics", "page", "schema", "support_table"]
+
+_INTRODUCTION = """\
+# Operators
+
+<!-- Generated: python -m tantamount.ops.documentation docs/operators.md -->
+
+Every operator has one definition, in `src/tantamount/ops/definitions/`. Its type rule, its reference implementation,
+its rule in the calculus and this table follow from it. An operator or an attribute that is not listed is refused, never
+ignored; a definition refuses values of attributes that it does not implement, with a sentence that says which.
+
+`*` stands before keyword-only attributes. Attributes of kind `Layout` (devices, memory formats, and the like) are
+accepted because they cannot change a value. `Operand` is a tensor or a number. Where an in-place variant is listed, its
+value is the new value of the first operand, converted to that operand's type.
+"""
+
+_HEADINGS = {
+    "elementwise": "Arithmetic of elements",
+    "logic": "Comparison, logic and choice",
+    "activation": "Activations and softmax",
+    "movement": "Views, permutations, slices, copies",
+    "joining": "Joins, padding, repetition",
+    "creation": "Factories",
+    "contraction": "Matrix products and Einstein sums",
+    "reduction": "Reductions, running sums, orders",
+    "indexing": "Indexing",
+    "norm": "Normalisation",
+    "attention": "Attention",
+    "loss": "Losses",
+    "random": "Dropout and random numbers",
+    "collective": "Collectives",
+    "backward": "Gradients",
+    "vendor": "Other libraries",
+}
+
+
+def _shown(parameter: Parameter) -> str:
+    return parameter.name if parameter.required else f"{parameter.name}={parameter.default!r}"
+
+
+def schema(row: Operator) -> str:
+    """``(self, other, alpha=1)``: names, order and defaults; ``*`` before keyword-only parameters."""
+    shown: list[str] = []
+    for name, parameter in row.parameters.items():
+        if row.signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        shown.append(_shown(parameter))
+    return f"({', '.join(shown)})"
+
+
+def mathematics(row: Operator) -> str:
+    """The first line of the definition's docstring."""
+    return row.doc.partition("\n")[0].replace("`", "'")
+
+
+def _short(target: str) -> str:
+    return target.removeprefix("aten.").removeprefix("_c10d_functional.")
+
+
+def page(row: Operator) -> str:
+    """One operator in Markdown: its overloads, schema with the kind of every attribute, mathematics and category."""
+    lines = [f"# {row.name}", "", f"*{_HEADINGS.get(row.category, row.category)}*", "", f"`{mathematics(row)}`", ""]
+    rest = row.doc.partition("\n")[2].strip()
+    if rest:
+        lines += [rest, ""]
+    lines += ["| attribute | kind | default |", "|---|---|---|"]
+    for parameter in row.parameters.values():
+        default = "" if parameter.required else f"`{parameter.default!r}`"
+        lines.append(f"| `{parameter.name}` | {parameter.kind} | {default} |")
+    lines += ["", "Overloads: " + ", ".join(f"`{target}`" for target in row.targets), ""]
+    return "\n".join(lines)
+
+
+def _definition(row: Operator) -> object:
+    """What identifies the definition: in-place variants wrap it."""
+    return getattr(row.define, "__wrapped__", row.define)
+
+
+def _cell(text: str) -> str:
+    return f"`{text}`".replace("|", "\\|")
+
+
+def _rows(rows: Iterable[Operator]) -> Iterator[str]:
+    merged: dict[object, list[Operator]] = {}
+    for row in rows:
+        merged.setdefault(_definition(row), []).append(row)
+    for variants in sorted(merged.values(), key=lambda found: _short(found[-1].name).strip("_")):
+        first = next((row for row in variants if not hasattr(row.define, "__wrapped__")), variants[0])
+        names = [target for row in (first, *(row for row in variants if row is not first)) for target in row.targets]
+        overloads = "<br>".join(_cell(_short(name)) for name in names)
+        yield f"| {overloads} | {_cell(schema(first))} | {_cell(mathematics(first))} |"
+
+
+def support_table(operators: Mapping[str, Operator]) -> str:
+    """All operators by category, in Markdown. ``operators`` maps overload names to their rows."""
+    rows = list({id(row): row for row in operators.values()}.values())
+    definitions = {_definition(row) for row in rows}
+    parts = [_INTRODUCTION, f"{len(definitions)} definitions, {len(operators)} overloads.\n"]
+    for category, heading in _HEADINGS.items():
+        members = [row for row in rows if row.category == category]
+        if members:
+            parts += [f"\n## {heading}\n", "| overloads | schema | value |\n|---|---|---|", *_rows(members)]
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(support_table(table()), encoding="utf-8")

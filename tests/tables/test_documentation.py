@@ -1,0 +1,41 @@
+"""Every operator documents itself, and ``docs/operators.md`` is what the table generates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tantamount.ops.definitions import FAMILIES
+from tantamount.ops.documentation import mathematics, page, schema, support_table
+from tantamount.ops.table import Operator, table
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = list({id(row): row for row in table().values()}.values())
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_operator_states_its_mathematics_on_one_line(row: Operator) -> None:
+    first, _, rest = row.doc.partition("\n")
+    assert first
+    assert not first.endswith(".")
+    assert not rest or rest.startswith("\n")
+    assert row.category in FAMILIES
+    assert f"`{mathematics(row)}`" in page(row)
+    assert all(f"`{name}`" in page(row) for name in row.parameters)
+
+
+def test_schema() -> None:
+    assert schema(table()["aten.baddbmm.default"]) == "(self, batch1, batch2, *, beta=1, alpha=1)"
+    assert schema(table()["aten.add.Tensor"]) == "(self, other, alpha=1)"
+
+
+def test_in_place_variants_share_a_row() -> None:
+    text = support_table(table())
+    assert text.count("`mul.Tensor`<br>`mul.Scalar`<br>`mul_.Tensor`<br>`mul_.Scalar`") == 1
+    assert all(f"`{name.removeprefix('aten.')}`" in text for name in table() if name.startswith("aten."))
+
+
+def test_the_table_in_the_documentation_is_up_to_date() -> None:
+    written = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
+    assert written == support_table(table()), "run: python -m tantamount.ops.documentation docs/operators.md"

@@ -1,0 +1,138 @@
+"""What a definition does not implement it refuses, with a clause that says what it was: nothing is dropped silently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tables.sample import F32, F64, I32, Operand, Sample, call, f, i, m
+from tantamount.errors import UserError
+from tantamount.ir.types import DType
+from tantamount.ops.algebra import PerRank, Tensor, TypesOnly
+from tantamount.ops.builder import Builder
+from tantamount.ops.execute import apply
+from tantamount.ops.table import lookup
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A call that must be refused, and a part of the text that says why."""
+
+    sample: Sample
+    because: str
+
+    def __str__(self) -> str:
+        return str(self.sample)
+
+
+def no(because: str, target: str, *args: Any, **kwargs: Any) -> Refusal:
+    return Refusal(call(target, *args, **kwargs), because)
+
+
+REFUSALS = [
+    # shapes that do not fit
+    no("do not broadcast", "add.Tensor", f(2, 3), f(2)),
+    no("has sizes 3 and 4", "mm.default", f(2, 3), f(4, 5)),
+    no("does not reshape", "view.default", f(2, 3), (4, 2)),
+    no("does not expand", "expand.default", f(2, 3), (2, 4)),
+    no("dimension 2 of a tensor with 2", "transpose.int", f(2, 3), 0, 2),
+    no("concatenation along dimension 0", "cat.default", (f(2, 3), f(2, 4))),
+    no("stack of float32[2, 3] and float32[3]", "stack.default", (f(2, 3), f(3))),
+    no("split of float32[5, 2]", "split_with_sizes.default", f(5, 2), (2, 2)),
+    no("last dimensions [5]", "layer_norm.default", f(2, 3), (5,)),
+    no("where the shape [3]", "layer_norm.default", f(2, 3), (3,), f(2)),
+    no("attention of queries", "scaled_dot_product_attention.default", f(2, 5, 8), f(2, 6, 7), f(2, 6, 7)),
+    no("class indices", "nll_loss.default", f(6, 5), i(5)),
+    no("elements 1 to 4", "narrow.default", f(3), 0, 1, 3),
+    no("index 3 along", "select.int", f(3), 0, 3),
+    no("made (4, 2)", "unflatten.int", f(6), 0, (4, 2)),
+    # types that PyTorch does not mix
+    no("different types", "mm.default", f(2, 3), f(3, 4, dtype=F64)),
+    no("different types", "addmm.default", f(4, dtype=F64), f(2, 3), f(3, 4)),
+    no("where a float is needed", "softmax.int", i(2, 3), 0),
+    no("where a float is needed", "mean.default", i(2, 3)),
+    no("difference of booleans", "sub.Tensor", m(3), m(3)),
+    no("not of an integer type", "index.Tensor", f(3), (f(2),)),
+    no("condition of type int64", "where.self", i(3), f(3), f(3)),
+    no("written into int64[3]", "add_.Tensor", i(3), f(3)),
+    no("written into float32[3]", "add_.Tensor", f(3), f(2, 3)),
+    no("factor 0.5 for integers", "add.Tensor", i(3), i(3), alpha=0.5),
+    no("bits of float32", "view.dtype", f(3), I32),
+    # attributes and values that are not implemented
+    no("boolean mask", "index.Tensor", f(3), (m(3),)),
+    no("one value for all", "index_put.default", f(4), (m(4),), f(2)),
+    no("more than one boolean mask", "index_put.default", f(4, 4), (m(4), m(4)), f()),
+    no("reduction 'amax'", "scatter_reduce.two", f(3), 0, i(3, low=0, high=3), f(3), "amax"),
+    no("include_self = False", "scatter_reduce.two", f(3), 0, i(3, low=0, high=3), f(3), "sum", include_self=False),
+    no("padding mode 'reflect'", "pad.default", f(2, 3), (1, 1), "reflect"),
+    no("rounding mode 'up'", "div.Tensor_mode", f(3), f(3), rounding_mode="up"),
+    no("approximate = 'fast'", "gelu.default", f(3), approximate="fast"),
+    no("sorted=False", "topk.default", f(5), 2, -1, True, False),
+    no("drop probability", "native_dropout.default", f(3), 1.5, True),
+    no(
+        "both a mask and is_causal",
+        "scaled_dot_product_attention.default",
+        f(5, 8),
+        f(5, 8),
+        f(5, 8),
+        m(5, 5),
+        0.0,
+        True,
+    ),
+    no("return_debug_mask", "_scaled_dot_product_flash_attention.default", *[f(1, 1, 4, 8)] * 3, 0.0, False, True),
+    no("scale_grad_by_freq", "embedding_dense_backward.default", f(2, 3), i(2, low=0, high=5), 5, -1, True),
+    no("order 3", "linalg_vector_norm.default", f(3), 3),
+    no("reduction 3", "mse_loss.default", f(3), f(3), 3),
+    no("half_to_float", "_softmax.default", f(3), 0, True),
+    no("not positive", "pow.Scalar", -2.0, f(3)),
+    no("power -1", "pow.Tensor_Scalar", i(3), -1),
+    no("classes of int64", "one_hot.default", i(3, low=0, high=4)),
+    no("range from 0 to 3 in steps of -1", "arange.start_step", 0, 3, -1),
+    no("correction 3", "var.correction", f(3), correction=3),
+    no("over no elements", "amax.default", f(0, 3)),
+    no("value inf in a tensor of integers", "full.default", (2,), float("inf"), dtype=DType.INT64),
+    # attributes that do not exist, are missing, or are of another kind
+    no("unexpected keyword argument 'gamma'", "add.Tensor", f(3), f(3), gamma=1),
+    no("missing a required argument", "add.Tensor", f(3)),
+    no("'keep'", "sum.dim_IntList", f(3), (0,), "keep"),
+    no("1.5", "transpose.int", f(2, 3), 0, 1.5),
+    no("True", "select.int", f(3), 0, True),
+    no("0.5", "var.dim", f(3), (0,), 0.5),
+    no("a list with tensors", "sum.dim_IntList", f(3), (i(2),)),
+    no("DType.FLOAT32", "add.Tensor", f(3), F32),
+]
+
+
+def _typed(item: Any) -> Any:
+    if isinstance(item, Operand):
+        return Tensor(item.shape, item.dtype, None)
+    return tuple(_typed(entry) for entry in item) if isinstance(item, tuple) else item
+
+
+def _apply(sample: Sample) -> Any:
+    args = tuple(_typed(item) for item in sample.args)
+    kwargs = {key: _typed(item) for key, item in sample.kwargs.items()}
+    return apply(lookup(sample.target, ""), sample.target, args, kwargs, Builder(TypesOnly(), "node"), "node")
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_is_refused_with_the_reason(refusal: Refusal) -> None:
+    with pytest.raises(UserError) as raised:
+        _apply(refusal.sample)
+    assert raised.value.code in ("operator-types", "operator-attribute")
+    assert refusal.because in raised.value.found
+
+
+def test_numbers_that_differ_by_rank() -> None:
+    """A number may be one per rank where the definition only multiplies by it; a length must not differ."""
+    scales = PerRank((0.5, 0.25))
+    args = (f(2, 3, 5), f(2, 3, 4), f(2, 4, 5))
+    assert _apply(call("baddbmm.default", *args, beta=0, alpha=scales)).type.shape == (2, 3, 5)
+    offsets = call("arange.start", PerRank((0, 4)), PerRank((4, 8)))
+    assert str(_apply(offsets).type) == "int64[4]"
+    with pytest.raises(UserError, match="length differs by rank"):
+        _apply(call("arange.start", 0, PerRank((4, 8))))
+    with pytest.raises(UserError, match="a number"):
+        _apply(call("native_dropout.default", f(3), PerRank((0.1, 0.2)), True))
