@@ -121,12 +121,14 @@ def neg(b: Builder, self: Tensor) -> Tensor:
     return b.neg(self)
 
 
+@overwriting("aten.reciprocal_.default", category=_ELEMENTWISE)
 @operator("aten.reciprocal.default", category=_ELEMENTWISE)
 def reciprocal(b: Builder, self: Tensor) -> Tensor:
     """1 / self"""
     return b.power(b.floating(self), -1)
 
 
+@overwriting("aten.lerp_.Scalar", "aten.lerp_.Tensor", category=_ELEMENTWISE)
 @operator("aten.lerp.Scalar", "aten.lerp.Tensor", category=_ELEMENTWISE)
 def lerp(b: Builder, self: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """self + weight * (end - self)"""
@@ -216,6 +218,7 @@ def sqrt(b: Builder, self: Tensor) -> Tensor:
     return b.sqrt(self)
 
 
+@overwriting("aten.rsqrt_.default", category=_ELEMENTWISE)
 @operator("aten.rsqrt.default", category=_ELEMENTWISE)
 def rsqrt(b: Builder, self: Tensor) -> Tensor:
     """self ** (-1/2)"""
