@@ -75,6 +75,7 @@ class Store:
         self._leaves: dict[Any, int] = {}
         self.index_facts: dict[int, list[tuple[tuple[tuple[int, int], ...], int, int]]] = {}
         self.caches: dict[str, dict[Any, Any]] = {}
+        self._axes = 1 << 20
         self.leaf("iota", "iota", None, Facts(integer=True))
 
     def __getitem__(self, number: int) -> Atom:
@@ -83,6 +84,12 @@ class Store:
     def cache(self, name: str) -> dict[Any, Any]:
         """A memo table that lives as long as the store."""
         return self.caches.setdefault(name, {})
+
+    def fresh_axes(self, count: int) -> range:
+        """Axis numbers that occur nowhere else: for bound variables that pose as axes while a factor is rebuilt."""
+        first = self._axes
+        self._axes += count
+        return range(first, self._axes)
 
     def leaf(self, kind: str, name: Any, shape: Shape | None, facts: Facts) -> int:
         """The atom of an input tensor (or of another source ``kind``); one coordinate per dimension."""

@@ -14,14 +14,13 @@ from math import floor, gcd
 from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, content, coordinate
-from tantamount.calculus.atoms import IOTA, Facts, Factor, Lin, Monomial, Rational, Store
+from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Monomial, Rational, Store
 from tantamount.calculus.lins import ONE, ZERO, add, as_factors, constant, lin, product, scale
 from tantamount.calculus.products import exact, is_boolean, is_integer, substitute_factors, substitute_lin
 from tantamount.calculus.sums import Flat, Ranges, close, flatten
 
 __all__ = ["absorb", "compare", "covered", "in_range", "record_range", "simplify"]
 
-_PSEUDO = 1 << 20  # bound variables posing as axes while a factor is rebuilt
 _MAX_CASES = 5  # guards split on when bounding an index: at most 2**5 cases
 Known = Mapping[tuple[int, tuple[Coordinate, ...]], int]
 
@@ -213,7 +212,7 @@ def covered(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
     if span is None or bounds is None:
         return False
     low, high = span[0] + bounds[0], span[1] + bounds[1]  # t + r
-    return (0 <= -high and -low < size) if stride == 1 else (0 <= low and high < size)
+    return (-high >= 0 and -low < size) if stride == 1 else (low >= 0 and high < size)
 
 
 # ------------------------------------------------------------------------------------------------ products
@@ -378,8 +377,9 @@ def _assume(store: Store, flat: Flat, factor: Factor, known: Known, box: Ranges)
     """``factor`` rebuilt with the known truth values put in; ``None`` if that changes nothing."""
     from tantamount.calculus.rebuild import Rebuild
 
-    away: dict[int, Coordinate] = {-1 - j: (((_PSEUDO + j, 1),), 0) for j in range(len(flat.ranges))}
-    back: dict[int, Coordinate] = {_PSEUDO + j: (((-1 - j, 1),), 0) for j in range(len(flat.ranges))}
+    posing = store.fresh_axes(len(flat.ranges))
+    away: dict[int, Coordinate] = {-1 - j: (((axis, 1),), 0) for j, axis in enumerate(posing)}
+    back: dict[int, Coordinate] = {axis: (((-1 - j, 1),), 0) for j, axis in enumerate(posing)}
     moved = substitute_factors((factor,), away)[0]
     values = {(a, substitute_factors(((a, 1, index),), away)[0][2]): value for (a, index), value in known.items()}
     result = Rebuild(store, known=values).factor(moved)
@@ -422,7 +422,7 @@ def _eliminate(store: Store, flat: Flat, factor: Factor, guard: _Guard, box: Ran
             continue
         if span[1] < 0 or span[0] >= size:
             return []
-        if 0 <= span[0] and span[1] < size:
+        if span[0] >= 0 and span[1] < size:
             ranges = tuple(1 if -1 - j == v else n for j, n in enumerate(flat.ranges))
             return [Flat(flat.coefficient, substitute_factors(others, {v: solution}), ranges)]
     return None
@@ -436,7 +436,8 @@ def _raw_equal(store: Store, c: Coordinate) -> Factor:
     if c[1] % divisor:
         return _never(store)
     index: Coordinate = (tuple((v, sign * s // divisor) for v, s in c[0]), sign * c[1] // divisor)
-    axes = {v: _PSEUDO - v for v, _ in index[0] if v < 0}
+    bound = [v for v, _ in index[0] if v < 0]
+    axes = dict(zip(bound, store.fresh_axes(len(bound)), strict=True))
     lifted = coordinate({axes.get(v, v): s for v, s in index[0]}, index[1])
     atom, where = store.apply("equal", (), ((), ((((IOTA, 1, (lifted,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True))
     back: dict[int, Coordinate] = {lifted_v: (((v, 1),), 0) for v, lifted_v in axes.items()}

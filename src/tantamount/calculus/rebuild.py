@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import count
 
 from tantamount.calculus import guards, powers
 from tantamount.calculus.affine import Coordinate, Index, substitute_index
@@ -15,7 +14,6 @@ from tantamount.ops.functions import FUNCTIONS
 
 __all__ = ["Rebuild", "distribute", "refresh"]
 
-_BOUND_AS_AXIS = 1 << 24
 _MAX_POWER = 4  # whole powers of a sum up to which it is multiplied out
 _MAX_TERMS = 400  # a Lin longer than this is not distributed further
 
@@ -29,7 +27,6 @@ class Rebuild:
         self.names = frozenset(a for a, _ in self.known)
         self.distribute = distribute
         self.memo: dict[Factor, Lin] = {}
-        self.fresh = count(_BOUND_AS_AXIS)
         self._stale: dict[int, bool] = {}
 
     def lin(self, x: Lin) -> Lin:
@@ -128,8 +125,8 @@ class Rebuild:
         atom = self.store.atoms[a]
         replace: dict[int, Coordinate] = dict(enumerate(index))
         axes: dict[int, tuple[int, int]] = {}
-        for j, n in enumerate(atom.ranges):
-            axis = next(self.fresh)
+        fresh = self.store.fresh_axes(len(atom.ranges))  # never one that an enclosing rebuild or ``known`` mentions
+        for j, (n, axis) in enumerate(zip(atom.ranges, fresh, strict=True)):
             replace[-1 - j] = (((axis, 1),), 0)
             axes[axis] = (0, n)
         summand = ONE

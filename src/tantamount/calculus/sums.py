@@ -14,10 +14,10 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Exponent, Facts, Factor, Factors, Lin, Rational, Store, Term
+from tantamount.calculus.atoms import Exponent, Factor, Factors, Facts, Lin, Rational, Store, Term
 from tantamount.calculus.boxes import Weighted, combination, decompose, independent, progression
 from tantamount.calculus.naming import bound_variables, canonical
-from tantamount.calculus.products import exact, is_nonnegative, is_positive, monomial, substitute_factors
+from tantamount.calculus.products import exact, is_nonnegative, is_positive, monomial, substitute_factors, substitute_lin
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
 
@@ -205,9 +205,19 @@ def _covers(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges
     return covered(store, factors[0], ranges[0], box)
 
 
+def _at_most_one(store: Store, factor: Factor) -> bool:
+    """Whether ``factor`` is ``[t + s v == 0]`` with t free of the bound variable v and s != 0: true for one v at most."""
+    atom = store.atoms[factor[0]]
+    if atom.op != "equal" or factor[1] != 1:
+        return False
+    rest, position = (substitute_lin(x, dict(enumerate(factor[2]))) for x in atom.arguments)
+    (affine,) = position[0][0][0][2]
+    return any(v < 0 for v, _ in affine[0]) and not any(bound_variables(f) for m, _ in rest for f in m)
+
+
 def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor:
     atoms = [store.atoms[a] for a, _, _ in factors]
-    one_hot = len(atoms) == 1 and len(ranges) == 1 and atoms[0].op == "equal"
+    one_hot = len(atoms) == 1 and len(ranges) == 1 and _at_most_one(store, factors[0])
     facts = Facts(
         positive=is_positive(store, factors),
         nonnegative=is_nonnegative(store, factors),

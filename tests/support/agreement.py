@@ -1,0 +1,363 @@
+"""Does the form of every tensor of a program evaluate to what the reference interpreter computes?"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from support.programs import Input, Program, Step, fits, make_inputs, perform, propose
+
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.evaluate import Evaluator
+from tantamount.calculus.forms import Form, aligned
+from tantamount.calculus.rebuild import distribute, refresh
+from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.errors import Unsupported, UserError
+from tantamount.ir.types import DType, Kind
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.semantics.reference import IntegerOverflow, Reference
+
+LARGE = 200.0  # beyond this, exponentials overflow in float64 and rounding blurs the comparison
+ABSOLUTE, RELATIVE = 1e-6, 1e-6
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Failure:
+    """``kind``: ``value``, ``facts``, ``crash``, ``equal`` (two different tensors with equal forms)."""
+
+    kind: str
+    program: Program
+    seed: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"[{self.kind}] data seed {self.seed}\n{self.program}\n{self.text}"
+
+
+@dataclass
+class Figures:
+    programs: int = 0
+    tensors: int = 0
+    elements: int = 0
+    pairs_equal: int = 0
+    unsupported: Counter[str] = field(default_factory=Counter)
+    incomplete: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    slowest: list[tuple[float, str]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, other: Figures) -> None:
+        self.programs += other.programs
+        self.tensors += other.tensors
+        self.elements += other.elements
+        self.pairs_equal += other.pairs_equal
+        self.unsupported.update(other.unsupported)
+        self.incomplete.update(other.incomplete)
+        self.examples.update({k: v for k, v in other.examples.items() if k not in self.examples})
+        self.slowest = sorted([*self.slowest, *other.slowest], key=lambda s: -s[0])[:5]
+        self.failures.extend(other.failures)
+
+
+class CheckedEvaluator(Evaluator):
+    """Also checks that what the store claims of an atom's values is true of them."""
+
+    def __init__(self, store: Store, leaves: Any) -> None:
+        super().__init__(store, leaves)
+        self.wrong: list[str] = []
+
+    def _compute(self, atom: Any, points: Any) -> Any:
+        value = super()._compute(atom, points)
+        known = np.broadcast_to(value, points.shape[1:])
+        known = known[~np.isnan(known)]
+        facts = atom.facts
+        tests = {
+            "positive": not facts.positive or bool((known >= 0).all()) and bool((known != 0).all() or atom.op in ("exp", "sum", "lin")),
+            "nonnegative": not facts.nonnegative or bool((known >= 0).all()),
+            "integer": not facts.integer or atom.op in ("element", "pair") or bool((np.abs(known - np.round(known)) < 1e-6).all()),
+            "boolean": not facts.boolean or bool(((known == 0) | (known == 1)).all()),
+        }
+        self.wrong.extend(f"atom {atom.number} ({atom.op}) is not {name}: {known[:8]}" for name, holds in tests.items() if not holds)
+        return value
+
+
+# ------------------------------------------------------------------------------------------------ two interpretations
+def data_for(inputs: Sequence[Input], seed: int) -> dict[str, Array]:
+    r = np.random.default_rng(seed)
+    out: dict[str, Array] = {}
+    for x in inputs:
+        if x.dtype.kind is Kind.INT:
+            out[x.name] = r.integers(0, x.limit, x.shape) if x.limit else r.integers(-2, 4, x.shape)
+        elif x.dtype.kind is Kind.BOOL:
+            out[x.name] = r.random(x.shape) < 0.5
+        else:
+            out[x.name] = np.abs(r.standard_normal(x.shape)) + 0.1 if seed % 3 == 0 else r.standard_normal(x.shape)
+    return out
+
+
+def reference_inputs(inputs: Sequence[Input], data: dict[str, Array]) -> list[Tensor]:
+    return [Tensor(x.shape, x.dtype, np.asarray(data[x.name])) for x in inputs]
+
+
+def symbolic_inputs(inputs: Sequence[Input], symbolic: Symbolic) -> list[Tensor]:
+    return [Tensor(x.shape, x.dtype, symbolic.fresh("input", x.name, x.shape, x.dtype.kind)) for x in inputs]
+
+
+def usable(value: Array, reference: Reference) -> bool:
+    """Whether the reference is sure of enough of the tensor: defined, finite or masked, not large, nothing undefined decided."""
+    if reference.flags:
+        return False
+    value = np.asarray(value, dtype=np.float64)
+    known = value[~np.isnan(value)]
+    return known.size * 2 >= value.size and bool(np.all(np.isfinite(known))) and bool(np.all(np.abs(known) < LARGE))
+
+
+class Unusable(Exception):
+    """The reference is not sure of a tensor of the program."""
+
+
+def defined_for(step: Step, pool: Sequence[Tensor]) -> bool:
+    """Rows with undefined elements have no order."""
+    return step.operator not in ("sort", "argmax") or not any(np.isnan(pool[k].value).any() for k in step.operands)
+
+
+def leaves_of(data: dict[str, Array]) -> dict[Any, Array]:
+    return {(name, ()): value for name, value in data.items()}
+
+
+def difference(expected: Array, found: Array) -> str | None:
+    """Where a form's value differs from the reference's, at elements that the reference defines."""
+    expected = np.asarray(expected, dtype=np.float64)
+    if expected.shape != found.shape:
+        return f"shape {found.shape}, reference {expected.shape}"
+    known = ~np.isnan(expected)
+    close = np.abs(found - expected) <= ABSOLUTE + RELATIVE * np.abs(expected)
+    wrong = known & ~close
+    if not wrong.any():
+        return None
+    at = tuple(int(k) for k in np.argwhere(wrong)[0])
+    return f"at {list(at)}: form {found[at]!r}, reference {expected[at]!r} ({int(wrong.sum())} of {wrong.size} differ)"
+
+
+def stable(program: Program, seed: int, tensor: int) -> bool:
+    """Whether the reference value survives tiny changes of every tensor (else a comparison or a floor sits on a tie)."""
+    values: list[Array] = []
+    for shift in (0.0, 1e-11, -1e-11, 1e-10, 3e-10):
+        r = np.random.default_rng(99)
+        pool = reference_inputs(program.inputs, data_for(program.inputs, seed))
+        for step in program.steps:
+            x = perform(step, Builder(Reference()), pool)
+            noise = shift * r.standard_normal(x.shape) * (1 + np.abs(x.value)) if x.value.dtype == np.float64 else None
+            pool.append(replace(x, value=x.value + noise) if shift and noise is not None else x)
+        values.append(np.asarray(pool[tensor].value, dtype=np.float64))
+    known = ~np.isnan(values[0])
+    return all(bool(np.allclose(values[0][known], v[known], rtol=1e-4, atol=1e-5)) for v in values[1:])
+
+
+# ------------------------------------------------------------------------------------------------ one program
+def grow(r: Random, seed: int, steps: int) -> tuple[Program, list[Tensor]]:
+    """A random program, grown step by step along its reference values on the data of ``seed``."""
+    inputs = make_inputs(r)
+    pool = reference_inputs(inputs, data_for(inputs, seed))
+    done: list[Step] = []
+    for _ in range(4 * steps):
+        if len(done) == steps:
+            break
+        step = propose(r, pool)
+        if step is None or not defined_for(step, pool):
+            continue
+        reference = Reference()
+        try:
+            result = perform(step, Builder(reference), pool)
+        except (ShapeProblem, UserError, IntegerOverflow, Unsupported):
+            continue
+        if fits(result) and usable(result.value, reference):
+            done.append(step)
+            pool.append(result)
+    return Program(inputs, tuple(done)), pool
+
+
+def run_reference(program: Program, seed: int) -> list[Tensor]:
+    """Raises :class:`Unusable` where the reference is not sure of a value."""
+    pool = reference_inputs(program.inputs, data_for(program.inputs, seed))
+    for step in program.steps:
+        reference = Reference()
+        pool.append(perform(step, Builder(reference), pool))
+        if not defined_for(step, pool) or not usable(pool[-1].value, reference):
+            raise Unusable
+    return pool
+
+
+def run_symbolic(program: Program, symbolic: Symbolic, figures: Figures | None = None) -> list[Tensor | None]:
+    """The forms; ``None`` for what the calculus refuses and what depends on it."""
+    pool: list[Tensor | None] = list(symbolic_inputs(program.inputs, symbolic))
+    for step in program.steps:
+        if any(pool[k] is None for k in step.operands):
+            pool.append(None)
+            continue
+        try:
+            pool.append(perform(step, Builder(symbolic), pool))  # type: ignore[arg-type]
+        except Unsupported as problem:
+            if figures is not None:
+                figures.unsupported[f"{step.operator}: {problem}"] += 1
+            pool.append(None)
+    return pool
+
+
+def check(program: Program, seed: int, figures: Figures, expected: Sequence[Tensor] | None = None, deep: bool = False) -> Failure | None:
+    """Compare every tensor. ``deep``: also refreshed and distributed forms, and pairs of equal forms on other data."""
+    expected = run_reference(program, seed) if expected is None else expected
+    store = Store()
+    symbolic = Symbolic(store, Trace(assume_indices=True))
+    started = time.perf_counter()
+    try:
+        forms = run_symbolic(program, symbolic, figures)
+    except Exception as problem:
+        import traceback
+
+        return Failure("crash", program, seed, "".join(traceback.format_exception(problem)[-6:]))
+    spent = time.perf_counter() - started
+    if spent > 0.05:
+        figures.slowest = sorted([*figures.slowest, (spent, str(program))], key=lambda s: -s[0])[:5]
+    figures.programs += 1
+    evaluator = CheckedEvaluator(store, leaves_of(data_for(program.inputs, seed)))
+    for k in range(len(program.inputs), len(forms)):
+        tensor = forms[k]
+        if tensor is None:
+            continue
+        figures.tensors += 1
+        figures.elements += expected[k].value.size
+        try:
+            found = evaluator.form(tensor.value)
+            text = difference(expected[k].value, found)
+            kind = "value"
+            if text is None and tensor.shape != tensor.value.shape:
+                text = f"form of shape {tensor.value.shape} for a tensor of shape {tensor.shape}"
+            if text is None and evaluator.wrong:
+                kind, text = "facts", evaluator.wrong[0]
+            if text is None and deep:
+                for name, rebuild in (("refreshed", refresh), ("distributed", distribute)):
+                    again = Form(tensor.value.dims, tuple((box, rebuild(store, x)) for box, x in tensor.value.pieces))
+                    text = difference(expected[k].value, evaluator.form(again))
+                    if text is not None:
+                        text = f"{name}: {text}"
+                        break
+        except Exception as problem:
+            import traceback
+
+            return Failure("crash", program.ending_at(k), seed, "".join(traceback.format_exception(problem)[-6:]))
+        if text is not None:
+            if kind == "value" and not stable(program, seed, k):
+                continue
+            return Failure(kind, program.ending_at(k), seed, text)
+    if deep:
+        return compare_pairs(program, seed, store, forms, expected, figures)
+    return None
+
+
+def same(store: Store, f: Form, g: Form) -> bool:
+    """Structural equality of two forms of one shape over common axes."""
+    if f == g:
+        return True
+    try:
+        from tantamount.calculus.compare import equal
+    except ImportError:
+        a, c = aligned(store, [f, g])
+        return a == c
+    return equal(store, f, g) is None
+
+
+def compare_pairs(program: Program, seed: int, store: Store, forms: Sequence[Tensor | None], expected: Sequence[Tensor], figures: Figures) -> Failure | None:
+    other = seed + 1_000_003
+    second: list[Tensor] | None = None
+    for j in range(len(forms)):
+        for k in range(j):
+            x, y = forms[j], forms[k]
+            if x is None or y is None or x.shape != y.shape:
+                continue
+            a = np.asarray(expected[j].value, dtype=np.float64)
+            c = np.asarray(expected[k].value, dtype=np.float64)
+            known = ~np.isnan(a) & ~np.isnan(c)
+            alike = known.any() and bool(np.allclose(a[known], c[known], rtol=1e-9, atol=1e-9))
+            try:
+                equal = same(store, x.value, y.value)
+            except Exception as problem:
+                import traceback
+
+                return Failure("crash", program, seed, f"compare t{k} t{j}\n" + "".join(traceback.format_exception(problem)[-6:]))
+            if equal:
+                figures.pairs_equal += 1
+            if equal == alike and not equal:
+                continue
+            try:
+                second = second or run_reference(program, other)
+            except Unusable:
+                return None
+            a, c = (np.asarray(second[t].value, dtype=np.float64) for t in (j, k))
+            known = ~np.isnan(a) & ~np.isnan(c)
+            apart = known & ~(np.abs(a - c) <= ABSOLUTE + RELATIVE * np.abs(c))
+            if equal and known.any() and apart.any() and stable(program, other, j) and stable(program, other, k):
+                text = f"t{j} and t{k} have equal forms but differ: {a[apart][:3]} {c[apart][:3]}\n{program.ending_at(j)}\n    and\n{program.ending_at(k)}"
+                return Failure("equal", program, other - 1_000_003, text)
+            if not equal and known.any() and not apart.any() and alike:
+                names = sorted(program.steps[t - len(program.inputs)].operator if t >= len(program.inputs) else "input" for t in (j, k))
+                key = " = ".join(names)
+                figures.incomplete[key] += 1
+                text = f"{program.ending_at(j)}\n   = t{k} =\n{program.ending_at(k)}"
+                if len(text) < len(figures.examples.get(key, "x" * 100000)):
+                    figures.examples[key] = text
+    return None
+
+
+def shrink(failure: Failure) -> Failure:
+    """Fewer steps with a failure of the same kind: drop steps whose result can be replaced by an earlier operand."""
+    best = failure
+    changed = True
+    while changed and len(best.program.steps) > 1:
+        changed = False
+        n = len(best.program.inputs)
+        for k in range(len(best.program.steps) - 1, -1, -1):
+            for instead in reversed(range(n + k)):
+                if instead not in best.program.steps[k].operands:
+                    continue
+                number = lambda o, k=k, instead=instead: instead if o == n + k else o - (o > n + k)  # noqa: E731
+                steps = [s for j, s in enumerate(best.program.steps) if j != k]
+                moved = tuple(Step(s.operator, tuple(number(o) for o in s.operands), s.attributes) for s in steps)
+                smaller = Program(best.program.inputs, moved)
+                try:
+                    found = check(smaller, best.seed, Figures(), deep=best.kind == "equal" or "distributed" in best.text or "refreshed" in best.text)
+                except Exception:
+                    continue
+                if found is not None and found.kind == best.kind:
+                    best = found
+                    changed = True
+                    break
+            if changed:
+                break
+    return best
+
+
+def fuzz(programs: int, seed: int, deep_every: int = 1, stop_at: int = 10) -> Figures:
+    """Random programs number ``seed * 10**7`` onwards."""
+    figures = Figures()
+    for k in range(programs):
+        number = seed * 10_000_000 + k
+        r = Random(number)
+        program, pool = grow(r, number, r.randrange(1, 13))
+        failure = check(program, number, figures, pool, deep=k % deep_every == 0)
+        if failure is not None:
+            figures.failures.append(shrink(failure))
+            if len(figures.failures) >= stop_at:
+                break
+    return figures
+
+
+__all__ = ["DType", "Failure", "Figures", "check", "fuzz", "grow", "shrink"]

@@ -1,0 +1,73 @@
+"""Short ways to build forms in tests: inputs, the builder, evaluation, equality."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.evaluate import Evaluator
+from tantamount.calculus.forms import Form, aligned
+from tantamount.calculus.rebuild import distribute, refresh
+from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.ir.types import DType
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.builder import Builder
+from tantamount.ops.execute import apply
+from tantamount.ops.table import lookup
+
+
+class Workbench:
+    """A store, a builder over it, and what tests ask of forms."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.symbolic = Symbolic(self.store, Trace(assume_indices=True))
+        self.b = Builder(self.symbolic)
+        self.shapes: dict[str, tuple[tuple[int, ...], DType]] = {}
+
+    def input(self, name: str, *shape: int, dtype: DType = DType.FLOAT32) -> Tensor:
+        self.shapes[name] = (shape, dtype)
+        return Tensor(shape, dtype, self.symbolic.fresh("input", name, shape, dtype.kind))
+
+    def aten(self, target: str, *args: Any, **kwargs: Any) -> Any:
+        return apply(lookup(target, "test"), target, args, kwargs, self.b, "test")
+
+    def data(self, seed: int = 0, integers_below: int = 4, **given: Any) -> dict[str, NDArray[Any]]:
+        r = np.random.default_rng(seed)
+        out: dict[str, NDArray[Any]] = {}
+        for name, (shape, dtype) in self.shapes.items():
+            if name in given:
+                out[name] = np.asarray(given[name])
+            elif dtype is DType.BOOL:
+                out[name] = r.random(shape) < 0.5
+            elif dtype.is_integral:
+                out[name] = r.integers(0, integers_below, shape)
+            else:
+                out[name] = r.standard_normal(shape)
+        return out
+
+    def value(self, x: Tensor | Form, data: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        form = x.value if isinstance(x, Tensor) else x
+        return Evaluator(self.store, {(name, ()): array for name, array in data.items()}).form(form)
+
+    def same(self, x: Tensor, y: Tensor) -> bool:
+        """Whether the normal forms are equal (atoms joined since then followed), without distributing."""
+        return x.shape == y.shape and self._equal(x.value, y.value)
+
+    def _equal(self, f: Form, g: Form) -> bool:
+        f, g = (Form(h.dims, tuple((box, refresh(self.store, x)) for box, x in h.pieces)) for h in (f, g))
+        f, g = aligned(self.store, [f, g])
+        return sorted(f.pieces) == sorted(g.pieces)
+
+    def equivalent(self, x: Tensor, y: Tensor) -> bool:
+        """Whether the difference vanishes, products distributed if need be."""
+        if x.shape != y.shape:
+            return False
+        if self.same(x, y):
+            return True
+        rest = self.b.sub(x, y).value
+        return all(not distribute(self.store, refresh(self.store, lin)) for _, lin in rest.pieces)
