@@ -30,13 +30,20 @@ def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
                 needed="its shape and dtype",
             )
         inputs[node.name] = Tensor(node.type.shape, node.type.dtype, None)
-    current = ["the first node"]
+    done: dict[str, Result] = {}
     try:
-        types = run(graph, TypesOnly(groups), inputs, constant=_constant, groups=groups, each=_remember(current))
+        types = run(graph, TypesOnly(groups), inputs, constant=_constant, groups=groups, each=_remember(done))
     except TantamountError:
         raise
+    except MemoryError:
+        raise UserError(
+            "graph-too-large",
+            place=_failing(graph, done),
+            found="an operator with more results than fit in memory",
+            needed="shapes and attributes of a sensible size",
+        ) from None
     except Exception as problem:
-        raise InternalError(f"{graph.path}: type check of the node after {current[0]}: {problem!r}") from problem
+        raise InternalError(f"{_failing(graph, done)}: its type rule failed with {problem!r}") from problem
     for output in graph.outputs:
         if not isinstance(types[output.node], Tensor):
             raise UserError(
@@ -54,9 +61,15 @@ def _constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
     return Tensor(found.shape, found.dtype, None)
 
 
-def _remember(current: list[str]) -> Callable[[Node, Result], Result]:
+def _remember(done: dict[str, Result]) -> Callable[[Node, Result], Result]:
     def each(node: Node, result: Result) -> Result:
-        current[0] = node.name
+        done[node.name] = result
         return result
 
     return each
+
+
+def _failing(graph: Graph, done: Mapping[str, Result]) -> str:
+    """The place of the first node without a type."""
+    node = next(node for node in graph.nodes if node.op != "input" and node.name not in done)
+    return f"{place_of(graph, node)}: {node.target}"

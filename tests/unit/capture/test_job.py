@@ -317,7 +317,8 @@ WRONG: dict[str, tuple[str, str, str, str]] = {
     ),
     "unknown output": (_outputs('z = "infer"'), "job-unknown-output", "[outputs]", "'z'"),
     "unknown implementation output": (
-        _outputs('y = { name = "x", placement = "Replicate()" }'), "job-unknown-output", "[outputs]: y", "no output 'x'",
+        _outputs('y = { name = "x", placement = "Replicate()" }'),
+        "job-unknown-output", "[outputs]: y", "no output 'x'",
     ),
     "output on an unknown rank": (_outputs('y = "rank(5)"'), "job-unknown-rank", "[outputs]: y", "rank(5)"),
     "infer inside a table": (_outputs('y = { placement = "infer" }'), "job-field", "y: placement", '"infer"'),
