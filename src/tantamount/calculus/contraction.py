@@ -12,7 +12,18 @@ from typing import NamedTuple
 from tantamount.calculus import guards, powers
 from tantamount.calculus.affine import Coordinate, variable
 from tantamount.calculus.atoms import Facts, Lin, Store
-from tantamount.calculus.forms import Box, Form, Piece, aligned, axes_of, canonical, factorisation, intersect, pin, refactor
+from tantamount.calculus.forms import (
+    Box,
+    Form,
+    Piece,
+    aligned,
+    axes_of,
+    canonical,
+    factorisation,
+    intersect,
+    pin,
+    refactor,
+)
 from tantamount.calculus.lins import ONE, add, iota, multiply, pinned, sum_over
 from tantamount.errors import Unsupported
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import floor
 
 from tantamount.calculus.affine import Coordinate, content, coordinate
-from tantamount.calculus.atoms import IOTA, Exponent, Facts, Factor, Factors, Lin, Monomial, Rational, Store, Term
+from tantamount.calculus.atoms import IOTA, Exponent, Factor, Factors, Facts, Lin, Monomial, Rational, Store, Term
 from tantamount.calculus.products import (
     exact,
     is_boolean,

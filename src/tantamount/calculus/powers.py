@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tantamount.calculus.atoms import Facts, Factor, Lin, Rational, Store
-from tantamount.calculus.lins import ONE, ZERO, add, as_factors, constant, lin, multiply, pinned, prime_powers, product, scale, sum_over
+from tantamount.calculus.atoms import Factor, Facts, Lin, Rational, Store
+from tantamount.calculus.lins import (
+    ONE,
+    ZERO,
+    add,
+    as_factors,
+    constant,
+    lin,
+    multiply,
+    pinned,
+    prime_powers,
+    product,
+    scale,
+    sum_over,
+)
 from tantamount.calculus.products import exact, is_boolean, is_integer, is_nonnegative, is_positive
 from tantamount.calculus.sums import Ranges
 from tantamount.errors import Unsupported

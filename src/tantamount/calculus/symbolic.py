@@ -19,10 +19,10 @@ from tantamount.calculus.lins import ONE, ZERO, add, constant, iota, lin_of_affi
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Value
+from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
 from tantamount.ops.functions import FUNCTIONS
 
-__all__ = ["Obligation", "Symbolic", "Trace"]
+__all__ = ["Obligation", "Symbolic", "Trace", "identity"]
 
 _MAX_TABLE = 1 << 12  # recorded constants up to this many elements become numbers, larger ones stay opaque
 
@@ -106,8 +106,8 @@ class Symbolic(Interpretation):
         if len(data) > _MAX_TABLE or any(isinstance(v, float) for v in data):
             facts = Facts(integer=kind is not Kind.FLOAT, boolean=kind is Kind.BOOL)
             atom = self.store.leaf("table", (shape, data), shape, facts)
-            form = forms.constant_form(shape, ((((atom, 1, _identity(shape)),), 1),))
-            return self._spread(form, shape)
+            form = forms.constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+            return self.spread(form, shape)
         cells: list[forms.Piece] = []
         dims = forms.axes_of(shape)
         sizes = [size for dim in dims for size in dim]
@@ -117,9 +117,9 @@ class Symbolic(Interpretation):
                 k, digit = divmod(k, size)
                 box.append((digit, digit + 1))
             cells.append((tuple(reversed(box)), self._number(value)))
-        return self._spread(forms.canonical(self.store, dims, cells), shape)
+        return self.spread(forms.canonical(self.store, dims, cells), shape)
 
-    def _spread(self, form: Form, shape: Shape) -> Form:
+    def spread(self, form: Form, shape: Shape) -> Form:
         """The same tensor at every mesh coordinate."""
         if not self.prefix:
             return form
@@ -127,7 +127,7 @@ class Symbolic(Interpretation):
         return forms.expand(form, (*self.prefix, *shape))
 
     def iota(self, size: int) -> Form:
-        return self._spread(constant_form((size,), iota(variable(0)) if size > 1 else ZERO), (size,))
+        return self.spread(constant_form((size,), iota(variable(0)) if size > 1 else ZERO), (size,))
 
     def unknown(self, shape: Shape, dtype: DType, site: str) -> Form:
         return self.fresh("unknown", f"{self.rank}{site}", shape, dtype.kind)
@@ -137,7 +137,7 @@ class Symbolic(Interpretation):
         whole = (*self.prefix, *shape)
         facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
         atom = self.store.leaf(source, (name, self.batch), whole, facts)
-        return constant_form(whole, ((((atom, 1, _identity(whole)),), 1),))
+        return constant_form(whole, ((((atom, 1, identity(whole)),), 1),))
 
     def mask(self, like: Form, shape: Shape, p: Number, site: str) -> Form:
         ordinal = self.trace.dropouts
@@ -304,7 +304,7 @@ class Symbolic(Interpretation):
         return forms.permute(self.store, split, [*(where.index(k) for k in self.batch), *range(n, n + len(shape))])
 
 
-def _identity(shape: Shape) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...]:
+def identity(shape: Shape) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...]:
     """The index of a tensor at its own axes."""
     axis = 0
     out: list[tuple[tuple[tuple[int, int], ...], int]] = []

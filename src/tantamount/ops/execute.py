@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
-from tantamount.errors import UserError
+from tantamount.errors import Unsupported, UserError
 from tantamount.ir.graph import Argument, Graph, Node, Ref
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import TensorType
-from tantamount.ops.algebra import Interpretation, Scalar, Tensor
+from tantamount.ops.algebra import Interpretation, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.table import Operator, bind, lookup
 
@@ -29,6 +29,7 @@ __all__ = [
     "recorded_constant",
     "resolve",
     "run",
+    "run_node",
     "run_ranks",
 ]
 
@@ -172,7 +173,7 @@ def _getitem(graph: Graph, node: Node, environment: Environment) -> Result:
     return value[index]
 
 
-def _step(
+def run_node(
     graph: Graph,
     node: Node,
     builder: Builder,
@@ -207,7 +208,7 @@ def run(
     for node in graph.nodes:
         if node.op == "input":
             continue
-        result = _step(graph, node, Builder(interpretation, node.name), environment, constant, groups)
+        result = run_node(graph, node, Builder(interpretation, node.name), environment, constant, groups)
         check_types(graph, node, result)
         environment[node.name] = each(node, result) if each else result
     return environment
@@ -242,8 +243,9 @@ def run_ranks(
     *,
     constant: ConstantOf = recorded_constant,
     each: Callable[[int, Node, Result], Result] | None = None,
+    rescue: Callable[[int, Node, Environment, Unsupported], Result] | None = None,
 ) -> list[Environment]:
-    """The value of every node on every rank. Raises :class:`UserError` if the ranks' collectives do not match:
+    """The value of every node on every rank; ``rescue`` gives a value where the interpretation cannot. Raises :class:`UserError` if the ranks' collectives do not match:
     another kind, type or attribute at the same position of a group, or ranks that wait for each other."""
     environments: list[Environment] = [dict(given) for given in inputs]
     position = [0] * len(graphs)
@@ -254,6 +256,15 @@ def run_ranks(
         check_types(graphs[rank], node, result)
         environments[rank][node.name] = each(rank, node, result) if each else result
         position[rank] += 1
+
+    def attempt(rank: int, node: Node) -> Result:
+        builder = Builder(interpretations[rank], node.name)
+        try:
+            return run_node(graphs[rank], node, builder, environments[rank], constant, None)
+        except Unsupported as problem:
+            if rescue is None:
+                raise
+            return rescue(rank, node, environments[rank], problem)
 
     def advance(rank: int) -> None:
         graph = graphs[rank]
@@ -267,11 +278,7 @@ def run_ranks(
                 if row.group_parameter is not None:
                     waiting[rank] = _waiting_call(graph, node, row, environments[rank], mesh)
                     return
-            finish(
-                rank,
-                node,
-                _step(graph, node, Builder(interpretations[rank], node.name), environments[rank], constant, None),
-            )
+            finish(rank, node, attempt(rank, node))
 
     for rank in range(len(graphs)):
         advance(rank)
@@ -283,20 +290,37 @@ def run_ranks(
         for rank in ready[1:]:
             if waiting[rank].signature() != first.signature():
                 raise _mismatch(first, waiting[rank], ready[0], rank)
-        name = _exchanged(first.row)
-        builder = Builder(interpretations[ready[0]], first.node.name)
-        stacked = builder.stack([waiting[rank].arguments[name] for rank in ready], 0)
-        try:
-            y = _define_stacked(first.row, {**first.arguments, name: stacked}, builder)
-        except ShapeProblem as problem:
-            raise _types_problem(first.row, first.node.target, problem, first.place) from None
-        for k, rank in enumerate(ready):
+        results = _exchange(waiting, ready, interpretations, environments, rescue)
+        for rank, result in zip(ready, results, strict=True):
             call = waiting.pop(rank)
             calls[rank][ready] = calls[rank].get(ready, 0) + 1
-            finish(rank, call.node, Builder(interpretations[rank], call.node.name).select(y, 0, k))
+            finish(rank, call.node, result)
         for rank in ready:
             advance(rank)
     return environments
+
+
+def _exchange(
+    waiting: Mapping[int, _Call],
+    ready: tuple[int, ...],
+    interpretations: Sequence[Interpretation],
+    environments: Sequence[Environment],
+    rescue: Callable[[int, Node, Environment, Unsupported], Result] | None,
+) -> list[Result]:
+    """The results of one collective on its members, in their order."""
+    first = waiting[ready[0]]
+    name = _exchanged(first.row)
+    builder = Builder(interpretations[ready[0]], first.node.name)
+    try:
+        stacked = builder.stack([waiting[rank].arguments[name] for rank in ready], 0)
+        y = _define_stacked(first.row, {**first.arguments, name: stacked}, builder)
+        return [Builder(interpretations[rank], first.node.name).select(y, 0, k) for k, rank in enumerate(ready)]
+    except ShapeProblem as problem:
+        raise _types_problem(first.row, first.node.target, problem, first.place) from None
+    except Unsupported as problem:
+        if rescue is None:
+            raise
+        return [rescue(rank, waiting[rank].node, environments[rank], problem) for rank in ready]
 
 
 def _waiting_call(graph: Graph, node: Node, row: Operator, environment: Environment, mesh: Mesh) -> _Call:

@@ -1,0 +1,128 @@
+"""Equality of forms, and where one form lies inside another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute
+from tantamount.calculus.atoms import Facts, Lin, Store
+from tantamount.calculus.forms import Box, Form, aligned, intersect, pin
+from tantamount.calculus.lins import pinned
+from tantamount.calculus.rebuild import distribute, refresh
+
+__all__ = ["Difference", "equal", "fingerprint", "locate"]
+
+
+class Difference(NamedTuple):
+    """A box of the common axes on which two forms have different Lins."""
+
+    box: Box
+    left: Lin
+    right: Lin
+    sizes: tuple[int, ...]
+
+
+def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference | None:
+    """``None`` if the two forms of one shape are the same function; otherwise the first place where they differ.
+
+    A difference of forms is not yet a difference of functions. With ``expand``, products are multiplied out before two
+    Lins are said to differ."""
+    if f.pieces == g.pieces and f.dims == g.dims:
+        return None
+    f, g = aligned(store, [f, g])
+    sizes = f.sizes
+    for box, x in f.pieces:
+        for other, y in g.pieces:
+            cell = intersect(box, other)
+            if cell is None:
+                continue
+            a, b = pin(store, cell, x, sizes), pin(store, cell, y, sizes)
+            if a == b:
+                continue
+            if store.redirects:
+                a, b = refresh(store, a), refresh(store, b)
+            if a != b and not (expand and _expanded(store, a) == _expanded(store, b)):
+                return Difference(cell, a, b, sizes)
+    return None
+
+
+def _expanded(store: Store, x: Lin) -> Lin:
+    memo = store.cache("expanded")
+    found = memo.get(x)
+    if found is None:
+        found = memo[x] = distribute(store, refresh(store, x))
+    return found
+
+
+def fingerprint(store: Store, form: Form) -> frozenset[object]:
+    """What two forms of one function have in common whatever their boxes: the atoms and exponents of each term."""
+    return frozenset(
+        (c, tuple(sorted((a, e) for a, e, _ in m))) for _, x in form.pieces for m, c in x
+    )
+
+
+def locate(store: Store, whole: Form, part: Form) -> list[tuple[Box, Index]] | None:
+    """Where ``part`` lies in ``whole``: for every piece of ``part`` its box and the affine map from its axes to the index
+    of ``whole`` (one coordinate per dimension) at which ``whole`` has the same value. ``None`` if some piece has no place,
+    or if the value alone does not determine the place."""
+    found: list[tuple[Box, Index]] = []
+    for box, y in part.pieces:
+        place = next((p for source, x in whole.pieces if (p := _place(store, whole, source, x, box, y)) is not None), None)
+        if place is None:
+            return None
+        found.append((box, place))
+    return found
+
+
+def _place(store: Store, whole: Form, source: Box, x: Lin, box: Box, y: Lin) -> Index | None:
+    free = [v for v, (low, high) in enumerate(source) if high - low > 1]
+    if x == y and len(source) == len(box) and all(b[0] >= s[0] and b[1] <= s[1] for b, s in zip(box, source, strict=True)):
+        return tuple(whole.coordinate(d) for d in range(len(whole.dims)))
+    store.apply("place", (), (y,), Facts())  # known before x, so that what x joins includes it
+    a, at_whole = store.apply("place", (), (x,), Facts())
+    b, at_part = store.apply("place", (), (y,), Facts())
+    if a != b:
+        return None
+    solution: dict[int, Coordinate] = {v: ((), low) for v, (low, high) in enumerate(source) if high - low == 1}
+    for left, right in zip(at_whole, at_part, strict=True):
+        digits = _digits(left, right, source, box)
+        if digits is None:
+            return None
+        for v, c in digits.items():
+            if solution.setdefault(v, c) != c:
+                return None
+    if any(v not in solution for v in free):
+        return None
+    for v, c in solution.items():
+        low, high = _span(c, box)
+        if low < source[v][0] or high >= source[v][1]:
+            return None
+    if pinned(store, x, solution) != y:
+        return None
+    return tuple(substitute(whole.coordinate(d), solution) for d in range(len(whole.dims)))
+
+
+def _span(c: Coordinate, box: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    low = high = c[1]
+    for v, s in c[0]:
+        a, b = box[v][0] * s, (box[v][1] - 1) * s
+        low, high = low + min(a, b), high + max(a, b)
+    return low, high
+
+
+def _digits(left: Coordinate, right: Coordinate, source: Box, box: Box) -> dict[int, Coordinate] | None:
+    """Solve ``left = right`` for the variables of ``left``, as digits of a mixed-radix number: coarsest stride first."""
+    out: dict[int, Coordinate] = {}
+    parts = dict(right[0])
+    rest = right[1] - left[1]
+    for v, s in sorted(left[0], key=lambda p: -abs(p[1])):
+        mine = {w: t // s for w, t in parts.items() if t % s == 0}
+        others = {w: t for w, t in parts.items() if w not in mine}
+        smaller = [p for p in left[0] if abs(p[1]) < abs(s)]
+        low = sum(min(t * source[w][0], t * (source[w][1] - 1)) for w, t in smaller)
+        q = rest // s if not smaller else (rest - low) // s if s > 0 else rest // s
+        out[v] = coordinate(mine, q)
+        parts = others
+        rest -= q * s
+    return out if not parts and rest == 0 else None

@@ -1,0 +1,3 @@
+from tantamount.verdict import Mismatch
+def find_mismatch(store, job, specification, implementation, relations, failing) -> Mismatch | None:
+    return None

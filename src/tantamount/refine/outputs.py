@@ -1,0 +1,245 @@
+"""Outputs: expectations checked on every rank, and clean relations found where the job leaves them open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from tantamount.calculus import forms
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.compare import Difference, equal
+from tantamount.calculus.forms import Form
+from tantamount.errors import Unsupported
+from tantamount.ir.job import Job
+from tantamount.ir.relation import Expectation, Expression, Partial, Placement, RankTensor, Replicate, Shard
+from tantamount.ir.relation_types import local_box
+from tantamount.ir.types import Shape
+from tantamount.ops.algebra import Tensor
+from tantamount.refine.placements import collapse, distribute, evaluate, even, part
+from tantamount.refine.ranks import Run
+from tantamount.verdict import OutputReport, Relation, Verdict
+
+__all__ = ["candidates", "check_outputs", "holds", "matches", "show"]
+
+
+def show(placements: Sequence[Placement]) -> str:
+    """``Shard(0)``, or ``[Replicate(), Shard(0)]`` for several mesh axes."""
+    if not placements:
+        return "Replicate()"
+    if len(placements) == 1:
+        return str(placements[0])
+    return f"[{', '.join(map(str, placements))}]"
+
+
+def holds(store: Store, whole: Form, placements: Sequence[Placement], run: Run, name: str) -> Difference | str | None:
+    """Whether the implementation's tensor ``name`` has these placements of ``whole`` on every rank: ``None`` if so,
+    else the difference, or one clause if shapes alone say no."""
+    sizes = run.mesh.sizes
+    partial = any(isinstance(p, Partial) for p in placements)
+    if even(whole.shape, placements, sizes):
+        stacked = run.stacked(store, name)
+        if stacked is None:
+            return "ranks hold tensors of different shapes"
+        kept = [(p, size) for p, size in zip(placements, sizes, strict=True) if not isinstance(p, Partial)]
+        wanted = distribute(store, whole, [p for p, _ in kept], [size for _, size in kept])
+        found = collapse(store, stacked, placements, sizes) if partial else stacked
+        if wanted.shape != found.shape:
+            return f"ranks hold shape {list(found.shape[len(kept) :])}, {list(wanted.shape[len(kept) :])} is needed"
+        return equal(store, wanted, found)
+    if partial:
+        return "unequal parts of a partial tensor"
+    for rank in range(run.mesh.world_size):
+        here = run.local(store, rank, name)
+        wanted = part(store, whole, local_box(whole.shape, tuple(placements), run.mesh, rank))
+        if here is None or here.shape != wanted.shape:
+            return f"rank {rank} holds shape {None if here is None else list(here.shape)}, {list(wanted.shape)} is needed"
+        difference = equal(store, wanted, here)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _expression_holds(store: Store, whole: Form, expectation: Expectation, run: Run) -> Difference | str | None:
+    def tensor(rank: int, name: str) -> Form:
+        found = run.local(store, rank, name)
+        if found is None:
+            raise Unsupported(f"{name} on rank {rank} is not one tensor")
+        return found
+
+    if expectation.expression is None:
+        return "no relation"
+    value = evaluate(store, expectation.expression, tensor, expectation.name)
+    if value.shape != whole.shape:
+        return f"the expression has shape {list(value.shape)}, {list(whole.shape)} is needed"
+    return equal(store, whole, value)
+
+
+def matches(store: Store, whole: Form, expectation: Expectation, run: Run) -> Difference | str | None:
+    """Whether an expectation holds: ``None`` if so."""
+    if expectation.problem:
+        return expectation.problem
+    if expectation.placements is not None:
+        found = holds(store, whole, expectation.placements, run, expectation.name)
+    else:
+        found = _expression_holds(store, whole, expectation, run)
+    if found is not None:
+        return found
+    for a, b in expectation.equal:
+        left = run.local(store, a.rank, a.name or expectation.name)
+        right = run.local(store, b.rank, b.name or expectation.name)
+        if left is None or right is None or left.shape != right.shape:
+            return f"{a} == {b} does not hold: shapes differ"
+        difference = equal(store, left, right)
+        if difference is not None:
+            return difference
+    return None
+
+
+def candidates(shape: Shape, local_shape: Shape, sizes: Sequence[int], partial: bool) -> list[tuple[Placement, ...]]:
+    """Placements under which a tensor of ``shape`` has ``local_shape`` on every rank, simplest first; sums over ranks
+    (only with ``partial``) last."""
+    if len(shape) != len(local_shape):
+        return []
+    options: list[list[Placement]] = []
+    for size in sizes:
+        choice: list[Placement] = [Replicate()]
+        choice.extend(Shard(d) for d in range(len(shape)) if size > 1 and shape[d] != local_shape[d])
+        if partial and size > 1:
+            choice.append(Partial())
+        options.append(choice)
+    out: list[tuple[Placement, ...]] = []
+    for placements in product(*options):
+        left = list(shape)
+        for p, size in zip(placements, sizes, strict=True):
+            if isinstance(p, Shard):
+                if left[p.dim] % size:
+                    break
+                left[p.dim] //= size
+        else:
+            if tuple(left) == tuple(local_shape):
+                out.append(placements)
+    return sorted(out, key=lambda ps: (sum(isinstance(p, Partial) for p in ps), -sum(isinstance(p, Replicate) for p in ps)))
+
+
+def check_outputs(store: Store, job: Job, specification: Run, implementation: Run) -> tuple[OutputReport, ...]:
+    """A report for every output that the job asks about."""
+    out: list[OutputReport] = []
+    for output in job.specification.outputs:
+        expectation = job.outputs.get(output.name)
+        if expectation is None:
+            continue
+        value = specification.values.get(output.node)
+        if not isinstance(value, Tensor):
+            out.append(OutputReport(output.name, Verdict.UNKNOWN, None, expectation.text, "the specification's value is not known"))
+            continue
+        out.append(_check(store, job, output.name, value.value, expectation, implementation))
+    return tuple(out)
+
+
+def _check(store: Store, job: Job, name: str, whole: Form, expectation: Expectation, run: Run) -> OutputReport:
+    if expectation.infer:
+        found = _infer(store, job, name, whole, run)
+        if found is None:
+            return OutputReport(name, Verdict.UNKNOWN, None, "infer", "no clean relation over implementation outputs was found")
+        return OutputReport(name, Verdict.PROVED, found[0], "infer", notes=found[1])
+    relation = Relation(name, expectation.text, expectation.name)
+    try:
+        problem = matches(store, whole, expectation, run)
+    except Unsupported as unsupported:
+        problem = unsupported.reason
+    if problem is None:
+        notes = ("this relation sums over ranks",) if "Partial" in expectation.text or "sum(" in expectation.text else ()
+        return OutputReport(name, Verdict.PROVED, relation, expectation.text, notes=notes)
+    other = _infer(store, job, name, whole, run, expectation.name)
+    if other is not None:
+        reason = f"the expectation {expectation.text} does not hold: {_clause(problem)}"
+        return OutputReport(name, Verdict.REFUTED, other[0], expectation.text, reason, notes=other[1])
+    if expectation.problem:
+        return OutputReport(name, Verdict.REFUTED, None, expectation.text, f"the expectation cannot hold: {expectation.problem}")
+    return OutputReport(name, Verdict.UNKNOWN, None, expectation.text, f"{name} = {expectation.text} was not proved: {_clause(problem)}")
+
+
+def _clause(problem: Difference | str) -> str:
+    return problem if isinstance(problem, str) else "the two sides have different normal forms"
+
+
+def _infer(store: Store, job: Job, name: str, whole: Form, run: Run, prefer: str | None = None) -> tuple[Relation, tuple[str, ...]] | None:
+    """A clean relation over implementation outputs: a placement of one of them, else parts of them put together."""
+    outputs = list(dict.fromkeys(output.node for graph in job.implementation for output in graph.outputs))
+    names = {output.node: output.name for graph in job.implementation for output in graph.outputs}
+    outputs.sort(key=lambda node: (names[node] != (prefer or name), node != (prefer or name)))
+    for partial in (False, True):
+        for node in outputs:
+            stacked = run.stacked(store, node)
+            if stacked is None:
+                continue
+            local_shape = stacked.shape[len(run.mesh.sizes) :]
+            for placements in candidates(whole.shape, local_shape, run.mesh.sizes, partial):
+                if any(isinstance(p, Partial) for p in placements) != partial:
+                    continue
+                if partial and not _independent(store, stacked, placements):
+                    continue
+                if holds(store, whole, placements, run, node) is None:
+                    relation = Relation(name, show(placements), names[node])
+                    notes = ("this relation sums over ranks: a missing reduction looks exactly like that",) if partial else ()
+                    return relation, notes
+    return _assembled(store, job, name, whole, run, outputs, names)
+
+
+def _independent(store: Store, stacked: Form, placements: Sequence[Placement]) -> bool:
+    """Whether the ranks' summands really differ: replicas must never be summed to make a fit."""
+    for axis, p in enumerate(placements):
+        if isinstance(p, Partial):
+            first = forms.slice_form(store, stacked, axis, 0, 1, 1)
+            if equal(store, forms.expand(first, stacked.shape), stacked) is None:
+                return False
+    return True
+
+
+def _assembled(
+    store: Store, job: Job, name: str, whole: Form, run: Run, outputs: Sequence[str], names: dict[str, str]
+) -> tuple[Relation, tuple[str, ...]] | None:
+    """A concatenation along one dimension of outputs of single ranks, each found to be a slice of the whole."""
+    for dim in range(len(whole.shape)):
+        parts: list[tuple[int, int, Expression]] = []
+        for node in outputs:
+            for rank in range(run.mesh.world_size):
+                here = run.local(store, rank, node)
+                if here is None or len(here.shape) != len(whole.shape) or not here.pieces:
+                    continue
+                if any(a != b for d, (a, b) in enumerate(zip(here.shape, whole.shape, strict=True)) if d != dim):
+                    continue
+                start = _offset(store, whole, here, dim)
+                if start is not None:
+                    parts.append((start, start + here.shape[dim], RankTensor(rank, names[node])))
+        chosen = _tile(parts, whole.shape[dim])
+        if chosen:
+            text = str(chosen[0]) if len(chosen) == 1 else f"concat({', '.join(map(str, chosen))}, dim={dim})"
+            return Relation(name, text, ""), ()
+    return None
+
+
+def _offset(store: Store, whole: Form, here: Form, dim: int) -> int | None:
+    """Where along ``dim`` a tensor is a slice of the whole; tried at multiples of its size and at box borders."""
+    size = here.shape[dim]
+    if size == 0:
+        return None
+    for start in range(0, whole.shape[dim] - size + 1, size):
+        box = [(0, n) for n in whole.shape]
+        box[dim] = (start, start + size)
+        if equal(store, part(store, whole, box), here, expand=False) is None:
+            return start
+    return None
+
+
+def _tile(parts: Sequence[tuple[int, int, Expression]], size: int) -> list[Expression]:
+    """Parts that cover ``0..size`` one after the other; empty if there are none."""
+    out: list[Expression] = []
+    at = 0
+    while at < size:
+        found = next((p for p in parts if p[0] == at), None)
+        if found is None:
+            return []
+        out.append(found[2])
+        at = found[1]
+    return out

@@ -1,0 +1,2 @@
+def search(job, outputs, inputs, specification, store):
+    return outputs, None, ()
