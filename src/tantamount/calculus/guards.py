@@ -511,8 +511,8 @@ def _minus(a: Coordinate, b: Coordinate) -> Coordinate:
 
 def _case_in_range(store: Store, x: Lin, size: int, constraints: Mapping[Lin, list[tuple[bool, Coordinate]]], box: Ranges) -> bool:
     direct = _bounds(store, x, box)
-    if direct is not None:
-        return direct[0] >= 0 and direct[1] < size
+    if direct is not None and direct[0] >= 0 and direct[1] < size:
+        return True
     rest, parts, offset = _split_affine(x)
     known = constraints.get(rest)
     if known is None or any(s.denominator != 1 for s in parts.values()) or offset.denominator != 1:

@@ -16,6 +16,7 @@ __all__ = ["Rebuild", "distribute", "refresh"]
 
 _MAX_POWER = 4  # whole powers of a sum up to which it is multiplied out
 _MAX_TERMS = 400  # a Lin longer than this is not distributed further
+_MAX_STEPS = 4000  # factors recomputed in one distribution; beyond that the rest stays as it is
 
 
 class Rebuild:
@@ -27,6 +28,7 @@ class Rebuild:
         self.names = frozenset(a for a, _ in self.known)
         self.distribute = distribute
         self.memo: dict[Factor, Lin] = {}
+        self.steps = _MAX_STEPS if distribute else -1
         self._stale: dict[int, bool] = {}
 
     def lin(self, x: Lin) -> Lin:
@@ -41,7 +43,7 @@ class Rebuild:
                 if not term:
                     break
             parts.append(term)
-        return add(self.store, *parts)
+        return lin(self.store, (term for part in parts for term in part))
 
     def _times(self, x: Lin, y: Lin) -> Lin:
         if self.distribute and len(x) * len(y) > max(len(x), len(y)) and len(x) * len(y) <= _MAX_TERMS:
@@ -72,10 +74,11 @@ class Rebuild:
         value = self.known.get((factor[0], factor[2]))
         if value is not None:
             return constant(value)
-        if not self._concerns(factor):
+        if not self._concerns(factor) or self.steps == 0:
             return ((((factor,)), 1),)
         found = self.memo.get(factor)
         if found is None:
+            self.steps -= 1
             found = self.memo[factor] = self._compute(factor)
         return found
 

@@ -53,7 +53,7 @@ def _placement(store: Store, whole: object, shape: tuple[int, ...], run: Run, na
         return None
     for placements in candidates(whole.shape, shape, sizes, partial=False):
         try:
-            if holds(store, whole, placements, run, name) is None:
+            if holds(store, whole, placements, run, name, expand=False) is None:
                 return show(placements)
         except Unsupported:
             continue

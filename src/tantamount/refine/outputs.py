@@ -31,7 +31,7 @@ def show(placements: Sequence[Placement]) -> str:
     return f"[{', '.join(map(str, placements))}]"
 
 
-def holds(store: Store, whole: Form, placements: Sequence[Placement], run: Run, name: str) -> Difference | str | None:
+def holds(store: Store, whole: Form, placements: Sequence[Placement], run: Run, name: str, expand: bool = True) -> Difference | str | None:
     """Whether the implementation's tensor ``name`` has these placements of ``whole`` on every rank: ``None`` if so,
     else the difference, or one clause if shapes alone say no."""
     sizes = run.mesh.sizes
@@ -45,7 +45,7 @@ def holds(store: Store, whole: Form, placements: Sequence[Placement], run: Run, 
         found = collapse(store, stacked, placements, sizes) if partial else stacked
         if wanted.shape != found.shape:
             return f"ranks hold shape {list(found.shape[len(kept) :])}, {list(wanted.shape[len(kept) :])} is needed"
-        return equal(store, wanted, found)
+        return equal(store, wanted, found, expand=expand)
     if partial:
         return "unequal parts of a partial tensor"
     for rank in range(run.mesh.world_size):
@@ -53,7 +53,7 @@ def holds(store: Store, whole: Form, placements: Sequence[Placement], run: Run, 
         wanted = part(store, whole, local_box(whole.shape, tuple(placements), run.mesh, rank))
         if here is None or here.shape != wanted.shape:
             return f"rank {rank} holds shape {None if here is None else list(here.shape)}, {list(wanted.shape)} is needed"
-        difference = equal(store, wanted, here)
+        difference = equal(store, wanted, here, expand=expand)
         if difference is not None:
             return difference
     return None
