@@ -13,14 +13,15 @@ from itertools import product as cases
 from math import floor, gcd
 from typing import NamedTuple
 
-from tantamount.calculus.affine import Coordinate, content, coordinate
+from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index
 from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Monomial, Rational, Store
 from tantamount.calculus.lins import ONE, ZERO, add, as_factors, constant, lin, product, scale
-from tantamount.calculus.products import exact, is_boolean, is_integer, substitute_factors, substitute_lin
+from tantamount.calculus.products import exact, is_boolean, is_integer, monomial, substitute_factors, substitute_lin
 from tantamount.calculus.sums import Flat, Ranges, close, flatten
 
 __all__ = ["absorb", "compare", "covered", "in_range", "record_range", "simplify"]
 
+_LIFTED = 1 << 40  # a bound variable v poses as axis _LIFTED - v, inside one function only
 _MAX_CASES = 5  # guards split on when bounding an index: at most 2**5 cases
 Known = Mapping[tuple[int, tuple[Coordinate, ...]], int]
 
@@ -228,9 +229,14 @@ def _guard(store: Store, factor: Factor) -> _Guard | None:
     atom = store.atoms[factor[0]]
     if atom.op not in ("less", "equal"):
         return None
-    replace = dict(enumerate(factor[2]))
-    rest = tuple((substitute_factors(m, replace), c) for m, c in atom.arguments[0])
-    return _Guard(atom.op, lin(store, rest), substitute_factors(atom.arguments[1][0][0], replace)[0][2][0])
+    # a sum must not be normalised while it has free bound variables (those of its own would capture them)
+    bound = sorted({v for c in factor[2] for v, _ in c[0] if v < 0})
+    away: dict[int, Coordinate] = {v: (((_LIFTED - v, 1),), 0) for v in bound}
+    back: dict[int, Coordinate] = {_LIFTED - v: (((v, 1),), 0) for v in bound}
+    replace = dict(enumerate(substitute_index(factor[2], away)))
+    rest = lin(store, (monomial(store, c, substitute_factors(m, replace)) for m, c in atom.arguments[0]))
+    affine = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
+    return _Guard(atom.op, substitute_lin(rest, back), substitute(affine, back))
 
 
 def _literal(store: Store, factor: Factor) -> tuple[Factor, int] | None:

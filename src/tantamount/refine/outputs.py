@@ -19,7 +19,7 @@ from tantamount.refine.placements import collapse, distribute, evaluate, even, p
 from tantamount.refine.ranks import Run
 from tantamount.verdict import OutputReport, Relation, Verdict
 
-__all__ = ["candidates", "check_outputs", "holds", "matches", "show"]
+__all__ = ["candidates", "check_outputs", "holds", "matches", "output_node", "show"]
 
 
 def show(placements: Sequence[Placement]) -> str:
@@ -59,9 +59,14 @@ def holds(store: Store, whole: Form, placements: Sequence[Placement], run: Run, 
     return None
 
 
-def _expression_holds(store: Store, whole: Form, expectation: Expectation, run: Run) -> Difference | str | None:
+def output_node(job: Job, rank: int, name: str) -> str:
+    """The node behind an implementation output's name on a rank (a node's own name will do)."""
+    return next((output.node for output in job.implementation[rank].outputs if output.name == name), name)
+
+
+def _expression_holds(store: Store, job: Job, whole: Form, expectation: Expectation, run: Run) -> Difference | str | None:
     def tensor(rank: int, name: str) -> Form:
-        found = run.local(store, rank, name)
+        found = run.local(store, rank, output_node(job, rank, name))
         if found is None:
             raise Unsupported(f"{name} on rank {rank} is not one tensor")
         return found
@@ -74,19 +79,22 @@ def _expression_holds(store: Store, whole: Form, expectation: Expectation, run: 
     return equal(store, whole, value)
 
 
-def matches(store: Store, whole: Form, expectation: Expectation, run: Run) -> Difference | str | None:
+def matches(store: Store, job: Job, whole: Form, expectation: Expectation, run: Run) -> Difference | str | None:
     """Whether an expectation holds: ``None`` if so."""
     if expectation.problem:
         return expectation.problem
     if expectation.placements is not None:
-        found = holds(store, whole, expectation.placements, run, expectation.name)
+        nodes = {output_node(job, rank, expectation.name) for rank in range(run.mesh.world_size)}
+        if len(nodes) > 1:
+            return f"ranks name different nodes {expectation.name}"
+        found = holds(store, whole, expectation.placements, run, nodes.pop())
     else:
-        found = _expression_holds(store, whole, expectation, run)
+        found = _expression_holds(store, job, whole, expectation, run)
     if found is not None:
         return found
     for a, b in expectation.equal:
-        left = run.local(store, a.rank, a.name or expectation.name)
-        right = run.local(store, b.rank, b.name or expectation.name)
+        left = run.local(store, a.rank, output_node(job, a.rank, a.name or expectation.name))
+        right = run.local(store, b.rank, output_node(job, b.rank, b.name or expectation.name))
         if left is None or right is None or left.shape != right.shape:
             return f"{a} == {b} does not hold: shapes differ"
         difference = equal(store, left, right)
@@ -144,7 +152,7 @@ def _check(store: Store, job: Job, name: str, whole: Form, expectation: Expectat
         return OutputReport(name, Verdict.PROVED, found[0], "infer", notes=found[1])
     relation = Relation(name, expectation.text, expectation.name)
     try:
-        problem = matches(store, whole, expectation, run)
+        problem = matches(store, job, whole, expectation, run)
     except Unsupported as unsupported:
         problem = unsupported.reason
     if problem is None:

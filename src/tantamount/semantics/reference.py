@@ -186,8 +186,26 @@ class Reference(Interpretation):
         operands = [_numbers(x) for x in xs]
         if known.fixes_integers and _integral(*operands):
             return operands[0]
+        if name in ("floor_divide", "pow") and _integral(*operands):
+            return self._of_integers(name, *operands)
         with np.errstate(all="ignore"):
-            return np.asarray(known.evaluate(*operands))
+            value = np.asarray(known.evaluate(*operands))
+        if name == "pow":  # as power(): undefined at 0 with a negative exponent, where numpy has an infinity
+            value = np.where((operands[0] == 0) & (operands[1] < 0), np.nan, value)
+        return value
+
+    def _of_integers(self, name: str, x: Array, y: Array) -> Array:
+        """Quotients and powers of integers, flagged where the divisor is zero or the exponent negative."""
+        undefined = y == 0 if name == "floor_divide" else y < 0
+        self._flag("undefined-integer", np.count_nonzero(undefined))
+        safe = np.where(undefined, 1, y)
+        if name == "floor_divide":
+            return np.where(undefined, 0, x // safe)
+        if _magnitude(x) > 1 and _magnitude(safe) * _magnitude(x).bit_length() > _LIMIT.bit_length():
+            if _magnitude(safe) > _LIMIT.bit_length():
+                raise IntegerOverflow("an integer power beyond 2**62")
+            return np.where(undefined, 0, _exactly(x.astype(object) ** safe.astype(object)))
+        return np.where(undefined, 0, x**safe)
 
     def less(self, x: Array, y: Array) -> Array:
         self._undefined_comparison(x, y)
