@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tables.samples import SAMPLES, Operand, Sample
+from tables.sample_attributes import unvaried
+from tables.samples import NOT_RUN, SAMPLES, Operand, Sample
 from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
@@ -118,3 +119,20 @@ def test_values_are_those_of_pytorch(sample: Sample) -> None:
         wanted = operation(*[theirs(item) for item in args], **{key: theirs(item) for key, item in kwargs.items()})
         compare(found, wanted, sample.values)
         assert not [flag for flag in reference.flags if flag.what == "out-of-range"]
+
+
+# Attributes that are refused unless they have their default (tests/tables/test_refusals.py), or that change no value.
+FIXED = {
+    ("aten.einsum.default", "path"),
+    ("aten.scatter_reduce.two", "include_self"),
+    ("aten.topk.default", "sorted"),
+    ("aten.pad.default", "mode"),
+}
+
+
+def test_every_attribute_is_varied() -> None:
+    left = {
+        (target, name) for target, name in unvaried(SAMPLES) if target.startswith("aten.") and target not in NOT_RUN
+    }
+    left -= {(target, name) for target, name in left if name == "dropout_p"}  # test_values_elsewhere.py
+    assert left == FIXED

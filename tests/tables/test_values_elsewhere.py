@@ -1,0 +1,136 @@
+"""Values of operators that PyTorch cannot run here or that are random: against the operators that they fuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tables.samples import NOT_RUN
+from tantamount.ir.types import DType
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.builder import Builder
+from tantamount.ops.execute import apply
+from tantamount.ops.table import lookup
+from tantamount.semantics.reference import Reference
+
+torch = pytest.importorskip("torch", reason="the values are PyTorch's own")
+functional = torch.nn.functional
+GENERATOR = np.random.default_rng(0)
+QUERY, KEY, VALUE = GENERATOR.standard_normal((3, 2, 3, 5, 4))
+BIAS = GENERATOR.standard_normal((2, 3, 5, 5))
+X, GRADIENT = GENERATOR.standard_normal((2, 4, 6))
+WEIGHT, SHIFT = GENERATOR.standard_normal((2, 6))
+
+
+def result(target: str, *args: Any, masks: Any = None, **kwargs: Any) -> Any:
+    """The values of one call, as torch tensors."""
+
+    def typed(item: Any) -> Any:
+        if not isinstance(item, np.ndarray):
+            return item
+        return Tensor(item.shape, DType.BOOL if item.dtype == np.bool_ else DType.FLOAT64, item)
+
+    def plain(tensor: Tensor | None) -> Any:
+        return None if tensor is None else torch.tensor(np.array(tensor.value))
+
+    given = {key: typed(item) for key, item in kwargs.items()}
+    builder = Builder(Reference(masks=masks), "node", DType.FLOAT64)
+    found = apply(lookup(target, ""), target, tuple(map(typed, args)), given, builder, "test")
+    return tuple(map(plain, found)) if isinstance(found, tuple) else plain(found)
+
+
+def close(found: Any, wanted: Any) -> None:
+    torch.testing.assert_close(found, torch.as_tensor(wanted), rtol=1e-9, atol=1e-12)
+
+
+def attended(bias: Any = None, causal: bool = False, scale: float | None = None) -> tuple[Any, Any]:
+    """Attention and the logarithms of the sums of exponentials, written out."""
+    scores = torch.tensor(QUERY @ KEY.swapaxes(-1, -2)) * (4**-0.5 if scale is None else scale)
+    scores = scores if bias is None else scores + torch.tensor(bias)
+    if causal:
+        scores = scores.masked_fill(torch.ones(5, 5, dtype=torch.bool).triu(1), float("-inf"))
+    return scores.softmax(-1) @ torch.tensor(VALUE), scores.logsumexp(-1)
+
+
+@pytest.mark.parametrize(("causal", "scale"), [(False, None), (True, None), (False, 0.3), (True, 0.3)])
+def test_flash_attention(causal: bool, scale: float | None) -> None:
+    target = "aten._scaled_dot_product_flash_attention.default"
+    out, sums, *rest = result(target, QUERY, KEY, VALUE, 0.0, causal, False, scale=scale)
+    close(out, attended(None, causal, scale)[0])
+    close(sums, attended(None, causal, scale)[1])
+    assert rest == [None] * 7
+
+
+@pytest.mark.parametrize("kernel", ["efficient", "cudnn"])
+@pytest.mark.parametrize(
+    ("bias", "causal", "scale"), [(None, False, None), (BIAS, False, 0.3), (None, True, 0.3), (BIAS, False, None)]
+)
+def test_attention_with_a_bias(kernel: str, bias: Any, causal: bool, scale: float | None) -> None:
+    target = f"aten._scaled_dot_product_{kernel}_attention.default"
+    out, *_ = result(target, QUERY, KEY, VALUE, bias, True, 0.0, causal, scale=scale)
+    close(out, attended(bias, causal, scale)[0])
+
+
+DROPPING = [
+    ("aten.scaled_dot_product_attention.default", (None, 0.4)),
+    ("aten._scaled_dot_product_flash_attention_for_cpu.default", (0.4,)),
+    ("aten._scaled_dot_product_flash_attention.default", (0.4,)),
+    ("aten._scaled_dot_product_efficient_attention.default", (None, True, 0.4)),
+    ("aten._scaled_dot_product_cudnn_attention.default", (None, True, 0.4)),
+]
+
+
+@pytest.mark.parametrize(("target", "attributes"), DROPPING, ids=[target for target, _ in DROPPING])
+def test_attention_drops_weights(target: str, attributes: tuple[Any, ...]) -> None:
+    """Dropout applies to the weights after softmax, with the exact factor 1 / (1 - p)."""
+    keep = np.random.default_rng(1).random((2, 3, 5, 5)) >= 0.4
+    found = result(target, QUERY, KEY, VALUE, *attributes, masks=lambda *_: keep)
+    weights = torch.softmax(torch.tensor(QUERY @ KEY.swapaxes(-1, -2) / 2), -1) * torch.tensor(keep) / 0.6
+    close(found[0] if isinstance(found, tuple) else found, weights @ torch.tensor(VALUE))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 1.0])
+def test_dropout_with_pytorch_s_own_mask(p: float) -> None:
+    torch.manual_seed(0)
+    wanted, mask = torch.ops.aten.native_dropout.default(torch.tensor(X), p, True)
+    found, kept = result("aten.native_dropout.default", X, p, True, masks=lambda *_: mask.numpy())
+    close(found, wanted)
+    assert torch.equal(kept, mask)
+    close(result("aten.dropout.default", X, p, True, masks=lambda *_: mask.numpy()), wanted)
+    close(result("aten.dropout.default", X, p, False), X)
+
+
+def test_apex_layer_norm() -> None:
+    x, weight, shift = (torch.tensor(item, requires_grad=True) for item in (X, WEIGHT, SHIFT))
+    wanted = functional.layer_norm(x, (6,), weight, shift, 0.01)
+    out, mean, rstd = result("apex.fused_layer_norm_affine_fwd.default", X, WEIGHT, SHIFT, (6,), 0.01)
+    close(out, wanted.detach())
+    close(mean, X.mean(-1))
+    close(rstd, (X.var(-1) + 0.01) ** -0.5)
+    wanted.backward(torch.tensor(GRADIENT))
+    saved = (mean.numpy(), rstd.numpy())
+    found = result("apex.fused_layer_norm_affine_bwd.default", GRADIENT, *saved, X, (6,), WEIGHT, SHIFT, 0.01)
+    for gradient, tensor in zip(found, (x, weight, shift), strict=True):
+        close(gradient, tensor.grad)
+
+
+@pytest.mark.parametrize("wanted", [(True, True), (True, False), (False, True)])
+def test_fused_rms_norm_backward(wanted: tuple[bool, bool]) -> None:
+    x, weight = (torch.tensor(item, requires_grad=True) for item in (X, WEIGHT))
+    functional.rms_norm(x, (6,), weight, 0.01).backward(torch.tensor(GRADIENT))
+    rstd = ((X**2).mean(-1, keepdims=True) + 0.01) ** -0.5
+    found = result("aten._fused_rms_norm_backward.default", GRADIENT, X, (6,), rstd, WEIGHT, wanted)
+    for gradient, tensor, given in zip(found, (x, weight), wanted, strict=True):
+        if given:
+            close(gradient, tensor.grad)
+
+
+def test_every_kernel_that_is_not_run_is_here() -> None:
+    assert {
+        "aten._scaled_dot_product_flash_attention.default",
+        "aten._scaled_dot_product_efficient_attention.default",
+        "aten._scaled_dot_product_cudnn_attention.default",
+        "aten._fused_rms_norm_backward.default",
+    } == NOT_RUN
