@@ -27,6 +27,10 @@ SAMPLES: tuple[Sample, ...] = (
     call("std.dim", f(2, 3), (0,), False),
     call("group_norm.default", f(2, 4, 3), 2, f(4), f(4), 0.5),
     call("scaled_dot_product_attention.default", f(1, 2, 3, 4), f(1, 2, 5, 4), f(1, 2, 5, 4), None, 0.0, True),
+    call(
+        "_scaled_dot_product_flash_attention_for_cpu.default",
+        *(f(1, 2, 3, 4), f(1, 2, 5, 4), f(1, 2, 5, 4), 0.0, True),
+    ),
     Sample("aten.new_empty.default", (f(2), (2, 3)), {"dtype": I64}, values=False),
     Sample("aten.empty_strided.default", ((2, 3), (3, 1)), {"dtype": I64}, values=False),
     Sample("aten.new_empty_strided.default", (f(2), (2, 3), (3, 1)), {"dtype": I64}, values=False),

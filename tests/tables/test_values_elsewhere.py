@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tables.samples import NOT_RUN
+from tantamount.errors import UserError
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
@@ -71,6 +72,15 @@ def test_attention_with_a_bias(kernel: str, bias: Any, causal: bool, scale: floa
     target = f"aten._scaled_dot_product_{kernel}_attention.default"
     out, *_ = result(target, QUERY, KEY, VALUE, bias, True, 0.0, causal, scale=scale)
     close(out, attended(bias, causal, scale)[0])
+
+
+@pytest.mark.parametrize("kernel", ["flash", "cudnn"])
+def test_causal_masks_of_other_lengths_are_refused(kernel: str) -> None:
+    """Whether their diagonal starts at the first or ends at the last key depends on the kernel's version."""
+    before = () if kernel == "flash" else (None, True)
+    target = f"aten._scaled_dot_product_{kernel}_attention.default"
+    with pytest.raises(UserError, match="causal attention of 3 queries to 5 keys"):
+        result(target, QUERY[..., :3, :], KEY, VALUE, *before, 0.0, True)
 
 
 DROPPING = [

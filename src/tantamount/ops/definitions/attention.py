@@ -107,6 +107,12 @@ def _with_sums(
     return out, b.cast(sums, DType.FLOAT32) if sums.dtype.bits < 32 else sums
 
 
+def _require_square(query: Tensor, key: Tensor, is_causal: bool) -> None:
+    """Kernels differ in where the diagonal of a causal mask starts when the lengths differ."""
+    if is_causal and query.shape[-2] != key.shape[-2]:
+        raise ShapeProblem(f"causal attention of {query.shape[-2]} queries to {key.shape[-2]} keys in this kernel")
+
+
 @operator("aten._scaled_dot_product_flash_attention.default", category=_ATTENTION)
 def flash_attention(
     b: Builder,
@@ -122,6 +128,7 @@ def flash_attention(
     """softmax(scale * query key^T + mask) value; the logarithms of the sums of exponentials; no other results"""
     if return_debug_mask:
         raise ShapeProblem("return_debug_mask = True")
+    _require_square(query, key, is_causal)
     return (*_with_sums(b, query, key, value, None, dropout_p, is_causal, scale), *[None] * 7)
 
 
@@ -175,4 +182,5 @@ def cudnn_attention(
     """softmax(scale * query key^T + bias) value; no other results"""
     if return_debug_mask:
         raise ShapeProblem("return_debug_mask = True")
+    _require_square(query, key, is_causal)
     return (_with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)[0], *[None] * 8)
