@@ -41,7 +41,7 @@ class Workbench:
         out: dict[str, NDArray[Any]] = {}
         for name, (shape, dtype) in self.shapes.items():
             if name in given:
-                out[name] = np.asarray(given[name])
+                out[name] = np.asarray(given[name], dtype=np.bool_ if dtype is DType.BOOL else None)
             elif dtype is DType.BOOL:
                 out[name] = r.random(shape) < 0.5
             elif dtype.is_integral:

@@ -42,6 +42,7 @@ class Evaluator:
     def __init__(self, store: Store, leaves: Mapping[Any, NDArray[Any]]) -> None:
         self.store = store
         self.leaves = leaves
+        self.outside = np.nan  # what an element outside its tensor is taken to be
         self._memo: dict[tuple[int, bytes], Array] = {}
 
     def form(self, form: Form) -> Array:
@@ -154,7 +155,7 @@ class Evaluator:
         for p, n in zip(points, array.shape, strict=True):
             inside &= (p >= 0) & (p < n)
         at = tuple(np.where(inside, p, 0) for p in points)
-        return np.where(inside, array[at], np.nan)
+        return np.where(inside, array[at], self.outside)
 
     def _bound(self, atom: Atom, axes: Environment) -> tuple[dict[int, Positions], int]:
         """The variables of a sum's summand: axes with one more dimension, in which the bound variables run together."""

@@ -18,6 +18,7 @@ from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Monomial, Ration
 from tantamount.calculus.lins import ONE, ZERO, add, as_factors, constant, lin, product, scale
 from tantamount.calculus.products import exact, is_boolean, is_integer, monomial, substitute_factors, substitute_lin
 from tantamount.calculus.sums import Flat, Ranges, close, flatten
+from tantamount.errors import Unsupported
 
 __all__ = ["absorb", "compare", "covered", "in_range", "record_range", "simplify"]
 
@@ -30,6 +31,11 @@ Known = Mapping[tuple[int, tuple[Coordinate, ...]], int]
 def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None) -> Lin:
     """``[x < y]`` (op ``less``) or ``[x == y]`` (op ``equal``): the sign of ``x - y``, its affine part kept apart in one index."""
     difference = add(store, x, scale(y, -1))
+    if x != y:
+        from tantamount.calculus.powers import unbounded
+
+        if (unbounded(store, x) and unbounded(store, y)) or sum(unbounded(store, (term,)) for term in difference) > 1:
+            raise Unsupported("a comparison of infinities")
     rest, parts, offset = _split_affine(difference)
     if not rest:
         return _affine_guard(store, op, parts, offset, box)

@@ -168,7 +168,7 @@ def product(store: Store, coefficient: Rational, factors: Factors, box: Ranges =
 def as_factors(store: Store, x: Lin, exponent: Exponent = 1) -> tuple[Rational, Factors]:
     """``x ** exponent`` as a coefficient and factors, for a non-zero x. What all terms share is pulled out of a sum.
 
-    (c f)^p = c^p f^p holds for integer p; for other p only positive parts may leave the base."""
+    (c f)^p = c^p f^p holds for integer p; for other p only parts that are never negative may leave the base."""
     if len(x) == 1:
         m, c = x[0]
     else:
@@ -181,14 +181,18 @@ def as_factors(store: Store, x: Lin, exponent: Exponent = 1) -> tuple[Rational, 
     outside: list[Factor] = []
     inside: list[Factor] = []
     for a, e, index in m:
-        if store.atoms[a].facts.positive or e.denominator > 1:
+        facts = store.atoms[a].facts
+        if facts.positive or facts.nonnegative or e.denominator > 1:
             outside.append((a, e * exponent, index))
+        elif e.numerator % 2 == 0:  # (x^2k)^p = (x^2)^(k p): sqrt(x x) is |x|, not x
+            b, _, where = _lin_atom(store, ((((a, 2, index),), 1),))
+            outside.append((b, Fraction(e) / 2 * exponent, where))
         else:
             inside.append((a, e, index))
     sign = 1 if c > 0 else -1
-    if len(inside) == 1 and inside[0][1] == 1 and sign == 1:
+    if len(inside) == 1 and sign == 1:  # an odd power has the sign of its base
         a, e, index = inside.pop()
-        outside.append((a, exponent, index))
+        outside.append((a, e * exponent, index))
     elif inside or sign < 0:
         rest, value = monomial(store, sign, inside)
         a, _, index = _lin_atom(store, ((rest, value),))
@@ -260,7 +264,7 @@ def _lin_atom(store: Store, inner: Lin) -> Factor:
     nonnegative = all(c > 0 and is_nonnegative(store, m) for m, c in inner)
     facts = Facts(
         positive=nonnegative and any(is_positive(store, m) for m, _ in inner),
-        nonnegative=nonnegative,
+        nonnegative=nonnegative or is_boolean(store, inner),
         integer=is_integer(store, inner),
         boolean=is_boolean(store, inner),
     )

@@ -25,7 +25,7 @@ from tantamount.calculus.sums import Ranges
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS
 
-__all__ = ["exponential", "function", "infinity", "is_negative_infinity", "logarithm", "maximum", "maximum_of", "maximum_over", "nonzero", "power"]
+__all__ = ["exponential", "function", "gated", "infinity", "is_negative_infinity", "logarithm", "maximum", "maximum_of", "maximum_over", "nonzero", "power", "unbounded"]
 
 
 def infinity(store: Store, sign: int) -> Lin:
@@ -39,6 +39,28 @@ def _infinity(store: Store) -> int:
 
 def is_negative_infinity(store: Store, x: Lin) -> bool:
     return len(x) == 1 and x[0][1] < 0 and len(x[0][0]) == 1 and x[0][0][0][0] == _infinity(store)
+
+
+def unbounded(store: Store, x: Lin) -> bool:
+    """Whether an infinity occurs in the sum itself (not inside a maximum, an exponential or another function)."""
+    return any(_infinite(store, a) for m, _ in x for a, _, _ in m)
+
+
+def _infinite(store: Store, number: int) -> bool:
+    memo = store.cache("infinite")
+    found = memo.get(number)
+    if found is None:
+        atom = store.atoms[number]
+        found = atom.op in ("lin", "sum") and unbounded(store, atom.arguments[0])
+        found = memo[number] = found or number == _infinity(store)
+    return found
+
+
+def gated(store: Store, guard: Lin, x: Lin, box: Ranges = None) -> Lin:
+    """``guard * x`` for a boolean guard. Infinities stay terms of their own, where ``exp`` finds them."""
+    if unbounded(store, x):
+        return add(store, *(multiply(store, guard, (term,), box) for term in x), box=box)
+    return multiply(store, guard, x, box)
 
 
 def nonzero(store: Store, x: Lin) -> bool:
@@ -73,6 +95,8 @@ def power(store: Store, x: Lin, exponent: Rational, box: Ranges = None) -> Lin:
         if exponent > 0:
             return ZERO
         raise Unsupported("a negative power of zero")
+    if unbounded(store, x):
+        raise Unsupported("a power of infinity")
     c, factors = as_factors(store, x, exponent)
     return product(store, exact(c), factors, box)
 
@@ -86,9 +110,11 @@ def exponential(store: Store, x: Lin, box: Ranges = None) -> Lin:
         if any(a == infinite for a, _, _ in m):
             rest = tuple(f for f in m if f[0] != infinite)
             guard: Lin = ((rest, 1),)
-            if c > 0 or not is_boolean(store, guard):
+            if c > 0 or len(rest) != len(m) - 1 or not is_boolean(store, guard):
                 raise Unsupported("exp of plus infinity")
             others.append(add(store, ONE, scale(guard, -1)))  # exp(-inf) = 0 where the guard holds, else exp(0) = 1
+        elif unbounded(store, ((m, c),)):
+            raise Unsupported("exp of an infinity inside a sum that is one factor")
         elif len(m) == 1 and m[0][1] == 1 and store.atoms[m[0][0]].op == "log":
             argument = pinned(store, store.atoms[m[0][0]].arguments[0], dict(enumerate(m[0][2])))
             others.append(power(store, argument, c, box))
@@ -132,6 +158,8 @@ def _log_atom(store: Store, argument: Lin) -> Lin:
 def function(store: Store, name: str, xs: tuple[Lin, ...]) -> Lin:
     """An opaque pointwise function, with what its declaration says: parity, values at whole numbers and at 0."""
     declared = FUNCTIONS[name]
+    if name == "abs":
+        return power(store, power(store, xs[0], 2), Fraction(1, 2))
     if declared.fixes_integers and is_integer(store, xs[0]):
         return xs[0]
     if not any(xs) and declared.at_zero is not None and len(xs) == 1:

@@ -38,7 +38,7 @@ def monomial(store: Store, coefficient: Rational, factors: Iterable[tuple[int, E
         if a == IOTA and not index[0][0] and isinstance(e, int) and (index[0][1] or e > 0):
             coefficient = coefficient * Fraction(index[0][1]) ** e
             continue
-        if atom.facts.boolean and isinstance(e, int) and e > 1:
+        if atom.facts.boolean and e > 0:
             e = 1
         elif atom.attributes and atom.attributes[0] == "prime" and not 0 < e < 1:
             whole = e.numerator // e.denominator

@@ -226,7 +226,7 @@ class Symbolic(Interpretation):
             if c == ONE:
                 return a
             other = add(self.store, ONE, scale(c, -1))
-            return add(self.store, multiply(self.store, c, a, box), multiply(self.store, other, b, box), box=box)
+            return add(self.store, powers.gated(self.store, c, a, box), powers.gated(self.store, other, b, box), box=box)
 
         return contraction.pointwise(self.store, apply, [condition, x, y])
 

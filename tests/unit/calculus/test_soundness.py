@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import inf
+
 import numpy as np
+import pytest
 from support.calculus import Workbench
 
+from tantamount.calculus import powers
 from tantamount.calculus.forms import Form
 from tantamount.calculus.rebuild import distribute
+from tantamount.errors import Unsupported
 from tantamount.ir.types import DType
 
 
@@ -36,3 +42,64 @@ def test_a_count_of_equal_indices_is_not_a_boolean() -> None:
     data = w.data(i=[1, 1, 0, 1])
     assert w.value(w.b.mul(count, count), data).tolist() == [1.0, 9.0, 0.0]
     assert not w.same(w.b.mul(count, count), count)
+
+
+def test_a_sum_is_not_normalised_while_its_bound_variables_are_free() -> None:
+    # the comparison inside the one-hot contraction contains partial sums; used to crash, and could have captured
+    w = Workbench()
+    i = w.input("i", 2, dtype=DType.INT64)
+    x = w.input("x", 2)
+    places = w.b.sub(w.b.flip(i, (0,)), i)
+    added = w.b.scatter(x, [places], x, True)
+    data = w.data(i=[0, 0])
+    assert np.allclose(w.value(added, data), [2 * data["x"][0] + data["x"][1], data["x"][1]])
+
+
+def test_exp_finds_infinities_under_two_masks_and_refuses_the_rest() -> None:
+    w = Workbench()
+    x = w.input("x", 4)
+    c, d = w.input("c", 4, dtype=DType.BOOL), w.input("d", 4, dtype=DType.BOOL)
+    data = w.data(c=[1, 1, 0, 0], d=[1, 0, 1, 0])
+    masked = w.b.exp(w.b.where(c, x, w.b.where(d, -inf, x)))
+    expected = np.where(data["c"] | ~data["d"], np.exp(data["x"]), 0.0)
+    assert np.allclose(w.value(masked, data), expected)
+    for atom in w.store.atoms:  # exp(-inf) = 0 is not positive: no exp atom may hide one
+        if atom.op == "exp":
+            assert not powers.unbounded(w.store, atom.arguments[0])
+    hidden = w.b.mul(w.b.where(c, x, -inf), x)
+    with pytest.raises(Unsupported):
+        w.b.exp(hidden)
+
+
+def test_infinities_are_not_numbers() -> None:
+    w = Workbench()
+    x = w.input("x", 2)
+    big = w.b.full((2,), inf, DType.FLOAT32)
+    for build in (
+        lambda: w.b.exp(w.b.neg(w.b.power(big, -1))),  # exp(-1/inf) is 1
+        lambda: w.b.equal(big, w.b.mul(big, 2)),  # inf == 2 inf
+        lambda: w.b.less(big, w.b.mul(big, 2)),
+        lambda: w.b.equal(w.b.add(big, x), big),  # inf + x == inf
+    ):
+        with pytest.raises(Unsupported):
+            build()
+
+
+def test_roots_of_powers() -> None:
+    w = Workbench()
+    x, y = w.input("x", 3), w.input("y", 3)
+    power = w.b.power
+    square, half = power(x, 2), Fraction(1, 2)
+    assert not w.same(power(square, half), x)
+    assert w.same(power(square, half), w.b.function("abs", x))
+    assert w.same(power(power(x, 4), half), square)
+    assert w.same(w.b.mul(w.b.function("abs", x), w.b.function("abs", x)), square)
+    assert not w.same(power(power(x, 6), half), power(x, 3))
+    assert not w.same(power(power(x, -2), half), power(x, -1))
+    assert not w.same(power(power(square, half), 3), power(x, 3))
+    assert w.same(w.b.function("abs", w.b.mul(x, -3)), w.b.mul(w.b.function("abs", x), 3))
+    assert not w.same(power(w.b.mul(x, y), half), w.b.mul(power(x, half), power(y, half)))  # both negative
+    assert w.same(power(w.b.mul(square, y), half), w.b.mul(w.b.function("abs", x), power(y, half)))
+    assert not w.same(power(w.b.neg(x), half), power(x, half))
+    assert not w.same(power(w.b.mul(x, 4), half), w.b.mul(power(x, half), 4))
+    assert w.same(power(w.b.mul(x, 8), half), w.b.mul(w.b.mul(power(x, half), 2), power(w.b.number(2, DType.FLOAT32), half)))
