@@ -64,9 +64,12 @@ def constant_type(graph: Graph, node: Node) -> TensorType:
         if user.target.startswith("aten.lift_fresh_copy") and user.type is not None:
             return user.type
     raise UserError(
-        "constant-type", place=place_of(graph, node), found="a constant with neither a recorded value nor a type", needed="its entry in the file's `constants`",
+        "constant-type",
+        place=place_of(graph, node),
+        found="a constant with neither a recorded value nor a type",
+        needed="its entry in the file's `constants`",
         hint="capture the graph again with constants recorded",
-    )  # fmt: skip
+    )
 
 
 def recorded_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
@@ -74,17 +77,23 @@ def recorded_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
     constant = graph.constants.get(node.target)
     if constant is None:
         raise UserError(
-            "constant-missing", place=place_of(graph, node), found=f"no recorded value of constant {node.target!r}",
-            needed="its value, or an assumption about it", hint="record it in the graph's `constants`, or state `constants = 0` in the job's [assume]",
-        )  # fmt: skip
+            "constant-missing",
+            place=place_of(graph, node),
+            found=f"no recorded value of constant {node.target!r}",
+            needed="its value, or an assumption about it",
+            hint="record it in the graph's `constants`, or state `constants = 0` in the job's [assume]",
+        )
     return builder.table(constant.data, constant.type.shape, constant.type.dtype)  # type: ignore[arg-type]
 
 
 def _group_size_problem(row: Operator, group: str, place: str) -> UserError:
     return UserError(
-        "group-unknown", place=place, found=f"process group {group!r} in {row.name}", needed="a group that the job's [impl.groups] lists",
+        "group-unknown",
+        place=place,
+        found=f"process group {group!r} in {row.name}",
+        needed="a group that the job's [impl.groups] lists",
         hint=f'add `"{group}" = ["<mesh axis>"]` to [impl.groups]',
-    )  # fmt: skip
+    )
 
 
 def apply(
@@ -154,23 +163,34 @@ def check_types(graph: Graph, node: Node, result: Result) -> None:
         return
     if result.type != node.type:
         raise UserError(
-            "type-mismatch", place=place_of(graph, node), found=f"recorded type {node.type}", needed=f"{result.type}, which {node.target} gives for these operands",
+            "type-mismatch",
+            place=place_of(graph, node),
+            found=f"recorded type {node.type}",
+            needed=f"{result.type}, which {node.target} gives for these operands",
             hint="the file was changed after capture, or the operator's definition is wrong for this case: report it",
-        )  # fmt: skip
+        )
 
 
 def _getitem(graph: Graph, node: Node, environment: Environment) -> Result:
-    source, index = node.args
-    value = resolve(source, environment)
-    if not isinstance(value, tuple) or not isinstance(index, int) or not -len(value) <= index < len(value):  # pyright: ignore[reportUnknownArgumentType]
-        count = f"{len(value)} results" if isinstance(value, tuple) else "one result"  # pyright: ignore[reportUnknownArgumentType]
+    if len(node.args) == 2 and not node.kwargs:
+        source, index = node.args
+        value: Result = resolve(source, environment)
+        results = value if isinstance(value, tuple) else ()
+        if isinstance(index, int) and not isinstance(index, bool) and -len(results) <= index < len(results):
+            return results[index]
+        count = f"{len(results)} results" if isinstance(value, tuple) else "one result"
         raise UserError(
             "getitem-index",
             place=place_of(graph, node),
             found=f"item {index!r} of a node with {count}",
             needed="the number of one of its results",
         )
-    return value[index]
+    raise UserError(
+        "getitem-index",
+        place=place_of(graph, node),
+        found=f"getitem with {len(node.args)} arguments and {len(node.kwargs)} keywords",
+        needed="a node and the number of one of its results",
+    )
 
 
 def run_node(
@@ -181,6 +201,7 @@ def run_node(
     constant: ConstantOf,
     groups: Mapping[str, int] | None,
 ) -> Result:
+    """The value of one node that is not an input, from the values in ``environment``; its type is not checked yet."""
     if node.op == "constant":
         return constant(graph, node, builder)
     if node.target == "getitem":
@@ -203,7 +224,8 @@ def run(
     groups: Mapping[str, int] | None = None,
     each: Callable[[Node, Result], Result] | None = None,
 ) -> Environment:
-    """The value of every node. ``inputs`` has one tensor per input node; ``each`` sees (and may replace) every result."""
+    """The value of every node. ``inputs`` has one tensor per input node; ``each`` sees every result and may replace
+    it."""
     environment: Environment = dict(inputs)
     for node in graph.nodes:
         if node.op == "input":
@@ -245,8 +267,10 @@ def run_ranks(
     each: Callable[[int, Node, Result], Result] | None = None,
     rescue: Callable[[int, Node, Environment, Unsupported], Result] | None = None,
 ) -> list[Environment]:
-    """The value of every node on every rank; ``rescue`` gives a value where the interpretation cannot. Raises :class:`UserError` if the ranks' collectives do not match:
-    another kind, type or attribute at the same position of a group, or ranks that wait for each other."""
+    """The value of every node on every rank; ``rescue`` gives a value where the interpretation cannot.
+
+    Raises :class:`UserError` if the ranks' collectives do not match: another kind, type or attribute at the same
+    position of a group, or ranks that wait for each other."""
     environments: list[Environment] = [dict(given) for given in inputs]
     position = [0] * len(graphs)
     calls: list[dict[tuple[int, ...], int]] = [{} for _ in graphs]  # per rank: collectives finished, by group members
