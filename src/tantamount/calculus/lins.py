@@ -22,6 +22,7 @@ from tantamount.calculus.products import (
     substitute_factors,
 )
 from tantamount.calculus.sums import Flat, Ranges, close, merge, signature
+from tantamount.errors import Unsupported
 
 __all__ = ["ONE", "ZERO", "add", "as_factors", "constant", "iota", "lin", "multiply", "pinned", "scale", "sum_over"]
 
@@ -176,6 +177,10 @@ def as_factors(store: Store, x: Lin, exponent: Exponent = 1) -> tuple[Rational, 
         m = (*m, _lin_atom(store, inner))
     if exponent == 1:
         return c, m
+    if not c:  # the sum cancelled once what its terms share was pulled out
+        if exponent < 0:
+            raise Unsupported("a negative power of zero")
+        return 0, ()
     if exponent.denominator == 1:
         return Fraction(c) ** exponent, tuple((a, e * exponent, index) for a, e, index in m)
     outside: list[Factor] = []

@@ -67,8 +67,8 @@ def nonzero(store: Store, x: Lin) -> bool:
     """Whether x is known to be different from 0 wherever it is defined."""
     if not x:
         return False
-    _, factors = as_factors(store, x)
-    return is_positive(store, factors) or all(store.atoms[a].facts.positive for a, _, _ in factors)
+    c, factors = as_factors(store, x)
+    return bool(c) and (is_positive(store, factors) or all(store.atoms[a].facts.positive for a, _, _ in factors))
 
 
 def strictly_positive(store: Store, x: Lin) -> bool:
