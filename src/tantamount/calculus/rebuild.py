@@ -46,7 +46,7 @@ class Rebuild:
         return lin(self.store, (term for part in parts for term in part))
 
     def _times(self, x: Lin, y: Lin) -> Lin:
-        if self.distribute and len(x) * len(y) > max(len(x), len(y)) and len(x) * len(y) <= _MAX_TERMS:
+        if self.distribute and 1 < len(x) * len(y) <= _MAX_TERMS:
             return add(self.store, *(multiply(self.store, (s,), (t,)) for s in x for t in y))
         return multiply(self.store, x, y)
 
