@@ -20,7 +20,9 @@ class Limits:
     ``file_bytes``: one file as stored; ``decompressed_bytes``: the same after gzip; ``nodes``: of one graph;
     ``string_length``: characters of one string; ``nesting``: lists inside lists, expressions inside expressions;
     ``dimensions``: of one tensor; ``dimension_size``: elements along one dimension; ``constant_elements``: of one
-    recorded constant; ``expression_length``: characters of one clean expression; ``ranks``: of one mesh.
+    recorded constant; ``expression_length``: characters of one clean expression; ``ranks``: of one mesh; ``witness_elements``: of
+    all tensors together when both programs are executed in search of a counterexample, ``witness_work``: element
+    operations of one such execution.
     """
 
     file_bytes: int = 1 << 28
@@ -33,6 +35,8 @@ class Limits:
     constant_elements: int = 1 << 24
     expression_length: int = 1 << 22
     ranks: int = 1 << 17
+    witness_elements: int = 50_000_000
+    witness_work: int = 20_000_000_000
 
     def check(self, name: str, found: int, place: str, what: str) -> None:
         """Raise :class:`UserError` ``limit-<name>`` if ``found`` (a count of ``what``) exceeds the limit ``name``."""

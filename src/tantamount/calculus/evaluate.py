@@ -30,7 +30,8 @@ _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
 def evaluate(store: Store, form: Form, leaves: Mapping[Any, NDArray[Any]]) -> Array:
-    """The tensor that ``form`` denotes, float64, of the form's shape. ``leaves`` gives the value of every leaf by its name.
+    """The tensor that ``form`` denotes, float64, of the form's shape. ``leaves`` gives the value of every leaf by
+    ``(kind, name)``, or by its name alone.
 
     Raises :class:`InternalError` for a leaf without a value and for an atom that has no meaning."""
     return Evaluator(store, leaves).form(form)
@@ -88,6 +89,12 @@ class Evaluator:
             raise InternalError(f"atom {number} has {atom.arity} coordinates, not {len(index)}")
         if number == IOTA:
             return index[0].astype(np.float64)
+        if atom.op == "leaf" and index and atom.attributes[0] not in ("prime", "infinity", "table"):
+            array = self._given(*atom.attributes)
+            if array.ndim == len(index) and all(
+                p.size and p.min() >= 0 and p.max() < n for p, n in zip(index, array.shape, strict=True)
+            ):
+                return array[tuple(index)]  # all inside: read without listing the points
         if not index:
             return self._at(atom, np.zeros((0, 1), dtype=np.int64))[0]
         shape = np.broadcast_shapes(*(p.shape for p in index))
@@ -145,10 +152,8 @@ class Evaluator:
         if kind == "table":
             shape, data = name
             array = np.array([float(v) for v in data], dtype=np.float64).reshape(shape)
-        elif name in self.leaves:
-            array = np.asarray(self.leaves[name], dtype=np.float64)
         else:
-            raise InternalError(f"no value for the {kind} {name!r}")
+            array = self._given(kind, name)
         if len(points) != array.ndim:
             raise InternalError(f"{kind} {name!r} has {array.ndim} dimensions, not {len(points)}")
         inside = np.ones(points.shape[1:], dtype=np.bool_)
@@ -156,6 +161,12 @@ class Evaluator:
             inside &= (p >= 0) & (p < n)
         at = tuple(np.where(inside, p, 0) for p in points)
         return np.where(inside, array[at], self.outside)
+
+    def _given(self, kind: Any, name: Any) -> Array:
+        for key in ((kind, name), name):
+            if key in self.leaves:
+                return np.asarray(self.leaves[key], dtype=np.float64)
+        raise InternalError(f"no value for the {kind} {name!r}")
 
     def _bound(self, atom: Atom, axes: Environment) -> tuple[dict[int, Positions], int]:
         """The variables of a sum's summand: axes with one more dimension, in which the bound variables run together."""

@@ -57,6 +57,7 @@ class Run:
     traces: list[Trace] = field(default_factory=list[Trace])
     dropouts: list[Dropout] = field(default_factory=list[Dropout])
     fresh_masks: list[str] = field(default_factory=list[str])
+    masks: dict[str, list[Form]] = field(default_factory=dict[str, list[Form]])  # of dropouts, by rank and site
     constants: dict[str, str] = field(default_factory=dict[str, str])
     custom: dict[tuple[str, int], Form] = field(default_factory=dict[tuple[str, int], Form])
 
@@ -124,7 +125,9 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
     def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
         atom = store.leaf("mask", (ordinal, p), shape, Facts(integer=True, boolean=True, nonnegative=True))
         run.dropouts.append(Dropout(like, shape, p, atom))
-        return constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+        form = constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+        run.masks.setdefault(site, []).append(form)
+        return form
 
     trace.mask = mask
     symbolic = Symbolic(store, trace, rank="specification ")
@@ -225,7 +228,9 @@ def _paired_mask(store: Store, run: Run, specification: Run) -> Callable[[Form, 
             if places is not None:
                 atom = paired.atom
                 pieces = tuple((box, ((((atom, 1, index),), 1),)) for box, index in places)
-                return Form(like.dims, pieces)
+                form = Form(like.dims, pieces)
+                run.masks.setdefault(site, []).append(form)
+                return form
         run.fresh_masks.append(site)
         atom = store.leaf("mask", (site, p, shape), shape, Facts(integer=True, boolean=True, nonnegative=True))
         return constant_form(shape, ((((atom, 1, identity(shape)),), 1),))

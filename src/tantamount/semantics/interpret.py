@@ -44,10 +44,12 @@ _DTYPE: dict[Kind, type[np.generic]] = {
 
 @dataclass(frozen=True)
 class Evaluation(Mapping[str, NodeValue]):
-    """The value of every node of one rank, by node name. ``flags`` say what the values rest on beyond NaNs."""
+    """The value of every node of one rank, by node name. ``flags`` say what the values rest on beyond NaNs;
+    ``left_range`` has ``overflow`` or ``underflow`` where float64 did not follow the reals."""
 
     values_by_node: Mapping[str, NodeValue]
     flags: tuple[Flag, ...]
+    left_range: frozenset[str] = frozenset()
 
     def __getitem__(self, name: str) -> NodeValue:
         return self.values_by_node[name]
@@ -141,7 +143,7 @@ def _evaluation(environment: Mapping[str, Result], reference: Reference) -> Eval
         name: tuple(map(plain, result)) if isinstance(result, tuple) else plain(result)
         for name, result in environment.items()
     }
-    return Evaluation(values, tuple(reference.flags))
+    return Evaluation(values, tuple(reference.flags), frozenset(reference.left_range))
 
 
 def _inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Tensor]:

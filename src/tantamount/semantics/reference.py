@@ -60,6 +60,7 @@ class Reference(Interpretation):
     ``masks`` gives the keep-mask of the k-th dropout; by default it is random by ``seed`` and k, equal on all
     ranks.
     ``unknown`` tensors are random by ``seed``, ``rank``, site and number of the call.
+    ``left_range`` collects ``overflow`` and ``underflow``: float64 left the reals, whatever the values say.
     """
 
     def __init__(self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None) -> None:
@@ -67,6 +68,7 @@ class Reference(Interpretation):
         self.seed = seed
         self.masks = masks
         self.flags: list[Flag] = []
+        self.left_range: set[str] = set()
         self._dropouts = 0
         self._unknowns = 0
 
@@ -78,6 +80,10 @@ class Reference(Interpretation):
     def _flag(self, what: str, count: int | np.integer[Any]) -> None:
         if count:
             self.flags.append(Flag(what, int(count)))
+
+    def _quiet(self) -> np.errstate:
+        """No warnings; overflow and underflow are remembered."""
+        return np.errstate(all="ignore", over="call", under="call", call=lambda what, _: self.left_range.add(what))
 
     # -- sources
     def constant(self, value: Scalar, kind: Kind) -> Array:
@@ -146,14 +152,14 @@ class Reference(Interpretation):
         x, y = _numbers(x), _numbers(y)
         if _integral(x, y) and _magnitude(x) + _magnitude(y) > _LIMIT:
             return _exactly(x.astype(object) + y.astype(object))
-        with np.errstate(all="ignore"):
+        with self._quiet():
             return np.asarray(x + y)
 
     def mul(self, x: Array, y: Array) -> Array:
         x, y = _numbers(x), _numbers(y)
         if _integral(x, y) and _magnitude(x) * _magnitude(y) > _LIMIT:
             return _exactly(x.astype(object) * y.astype(object))
-        with np.errstate(all="ignore"):
+        with self._quiet():
             return np.asarray(x * y)
 
     def power(self, x: Array, exponent: Fraction) -> Array:
@@ -164,7 +170,7 @@ class Reference(Interpretation):
             if _magnitude(x) ** int(exponent) > _LIMIT:
                 return _exactly(x.astype(object) ** int(exponent))
             return np.asarray(x ** int(exponent))
-        with np.errstate(all="ignore"):
+        with self._quiet():
             value = np.power(x, int(exponent) if exponent.denominator == 1 else float(exponent))
             if exponent < 0:
                 value = np.where(x == 0, np.nan, value)
@@ -173,12 +179,12 @@ class Reference(Interpretation):
             return np.asarray(np.where(np.isnan(x), np.nan, value))  # numpy: nan ** 0 is 1
 
     def exp(self, x: Array) -> Array:
-        with np.errstate(all="ignore"):
+        with self._quiet():
             return np.asarray(np.exp(x))
 
     def log(self, x: Array) -> Array:
         """``log(0)`` is -inf, the limit; the logarithm of a negative is NaN."""
-        with np.errstate(all="ignore"):
+        with self._quiet():
             return np.asarray(np.log(x))
 
     def function(self, name: str, xs: Sequence[Array]) -> Array:
@@ -188,7 +194,7 @@ class Reference(Interpretation):
             return operands[0]
         if name in ("floor_divide", "pow") and _integral(*operands):
             return self._of_integers(name, *operands)
-        with np.errstate(all="ignore"):
+        with self._quiet():
             value = np.asarray(known.evaluate(*operands))
         if name == "pow":  # as power(): undefined at 0 with a negative exponent, where numpy has an infinity
             value = np.where((operands[0] == 0) & (operands[1] < 0), np.nan, value)
@@ -239,9 +245,13 @@ class Reference(Interpretation):
         for x, (_, labels) in zip(xs, operands, strict=True):
             interleaved += [x, [number[label] for label in labels]]
         optimize = len(xs) > 2 or (len(xs) == 2 and prod(sizes.values()) > 100_000)
-        with np.errstate(all="ignore"):
+        with self._quiet():
             value = np.asarray(np.einsum(*interleaved, [number[label] for label in result], optimize=optimize))
-        return _exactly(value) if value.dtype == object else value
+        if value.dtype == object:
+            return _exactly(value)
+        if not np.isfinite(value).all() and all(np.isfinite(x).all() for x in xs):
+            self.left_range.add("overflow")  # einsum does not report it
+        return value
 
     def maximum_over(self, x: Array, dims: tuple[int, ...]) -> Array:
         return np.asarray(np.max(x, axis=dims))
@@ -266,7 +276,7 @@ class Reference(Interpretation):
         if accumulate:
             if _integral(target) and _magnitude(target) + _magnitude(written) * max(1, len(written)) > _LIMIT:
                 raise IntegerOverflow("an accumulating write of integers beyond 2**62")
-            with np.errstate(all="ignore"):
+            with self._quiet():
                 np.add.at(target, flat, written)
         else:
             target[flat] = written
@@ -293,7 +303,7 @@ class Reference(Interpretation):
     def rows(
         self, name: str, xs: Sequence[Array], attributes: tuple[Number, ...], results: Sequence[int]
     ) -> tuple[Array, ...]:
-        with np.errstate(all="ignore"):
+        with self._quiet():
             values = ROW_FUNCTIONS[name](*(_numbers(x) for x in xs), attributes)
         found = tuple(np.asarray(value) for value in values)
         wanted = [(*xs[0].shape[:-1], size) for size in results]
