@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from support.programs import Input, Program, Step, fits, make_inputs, perform, propose
 
+from support.programs import Input, Program, Step, fits, make_inputs, perform, propose
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.forms import Form, aligned
@@ -89,12 +89,17 @@ class CheckedEvaluator(Evaluator):
             self.overflow = True
         facts = atom.facts
         tests = {
-            "positive": not facts.positive or bool((known >= 0).all()) and bool((known != 0).all() or atom.op in ("exp", "sum", "lin")),
+            "positive": not facts.positive
+            or (bool((known >= 0).all()) and bool((known != 0).all() or atom.op in ("exp", "sum", "lin"))),
             "nonnegative": not facts.nonnegative or bool((known >= 0).all()),
-            "integer": not facts.integer or atom.op in ("element", "pair") or bool((np.abs(known - np.round(known)) < 1e-6).all()),
+            "integer": not facts.integer
+            or atom.op in ("element", "pair")
+            or bool((np.abs(known - np.round(known)) < 1e-6).all()),
             "boolean": not facts.boolean or bool(((known == 0) | (known == 1)).all()),
         }
-        self.wrong.extend(f"atom {atom.number} ({atom.op}) is not {name}: {known[:8]}" for name, holds in tests.items() if not holds)
+        self.wrong.extend(
+            f"atom {atom.number} ({atom.op}) is not {name}: {known[:8]}" for name, holds in tests.items() if not holds
+        )
         return value
 
 
@@ -249,7 +254,9 @@ def run_symbolic(program: Program, symbolic: Symbolic, figures: Figures | None =
     return pool
 
 
-def check(program: Program, seed: int, figures: Figures, expected: Sequence[Tensor] | None = None, deep: bool = False) -> Failure | None:
+def check(
+    program: Program, seed: int, figures: Figures, expected: Sequence[Tensor] | None = None, deep: bool = False
+) -> Failure | None:
     """Compare every tensor. ``deep``: also refreshed and distributed forms, and pairs of equal forms on other data."""
     expected = run_reference(program, seed) if expected is None else expected
     store = Store()
@@ -317,7 +324,14 @@ def same(store: Store, f: Form, g: Form) -> bool:
     return equal(store, f, g) is None
 
 
-def compare_pairs(program: Program, seed: int, store: Store, forms: Sequence[Tensor | None], expected: Sequence[Tensor], figures: Figures) -> Failure | None:
+def compare_pairs(
+    program: Program,
+    seed: int,
+    store: Store,
+    forms: Sequence[Tensor | None],
+    expected: Sequence[Tensor],
+    figures: Figures,
+) -> Failure | None:
     other = seed + 1_000_003
     second: list[Tensor] | None = None
     for j in range(len(forms)):
@@ -334,7 +348,9 @@ def compare_pairs(program: Program, seed: int, store: Store, forms: Sequence[Ten
             except Exception as problem:
                 import traceback
 
-                return Failure("crash", program, seed, f"compare t{k} t{j}\n" + "".join(traceback.format_exception(problem)[-6:]))
+                return Failure(
+                    "crash", program, seed, f"compare t{k} t{j}\n" + "".join(traceback.format_exception(problem)[-6:])
+                )
             if equal:
                 figures.pairs_equal += 1
             if equal == alike and not equal:
@@ -349,8 +365,17 @@ def compare_pairs(program: Program, seed: int, store: Store, forms: Sequence[Ten
             if equal and known.any() and apart.any() and stable(program, other, j) and stable(program, other, k):
                 text = f"t{j} and t{k} have equal forms but differ: {a[apart][:3]} {c[apart][:3]}\n{program.ending_at(j)}\n    and\n{program.ending_at(k)}"
                 return Failure("equal", program, other - 1_000_003, text)
-            if not equal and known.any() and not apart.any() and alike and agree(program, (j, k), (seed + 17, seed + 18, seed + 19)):
-                names = sorted(program.steps[t - len(program.inputs)].operator if t >= len(program.inputs) else "input" for t in (j, k))
+            if (
+                not equal
+                and known.any()
+                and not apart.any()
+                and alike
+                and agree(program, (j, k), (seed + 17, seed + 18, seed + 19))
+            ):
+                names = sorted(
+                    program.steps[t - len(program.inputs)].operator if t >= len(program.inputs) else "input"
+                    for t in (j, k)
+                )
                 key = " = ".join(names)
                 figures.incomplete[key] += 1
                 text = f"{program.ending_at(j)}\n   = t{k} =\n{program.ending_at(k)}"
@@ -388,7 +413,12 @@ def shrink(failure: Failure) -> Failure:
                 moved = tuple(Step(s.operator, tuple(number(o) for o in s.operands), s.attributes) for s in steps)
                 smaller = Program(best.program.inputs, moved)
                 try:
-                    found = check(smaller, best.seed, Figures(), deep=best.kind == "equal" or "distributed" in best.text or "refreshed" in best.text)
+                    found = check(
+                        smaller,
+                        best.seed,
+                        Figures(),
+                        deep=best.kind == "equal" or "distributed" in best.text or "refreshed" in best.text,
+                    )
                 except Exception:
                     continue
                 if found is not None and found.kind == best.kind:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.compare import equal
 from tantamount.calculus.evaluate import Evaluator
-from tantamount.calculus.forms import Form, aligned
+from tantamount.calculus.forms import Form
 from tantamount.calculus.rebuild import distribute, refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.ir.types import DType
@@ -55,19 +56,14 @@ class Workbench:
         return Evaluator(self.store, {(name, ()): array for name, array in data.items()}).form(form)
 
     def same(self, x: Tensor, y: Tensor) -> bool:
-        """Whether the normal forms are equal (atoms joined since then followed), without distributing."""
-        return x.shape == y.shape and self._equal(x.value, y.value)
-
-    def _equal(self, f: Form, g: Form) -> bool:
-        f, g = (Form(h.dims, tuple((box, refresh(self.store, x)) for box, x in h.pieces)) for h in (f, g))
-        f, g = aligned(self.store, [f, g])
-        return sorted(f.pieces) == sorted(g.pieces)
+        """Whether the normal forms are equal, without multiplying products out."""
+        return x.shape == y.shape and equal(self.store, x.value, y.value, expand=False) is None
 
     def equivalent(self, x: Tensor, y: Tensor) -> bool:
-        """Whether the difference vanishes, products distributed if need be."""
+        """Whether the forms are equal, products multiplied out if need be, or their difference vanishes."""
         if x.shape != y.shape:
             return False
-        if self.same(x, y):
+        if equal(self.store, x.value, y.value) is None:
             return True
         rest = self.b.sub(x, y).value
         return all(not distribute(self.store, refresh(self.store, lin)) for _, lin in rest.pieces)

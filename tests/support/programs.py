@@ -47,9 +47,14 @@ class Program:
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
-        lines = [f"t{k} = {i.name}: {i.dtype.label}{list(i.shape)}" + (f" below {i.limit}" if i.limit else "") for k, i in enumerate(self.inputs)]
+        lines = [
+            f"t{k} = {i.name}: {i.dtype.label}{list(i.shape)}" + (f" below {i.limit}" if i.limit else "")
+            for k, i in enumerate(self.inputs)
+        ]
         for k, s in enumerate(self.steps, len(self.inputs)):
-            lines.append(f"t{k} = {s.operator}({', '.join(f't{o}' for o in s.operands)}; {', '.join(map(str, s.attributes))})")
+            lines.append(
+                f"t{k} = {s.operator}({', '.join(f't{o}' for o in s.operands)}; {', '.join(map(str, s.attributes))})"
+            )
         return "\n".join(lines)
 
     def ending_at(self, tensor: int) -> Program:
@@ -109,7 +114,10 @@ def is_number(x: Tensor) -> bool:
     return x.dtype is not DType.BOOL
 
 
-def unary(want: Callable[[Tensor], bool] = is_float, attributes: Callable[[Random, Tensor], tuple[Any, ...] | None] = lambda r, x: ()) -> Generate:
+def unary(
+    want: Callable[[Tensor], bool] = is_float,
+    attributes: Callable[[Random, Tensor], tuple[Any, ...] | None] = lambda r, x: (),
+) -> Generate:
     def generate(r: Random, pool: Pool) -> Any:
         k = choose(r, pool, want)
         if k is None:
@@ -130,7 +138,11 @@ def binary(want: Callable[[Tensor], bool] = is_float) -> Generate:
         j = choose(r, pool, want)
         if j is None:
             return None
-        k = choose(r, pool, lambda y: want(y) and y.shape == pool[j].shape and y is not pool[j]) if r.random() < 0.7 else None
+        k = (
+            choose(r, pool, lambda y: want(y) and y.shape == pool[j].shape and y is not pool[j])
+            if r.random() < 0.7
+            else None
+        )
         if k is None:
             k = choose(r, pool, lambda y: want(y) and matching(pool[j], y))
         if k is None:
@@ -238,7 +250,14 @@ def _(b: Builder, x: Tensor, d: int) -> Tensor:
     return b.flip(x, (d,))
 
 
-@op("pad", 5, unary(lambda x: x.rank > 0 and is_number(x), lambda r, x: (r.randrange(x.rank), r.randrange(3), r.randrange(3), r.choice((0, 0, 0, 1, 2)))))
+@op(
+    "pad",
+    5,
+    unary(
+        lambda x: x.rank > 0 and is_number(x),
+        lambda r, x: (r.randrange(x.rank), r.randrange(3), r.randrange(3), r.choice((0, 0, 0, 1, 2))),
+    ),
+)
 def _(b: Builder, x: Tensor, d: int, before: int, after: int, value: int) -> Tensor:
     return b.pad(x, d, before, after, value)
 
@@ -309,7 +328,11 @@ def _(b: Builder, x: Tensor, d: int, bounds: Any, name: str) -> Tensor:
     return total
 
 
-@op("sum of slices", 6, unary(is_float, lambda r, x: None if (p := slice_of(r, x)) is None or (q := slice_of(r, x)) is None else (p, q)))
+@op(
+    "sum of slices",
+    6,
+    unary(is_float, lambda r, x: None if (p := slice_of(r, x)) is None or (q := slice_of(r, x)) is None else (p, q)),
+)
 def _(b: Builder, x: Tensor, p: Any, q: Any) -> Tensor:
     return b.add(b.sum(b.slice(x, *p), (p[0],)), b.sum(b.slice(x, p[0], *q[1:]), (p[0],)))
 
@@ -318,19 +341,46 @@ def _(b: Builder, x: Tensor, p: Any, q: Any) -> Tensor:
 NUMBERS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 3), 0.1, 3, Fraction(3, 2))
 
 for _name, _weight in (("add", 12), ("sub", 10), ("mul", 12), ("div", 8), ("maximum", 4), ("minimum", 3)):
+
     def _build(b: Builder, x: Tensor, y: Tensor, name: str = _name) -> Tensor:
         return getattr(b, name)(x, y)
 
     op(_name, _weight, binary(is_number))(_build)
 
 for _name in ("add", "mul", "sub", "maximum"):
+
     def _build(b: Builder, x: Tensor, c: Any, name: str = _name) -> Tensor:
         return getattr(b, name)(x, c)
 
     op(f"{_name} number", 4, unary(is_number, lambda r, x: (r.choice(NUMBERS),)))(_build)
 
 
-@op("power", 10, unary(is_float, lambda r, x: (r.choice((2, 2, 3, 4, -1, -1, -2, Fraction(1, 2), Fraction(1, 2), Fraction(-1, 2), Fraction(3, 2), Fraction(1, 3), Fraction(2, 3))),)))
+@op(
+    "power",
+    10,
+    unary(
+        is_float,
+        lambda r, x: (
+            r.choice(
+                (
+                    2,
+                    2,
+                    3,
+                    4,
+                    -1,
+                    -1,
+                    -2,
+                    Fraction(1, 2),
+                    Fraction(1, 2),
+                    Fraction(-1, 2),
+                    Fraction(3, 2),
+                    Fraction(1, 3),
+                    Fraction(2, 3),
+                )
+            ),
+        ),
+    ),
+)
 def _(b: Builder, x: Tensor, e: Any) -> Tensor:
     return b.power(x, e)
 
@@ -338,14 +388,41 @@ def _(b: Builder, x: Tensor, e: Any) -> Tensor:
 for _name, _weight in (("exp", 6), ("log", 4), ("sqrt", 3), ("neg", 3)):
     op(_name, _weight, unary())(lambda b, x, name=_name: getattr(b, name)(x))
 
-for _name, _weight in (("sin", 5), ("cos", 2), ("abs", 4), ("floor", 1), ("sign", 2), ("tanh", 2), ("round", 1), ("trunc", 1), ("erf", 1)):
+for _name, _weight in (
+    ("sin", 5),
+    ("cos", 2),
+    ("abs", 4),
+    ("floor", 1),
+    ("sign", 2),
+    ("tanh", 2),
+    ("round", 1),
+    ("trunc", 1),
+    ("erf", 1),
+):
     op(_name, _weight, unary())(lambda b, x, name=_name: b.function(name, x))
 
-for _name, _weight in (("sigmoid", 3), ("relu", 3), ("gelu", 2), ("silu", 2), ("square", 3), ("rsqrt", 2), ("softplus", 1), ("reciprocal", 2), ("log_sigmoid", 1), ("hardswish", 1)):
+for _name, _weight in (
+    ("sigmoid", 3),
+    ("relu", 3),
+    ("gelu", 2),
+    ("silu", 2),
+    ("square", 3),
+    ("rsqrt", 2),
+    ("softplus", 1),
+    ("reciprocal", 2),
+    ("log_sigmoid", 1),
+    ("hardswish", 1),
+):
     op(_name, _weight, unary())(lambda b, x, name=_name: aten(b, f"aten.{name}.default", x))
 
-for _name, _target in (("pow", "aten.pow.Tensor_Tensor"), ("bitwise_and", "aten.bitwise_and.Tensor"), ("bitwise_xor", "aten.bitwise_xor.Tensor")):
-    op(_name, 1, binary((lambda x: x.dtype.kind is Kind.INT) if "bit" in _name else is_float))(lambda b, x, y, target=_target: aten(b, target, x, y))
+for _name, _target in (
+    ("pow", "aten.pow.Tensor_Tensor"),
+    ("bitwise_and", "aten.bitwise_and.Tensor"),
+    ("bitwise_xor", "aten.bitwise_xor.Tensor"),
+):
+    op(_name, 1, binary((lambda x: x.dtype.kind is Kind.INT) if "bit" in _name else is_float))(
+        lambda b, x, y, target=_target: aten(b, target, x, y)
+    )
 
 
 @op("floor divide", 1, binary(lambda x: x.dtype.kind is Kind.INT))
@@ -409,7 +486,20 @@ def _(b: Builder, x: Tensor, c: Any) -> Tensor:
     return b.equal(x, c)
 
 
-@op("compare with positions", 8, unary(lambda x: is_number(x) and x.rank > 0, lambda r, x: (r.randrange(x.rank), r.choice(("less", "equal")), r.choice((1, 1, 2, -1, Fraction(1, 2))), r.choice((0, 0, 1, -2, Fraction(1, 2))), r.random() < 0.5)))
+@op(
+    "compare with positions",
+    8,
+    unary(
+        lambda x: is_number(x) and x.rank > 0,
+        lambda r, x: (
+            r.randrange(x.rank),
+            r.choice(("less", "equal")),
+            r.choice((1, 1, 2, -1, Fraction(1, 2))),
+            r.choice((0, 0, 1, -2, Fraction(1, 2))),
+            r.random() < 0.5,
+        ),
+    ),
+)
 def _(b: Builder, x: Tensor, d: int, name: str, scale: Any, offset: Any, swapped: bool) -> Tensor:
     at = b.reshape(b.iota(x.shape[d]), tuple(n if e == d else 1 for e, n in enumerate(x.shape)))
     at = b.add(b.mul(at, scale), offset)
@@ -456,7 +546,16 @@ def masked_of(r: Random, pool: Pool) -> Any:
     x = choose(r, pool, lambda x: is_float(x) and x.rank > 0)
     if x is None:
         return None
-    m = choose(r, pool, lambda m: m.dtype is DType.BOOL and m.rank <= pool[x].rank and matching(m, pool[x]) and all(a <= c for a, c in zip(m.shape[::-1], pool[x].shape[::-1], strict=False)))
+    m = choose(
+        r,
+        pool,
+        lambda m: (
+            m.dtype is DType.BOOL
+            and m.rank <= pool[x].rank
+            and matching(m, pool[x])
+            and all(a <= c for a, c in zip(m.shape[::-1], pool[x].shape[::-1], strict=False))
+        ),
+    )
     return None if m is None else ((x, m), (r.randrange(pool[x].rank),))
 
 
@@ -470,21 +569,31 @@ def _(b: Builder, x: Tensor, m: Tensor, d: int) -> Tensor:
     return aten(b, "aten._softmax.default", b.where(m, -inf, x), d, False)
 
 
-@op("causal softmax", 4, unary(lambda x: is_float(x) and x.rank > 1, lambda r, x: tuple(r.sample(range(x.rank), 2)) if x.rank > 1 else None))
+@op(
+    "causal softmax",
+    4,
+    unary(lambda x: is_float(x) and x.rank > 1, lambda r, x: tuple(r.sample(range(x.rank), 2)) if x.rank > 1 else None),
+)
 def _(b: Builder, x: Tensor, d: int, e: int) -> Tensor:
     shape = lambda k: tuple(n if j == k else 1 for j, n in enumerate(x.shape))  # noqa: E731
     row, column = b.reshape(b.iota(x.shape[d]), shape(d)), b.reshape(b.iota(x.shape[e]), shape(e))
     return aten(b, "aten._softmax.default", b.where(b.less(row, column), -inf, x), e, False)
 
 
-@op("tril", 3, unary(lambda x: is_number(x) and x.rank > 1, lambda r, x: (r.choice(("tril", "triu")), r.choice((0, 0, 1, -1)))))
+@op(
+    "tril",
+    3,
+    unary(lambda x: is_number(x) and x.rank > 1, lambda r, x: (r.choice(("tril", "triu")), r.choice((0, 0, 1, -1)))),
+)
 def _(b: Builder, x: Tensor, name: str, diagonal: int) -> Tensor:
     return aten(b, f"aten.{name}.default", x, diagonal)
 
 
 # ------------------------------------------------------------------------------------------------ reductions
 for _name, _weight in (("sum", 12), ("mean", 6), ("amax", 5)):
-    op(_name, _weight, unary(is_number if _name != "mean" else is_float, some_dims))(lambda b, x, dims, keep, name=_name: getattr(b, name)(x, dims, keep))
+    op(_name, _weight, unary(is_number if _name != "mean" else is_float, some_dims))(
+        lambda b, x, dims, keep, name=_name: getattr(b, name)(x, dims, keep)
+    )
 
 
 @op("softmax", 6, unary(lambda x: is_float(x) and x.rank > 0, any_dim))
@@ -568,7 +677,16 @@ def _(b: Builder, x: Tensor, y: Tensor, equation: str) -> Tensor:
     return b.contract(equation, x, y)
 
 
-@op("matmul", 8, lambda r, pool: None if (j := choose(r, pool, lambda x: is_float(x) and x.rank > 1)) is None or (k := choose(r, pool, lambda y: is_float(y) and y.rank == 2 and y.shape[0] == pool[j].shape[-1])) is None else ((j, k), ()))
+@op(
+    "matmul",
+    8,
+    lambda r, pool: (
+        None
+        if (j := choose(r, pool, lambda x: is_float(x) and x.rank > 1)) is None
+        or (k := choose(r, pool, lambda y: is_float(y) and y.rank == 2 and y.shape[0] == pool[j].shape[-1])) is None
+        else ((j, k), ())
+    ),
+)
 def _(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     return aten(b, "aten.matmul.default", x, y)
 
@@ -583,12 +701,30 @@ def whole(x: Tensor) -> bool:
     return x.dtype.kind is Kind.INT
 
 
-@op("embedding", 8, lambda r, pool: None if (i := choose(r, pool, whole)) is None or (w := choose(r, pool, lambda x: is_float(x) and x.rank == 2)) is None else ((w, i), ()))
+@op(
+    "embedding",
+    8,
+    lambda r, pool: (
+        None
+        if (i := choose(r, pool, whole)) is None
+        or (w := choose(r, pool, lambda x: is_float(x) and x.rank == 2)) is None
+        else ((w, i), ())
+    ),
+)
 def _(b: Builder, w: Tensor, i: Tensor) -> Tensor:
     return aten(b, "aten.embedding.default", w, i)
 
 
-@op("vocabulary shard", 5, lambda r, pool: None if (i := choose(r, pool, whole)) is None or (w := choose(r, pool, lambda x: is_float(x) and x.rank == 2 and x.shape[0] > 1)) is None else ((w, i), (r.randrange(1, pool[w].shape[0]), r.random() < 0.5)))
+@op(
+    "vocabulary shard",
+    5,
+    lambda r, pool: (
+        None
+        if (i := choose(r, pool, whole)) is None
+        or (w := choose(r, pool, lambda x: is_float(x) and x.rank == 2 and x.shape[0] > 1)) is None
+        else ((w, i), (r.randrange(1, pool[w].shape[0]), r.random() < 0.5))
+    ),
+)
 def _(b: Builder, w: Tensor, i: Tensor, cut: int, second: bool) -> Tensor:
     low, high = (cut, w.shape[0]) if second else (0, cut)
     outside = b.or_(b.less(i, low), b.not_(b.less(i, high)))
@@ -597,7 +733,16 @@ def _(b: Builder, w: Tensor, i: Tensor, cut: int, second: bool) -> Tensor:
     return b.where(b.expand(b.unsqueeze(outside, -1), found.shape), 0, found)
 
 
-@op("gather", 5, lambda r, pool: None if (i := choose(r, pool, whole)) is None or (x := choose(r, pool, lambda x: is_number(x) and x.rank > 0)) is None else ((x, i), (r.randrange(pool[x].rank),)))
+@op(
+    "gather",
+    5,
+    lambda r, pool: (
+        None
+        if (i := choose(r, pool, whole)) is None
+        or (x := choose(r, pool, lambda x: is_number(x) and x.rank > 0)) is None
+        else ((x, i), (r.randrange(pool[x].rank),))
+    ),
+)
 def _(b: Builder, x: Tensor, i: Tensor, d: int) -> Tensor:
     return b.gather(x, [i if e == d else None for e in range(x.rank)])
 
@@ -612,12 +757,31 @@ def _(b: Builder, x: Tensor, n: int) -> Tensor:
     return b.cast(b.equal(b.unsqueeze(x, -1), b.iota(n)), DType.FLOAT32)
 
 
-@op("scatter add", 3, lambda r, pool: None if (i := choose(r, pool, lambda x: whole(x) and x.rank == 1)) is None or (x := choose(r, pool, lambda x: is_float(x) and x.rank > 0)) is None or (s := choose(r, pool, lambda s: is_float(s) and s.shape == (*pool[i].shape, *pool[x].shape[1:]))) is None else ((x, i, s), ()))
+@op(
+    "scatter add",
+    3,
+    lambda r, pool: (
+        None
+        if (i := choose(r, pool, lambda x: whole(x) and x.rank == 1)) is None
+        or (x := choose(r, pool, lambda x: is_float(x) and x.rank > 0)) is None
+        or (s := choose(r, pool, lambda s: is_float(s) and s.shape == (*pool[i].shape, *pool[x].shape[1:]))) is None
+        else ((x, i, s), ())
+    ),
+)
 def _(b: Builder, x: Tensor, i: Tensor, s: Tensor) -> Tensor:
     return b.scatter(x, [i, *(None for _ in x.shape[1:])], s, True)
 
 
-@op("cross entropy", 3, lambda r, pool: None if (x := choose(r, pool, lambda x: is_float(x) and x.rank == 2)) is None or (i := choose(r, pool, lambda i: whole(i) and i.shape == pool[x].shape[:1])) is None else ((x, i), ()))
+@op(
+    "cross entropy",
+    3,
+    lambda r, pool: (
+        None
+        if (x := choose(r, pool, lambda x: is_float(x) and x.rank == 2)) is None
+        or (i := choose(r, pool, lambda i: whole(i) and i.shape == pool[x].shape[:1])) is None
+        else ((x, i), ())
+    ),
+)
 def _(b: Builder, x: Tensor, i: Tensor) -> Tensor:
     return aten(b, "aten.cross_entropy_loss.default", x, i)
 
@@ -662,7 +826,12 @@ def propose(r: Random, pool: Pool) -> Step | None:
 
 
 def fits(x: object) -> bool:
-    return isinstance(x, Tensor) and prod(x.shape) in range(1, MAX_ELEMENTS + 1) and x.rank <= 5 and max(x.shape, default=1) <= MAX_SIZE
+    return (
+        isinstance(x, Tensor)
+        and prod(x.shape) in range(1, MAX_ELEMENTS + 1)
+        and x.rank <= 5
+        and max(x.shape, default=1) <= MAX_SIZE
+    )
 
 
 __all__ = ["Input", "Interpretation", "Program", "ShapeProblem", "Step", "fits", "make_inputs", "perform", "propose"]

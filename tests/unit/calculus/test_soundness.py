@@ -7,8 +7,8 @@ from math import inf
 
 import numpy as np
 import pytest
-from support.calculus import Workbench
 
+from support.calculus import Workbench
 from tantamount.calculus import powers
 from tantamount.calculus.forms import Form
 from tantamount.calculus.rebuild import distribute
@@ -102,4 +102,6 @@ def test_roots_of_powers() -> None:
     assert w.same(power(w.b.mul(square, y), half), w.b.mul(w.b.function("abs", x), power(y, half)))
     assert not w.same(power(w.b.neg(x), half), power(x, half))
     assert not w.same(power(w.b.mul(x, 4), half), w.b.mul(power(x, half), 4))
-    assert w.same(power(w.b.mul(x, 8), half), w.b.mul(w.b.mul(power(x, half), 2), power(w.b.number(2, DType.FLOAT32), half)))
+    assert w.same(
+        power(w.b.mul(x, 8), half), w.b.mul(w.b.mul(power(x, half), 2), power(w.b.number(2, DType.FLOAT32), half))
+    )

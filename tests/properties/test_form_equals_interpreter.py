@@ -1,0 +1,29 @@
+"""Normal forms mean what the reference interpreter computes, and equal forms are equal tensors."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.agreement import Figures, check, fuzz, grow
+
+PARTS = 8
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_thousand_random_programs(part: int) -> None:
+    figures = fuzz(programs=1000 // PARTS, seed=100 + part, deep_every=1, stop_at=1)
+    assert not figures.failures, str(figures.failures[0])
+    assert figures.tensors > 500
+    assert figures.pairs_equal > 20  # the comparison of pairs is not vacuous
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False), st.integers(1, 5), st.integers(0, 1000))
+def test_random_programs_that_shrink(r: Random, steps: int, seed: int) -> None:
+    program, pool = grow(r, seed, steps)
+    failure = check(program, seed, Figures(), pool, deep=True)
+    assert failure is None, str(failure)
