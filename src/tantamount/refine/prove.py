@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from tantamount.calculus.atoms import Store
 from tantamount.ir.job import Job
+from tantamount.limits import Limits, limits_from_environment
 from tantamount.refine.assumptions import gather_assumptions
 from tantamount.refine.cover import relate
 from tantamount.refine.inputs import build_inputs
@@ -22,11 +23,19 @@ __all__ = ["refine"]
 Progress = Callable[[str, int, int], None]
 
 
-def refine(job: Job, *, strict: bool = False, fold: bool | None = None, progress: Progress | None = None) -> Report:
+def refine(
+    job: Job,
+    *,
+    strict: bool = False,
+    fold: bool | None = None,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
+) -> Report:
     """Whether the implementation refines the specification, output by output.
 
     ``strict`` refuses assumptions other than real arithmetic; ``fold`` forces ranks to be mesh axes (or rank by rank) where
     ``None`` decides by whether the graphs are isomorphic. ``progress(phase, done, total)`` is told of every node.
+    ``limits`` (default: those of the environment) bound what is executed in search of a counterexample.
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
     clock = _Clock()
     store = Store()
@@ -48,7 +57,10 @@ def refine(job: Job, *, strict: bool = False, fold: bool | None = None, progress
     failing = [output for output in outputs if output.verdict is not Verdict.PROVED]
     mismatch = find_mismatch(store, job, specification, implementation, relations, failing) if failing else None
     clock.lap("localise")
-    outputs, counterexample, notes = search(job, outputs, inputs, specification, store) if failing else (outputs, None, ())
+    counterexample, notes = None, ()
+    if failing:
+        bounds = limits if limits is not None else limits_from_environment()
+        outputs, counterexample, notes = search(store, job, outputs, inputs, specification, implementation, bounds)
     clock.lap("witness")
     assumptions = gather_assumptions(store, job, inputs, specification, implementation)
     verdict = worst(output.verdict for output in outputs)

@@ -1,2 +1,195 @@
-def search(job, outputs, inputs, specification, store):
-    return outputs, None, ()
+"""Counterexamples: both programs executed on the same random inputs, and the simplest input on which they still differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tantamount.calculus.atoms import Store
+from tantamount.errors import Unsupported
+from tantamount.ir.job import Job
+from tantamount.limits import Limits
+from tantamount.refine.differences import Difference, compare, confirm, pairs
+from tantamount.refine.execution import Leaves, NotExecuted, Plan, Scale, draw, execute, plan_execution
+from tantamount.refine.inputs import Inputs
+from tantamount.refine.ranks import Run
+from tantamount.refine.simplify import simplify
+from tantamount.semantics.reference import Array
+from tantamount.verdict import Counterexample, OutputReport, Verdict
+
+__all__ = ["SCALES", "search"]
+
+SCALES = (
+    Scale(),
+    Scale(),
+    Scale(3.0),
+    Scale(1.0, positive=True),
+    Scale(10.0),
+    Scale(0.1),
+    Scale(10.0, positive=True),
+    Scale(),
+)
+_SHOWN = 1 << 14  # elements of one input that a counterexample lists
+_EDGE = 8  # elements per dimension that it lists of a larger one
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    difference: Difference
+    leaves: Leaves
+    seed: int
+
+
+@dataclass
+class _Search:
+    """What the executions showed so far."""
+
+    plan: Plan
+    found: dict[str, _Found]
+    agreed: dict[str, int]  # executions in which an output was compared and was the same
+    small: dict[str, float]
+    executed: int = 0
+
+    def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
+        leaves = draw(self.plan, seed, scale)
+        execution = execute(self.plan, leaves, seed)
+        if execution is None or not execution.in_reals or not execution.within_assumptions:
+            return
+        self.executed += 1
+        for name in open_:
+            checked = compare(name, pairs(self.plan.job, name, execution))
+            difference = checked.difference
+            if difference is None:
+                self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
+                self.small[name] = max(self.small.get(name, 0.0), checked.small)
+            elif (not difference.fails or not execution.underflow) and confirm(self.plan, leaves, seed, difference):
+                self.found[name] = _Found(difference, leaves, seed)
+
+
+def search(
+    store: Store,
+    job: Job,
+    outputs: tuple[OutputReport, ...],
+    inputs: Inputs,
+    specification: Run,
+    implementation: Run,
+    limits: Limits,
+) -> tuple[tuple[OutputReport, ...], Counterexample | None, tuple[str, ...]]:
+    """Execute both sides where outputs are not proved: the outputs with what was found, the simplest counterexample for
+    the first of them, and notes (why nothing was executed, or what the executions say)."""
+    open_ = [o.name for o in outputs if o.verdict in (Verdict.UNKNOWN, Verdict.REFUTED) and _checkable(job, o)]
+    if not open_:
+        return outputs, None, ()
+    try:
+        plan = plan_execution(store, job, inputs, specification, implementation, limits)
+        state = _Search(plan, {}, {}, {})
+        for seed, scale in enumerate(SCALES):
+            state.sample(seed, scale, [name for name in open_ if name not in state.found])
+            if len(state.found) == len(open_):
+                break
+    except NotExecuted as problem:
+        return outputs, None, (f"no counterexample was looked for: {problem}",)
+    except Unsupported as problem:
+        return outputs, None, (f"no counterexample was looked for: {problem.reason}",)
+    first = next((name for name in open_ if name in state.found), None)
+    counterexample: Counterexample | None = None
+    if first is not None:
+        simplest = _simplest(plan, state.found[first])
+        state.found[first] = simplest
+        counterexample = _counterexample(plan, simplest)
+    notes = (
+        []
+        if plan.paired or not specification.dropouts
+        else [
+            "both sides were executed with nothing dropped: not every dropout of the implementation has a counterpart"
+        ]
+    )
+    if counterexample is not None and _cut(plan, state.found[counterexample.output]):
+        notes.append(f"inputs with more than {_SHOWN} elements are shown by their first {_EDGE} elements per dimension")
+    return tuple(_report(job, o, state) if o.name in open_ else o for o in outputs), counterexample, tuple(notes)
+
+
+def _checkable(job: Job, output: OutputReport) -> bool:
+    expectation = job.outputs[output.name]
+    return not expectation.infer and not expectation.problem
+
+
+def _report(job: Job, output: OutputReport, state: _Search) -> OutputReport:
+    found = state.found.get(output.name)
+    if found is not None:
+        values = _values(found.difference)
+        if output.verdict is Verdict.REFUTED:
+            return replace(output, reason=f"{output.reason}\n{values}")
+        return replace(
+            output, verdict=Verdict.REFUTED, reason=f"{output.name} = {output.expectation} does not hold: {values}"
+        )
+    agreed = state.agreed.get(output.name, 0)
+    if state.small.get(output.name):
+        text = f"executed on {agreed} random inputs, both sides differ by at most {state.small[output.name]:.1e} of an element: too small to tell"
+    elif agreed:
+        text = f"executed on {agreed} random inputs, both sides agree"
+    else:
+        text = "both sides were executed, but on no input was the specification defined"
+    if output.verdict is Verdict.REFUTED and agreed:
+        # another relation holds, and nothing shows that the expectation fails
+        return replace(output, verdict=Verdict.UNKNOWN, notes=(*output.notes, text))
+    return replace(output, notes=(*output.notes, text))
+
+
+def _values(found: Difference) -> str:
+    at = f"{found.output}[{', '.join(map(str, found.element))}]" if found.element else found.output
+    if found.fails:
+        return f"{at} is {found.expected:.6g} in the specification and undefined on rank {found.rank}"
+    return f"{at} is {found.expected:.6g} in the specification and {found.actual:.6g} on rank {found.rank}"
+
+
+# ------------------------------------------------------------------------------------------------ the simplest input
+def _simplest(plan: Plan, found: _Found) -> _Found:
+    """The same difference (of the same kind, and not much smaller) on an input that reads well."""
+    name = found.difference.output
+    least = 0.1 * found.difference.ratio
+    best = [found]
+
+    def differs(leaves: Leaves) -> bool:
+        execution = execute(plan, leaves, found.seed)
+        if execution is None or not execution.in_reals or not execution.within_assumptions:
+            return False
+        difference = compare(name, pairs(plan.job, name, execution)).difference
+        if difference is None or difference.fails != found.difference.fails or difference.ratio < least:
+            return False
+        if difference.fails and execution.underflow:
+            return False
+        if not confirm(plan, leaves, found.seed, difference):
+            return False
+        best[0] = _Found(difference, leaves, found.seed)
+        return True
+
+    simplify(plan, found.leaves, differs)
+    return best[0]
+
+
+def _counterexample(plan: Plan, found: _Found) -> Counterexample:
+    execution = execute(plan, found.leaves, found.seed)
+    values: Mapping[str, Array] = execution.inputs if execution is not None else dict[str, Array]()
+    d = found.difference
+    return Counterexample(
+        output=d.output,
+        element=d.element,
+        expected=d.expected,
+        actual=d.actual,
+        rank=d.rank,
+        inputs={name: _listed(value) for name, value in values.items()},
+        seed=found.seed,
+    )
+
+
+def _listed(value: Array) -> object:
+    if value.size > _SHOWN:
+        value = value[tuple(slice(0, _EDGE) for _ in value.shape)]
+    return (value + 0.0 if value.dtype.kind == "f" else value).tolist()  # no -0.0
+
+
+def _cut(plan: Plan, found: _Found) -> bool:
+    return any(np.size(value) > _SHOWN for value in found.leaves.values())
