@@ -13,7 +13,7 @@ from itertools import product as cases
 from math import floor, gcd
 from typing import NamedTuple
 
-from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index
+from tantamount.calculus.affine import Coordinate, Index, content, coordinate, substitute, substitute_index
 from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Monomial, Rational, Store
 from tantamount.calculus.lins import ONE, ZERO, add, as_factors, constant, lin, product, scale
 from tantamount.calculus.products import exact, is_boolean, is_integer, monomial, substitute_factors, substitute_lin
@@ -342,18 +342,23 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             facts = _guards_inside(store, boolean, guard, box, flat.ranges)
             if facts:
                 return _assume(store, flat, boolean, facts, box)
-    names = {a for a, _ in known}
     for factor in flat.factors:
         own = (factor[0], factor[2])
-        if not store.atoms[factor[0]].guards & (names - {factor[0]}):
+        reach = _variables(factor[2])  # inside the factor an index has no other variables but those that it binds itself
+        inside = {key: value for key, value in known.items() if key != own and _variables(key[1]) <= reach}
+        if not store.atoms[factor[0]].guards & ({a for a, _ in inside} - {factor[0]}):
             continue
         literal = _literal(store, factor)
         if literal is not None and literal[0] is not factor:
             continue  # 1 - P: replacing P by the value that this very factor gives it would lose the factor
-        replaced = _assume(store, flat, factor, {key: value for key, value in known.items() if key != own}, box)
+        replaced = _assume(store, flat, factor, inside, box)
         if replaced is not None:
             return replaced
     return None
+
+
+def _variables(index: Index) -> set[int]:
+    return {v for parts, _ in index for v, _ in parts}
 
 
 def _decide_under(store: Store, equal: _Guard, other: Factor, box: Ranges, ranges: tuple[int, ...]) -> int | None:
