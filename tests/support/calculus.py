@@ -66,4 +66,4 @@ class Workbench:
         if equal(self.store, x.value, y.value) is None:
             return True
         rest = self.b.sub(x, y).value
-        return all(not distribute(self.store, refresh(self.store, lin)) for _, lin in rest.pieces)
+        return all(not distribute(self.store, refresh(self.store, lin))[0] for _, lin in rest.pieces)

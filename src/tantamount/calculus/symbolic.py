@@ -104,7 +104,7 @@ class Symbolic(Interpretation):
 
     def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
         if len(data) > _MAX_TABLE or any(isinstance(v, float) for v in data):
-            facts = Facts(integer=kind is not Kind.FLOAT, boolean=kind is Kind.BOOL)
+            facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
             atom = self.store.leaf("table", (shape, data), shape, facts)
             form = forms.constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
             return self.spread(form, shape)
@@ -144,7 +144,7 @@ class Symbolic(Interpretation):
         self.trace.dropouts += 1
         if self.trace.mask is not None:
             return self.trace.mask(like, (*self.prefix, *shape), p, f"{self.rank}{site}", ordinal)
-        return self.fresh("mask", (f"{self.rank}{site}", p), shape, Kind.BOOL)
+        return self.fresh("mask", (self.rank, site, ordinal, p), shape, Kind.BOOL)
 
     # -- layout
     def permute(self, x: Form, order: tuple[int, ...]) -> Form:
