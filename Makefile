@@ -11,7 +11,7 @@ TESTS ?= tests
 
 help:
 	@echo "setup   create $(VENV) with the tantamount command and everything the tests need"
-	@echo "demo    prove one correct pair and refute one wrong one (no PyTorch needed)"
+	@echo "demo    prove two correct pairs and refute two wrong ones (no PyTorch needed)"
 	@echo "test    run the tests (TESTS=path selects, TEST_WORKERS=n processes)"
 	@echo "bench   measure cost and run the long soundness checks"
 	@echo "lint    ruff check, ruff format --check, pyright"
@@ -32,12 +32,16 @@ $(SETUP): $(BASE) pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[torch,dev]'
 	@touch $@
 
-# The second job is wrong on purpose: exit code 1 (REFUTED) is what the demonstration expects there, and nothing else.
+# The jobs named wrong.toml are wrong on purpose: exit code 1 (REFUTED) is what is expected of them, and nothing else.
 demo: $(BASE)
-	$(BIN)/tantamount refine examples/mlp_tp2/job.toml
-	@echo
-	@$(BIN)/tantamount refine examples/mlp_tp2/wrong.toml; code=$$?; \
-	  test $$code -eq 1 || { echo "demo: expected REFUTED (exit code 1), got exit code $$code"; exit 1; }
+	@for pair in mlp_tp2 gpt_tp2; do \
+	  for job in job wrong; do \
+	    echo "\$$ tantamount refine examples/$$pair/$$job.toml"; \
+	    $(BIN)/tantamount refine examples/$$pair/$$job.toml; code=$$?; echo; \
+	    case $$job in job) wanted=0 ;; *) wanted=1 ;; esac; \
+	    test $$code -eq $$wanted || { echo "demo: expected exit code $$wanted, got $$code"; exit 1; }; \
+	  done; \
+	done
 
 test: $(SETUP)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --maxprocesses=8 $(TESTS)
