@@ -9,7 +9,8 @@ from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute
 from tantamount.calculus.atoms import Facts, Lin, Store
 from tantamount.calculus.forms import Box, Form, aligned, intersect, pin
 from tantamount.calculus.lins import pinned
-from tantamount.calculus.rebuild import distribute, refresh
+from tantamount.calculus.expand import equal_lins
+from tantamount.calculus.rebuild import refresh
 
 __all__ = ["Difference", "equal", "fingerprint", "locate"]
 
@@ -42,17 +43,9 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
                 continue
             if store.redirects:
                 a, b = refresh(store, a), refresh(store, b)
-            if a != b and not (expand and _expanded(store, a) == _expanded(store, b)):
+            if a != b and not (expand and equal_lins(store, a, b)):
                 return Difference(cell, a, b, sizes)
     return None
-
-
-def _expanded(store: Store, x: Lin) -> Lin:
-    memo = store.cache("expanded")
-    found = memo.get(x)
-    if found is None:
-        found = memo[x] = distribute(store, refresh(store, x))
-    return found
 
 
 def fingerprint(store: Store, form: Form) -> frozenset[object]:

@@ -1,4 +1,4 @@
-"""Lins computed anew from their atoms' arguments: after atoms were joined, under assumptions, or with products distributed."""
+"""Lins computed anew from their atoms' arguments: after atoms were joined, or under assumptions."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ from tantamount.calculus.products import monomial, substitute_factors, substitut
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS
 
-__all__ = ["Rebuild", "distribute", "refresh"]
-
-_MAX_POWER = 4  # whole powers of a sum up to which it is multiplied out
-_MAX_TERMS = 400  # a Lin longer than this is not distributed further
-_MAX_STEPS = 4000  # factors recomputed in one distribution; beyond that the rest stays as it is
+__all__ = ["Rebuild", "refresh"]
 
 
 class Rebuild:
-    """Recomputes Lins bottom-up. ``known`` gives truth values of guard atoms; ``distribute`` multiplies out sums."""
+    """Recomputes Lins bottom-up. ``known`` gives truth values of guard atoms; without it, joined atoms are replaced."""
 
-    def __init__(self, store: Store, *, known: Mapping[tuple[int, Index], int] | None = None, distribute: bool = False) -> None:
+    def __init__(self, store: Store, *, known: Mapping[tuple[int, Index], int] | None = None) -> None:
         self.store = store
         self.known = known or {}
         self.names = frozenset(a for a, _ in self.known)
-        self.distribute = distribute
         self.memo: dict[Factor, Lin] = {}
-        self.steps = _MAX_STEPS if distribute else -1
         self._stale: dict[int, bool] = {}
 
     def lin(self, x: Lin) -> Lin:
@@ -39,16 +33,11 @@ class Rebuild:
         for m, c in x:
             term = constant(c)
             for factor in m:
-                term = self._times(term, self.factor(factor))
+                term = multiply(self.store, term, self.factor(factor))
                 if not term:
                     break
             parts.append(term)
         return lin(self.store, (term for part in parts for term in part))
-
-    def _times(self, x: Lin, y: Lin) -> Lin:
-        if self.distribute and 1 < len(x) * len(y) <= _MAX_TERMS:
-            return add(self.store, *(multiply(self.store, (s,), (t,)) for s in x for t in y))
-        return multiply(self.store, x, y)
 
     def _concerns(self, factor: Factor) -> bool:
         atom = self.store.atoms[factor[0]]
@@ -56,9 +45,7 @@ class Rebuild:
             return bool(atom.guards & self.names)
         if factor[0] in self.store.redirects:
             return True
-        if atom.op == "leaf":
-            return False
-        return self.distribute or self._is_stale(factor[0])
+        return atom.op != "leaf" and self._is_stale(factor[0])
 
     def _is_stale(self, number: int) -> bool:
         found = self._stale.get(number)
@@ -74,11 +61,10 @@ class Rebuild:
         value = self.known.get((factor[0], factor[2]))
         if value is not None:
             return constant(value)
-        if not self._concerns(factor) or self.steps == 0:
+        if not self._concerns(factor):
             return ((((factor,)), 1),)
         found = self.memo.get(factor)
         if found is None:
-            self.steps -= 1
             found = self.memo[factor] = self._compute(factor)
         return found
 
@@ -116,11 +102,6 @@ class Rebuild:
         return self.lin(lin(self.store, [monomial(self.store, c, m) for m, c in x]))
 
     def _power(self, x: Lin, e: object) -> Lin:
-        if self.distribute and isinstance(e, int) and 1 < e <= _MAX_POWER and len(x) > 1:
-            out = x
-            for _ in range(e - 1):
-                out = self._times(out, x)
-            return out
         return powers.power(self.store, x, e)  # type: ignore[arg-type]
 
     def _sum(self, a: int, index: Index) -> Lin:
@@ -134,7 +115,7 @@ class Rebuild:
             axes[axis] = (0, n)
         summand = ONE
         for b, e, inner in atom.arguments[0][0][0]:
-            summand = self._times(summand, self.factor((b, e, substitute_index(inner, replace))))
+            summand = multiply(self.store, summand, self.factor((b, e, substitute_index(inner, replace))))
         return sum_over(self.store, summand, axes)
 
 
@@ -148,13 +129,3 @@ def refresh(store: Store, x: Lin) -> Lin:
         if len(store.redirects) == before:
             break
     return x
-
-
-def distribute(store: Store, x: Lin) -> Lin:
-    """The Lin with products of sums multiplied out, at any depth: a polynomial in atoms. Bounded by named limits."""
-    try:
-        return Rebuild(store, distribute=True).lin(x)
-    except Unsupported:
-        return x
-
-

@@ -1,3 +1,226 @@
-from tantamount.verdict import Mismatch
-def find_mismatch(store, job, specification, implementation, relations, failing) -> Mismatch | None:
+"""Where the two sides part: the specification operator to blame, and the implementation tensor nearest to it.
+
+Two views are combined. Walking back from a failing output through specification tensors without a counterpart ends at
+*frontier* operators, whose inputs all have one. Comparing the normal forms of the output descends to the atom that
+differs, which some operator introduced. A frontier operator on the way to that one, with a like implementation operator
+to compare with, is named; else the operator that introduced the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tantamount.calculus.atoms import Lin, Store
+from tantamount.calculus.compare import Difference, equal
+from tantamount.calculus.forms import Form
+from tantamount.errors import Unsupported
+from tantamount.ir.graph import Graph, Node, references
+from tantamount.ir.job import Job
+from tantamount.ir.relation import Partial, Placement, Replicate
+from tantamount.ops.algebra import Tensor
+from tantamount.refine.explain import Finding, describe
+from tantamount.refine.outputs import candidates, holds, matches, output_node, show
+from tantamount.refine.placements import distribute, even
+from tantamount.refine.ranks import Run
+from tantamount.verdict import Mismatch, OutputReport, Relation
+
+__all__ = ["find_mismatch"]
+
+
+def find_mismatch(
+    store: Store,
+    job: Job,
+    specification: Run,
+    implementation: Run,
+    relations: Mapping[str, Relation],
+    failing: Sequence[OutputReport],
+) -> Mismatch | None:
+    """The first place where the implementation leaves the specification, for the first failing output that has one."""
+    nodes = {output.name: output.node for output in job.specification.outputs}
+    for report in failing:
+        node = nodes.get(report.name)
+        if node is None:
+            continue
+        try:
+            found = _Search(store, job, specification, implementation, relations).run(report, node)
+        except Unsupported:
+            found = None
+        if found is not None:
+            return found
     return None
+
+
+class _Search:
+    def __init__(self, store: Store, job: Job, specification: Run, implementation: Run, relations: Mapping[str, Relation]) -> None:
+        self.store = store
+        self.job = job
+        self.specification = specification
+        self.implementation = implementation
+        self.relations = relations
+        self.order = {node.name: k for k, node in enumerate(job.specification.nodes)}
+
+    def run(self, report: OutputReport, node: str) -> Mismatch | None:
+        finding = self._output_difference(report, node)
+        source = self._introduced_by(finding, node) if finding is not None else None
+        above = _ancestors(self.job.specification, source or node)
+        for name in sorted(self._frontier(node) & above, key=self.order.__getitem__):
+            twin = self._twin(name)
+            if twin is None:
+                continue
+            local = self._compare(name, twin)
+            if local is not None:
+                return self._mismatch(name, twin, local)
+        if finding is None:
+            return None
+        implementation = output_node(self.job, 0, self.job.outputs[report.name].name)
+        return self._mismatch(source or node, self._twin(source or node) or implementation, finding)
+
+    # -- the two views
+    def _output_difference(self, report: OutputReport, node: str) -> Finding | None:
+        value = self.specification.values.get(node)
+        expectation = self.job.outputs[report.name]
+        if not isinstance(value, Tensor) or expectation.infer or expectation.problem:
+            return None
+        problem = matches(self.store, self.job, value.value, expectation, self.implementation)
+        return describe(self.store, problem.left, problem.right, len(problem.sizes)) if isinstance(problem, Difference) else None
+
+    def _frontier(self, node: str) -> set[str]:
+        """Specification nodes without a counterpart, reached from ``node`` through such nodes, whose operands all have one."""
+        graph = self.job.specification
+        found: set[str] = set()
+        seen: set[str] = set()
+        pending = [node]
+        while pending:
+            name = pending.pop()
+            if name in seen or self._related(name):
+                continue
+            seen.add(name)
+            operands = [ref for ref in references(graph.by_name[name]) if not self._related(ref)]
+            pending.extend(operands)
+            if not operands and graph.by_name[name].op == "call":
+                found.add(name)
+        return found
+
+    def _related(self, name: str) -> bool:
+        if name in self.relations:
+            return True
+        value = self.specification.values.get(name)
+        if isinstance(value, Tensor):
+            return False
+        # several results: related if every one that is used is
+        users = self.job.specification.users.get(name, ())
+        return bool(users) and all(user in self.relations for user in users)
+
+    def _introduced_by(self, finding: Finding, node: str) -> str | None:
+        """The first node, among those that ``node`` depends on, whose form contains the differing term or atom."""
+        above = _ancestors(self.job.specification, node)
+        fallback: str | None = None
+        for candidate in self.job.specification.nodes:
+            if candidate.name not in above or candidate.op != "call":
+                continue
+            value = self.specification.values.get(candidate.name)
+            if not isinstance(value, Tensor):
+                continue
+            for _, x in value.value.pieces:
+                if finding.term is not None and _has_term(x, finding):
+                    return candidate.name
+                if fallback is None and finding.atom is not None and any(f[0] == finding.atom for m, _ in x for f in m):
+                    fallback = candidate.name
+        return fallback
+
+    # -- the implementation's side
+    def _twin(self, name: str) -> str | None:
+        """The implementation node with the same operator at the same place in its order; preferably the same source line."""
+        node = self.job.specification.by_name[name]
+        graph = self.job.implementation[0]
+        same = [n for n in graph.nodes if n.target == node.target and n.op == node.op and _item(n) == _item(node)]
+        if node.source is not None:
+            lined = [n for n in same if n.source is not None and (n.source.file, n.source.line) == (node.source.file, node.source.line)]
+            same = lined or same
+            mine = [
+                n for n in self.job.specification.nodes
+                if n.target == node.target and _item(n) == _item(node) and (not lined or (n.source is not None and n.source.line == node.source.line and n.source.file == node.source.file))
+            ]  # fmt: skip
+        else:
+            mine = [n for n in self.job.specification.nodes if n.target == node.target and _item(n) == _item(node)]
+        position = [n.name for n in mine].index(name)
+        return same[position].name if position < len(same) else None
+
+    def _compare(self, name: str, twin: str) -> Finding | None:
+        """The difference between a specification tensor and an implementation tensor, under the best placement."""
+        value = self.specification.values.get(name)
+        stacked = self.implementation.stacked(self.store, twin)
+        if not isinstance(value, Tensor) or stacked is None:
+            return None
+        whole = value.value
+        sizes = self.job.mesh.sizes
+        options = candidates(whole.shape, stacked.shape[len(sizes) :], sizes, partial=True)
+        for placements in options:
+            if any(isinstance(p, Partial) for p in placements) and holds(self.store, whole, placements, self.implementation, twin, expand=False) is None:
+                return self._unreduced(whole, placements, twin)
+        for placements in options:
+            if any(isinstance(p, Partial) for p in placements) or not even(whole.shape, placements, sizes):
+                continue
+            difference = equal(self.store, distribute(self.store, whole, placements, sizes), stacked)
+            if difference is not None:
+                return describe(self.store, difference.left, difference.right, len(difference.sizes))
+        return None
+
+    def _unreduced(self, whole: Form, placements: Sequence[Placement], twin: str) -> Finding:
+        axes = [axis for axis, p in zip(self.job.mesh.names, placements, strict=True) if isinstance(p, Partial)]
+        over = " and ".join(axes)
+        text = (
+            f"{twin} is {show(placements)}: every rank holds one summand over {over}, "
+            f"and what follows uses it as if it were {show([Replicate() if isinstance(p, Partial) else p for p in placements])}: "
+            f"a sum over {over} is missing (all_reduce or reduce_scatter)"
+        )
+        return Finding("unreduced", text, "", "")
+
+    def _mismatch(self, name: str, twin: str, finding: Finding) -> Mismatch:
+        node = self._named(self.job.specification, name)
+        other = self._named(self.job.implementation[0], twin) if twin in self.job.implementation[0].by_name else None
+        equations = ()
+        if finding.specification or finding.implementation:
+            equations = (f"specification:  {finding.specification}", f"implementation: {finding.implementation}")
+        return Mismatch(
+            specification=name,
+            operator=node.target,
+            difference=finding.text,
+            implementation=other.name if other is not None else twin,
+            implementation_operator=other.target if other is not None else "",
+            specification_source=node.source,
+            implementation_source=other.source if other is not None else None,
+            equations=equations,
+        )
+
+    def _named(self, graph: Graph, name: str) -> Node:
+        """The node; for an item of several results, the node that has them."""
+        node = graph.by_name[name]
+        while node.target == "getitem":
+            node = graph.by_name[next(iter(references(node)))]
+        return node
+
+
+def _item(node: Node) -> object:
+    return node.args[1] if node.target == "getitem" and len(node.args) > 1 else None
+
+
+def _has_term(x: Lin, finding: Finding) -> bool:
+    """Whether a Lin has the differing term, at whatever index."""
+    if finding.term is None:
+        return False
+    wanted = (finding.term[1], tuple((a, e) for a, e, _ in finding.term[0]))
+    return any((c, tuple((a, e) for a, e, _ in m)) == wanted for m, c in x)
+
+
+def _ancestors(graph: Graph, name: str) -> set[str]:
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            pending.extend(references(graph.by_name[current]))
+    return found
+
+

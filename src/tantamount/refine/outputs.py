@@ -187,7 +187,7 @@ def _infer(store: Store, job: Job, name: str, whole: Form, run: Run, prefer: str
                     continue
                 if partial and not _independent(store, stacked, placements):
                     continue
-                if holds(store, whole, placements, run, node) is None:
+                if holds(store, whole, placements, run, node, expand=node == outputs[0]) is None:
                     relation = Relation(name, show(placements), names[node])
                     notes = ("this relation sums over ranks: a missing reduction looks exactly like that",) if partial else ()
                     return relation, notes

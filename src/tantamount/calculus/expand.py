@@ -1,0 +1,206 @@
+"""Products multiplied out on demand, and equality of Lins up to that.
+
+Only what differs is touched: common terms cancel first, sums are multiplied out at the top and inside the summands there,
+and two atoms of one operator are taken for equal if their arguments are, by the same procedure. All of it is bounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+
+from tantamount.calculus import powers
+from tantamount.calculus.affine import Coordinate
+from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store
+from tantamount.calculus.lins import add, lin, multiply, pinned, scale
+from tantamount.calculus.products import exact, monomial, substitute_factors
+from tantamount.calculus.sums import Flat, close, flatten
+from tantamount.errors import Unsupported
+
+__all__ = ["distribute", "equal_lins"]
+
+_MAX_POWER = 4  # whole powers of a sum up to which it is multiplied out
+_MAX_TERMS = 256  # terms that one Lin may grow to
+_MAX_DEPTH = 6  # atoms inside atoms that are compared
+_MAX_PAIRS = 200  # pairs of atoms compared for one pair of Lins
+_BOUND_AS_AXIS = 1 << 26
+
+
+def distribute(store: Store, x: Lin) -> Lin:
+    """The Lin with products of sums multiplied out, also inside its summands and the exponents of exp: a polynomial in
+    atoms. What would grow beyond a bound stays as it is."""
+    out = x
+    for _ in range(_MAX_DEPTH):
+        new = _once(store, out)
+        if new is None or new == out:
+            return out
+        out = new
+    return out
+
+
+def _once(store: Store, x: Lin) -> Lin | None:
+    """Every term multiplied out by one level; ``None`` if that would be too long."""
+    parts: list[Lin] = []
+    total = 0
+    for m, c in x:
+        part = _term(store, m, c)
+        total += len(part)
+        if total > _MAX_TERMS:
+            return None
+        parts.append(part)
+    return lin(store, (t for part in parts for t in part))
+
+
+def _term(store: Store, m: Factors, c: Rational) -> Lin:
+    exponentials = [f for f in m if store.atoms[f[0]].op == "exp"]
+    others = tuple(f for f in m if store.atoms[f[0]].op != "exp")
+    out = _polynomial(store, others, c)
+    for a, e, index in exponentials:
+        argument = pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
+        expanded = _once(store, argument)
+        factor: Lin = ((((a, e, index),), 1),)
+        if expanded is not None and expanded != argument:
+            try:
+                factor = powers.exponential(store, scale(expanded, e))
+            except Unsupported:
+                pass
+        out = multiply(store, out, factor) if len(out) == 1 else add(store, *(multiply(store, (t,), factor) for t in out))
+    return out
+
+
+def _polynomial(store: Store, m: Factors, c: Rational) -> Lin:
+    if not any(_sum_like(store, f) for f in m):
+        return ((m, c),)
+    flat = flatten(store, m, c)
+    pending: list[Flat] = [flat]
+    done: list[Flat] = []
+    while pending:
+        current = pending.pop()
+        chosen = next((f for f in current.factors if _is_sum(store, f)), None)
+        if chosen is None:
+            done.append(current)
+            continue
+        a, e, index = chosen
+        rest = list(current.factors)
+        rest.remove(chosen)
+        if e != 1:
+            rest.append((a, exact(e - 1), index))
+        replace = dict(enumerate(index))
+        for n, d in store.atoms[a].arguments[0]:
+            factors = (*rest, *substitute_factors(n, replace))
+            pending.append(flatten(store, factors, exact(current.coefficient * d), current.ranges))
+        if len(pending) + len(done) > _MAX_TERMS:
+            return ((m, c),)
+    return lin(store, (t for f in done for t in close(store, f)))
+
+
+def _is_sum(store: Store, f: Factor) -> bool:
+    return store.atoms[f[0]].op == "lin" and isinstance(f[1], int) and 1 <= f[1] <= _MAX_POWER
+
+
+def _sum_like(store: Store, f: Factor) -> bool:
+    if _is_sum(store, f):
+        return True
+    atom = store.atoms[f[0]]
+    return atom.op == "sum" and f[1] == 1 and any(_is_sum(store, g) for g in atom.arguments[0][0][0])
+
+
+# ------------------------------------------------------------------------------------------------ equality
+@dataclass
+class _Search:
+    """``proved`` remembers pairs of factors; ``left`` is how many more pairs may be compared."""
+
+    store: Store
+    proved: dict[tuple[Factor, Factor], bool] = field(default_factory=dict[tuple[Factor, Factor], bool])
+    left: int = _MAX_PAIRS
+    fresh: count[int] = field(default_factory=lambda: count(_BOUND_AS_AXIS))
+
+    def lins(self, x: Lin, y: Lin, depth: int) -> bool:
+        """Whether ``x - y`` vanishes."""
+        store = self.store
+        difference = add(store, x, scale(y, -1))
+        if not difference:
+            return True
+        difference = distribute(store, difference)
+        for _ in range(16):
+            if not difference:
+                return True
+            pair = self._equal_pair(difference, depth)
+            if pair is None:
+                return False
+            difference = distribute(store, self._replaced(difference, *pair))
+        return False
+
+    def _equal_pair(self, difference: Lin, depth: int) -> tuple[Factor, Factor] | None:
+        """Two different factors of the difference that are equal, in terms that could then cancel."""
+        if depth >= _MAX_DEPTH or len(difference) > 32:
+            return None
+        atoms = self.store.atoms
+        for i, (m, c) in enumerate(difference):
+            for n, d in difference[:i]:
+                if c * d >= 0:  # only terms of opposite sign cancel
+                    continue
+                left = [f for f in m if f not in n]
+                right = [f for f in n if f not in m]
+                if not left or len(left) != len(right):
+                    continue
+                for f in left:
+                    for g in right:
+                        if f[1] == g[1] and atoms[f[0]].op == atoms[g[0]].op != "leaf" and self.factors(f, g, depth + 1):
+                            return f, g
+        return None
+
+    def _replaced(self, x: Lin, old: Factor, new: Factor) -> Lin:
+        terms = [monomial(self.store, c, tuple(new if f == old else f for f in m)) for m, c in x]
+        return lin(self.store, terms)
+
+    def factors(self, f: Factor, g: Factor, depth: int) -> bool:
+        """Whether two atoms of one operator have equal values at their indices."""
+        if f == g:
+            return True
+        known = self.proved.get((f, g))
+        if known is not None:
+            return known
+        self.proved[f, g] = False
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        result = self._compare(f, g, depth)
+        self.proved[f, g] = result
+        return result
+
+    def _compare(self, f: Factor, g: Factor, depth: int) -> bool:
+        a, b = self.store.atoms[f[0]], self.store.atoms[g[0]]
+        if a.attributes != b.attributes or len(a.arguments) != len(b.arguments) or a.op in ("pair", "element", "max"):
+            return False
+        if a.op == "sum":
+            return a.ranges == b.ranges and self.lins(*self._summands(f, g), depth)
+        return all(
+            self.lins(self._argument(p, f), self._argument(q, g), depth) for p, q in zip(a.arguments, b.arguments, strict=True)
+        )
+
+    def _argument(self, x: Lin, f: Factor) -> Lin:
+        replace = dict(enumerate(f[2]))
+        return lin(self.store, [monomial(self.store, c, substitute_factors(m, replace)) for m, c in x])
+
+    def _summands(self, f: Factor, g: Factor) -> tuple[Lin, Lin]:
+        """Both summands over the same fresh axes in place of their bound variables."""
+        axes: dict[int, Coordinate] = {-1 - j: (((next(self.fresh), 1),), 0) for j in range(len(self.store.atoms[f[0]].ranges))}
+        out: list[Lin] = []
+        for a, _, index in (f, g):
+            replace = {**dict(enumerate(index)), **axes}
+            m, c = monomial(self.store, 1, substitute_factors(self.store.atoms[a].arguments[0][0][0], replace))
+            out.append(lin(self.store, ((m, c),)))
+        return out[0], out[1]
+
+
+def equal_lins(store: Store, x: Lin, y: Lin) -> bool:
+    """Whether two Lins are equal once products are multiplied out, at any (bounded) depth. False means unknown."""
+    memo = store.cache("equal")
+    found = memo.get((x, y))
+    if found is None:
+        try:
+            found = memo[x, y] = _Search(store).lins(x, y, 0)
+        except Unsupported:
+            found = memo[x, y] = False
+    return found

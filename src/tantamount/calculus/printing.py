@@ -1,0 +1,132 @@
+"""Lins as text, for people: ``1/8 sum[k<8] (arg3[k] arg0 + arg1)^2``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import count
+
+from tantamount.calculus.affine import Coordinate
+from tantamount.calculus.atoms import IOTA, Exponent, Factor, Lin, Rational, Store
+from tantamount.calculus.products import substitute_factors
+
+__all__ = ["axis_names", "show_coordinate", "show_lin", "show_number"]
+
+_AXES = "ijklmnpqrstuvwxyz"
+_BOUND = "abcdefgh"
+
+
+def axis_names(count_: int) -> dict[int, str]:
+    """Names of form axes: ``i, j, k, ...``."""
+    return {v: _AXES[v] if v < len(_AXES) else f"i{v}" for v in range(count_)}
+
+
+def show_number(value: Rational) -> str:
+    """An exact rational, as a decimal where that is shorter."""
+    value = Fraction(value)
+    if value.denominator == 1:
+        return str(value.numerator)
+    text = f"{value.numerator}/{value.denominator}"
+    if len(text) <= 9:
+        return text
+    decimal = repr(float(value))
+    return decimal if Fraction(decimal) == value else f"{float(value):.10g}…"
+
+
+def show_coordinate(c: Coordinate, names: Mapping[int, str]) -> str:
+    parts: list[str] = []
+    for v, s in c[0]:
+        name = names.get(v, f"?{v}")
+        parts.append(name if s == 1 else f"-{name}" if s == -1 else f"{s}{name}")
+    if c[1] or not parts:
+        parts.append(str(c[1]))
+    return "+".join(parts).replace("+-", "-")
+
+
+class _Printer:
+    def __init__(self, store: Store, depth: int) -> None:
+        self.store = store
+        self.depth = depth
+        self.fresh = count()
+
+    def lin(self, x: Lin, names: Mapping[int, str], depth: int) -> str:
+        if not x:
+            return "0"
+        parts: list[str] = []
+        for m, c in x[:6]:
+            body = " ".join(self.factor(f, names, depth) for f in m)
+            sign = "-" if c < 0 else "+"
+            size = abs(c)
+            text = show_number(size) if not body else body if size == 1 else f"{show_number(size)} {body}"
+            parts.append(f"{sign} {text}" if parts else ("-" if sign == "-" else "") + text)
+        if len(x) > 6:
+            parts.append(f"+ … ({len(x) - 6} more terms)")
+        return " ".join(parts)
+
+    def factor(self, factor: Factor, names: Mapping[int, str], depth: int) -> str:
+        a, e, index = factor
+        atom = self.store.atoms[a]
+        text = self._base(a, index, names, depth)
+        if e == 1:
+            return text
+        if atom.op == "exp":
+            return text.replace("exp(", f"exp({self._exponent(e)} ", 1) if depth > 0 else f"{text}^{self._exponent(e)}"
+        return f"{text}^{self._exponent(e)}"
+
+    def _exponent(self, e: Exponent) -> str:
+        text = show_number(e)
+        return text if text.isdigit() else f"({text})" if "/" in text or "." in text else text
+
+    def _base(self, a: int, index: tuple[Coordinate, ...], names: Mapping[int, str], depth: int) -> str:
+        atom = self.store.atoms[a]
+        if a == IOTA:
+            return f"({show_coordinate(index[0], names)})"
+        if atom.op == "leaf":
+            return self._leaf(atom.attributes, index, names)
+        if depth <= 0:
+            return "…" if atom.op in ("sum", "lin") else f"{atom.op}(…)"
+        replace = dict(enumerate(index))
+        if atom.op == "sum":
+            inner = dict(names)
+            ranges: list[str] = []
+            fresh: dict[int, Coordinate] = {}
+            for j, n in enumerate(atom.ranges):
+                k = next(self.fresh)
+                name = _BOUND[k % len(_BOUND)] + (str(k // len(_BOUND)) if k >= len(_BOUND) else "")
+                variable = (1 << 30) + k
+                inner[variable] = name
+                fresh[-1 - j] = (((variable, 1),), 0)
+                ranges.append(f"{name}<{n}")
+            factors = substitute_factors(atom.arguments[0][0][0], {**replace, **fresh})
+            body = " ".join(self.factor(f, inner, depth - 1) for f in factors[:8])
+            return f"sum[{', '.join(ranges)}]({body}{' …' if len(factors) > 8 else ''})"
+        arguments = [
+            self.lin(tuple((substitute_factors(m, replace), c) for m, c in x), names, depth - 1) for x in atom.arguments
+        ]
+        if atom.op == "lin":
+            return f"({arguments[0]})"
+        if atom.op in ("less", "equal"):
+            return f"[{arguments[0]} + {arguments[1]} {'<' if atom.op == 'less' else '=='} 0]"
+        if atom.op == "element":
+            return arguments[0]
+        return f"{atom.op}({', '.join(arguments)})"
+
+    def _leaf(self, attributes: tuple[object, ...], index: tuple[Coordinate, ...], names: Mapping[int, str]) -> str:
+        kind, name = attributes
+        at = f"[{', '.join(show_coordinate(c, names) for c in index)}]" if index else ""
+        if kind in ("input", "constant"):
+            return f"{name}{at}"
+        if kind == "prime":
+            return str(name)
+        if kind == "infinity":
+            return "inf"
+        if kind == "mask":
+            return f"mask{name[0] if isinstance(name, tuple) else name}{at}"
+        if isinstance(name, tuple):
+            name = next((part for part in name if isinstance(part, str)), kind)
+        return f"{name}{at}"
+
+
+def show_lin(store: Store, x: Lin, names: Mapping[int, str], depth: int = 3) -> str:
+    """The Lin as text; what lies deeper than ``depth`` atoms is shown as ``…``."""
+    return _Printer(store, depth).lin(x, names, depth)
