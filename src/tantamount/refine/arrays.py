@@ -19,7 +19,6 @@ from tantamount.ir.relation import (
     Permute,
     Placement,
     RankTensor,
-    Reshape,
     Slice,
     Sum,
     Transpose,
@@ -51,7 +50,9 @@ class Comparison:
 
 
 def comparisons(whole: Array, relation: Expectation | InputRelation, mesh: Mesh, held: Held) -> list[Comparison]:
-    """Everything that must be equal if ``relation`` holds of ``whole``. Raises :class:`Unsupported` where shapes do not fit."""
+    """Everything that must be equal if ``relation`` holds of ``whole``.
+
+    Raises :class:`Unsupported` where shapes do not fit."""
     out: list[Comparison] = []
     if relation.placements is not None:
         out.extend(_placed(whole, relation.placements, mesh, lambda rank: held(rank, relation.name)))
@@ -104,7 +105,7 @@ def _placed(
 
 
 def evaluate_arrays(expression: Expression, held: Held, name: str, first: bool = False) -> Array:
-    """The value of a resolved clean expression; with ``first`` a sum is its first part (for labels instead of values)."""
+    """The value of a resolved clean expression; with ``first`` a sum is its first part (labels instead of values)."""
     if isinstance(expression, RankTensor):
         return held(expression.rank, name if expression.name is None else expression.name)
     if isinstance(expression, (Concat, Sum)):

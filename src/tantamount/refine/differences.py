@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 from zlib import crc32
 
 import numpy as np
 
 from tantamount.errors import Unsupported
+from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation
 from tantamount.ir.types import Kind
@@ -18,7 +20,7 @@ from tantamount.refine.outputs import output_node
 from tantamount.semantics.interpret import NodeValue
 from tantamount.semantics.reference import Array
 
-__all__ = ["Checked", "Difference", "compare", "confirm", "pairs", "related"]
+__all__ = ["Checked", "Claim", "Difference", "compare", "confirm", "examine", "output_claim"]
 
 RELATIVE = 1e-6  # smaller differences of one element are "too small to tell"
 _OF_TENSOR = 1e-9  # the same against the largest element of the tensor
@@ -29,7 +31,8 @@ _NEARBY = 1e-9  # absolute change (of inputs of size 1) under which a difference
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``element`` of the output is ``expected`` in the specification and ``actual`` on ``rank`` (NaN: it fails there).
+    """``element`` of the output is ``expected`` in the specification and ``actual`` on ``rank`` (NaN: it fails there,
+    at node ``outside`` if an index of that node is out of range).
     ``where`` is its place among the comparisons, ``ratio`` the relative difference."""
 
     output: str
@@ -39,6 +42,7 @@ class Difference:
     rank: int
     ratio: float
     where: tuple[int, int]
+    outside: str = ""
 
     @property
     def fails(self) -> bool:
@@ -48,38 +52,90 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Checked:
     """The largest difference that counts (``None``: none), how many elements were compared (those where the
-    specification is defined), and the largest relative difference that is too large for rounding and too small to count."""
+    specification is defined), and the largest relative difference too large for rounding and too small to count."""
 
     difference: Difference | None
     compared: int
     small: float = 0.0
 
 
-def pairs(job: Job, output: str, execution: Execution) -> list[Comparison]:
-    """What the expectation of an output compares. Raises :class:`Unsupported` where shapes do not fit."""
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That ``relation`` holds of the specification's ``node``: an output, or any tensor; ``name`` is for messages.
+    The relation is about implementation nodes if ``of_nodes``, else about outputs (an output and an input may share a
+    name)."""
+
+    name: str
+    node: str
+    relation: Expectation
+    of_nodes: bool = False
+
+    def tensor(self, job: Job, rank: int, name: str) -> str:
+        """The implementation node that the relation calls ``name``."""
+        return name if self.of_nodes else output_node(job, rank, name)
+
+
+def output_claim(job: Job, output: str) -> Claim:
+    """The expectation of an output."""
     node = next(o.node for o in job.specification.outputs if o.name == output)
-    return related(job, execution, node, job.outputs[output])
+    return Claim(output, node, job.outputs[output])
 
 
-def related(job: Job, execution: Execution, node: str, expectation: Expectation) -> list[Comparison]:
-    """What a relation of any specification node compares."""
+def examine(plan: Plan, claim: Claim, execution: Execution) -> Checked:
+    """The largest difference that contradicts a claim; an index of the implementation that is out of range is one.
 
+    Raises :class:`Unsupported` where shapes do not fit."""
+    sides = _sides(plan.job, claim, execution)
+    checked = compare(claim.name, sides)
+    return checked if checked.difference is not None else _outside(plan.job, claim, execution, sides, checked)
+
+
+def _sides(job: Job, claim: Claim, execution: Execution) -> list[Comparison]:
     def held(rank: int, name: str) -> Array:
-        return _array(execution.ranks[rank].get(output_node(job, rank, name)))
+        return _array(execution.ranks[rank].get(claim.tensor(job, rank, name)))
 
-    return comparisons(_array(execution.specification[node]), expectation, job.mesh, held)
+    return comparisons(_array(execution.specification[claim.node]), claim.relation, job.mesh, held)
+
+
+def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Comparison], checked: Checked) -> Checked:
+    """Out-of-range indices of nodes that a claim's tensors depend on (on their own rank)."""
+    for rank, evaluation in enumerate(execution.ranks):
+        sites = [flag.site for flag in evaluation.flags if flag.what == "out-of-range"]
+        if not sites:
+            continue
+        above = _above(job.implementation[rank], claim.tensor(job, rank, claim.relation.name))
+        site = next((site for site in sites if site in above), None)
+        if site is None:
+            continue
+        for k, c in enumerate(sides):
+            defined = np.isfinite(c.wanted) & (c.rank == rank)
+            if defined.any():
+                found = replace(_difference(claim.name, c, k, int(np.argmax(defined)), 1.0), actual=nan, outside=site)
+                return replace(checked, difference=found)
+    return checked
+
+
+def _above(graph: Graph, name: str) -> set[str]:
+    found: set[str] = set()
+    pending = [name] if name in graph.by_name else []
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            pending.extend(references(graph.by_name[current]))
+    return found
 
 
 def _array(value: NodeValue) -> Array:
     if value is None or isinstance(value, tuple):
         raise Unsupported("a node with several results or none")
     if value.dtype.kind == "c":
-        return np.stack([value.real, value.imag], axis=-1)
+        return np.stack([np.real(value), np.imag(value)], axis=-1)
     return np.asarray(value, dtype=np.float64)
 
 
 def compare(output: str, sides: Sequence[Comparison]) -> Checked:
-    """The largest difference: where the specification is defined and the implementation is not, or has another value."""
+    """The largest difference: the specification is defined, and the implementation is not or has another value."""
     best: Difference | None = None
     compared = 0
     small = 0.0
@@ -118,15 +174,20 @@ def _difference(output: str, c: Comparison, k: int, flat: int, ratio: float) -> 
     return Difference(output, element, float(c.wanted[at]), float(c.found[at]), int(c.rank[at]), ratio, (k, flat))
 
 
-def confirm(plan: Plan, leaves: Leaves, seed: int, found: Difference) -> bool:
-    """Whether a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do to
-    either side) and no tie or jump (it persists nearby)."""
+def confirm(plan: Plan, claim: Claim, leaves: Leaves, seed: int, found: Difference) -> bool:
+    """Whether a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do
+    to either side) and no tie or jump (it persists nearby)."""
     size = abs(found.expected - found.actual)
     for kind in ("rounding", "nearby"):
         execution = execute(plan, _perturbed(plan, leaves, seed, kind), seed)
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return False
-        sides = pairs(plan.job, found.output, execution)
+        if found.outside:
+            again = examine(plan, claim, execution).difference
+            if again is None or again.outside != found.outside:
+                return False
+            continue
+        sides = _sides(plan.job, claim, execution)
         k, flat = found.where
         wanted, actual = float(sides[k].wanted.ravel()[flat]), float(sides[k].found.ravel()[flat])
         if not np.isfinite(wanted):

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
 
-from tantamount.calculus.atoms import Store
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.refine.assumptions import gather_assumptions
 from tantamount.refine.cover import relate
-from tantamount.refine.inputs import build_inputs
 from tantamount.refine.localise import find_mismatch
 from tantamount.refine.outputs import check_outputs
-from tantamount.refine.ranks import foldable, run_implementation, run_specification
+from tantamount.refine.sides import Progress, run_sides
 from tantamount.refine.witness import search
 from tantamount.verdict import Report, Statistics, Verdict, worst
 
 __all__ = ["refine"]
-
-Progress = Callable[[str, int, int], None]
 
 
 def refine(
@@ -38,18 +33,9 @@ def refine(
     ``limits`` (default: those of the environment) bound what is executed in search of a counterexample.
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
     clock = _Clock()
-    store = Store()
-    folded = foldable(job.implementation) if fold is None else fold
-    inputs = build_inputs(store, job, by_rank=not folded)
-    if folded and any(node.name not in inputs.stacked for node in job.implementation[0].inputs):
-        folded = False
-        store = Store()
-        inputs = build_inputs(store, job, by_rank=True)
-    clock.lap("inputs")
-    specification = run_specification(store, job, inputs, progress)
-    clock.lap("specification")
-    implementation = run_implementation(store, job, inputs, specification, folded, progress)
-    clock.lap("implementation")
+    sides = run_sides(job, fold, progress, clock.lap)
+    store, inputs = sides.store, sides.inputs
+    specification, implementation = sides.specification, sides.implementation
     outputs = check_outputs(store, job, specification, implementation)
     clock.lap("outputs")
     relations = relate(store, job, specification, implementation)
@@ -73,7 +59,7 @@ def refine(
         specification_nodes=len(job.specification.nodes),
         implementation_nodes=sum(len(graph.nodes) for graph in job.implementation),
         ranks=len(job.implementation),
-        folded=folded,
+        folded=sides.folded,
         atoms=len(store.atoms),
         terms=sum(len(x) for atom in store.atoms for x in atom.arguments),
         seconds=clock.seconds,

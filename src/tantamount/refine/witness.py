@@ -1,4 +1,4 @@
-"""Counterexamples: both programs executed on the same random inputs, and the simplest input on which they still differ."""
+"""Counterexamples: both programs executed on the same random inputs, simplified while they still differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.errors import Unsupported
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
-from tantamount.refine.differences import Difference, compare, confirm, pairs
+from tantamount.refine.differences import Difference, confirm, examine, output_claim
 from tantamount.refine.execution import Leaves, NotExecuted, Plan, Scale, draw, execute, plan_execution
 from tantamount.refine.inputs import Inputs
 from tantamount.refine.ranks import Run
@@ -59,12 +59,15 @@ class _Search:
             return
         self.executed += 1
         for name in open_:
-            checked = compare(name, pairs(self.plan.job, name, execution))
+            claim = output_claim(self.plan.job, name)
+            checked = examine(self.plan, claim, execution)
             difference = checked.difference
             if difference is None:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
-            elif (not difference.fails or not execution.underflow) and confirm(self.plan, leaves, seed, difference):
+            elif (not difference.fails or not execution.underflow) and confirm(
+                self.plan, claim, leaves, seed, difference
+            ):
                 self.found[name] = _Found(difference, leaves, seed)
 
 
@@ -127,7 +130,8 @@ def _report(job: Job, output: OutputReport, state: _Search) -> OutputReport:
         )
     agreed = state.agreed.get(output.name, 0)
     if state.small.get(output.name):
-        text = f"executed on {agreed} random inputs, both sides differ by at most {state.small[output.name]:.1e} of an element: too small to tell"
+        most = f"{state.small[output.name]:.1e}"
+        text = f"executed on {agreed} random inputs, no element differs by more than {most} of it: too small to tell"
     elif agreed:
         text = f"executed on {agreed} random inputs, both sides agree"
     else:
@@ -140,6 +144,8 @@ def _report(job: Job, output: OutputReport, state: _Search) -> OutputReport:
 
 def _values(found: Difference) -> str:
     at = f"{found.output}[{', '.join(map(str, found.element))}]" if found.element else found.output
+    if found.outside:
+        return f"on rank {found.rank}, {found.outside} has an index out of range where {at} is defined"
     if found.fails:
         return f"{at} is {found.expected:.6g} in the specification and undefined on rank {found.rank}"
     return f"{at} is {found.expected:.6g} in the specification and {found.actual:.6g} on rank {found.rank}"
@@ -148,7 +154,7 @@ def _values(found: Difference) -> str:
 # ------------------------------------------------------------------------------------------------ the simplest input
 def _simplest(plan: Plan, found: _Found) -> _Found:
     """The same difference (of the same kind, and not much smaller) on an input that reads well."""
-    name = found.difference.output
+    claim = output_claim(plan.job, found.difference.output)
     least = 0.1 * found.difference.ratio
     best = [found]
 
@@ -156,12 +162,14 @@ def _simplest(plan: Plan, found: _Found) -> _Found:
         execution = execute(plan, leaves, found.seed)
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return False
-        difference = compare(name, pairs(plan.job, name, execution)).difference
-        if difference is None or difference.fails != found.difference.fails or difference.ratio < least:
+        difference = examine(plan, claim, execution).difference
+        if difference is None or difference.ratio < least:
+            return False
+        if (difference.fails, difference.outside) != (found.difference.fails, found.difference.outside):
             return False
         if difference.fails and execution.underflow:
             return False
-        if not confirm(plan, leaves, found.seed, difference):
+        if not confirm(plan, claim, leaves, found.seed, difference):
             return False
         best[0] = _Found(difference, leaves, found.seed)
         return True
