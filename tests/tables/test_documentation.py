@@ -38,4 +38,4 @@ def test_in_place_variants_share_a_row() -> None:
 
 def test_the_table_in_the_documentation_is_up_to_date() -> None:
     written = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
-    assert written == support_table(table()), "run: python -m tantamount.ops.documentation docs/operators.md"
+    assert written == support_table(table()), "run: python -m tantamount.ops.documentation docs/operators.md README.md"

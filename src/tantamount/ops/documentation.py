@@ -1,6 +1,6 @@
 """The operators' documentation, generated from the table: one page per operator, and the table of all of them.
 
-``python -m tantamount.ops.documentation docs/operators.md`` writes the table.
+``python -m tantamount.ops.documentation docs/operators.md README.md`` writes the table of operators, and of their families.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from tantamount.ops.table import Operator, Parameter, table
 
-__all__ = ["mathematics", "page", "schema", "support_table"]
+__all__ = ["families", "mathematics", "page", "schema", "support_table"]
 
 _INTRODUCTION = """\
 # Operators
 
-<!-- Generated: python -m tantamount.ops.documentation docs/operators.md -->
+<!-- Generated: python -m tantamount.ops.documentation docs/operators.md README.md -->
 
 Every operator has one definition, in `src/tantamount/ops/definitions/`. Its type rule, its reference implementation,
 its rule in the calculus and this table follow from it. An operator or an attribute that is not listed is refused, never
@@ -117,5 +117,24 @@ def support_table(operators: Mapping[str, Operator]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def families(operators: Mapping[str, Operator]) -> str:
+    """How many operators every family has, in Markdown. ``operators`` maps overload names to their rows."""
+    lines = ["| operators | definitions | overloads |", "|---|---|---|"]
+    for category, heading in _HEADINGS.items():
+        members = [row for row in operators.values() if row.category == category]
+        lines.append(f"| {heading} | {len({_definition(row) for row in members})} | {len(members)} |")
+    total = len({_definition(row) for row in operators.values()})
+    return "\n".join([*lines, f"| **all** | **{total}** | **{len(operators)}** |"]) + "\n"
+
+
+def main(page_of_operators: str, readme: str) -> None:
+    """Write the generated page, and the generated part of another one."""
+    Path(page_of_operators).write_text(support_table(table()), encoding="utf-8")
+    text = Path(readme).read_text(encoding="utf-8")
+    before, start, rest = text.partition("<!-- generated: families -->\n")
+    _, end, after = rest.partition("<!-- end -->\n")
+    Path(readme).write_text(before + start + families(table()) + end + after, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(support_table(table()), encoding="utf-8")
+    main(*sys.argv[1:])

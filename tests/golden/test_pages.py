@@ -1,0 +1,59 @@
+"""README and documentation tell the truth: their commands have the output they show, their Python examples run."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from support.console import ROOT, Command, agrees, commands, run
+
+from tantamount.ops.documentation import families
+from tantamount.ops.table import table
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
+COMMANDS = [
+    pytest.param(page, command, id=f"{page.stem}: {command}"[:100]) for page in PAGES for command in commands(page)
+]
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_a_command_prints_what_the_page_shows(page: Path, command: Command) -> None:
+    real = run(command.text)
+    assert agrees(command.output, real), f"`python tests/support/console.py {page}` writes what it prints:\n{real}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if ">>>" in page.read_text()], ids=lambda page: page.stem)
+def test_python_examples(page: Path) -> None:
+    failed, attempted = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert attempted
+    assert not failed
+
+
+def test_the_readme_shows_a_verdict_of_each_kind() -> None:
+    shown = " ".join(command.output for command in commands(ROOT / "README.md"))
+    assert "PROVED" in shown
+    assert "REFUTED" in shown
+
+
+def test_the_readme_counts_operators() -> None:
+    written = (ROOT / "README.md").read_text()
+    assert families(table()) in written, "run: python -m tantamount.ops.documentation docs/operators.md README.md"
+
+
+def test_the_readme_shows_a_job_that_exists() -> None:
+    block = re.search(r"^```toml\n# (\S+),.*?\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert block is not None
+    assert tomllib.loads(block.group(2)) == tomllib.loads((ROOT / block.group(1)).read_text())
+
+
+@pytest.mark.parametrize("claimed", ["one\n...\nfour\n", "one\ntwo\nthree\nfour\n", "...\n"])
+def test_lines_left_out(claimed: str) -> None:
+    assert agrees(claimed, "one\ntwo\nthree\nfour\n")
+
+
+@pytest.mark.parametrize("claimed", ["one\nfour\n", "one\n...\nfive\n", "", "one\ntwo\nthree\nfour\nfive\n"])
+def test_a_page_that_is_wrong_is_found(claimed: str) -> None:
+    assert not agrees(claimed, "one\ntwo\nthree\nfour\n")
