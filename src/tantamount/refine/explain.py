@@ -51,18 +51,29 @@ class _Walk:
         common = set(x) & set(y)
         left = tuple(t for t in x if t not in common)
         right = tuple(t for t in y if t not in common)
-        by_monomial = {m: c for m, c in right}
-        scaled = [(m, c, by_monomial[m]) for m, c in left if m in by_monomial]
-        if scaled and len(scaled) == len(left) == len(right):
-            ratios = {Fraction(d) / Fraction(c) for _, c, d in scaled}
+        # which terms there are matters first, where they are read second: a layout may be right and different
+        by_kind: dict[object, list[Term]] = {}
+        for term in right:
+            by_kind.setdefault(_kind(term), []).append(term)
+        paired = [(s, by_kind[_kind(s)].pop(0)) for s in left if by_kind.get(_kind(s))]
+        scaled = [(s, t) for s, t in paired if s[1] != t[1]]
+        if len(paired) == len(left) == len(right) and left:
+            if not scaled:
+                return self.terms(*paired[0], inside, depth)
+            ratios = {Fraction(t[1]) / Fraction(s[1]) for s, t in paired}
             if len(ratios) == 1:
-                return self._factor(ratios.pop(), scaled[0], left, right, inside)
+                s, t = paired[0]
+                return self._factor(ratios.pop(), (s[0], s[1], t[1]), left, right, inside)
         if scaled:
-            m, c, d = scaled[0]
+            (m, c), (_, d) = scaled[0]
             if not m:
                 text = f"the constant is {show_number(d)} where {show_number(c)} is wanted"
                 return self.found("constant", text, x, y, inside, (m, c))
             return self._factor(Fraction(d) / Fraction(c), (m, c, d), ((m, c),), ((m, d),), inside)
+        same = {id(s) for s, _ in paired}
+        others = {id(t) for _, t in paired}
+        left = tuple(t for t in left if id(t) not in same) or left
+        right = tuple(t for t in right if id(t) not in others) or right
         if not left and right:
             return self.found("extra", f"the implementation adds {self.show(right)}, which the specification does not have", x, y, inside)
         if left and not right:
@@ -121,7 +132,7 @@ class _Walk:
         right = [f for f in t[0] if f not in common]
         for f in left:
             for g in right:
-                if f[0] == g[0] and f[2] == g[2]:
+                if f[0] == g[0] and f[1] != g[1]:
                     text = f"the exponent of {self.show((((f,), 1),))} is {show_number(g[1])} where {show_number(f[1])} is wanted"
                     if self._op(f) == "exp":
                         ratio = Fraction(g[1]) / Fraction(f[1])
@@ -193,13 +204,19 @@ class _Walk:
         y: Lin = (((g,), 1),)
         if a.signature == b.signature:
             if a.ranges != b.ranges:
-                text = f"the sum runs over {_ranges(b.ranges)} where {_ranges(a.ranges)} is wanted: part of the range is never added"
+                what = "maximum" if self._of_elements(a) else "sum"
+                text = f"the {what} runs over {_ranges(b.ranges)} where {_ranges(a.ranges)} is wanted: part of the range is never added"
                 if prod(b.ranges) > prod(a.ranges):
-                    text = f"the sum runs over {_ranges(b.ranges)} where {_ranges(a.ranges)} is wanted"
+                    what = "maximum" if self._of_elements(a) else "sum"
+                text = f"the {what} runs over {_ranges(b.ranges)} where {_ranges(a.ranges)} is wanted"
                 return self.found("range", text, x, y, a.number, ((f,), 1))
             return self.found("offset", "the same sum over other positions (another shard, order or layout)", x, y, a.number, ((f,), 1))
         left, right = self._opened(a, f), self._opened(b, g)
         return self.terms((left, 1), (right, 1), a.number, depth)
+
+    def _of_elements(self, atom: Atom) -> bool:
+        """Whether a formal sum is the set that a maximum is taken of."""
+        return any(self.store.atoms[a].op == "element" for a, _, _ in atom.arguments[0][0][0])
 
     def _opened(self, atom: Atom, f: Factor) -> tuple[Factor, ...]:
         replace: dict[int, Coordinate] = dict(enumerate(f[2]))
@@ -208,6 +225,11 @@ class _Walk:
             self.names.setdefault(variable, "abcdefgh"[j % 8])
             replace[-1 - j] = (((variable, 1),), 0)
         return substitute_factors(atom.arguments[0][0][0], replace)
+
+
+def _kind(term: Term) -> object:
+    """A term without its coefficient and without where it is read."""
+    return tuple((a, e) for a, e, _ in term[0])
 
 
 def _ranges(ranges: tuple[int, ...]) -> str:

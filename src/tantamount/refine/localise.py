@@ -9,17 +9,19 @@ to compare with, is named; else the operator that introduced the difference.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tantamount.calculus.atoms import Lin, Store
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
+from tantamount.calculus.sums import signature
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ops.algebra import Tensor
 from tantamount.refine.explain import Finding, describe
-from tantamount.refine.outputs import candidates, holds, matches, output_node, show
+from tantamount.refine.outputs import ancestors, candidates, holds, matches, output_node, show
 from tantamount.refine.placements import distribute, even
 from tantamount.refine.ranks import Run
 from tantamount.verdict import Mismatch, OutputReport, Relation
@@ -50,6 +52,12 @@ def find_mismatch(
     return None
 
 
+_MAX_RANKS = 8  # ranks that are looked at one by one
+
+# how much a kind of difference says; positions alone may be due to the placement that was guessed
+_RANK = ("unreduced", "factor", "constant", "exponent", "operand", "range", "missing", "extra", "different", "offset")
+
+
 class _Search:
     def __init__(self, store: Store, job: Job, specification: Run, implementation: Run, relations: Mapping[str, Relation]) -> None:
         self.store = store
@@ -62,14 +70,19 @@ class _Search:
     def run(self, report: OutputReport, node: str) -> Mismatch | None:
         finding = self._output_difference(report, node)
         source = self._introduced_by(finding, node) if finding is not None else None
-        above = _ancestors(self.job.specification, source or node)
-        for name in sorted(self._frontier(node) & above, key=self.order.__getitem__):
+        frontier = [name for name in sorted(self._frontier(node), key=self.order.__getitem__) if self._worth(name, node)]
+        for name in frontier:
+            unreduced = self._unreduced_somewhere(name)
+            if unreduced is not None:
+                return self._mismatch(name, *unreduced)
+        best: tuple[int, str, str, Finding] | None = None
+        for name in frontier:
             twin = self._twin(name)
-            if twin is None:
-                continue
-            local = self._compare(name, twin)
-            if local is not None:
-                return self._mismatch(name, twin, local)
+            local = None if twin is None else self._compare(name, twin)
+            if twin is not None and local is not None and (best is None or _RANK.index(local.kind) < best[0]):
+                best = (_RANK.index(local.kind), name, twin, local)
+        if best is not None and (finding is None or best[0] <= _RANK.index(finding.kind)):
+            return self._mismatch(best[1], best[2], best[3])
         if finding is None:
             return None
         implementation = output_node(self.job, 0, self.job.outputs[report.name].name)
@@ -95,16 +108,25 @@ class _Search:
             if name in seen or self._related(name):
                 continue
             seen.add(name)
-            operands = [ref for ref in references(graph.by_name[name]) if not self._related(ref)]
+            operands = [ref for ref in self._operands(graph, name) if not self._related(ref)]
             pending.extend(operands)
             if not operands and graph.by_name[name].op == "call":
                 found.add(name)
         return found
 
+    def _operands(self, graph: Graph, name: str) -> list[str]:
+        """What a node reads; for an item of several results, what their operator reads."""
+        node = graph.by_name[name]
+        while node.target == "getitem":
+            node = graph.by_name[next(iter(references(node)))]
+        return list(references(node))
+
     def _related(self, name: str) -> bool:
         if name in self.relations:
             return True
         value = self.specification.values.get(name)
+        if self.job.specification.by_name[name].op == "call" and not list(references(self.job.specification.by_name[name])):
+            return True  # made of nothing: a factory
         if isinstance(value, Tensor):
             return False
         # several results: related if every one that is used is
@@ -113,7 +135,7 @@ class _Search:
 
     def _introduced_by(self, finding: Finding, node: str) -> str | None:
         """The first node, among those that ``node`` depends on, whose form contains the differing term or atom."""
-        above = _ancestors(self.job.specification, node)
+        above = ancestors(self.job.specification, node)
         fallback: str | None = None
         for candidate in self.job.specification.nodes:
             if candidate.name not in above or candidate.op != "call":
@@ -128,7 +150,33 @@ class _Search:
                     fallback = candidate.name
         return fallback
 
+    def _worth(self, name: str, node: str) -> bool:
+        """Masks and indices differ between right programs as well: they are not blamed for a difference of floats."""
+        value, failing = self.specification.values.get(name), self.specification.values.get(node)
+        if not isinstance(value, Tensor) or not isinstance(failing, Tensor):
+            return True
+        return value.dtype.kind is failing.dtype.kind and bool(list(references(self.job.specification.by_name[name])))
+
     # -- the implementation's side
+    def _unreduced_somewhere(self, name: str) -> tuple[str, Finding] | None:
+        """An implementation tensor whose sum over ranks is the specification's tensor: a reduction is missing after it."""
+        value = self.specification.values.get(name)
+        if not isinstance(value, Tensor) or not value.dtype.is_float:
+            return None
+        sizes = self.job.mesh.sizes
+        found: tuple[str, Finding] | None = None
+        for node in self.job.implementation[0].nodes:
+            if node.type is None or node.type.dtype.kind is not value.dtype.kind or node.op == "input":
+                continue
+            options = [ps for ps in candidates(value.shape, node.type.shape, sizes, partial=True) if any(isinstance(p, Partial) for p in ps)]
+            stacked = self.implementation.stacked(self.store, node.name) if options else None
+            if stacked is None or not atoms_of(self.store, stacked) & atoms_of(self.store, value.value):
+                continue
+            for placements in options:
+                if holds(self.store, value.value, placements, self.implementation, node.name, expand=False) is None:
+                    found = node.name, self._unreduced(value.value, placements, node.name)
+        return found
+
     def _twin(self, name: str) -> str | None:
         """The implementation node with the same operator at the same place in its order; preferably the same source line."""
         node = self.job.specification.by_name[name]
@@ -163,7 +211,21 @@ class _Search:
                 continue
             difference = equal(self.store, distribute(self.store, whole, placements, sizes), stacked)
             if difference is not None:
-                return describe(self.store, difference.left, difference.right, len(difference.sizes))
+                found = describe(self.store, difference.left, difference.right, len(difference.sizes))
+                if found.kind in ("offset", "different"):
+                    return self._rank_by_rank(whole, twin) or found
+                return found
+        return self._rank_by_rank(whole, twin)
+
+    def _rank_by_rank(self, whole: Form, twin: str) -> Finding | None:
+        """A difference other than of positions, between the specification's tensor and what one rank holds."""
+        for rank in range(min(self.job.mesh.world_size, _MAX_RANKS)):
+            here = self.implementation.local(self.store, rank, twin)
+            if here is None or not here.pieces or not whole.pieces:
+                continue
+            found = describe(self.store, whole.pieces[0][1], here.pieces[0][1], len(here.sizes))
+            if found.kind not in ("offset", "different", "range"):
+                return replace(found, text=f"on rank {rank}, {found.text}")
         return None
 
     def _unreduced(self, whole: Form, placements: Sequence[Placement], twin: str) -> Finding:
@@ -213,14 +275,10 @@ def _has_term(x: Lin, finding: Finding) -> bool:
     return any((c, tuple((a, e) for a, e, _ in m)) == wanted for m, c in x)
 
 
-def _ancestors(graph: Graph, name: str) -> set[str]:
-    found: set[str] = set()
-    pending = [name]
-    while pending:
-        current = pending.pop()
-        if current not in found:
-            found.add(current)
-            pending.extend(references(graph.by_name[current]))
+def atoms_of(store: Store, form: Form) -> set[tuple[int, object]]:
+    """The leaves and functions of the summands at the top of a form: what a form shares with its partial sums."""
+    found: set[tuple[int, object]] = set()
+    for _, x in form.pieces:
+        for m, _ in x:
+            found.update(signature(store, m))
     return found
-
-

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 from tantamount.calculus import forms
@@ -10,16 +11,18 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
 from tantamount.errors import Unsupported
+from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, Expression, Partial, Placement, RankTensor, Replicate, Shard
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
+from tantamount.refine.assumptions import open_obligations
 from tantamount.refine.placements import collapse, distribute, evaluate, even, part
 from tantamount.refine.ranks import Run
 from tantamount.verdict import OutputReport, Relation, Verdict
 
-__all__ = ["candidates", "check_outputs", "holds", "matches", "output_node", "show"]
+__all__ = ["ancestors", "assembled", "candidates", "check_outputs", "holds", "matches", "output_node", "show"]
 
 
 def show(placements: Sequence[Placement]) -> str:
@@ -140,8 +143,44 @@ def check_outputs(store: Store, job: Job, specification: Run, implementation: Ru
         if not isinstance(value, Tensor):
             out.append(OutputReport(output.name, Verdict.UNKNOWN, None, expectation.text, "the specification's value is not known"))
             continue
-        out.append(_check(store, job, output.name, value.value, expectation, implementation))
+        report = _check(store, job, output.name, value.value, expectation, implementation)
+        out.append(_with_indices_in_range(store, job, report, specification, implementation))
     return tuple(out)
+
+
+def _with_indices_in_range(store: Store, job: Job, report: OutputReport, specification: Run, implementation: Run) -> OutputReport:
+    """A proved output stays proved only if every index that the implementation uses for it was shown to be in range."""
+    if report.verdict is not Verdict.PROVED:
+        return report
+    sites = [o for o in open_obligations(store, specification, implementation) if o.kind == "index"]
+    if not sites:
+        return report
+    graph = job.implementation[0]
+    used: set[str] = set()
+    wanted = {output.node for g in job.implementation for output in g.outputs}
+    if report.relation is not None and report.relation.implementation:
+        wanted = {output_node(job, rank, report.relation.implementation) for rank in range(len(job.implementation))}
+    for node in wanted:
+        if node in graph.by_name:
+            used |= ancestors(graph, node)
+    for o in sites:
+        name = o.site.rpartition(" ")[2]
+        if name in used or name not in graph.by_name:
+            reason = f"equal where both are defined, but the index of {name} was not shown to lie in 0..{o.size} on every rank"
+            return replace(report, verdict=Verdict.UNKNOWN, reason=reason)
+    return report
+
+
+def ancestors(graph: Graph, name: str) -> set[str]:
+    """A node and everything that it depends on."""
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            pending.extend(references(graph.by_name[current]))
+    return found
 
 
 def _check(store: Store, job: Job, name: str, whole: Form, expectation: Expectation, run: Run) -> OutputReport:
@@ -191,7 +230,8 @@ def _infer(store: Store, job: Job, name: str, whole: Form, run: Run, prefer: str
                     relation = Relation(name, show(placements), names[node])
                     notes = ("this relation sums over ranks: a missing reduction looks exactly like that",) if partial else ()
                     return relation, notes
-    return _assembled(store, job, name, whole, run, outputs, names)
+    text = assembled(store, whole, run, outputs, names)
+    return None if text is None else (Relation(name, text, ""), ())
 
 
 def _independent(store: Store, stacked: Form, placements: Sequence[Placement]) -> bool:
@@ -204,10 +244,9 @@ def _independent(store: Store, stacked: Form, placements: Sequence[Placement]) -
     return True
 
 
-def _assembled(
-    store: Store, job: Job, name: str, whole: Form, run: Run, outputs: Sequence[str], names: dict[str, str]
-) -> tuple[Relation, tuple[str, ...]] | None:
-    """A concatenation along one dimension of outputs of single ranks, each found to be a slice of the whole."""
+def assembled(store: Store, whole: Form, run: Run, nodes: Sequence[str], names: Mapping[str, str]) -> str | None:
+    """A concatenation along one dimension of tensors of single ranks, each found to be a slice of the whole."""
+    outputs = nodes
     for dim in range(len(whole.shape)):
         parts: list[tuple[int, int, Expression]] = []
         for node in outputs:
@@ -222,8 +261,7 @@ def _assembled(
                     parts.append((start, start + here.shape[dim], RankTensor(rank, names[node])))
         chosen = _tile(parts, whole.shape[dim])
         if chosen:
-            text = str(chosen[0]) if len(chosen) == 1 else f"concat({', '.join(map(str, chosen))}, dim={dim})"
-            return Relation(name, text, ""), ()
+            return str(chosen[0]) if len(chosen) == 1 else f"concat({', '.join(map(str, chosen))}, dim={dim})"
     return None
 
 
