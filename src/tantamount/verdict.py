@@ -57,7 +57,8 @@ class Assumption:
 class Relation:
     """How one specification tensor is made of implementation tensors: ``tensor = expression``.
 
-    ``expression`` uses DTensor placements or a clean expression; ``implementation`` names the tensor(s) it is about.
+    ``expression`` uses DTensor placements or a clean expression; ``implementation`` names the tensor that
+    it is about (empty where the expression does).
     """
 
     tensor: str
@@ -67,7 +68,7 @@ class Relation:
 
     def __str__(self) -> str:
         return f"{self.tensor} = {self.expression}" + (
-            f" of {self.implementation}" if self.implementation != self.tensor else ""
+            f" of {self.implementation}" if self.implementation not in ("", self.tensor) else ""
         )
 
 

@@ -28,8 +28,8 @@ def refine(
 ) -> Report:
     """Whether the implementation refines the specification, output by output.
 
-    ``strict`` refuses assumptions other than real arithmetic; ``fold`` forces ranks to be mesh axes (or rank by rank) where
-    ``None`` decides by whether the graphs are isomorphic. ``progress(phase, done, total)`` is told of every node.
+    ``strict`` refuses assumptions other than real arithmetic; ranks are mesh axes where their graphs are isomorphic,
+    unless ``fold`` is ``False``. ``progress(phase, done, total)`` is told of every node.
     ``limits`` (default: those of the environment) bound what is executed in search of a counterexample.
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
     clock = _Clock()

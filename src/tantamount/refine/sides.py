@@ -29,10 +29,10 @@ class Sides:
 def run_sides(
     job: Job, fold: bool | None = None, progress: Progress | None = None, lap: Callable[[str], None] = lambda _: None
 ) -> Sides:
-    """``fold`` forces ranks to be mesh axes (or rank by rank), ``None`` decides by whether the graphs are isomorphic;
+    """Ranks are mesh axes if their graphs are isomorphic and ``fold`` is not ``False``;
     ``lap`` is told the name of every phase that ends. Raises :class:`UserError` as :func:`tantamount.refine.refine`."""
     store = Store()
-    folded = foldable(job.implementation) if fold is None else fold
+    folded = fold is not False and foldable(job.implementation)
     inputs = build_inputs(store, job, by_rank=not folded)
     if folded and any(node.name not in inputs.stacked for node in job.implementation[0].inputs):
         folded = False
