@@ -25,6 +25,7 @@ from tantamount.ops.functions import FUNCTIONS
 __all__ = ["Obligation", "Symbolic", "Trace", "identity"]
 
 _MAX_TABLE = 1 << 12  # recorded constants up to this many elements become numbers, larger ones stay opaque
+_MAX_RANKS = 64  # numbers that differ by rank and follow no line: up to this many ranks one piece each, else a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Symbolic(Interpretation):
         return constant(Fraction(value))
 
     def _per_rank(self, value: PerRank) -> Form:
-        """One number per rank: affine in the mesh coordinates (checked at every one), or a table of its own."""
+        """One number per rank: affine in the mesh coordinates (checked at every one), else a piece or table entry each."""
         sizes = self.mesh.sizes
         if self.batch != tuple(range(len(sizes))) or any(isinstance(v, float) for v in value.values):
             raise Unsupported("a number that differs by rank inside a collective")
@@ -98,16 +99,22 @@ class Symbolic(Interpretation):
             for rank, number in enumerate(numbers)
         ):
             return constant_form(self.prefix, lin_of_affine({v: s for v, s in zip(where, steps, strict=True) if v >= 0}, origin))
+        if len(numbers) <= _MAX_RANKS:
+            return self._cells(numbers, sizes)
         atom = self.store.leaf("table", (sizes, tuple(numbers)), sizes, Facts(integer=all(n.denominator == 1 for n in numbers)))
         index = tuple(variable(v) if v >= 0 else ((), 0) for v in where)
         return constant_form(self.prefix, ((((atom, 1, index),), 1),))
 
     def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
         if len(data) > _MAX_TABLE or any(isinstance(v, float) for v in data):
-            facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
+            facts = Facts(integer=kind is not Kind.FLOAT, boolean=kind is Kind.BOOL)
             atom = self.store.leaf("table", (shape, data), shape, facts)
             form = forms.constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
             return self.spread(form, shape)
+        return self.spread(self._cells(data, shape), shape)
+
+    def _cells(self, data: Sequence[Number], shape: Shape) -> Form:
+        """A tensor of numbers, one piece per element."""
         cells: list[forms.Piece] = []
         dims = forms.axes_of(shape)
         sizes = [size for dim in dims for size in dim]
@@ -117,7 +124,7 @@ class Symbolic(Interpretation):
                 k, digit = divmod(k, size)
                 box.append((digit, digit + 1))
             cells.append((tuple(reversed(box)), self._number(value)))
-        return self.spread(forms.canonical(self.store, dims, cells), shape)
+        return forms.canonical(self.store, dims, cells)
 
     def spread(self, form: Form, shape: Shape) -> Form:
         """The same tensor at every mesh coordinate."""
