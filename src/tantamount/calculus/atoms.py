@@ -29,6 +29,8 @@ Factors = tuple[Factor, ...]  # not normalised
 Term = tuple[Monomial, Rational]  # coefficient * product
 Lin = tuple[Term, ...]  # sorted sum of terms with distinct monomials and non-zero coefficients
 
+# operators whose arguments are formal or bound: fixing a coordinate does not simplify them by itself
+_BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
 IOTA = 0  # the atom whose value is its one coordinate
 
 
@@ -58,6 +60,7 @@ class Atom:
     signature: tuple[tuple[int, Exponent], ...] = ()
     guards: frozenset[int] = frozenset()
     shape: Shape | None = None
+    positional: bool = False  # its value depends on positions as numbers: at a fixed position it is another expression
 
 
 @dataclass(slots=True)
@@ -165,12 +168,14 @@ class Store:
         points = iter(coset.coordinates())
         inner: list[Lin] = []
         guards: set[int] = set()
+        positional = False
         for lin in arguments:
             terms: list[Term] = []
             for m, c in lin:
                 factors: list[Factor] = []
                 for a, e, index in m:
                     guards |= self.atoms[a].guards
+                    positional = positional or a == IOTA or self.atoms[a].positional
                     factors.append((a, e, tuple(_refill(old, next(points)) for old in index)))
                 terms.append((tuple(factors), c))
             inner.append(tuple(terms))
@@ -179,7 +184,11 @@ class Store:
             signature = tuple(sorted((a, e) for a, e, _ in inner[0][0][0]))
         if facts.boolean:
             guards.add(number)
-        self.atoms.append(Atom(number, op, attributes, tuple(inner), len(coset.columns), facts, ranges, signature, frozenset(guards)))
+        if op in _BINDERS or (op in ("less", "equal") and inner[0]):
+            positional = False
+        self.atoms.append(
+            Atom(number, op, attributes, tuple(inner), len(coset.columns), facts, ranges, signature, frozenset(guards), positional=positional)
+        )
         return number
 
     def follow(self, factor: Factor) -> Factor:

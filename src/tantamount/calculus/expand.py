@@ -7,12 +7,13 @@ and two atoms of one operator are taken for equal if their arguments are, by the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import count
 
 from tantamount.calculus import powers
 from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store
-from tantamount.calculus.lins import add, lin, multiply, pinned, scale
+from tantamount.calculus.lins import add, as_factors, constant, lin, multiply, pinned, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.sums import Flat, close, flatten
 from tantamount.errors import Unsupported
@@ -108,10 +109,10 @@ def _sum_like(store: Store, f: Factor) -> bool:
 # ------------------------------------------------------------------------------------------------ equality
 @dataclass
 class _Search:
-    """``proved`` remembers pairs of factors; ``left`` is how many more pairs may be compared."""
+    """``proved`` remembers pairs of factors and their ratio (0: unknown); ``left`` is how many more pairs may be compared."""
 
     store: Store
-    proved: dict[tuple[Factor, Factor], bool] = field(default_factory=dict[tuple[Factor, Factor], bool])
+    proved: dict[tuple[Factor, Factor], Rational] = field(default_factory=dict[tuple[Factor, Factor], Rational])
     left: int = _MAX_PAIRS
     fresh: count[int] = field(default_factory=lambda: count(_BOUND_AS_AXIS))
 
@@ -131,8 +132,9 @@ class _Search:
             difference = distribute(store, self._replaced(difference, *pair))
         return False
 
-    def _equal_pair(self, difference: Lin, depth: int) -> tuple[Factor, Factor] | None:
-        """Two different factors of the difference that are equal, in terms that could then cancel."""
+    def _equal_pair(self, difference: Lin, depth: int) -> tuple[Factor, Factor, Rational] | None:
+        """Two different factors f, g of the difference and q with f's atom = q * g's atom, in terms that could then
+        cancel."""
         if depth >= _MAX_DEPTH or len(difference) > 32:
             return None
         atoms = self.store.atoms
@@ -140,34 +142,55 @@ class _Search:
             for n, d in difference[:i]:
                 if c * d >= 0:  # only terms of opposite sign cancel
                     continue
-                left = [f for f in m if f not in n]
-                right = [f for f in n if f not in m]
+                left = [f for f in m if f not in n and not self._is_prime(f)]
+                right = [f for f in n if f not in m and not self._is_prime(f)]
                 if not left or len(left) != len(right):
                     continue
                 for f in left:
                     for g in right:
-                        if f[1] == g[1] and atoms[f[0]].op == atoms[g[0]].op != "leaf" and self.factors(f, g, depth + 1):
-                            return f, g
+                        if f[1] != g[1] or not atoms[f[0]].op == atoms[g[0]].op != "leaf":
+                            continue
+                        ratio = self.ratio(f, g, depth + 1)
+                        if ratio > 0 or (ratio and f[1].denominator == 1):
+                            return f, g, ratio
         return None
 
-    def _replaced(self, x: Lin, old: Factor, new: Factor) -> Lin:
-        terms = [monomial(self.store, c, tuple(new if f == old else f for f in m)) for m, c in x]
+    def _is_prime(self, f: Factor) -> bool:
+        attributes = self.store.atoms[f[0]].attributes
+        return bool(attributes) and attributes[0] == "prime"
+
+    def _replaced(self, x: Lin, old: Factor, new: Factor, ratio: Rational) -> Lin:
+        """``old -> ratio ** e * new`` in every term."""
+        q, roots = as_factors(self.store, constant(ratio), old[1])
+        terms = [
+            monomial(self.store, c * q, (*(new if f == old else f for f in m), *roots)) if old in m else (m, c) for m, c in x
+        ]
         return lin(self.store, terms)
 
-    def factors(self, f: Factor, g: Factor, depth: int) -> bool:
-        """Whether two atoms of one operator have equal values at their indices."""
+    def ratio(self, f: Factor, g: Factor, depth: int) -> Rational:
+        """The known q with ``atom of f = q * atom of g`` at their indices, for two atoms of one operator; 0 if unknown."""
         if f == g:
-            return True
+            return 1
         known = self.proved.get((f, g))
         if known is not None:
             return known
-        self.proved[f, g] = False
+        self.proved[f, g] = 0
         if self.left <= 0:
-            return False
+            return 0
         self.left -= 1
-        result = self._compare(f, g, depth)
+        if self.store.atoms[f[0]].op == "lin":
+            result = self._proportion(f, g, depth)
+        else:
+            result = int(self._compare(f, g, depth))
         self.proved[f, g] = result
         return result
+
+    def _proportion(self, f: Factor, g: Factor, depth: int) -> Rational:
+        """The ratio of two sums, read off a term that they share once multiplied out."""
+        x, y = (distribute(self.store, self._argument(self.store.atoms[h[0]].arguments[0], h)) for h in (f, g))
+        other = dict(y)
+        q: Rational = next((exact(Fraction(c) / other[m]) for m, c in x if m in other), 1)
+        return q if self.lins(x, scale(y, q), depth) else 0
 
     def _compare(self, f: Factor, g: Factor, depth: int) -> bool:
         a, b = self.store.atoms[f[0]], self.store.atoms[g[0]]

@@ -131,15 +131,25 @@ def scale(x: Lin, q: Rational) -> Lin:
 
 
 def pinned(store: Store, x: Lin, replace: Mapping[int, Coordinate], box: Ranges = None) -> Lin:
-    """The Lin with axes replaced by affine maps, normalised again."""
+    """The Lin with axes replaced by affine maps, normalised again. Where that fixes a position that counts as a number,
+    the atom is computed anew from its arguments."""
     changed = False
     out: list[Term] = []
     for m, c in x:
         factors = substitute_factors(m, replace)
-        if factors != m:
-            changed = True
-        out.append(monomial(store, c, factors))
+        changed = changed or factors != m
+        if any(store.atoms[f[0]].positional and _fixed(old, f) for old, f in zip(m, factors, strict=True)):
+            from tantamount.calculus.rebuild import Rebuild
+
+            out.extend(Rebuild(store, positions=True).lin(((factors, c),)))
+        else:
+            out.append(monomial(store, c, factors))
     return lin(store, out, box) if changed else x
+
+
+def _fixed(old: Factor, new: Factor) -> bool:
+    """Whether a coordinate became a constant."""
+    return any(a[0] and not b[0] for a, b in zip(old[2], new[2], strict=True))
 
 
 def multiply(store: Store, x: Lin, y: Lin, box: Ranges = None) -> Lin:

@@ -16,9 +16,13 @@ __all__ = ["Rebuild", "refresh"]
 
 
 class Rebuild:
-    """Recomputes Lins bottom-up. ``known`` gives truth values of guard atoms; without it, joined atoms are replaced."""
+    """Recomputes Lins bottom-up. ``known`` gives truth values of guard atoms; ``positions`` recomputes what depends on
+    positions as numbers; without either, joined atoms are replaced."""
 
-    def __init__(self, store: Store, *, known: Mapping[tuple[int, Index], int] | None = None) -> None:
+    def __init__(
+        self, store: Store, *, known: Mapping[tuple[int, Index], int] | None = None, positions: bool = False
+    ) -> None:
+        self.positions = positions
         self.store = store
         self.known = known or {}
         self.names = frozenset(a for a, _ in self.known)
@@ -43,6 +47,8 @@ class Rebuild:
         atom = self.store.atoms[factor[0]]
         if self.names:
             return bool(atom.guards & self.names)
+        if self.positions:
+            return atom.positional or factor[0] in self.store.redirects
         if factor[0] in self.store.redirects:
             return True
         return atom.op != "leaf" and self._is_stale(factor[0])

@@ -80,7 +80,7 @@ class _Walk:
             return self.found("missing", f"the implementation lacks the term {self.show(left)}", x, y, inside, left[0])
         pair = self._pair(left, right)
         if pair is None:
-            return self.found("different", "the two sides share no term", x, y, inside, left[0])
+            return self.found("different", "the two sides share no term", x, y, inside, left[0] if left else None)
         return self.terms(pair[0], pair[1], inside, depth)
 
     def _factor(self, ratio: Fraction, scaled: tuple[object, Rational, Rational], x: Lin, y: Lin, inside: int | None) -> Finding:
