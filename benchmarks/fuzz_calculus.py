@@ -54,6 +54,7 @@ def main() -> int:
         f" ({options.workers} workers)"
     )
     print(f"{len(total.failures)} failures; {total.pairs_equal} pairs of equal forms confirmed on other data")
+    print(f"{total.mutants} mutants, {total.mutants_equal} with the form of the original: all confirmed on other data")
     print(
         f"{total.unsure} tensors too near a tie or an overflow to tell; {total.undefined} forms undefined"
         " at elements that a mask or an index passes over"

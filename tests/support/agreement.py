@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from support.programs import Input, Program, Step, fits, make_inputs, perform, propose
+from support.programs import OPERATORS, Input, Program, Step, fits, make_inputs, perform, propose
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.forms import Form, aligned
-from tantamount.calculus.rebuild import distribute, refresh
+from tantamount.calculus.expand import distribute
+from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.types import DType, Kind
@@ -49,6 +50,8 @@ class Figures:
     tensors: int = 0
     elements: int = 0
     pairs_equal: int = 0
+    mutants: int = 0
+    mutants_equal: int = 0
     unsure: int = 0
     undefined: int = 0  # forms that are undefined at elements at which the program is defined (a side not taken)
     unsupported: Counter[str] = field(default_factory=Counter)
@@ -62,6 +65,8 @@ class Figures:
         self.tensors += other.tensors
         self.elements += other.elements
         self.pairs_equal += other.pairs_equal
+        self.mutants += other.mutants
+        self.mutants_equal += other.mutants_equal
         self.unsure += other.unsure
         self.undefined += other.undefined
         self.unsupported.update(other.unsupported)
@@ -78,7 +83,14 @@ class CheckedEvaluator(Evaluator):
         super().__init__(store, leaves)
         self.wrong: list[str] = []
         self.outside = 7919.0  # a real number that no program computes: elements outside a tensor must never count
+        self.largest = 0.0  # of all products so far: what cancellation may lose is a rounding error of it
         self.overflow = False  # some atom left the range of float64: values cannot be compared
+
+    def product(self, factors: Any, axes: Any) -> Any:
+        value = super().product(factors, axes)
+        known = np.abs(value[np.isfinite(value)])
+        self.largest = max(self.largest, float(known.max(initial=0.0)))
+        return value
 
     def _compute(self, atom: Any, points: Any) -> Any:
         value = super()._compute(atom, points)
@@ -175,13 +187,13 @@ def leaves_of(data: dict[str, Array]) -> dict[Any, Array]:
     return {(name, ()): value for name, value in data.items()}
 
 
-def difference(expected: Array, found: Array) -> str | None:
+def difference(expected: Array, found: Array, largest: float = 0.0) -> str | None:
     """Where a form's value differs from the reference's, at elements that the reference defines."""
     expected = np.asarray(expected, dtype=np.float64)
     if expected.shape != found.shape:
         return f"shape {found.shape}, reference {expected.shape}"
     known = ~np.isnan(expected)
-    close = np.abs(found - expected) <= ABSOLUTE + RELATIVE * np.abs(expected)
+    close = np.abs(found - expected) <= ABSOLUTE + RELATIVE * np.abs(expected) + 1e-11 * largest
     wrong = known & ~close
     if not wrong.any():
         return None
@@ -291,10 +303,13 @@ def check(
             if text is None and evaluator.wrong:
                 kind, text = "facts", evaluator.wrong[0]
             if text is None and deep:
-                for name, rebuild in (("refreshed", refresh), ("distributed", lambda s, x: distribute(s, x)[0])):
+                for name, rebuild in (("refreshed", refresh), ("distributed", distribute)):
                     again = Form(tensor.value.dims, tuple((box, rebuild(store, x)) for box, x in tensor.value.pieces))
+                    evaluator.largest = 0.0
                     value = evaluator.form(again)
-                    text = difference(expected[k].value, np.where(np.isnan(value), expected[k].value, value))
+                    text = difference(
+                        expected[k].value, np.where(np.isnan(value), expected[k].value, value), evaluator.largest
+                    )
                     if text is not None:
                         text = f"{name}: {text}"
                         break
@@ -384,6 +399,66 @@ def compare_pairs(
     return None
 
 
+def mutated(r: Random, program: Program, pool: Sequence[Tensor], seed: int) -> Program | None:
+    """The program with one step replaced by another of the same operator and result type."""
+    n = len(program.inputs)
+    for _ in range(20):
+        k = r.randrange(len(program.steps))
+        old = program.steps[k]
+        found = OPERATORS[old.operator].generate(r, list(pool[: n + k]))
+        if found is None or found == (old.operands, old.attributes):
+            continue
+        new = Step(old.operator, *found)
+        try:
+            result = perform(new, Builder(CarefulReference()), list(pool))
+        except (ShapeProblem, UserError, IntegerOverflow, Unsupported):
+            continue
+        if result.type == pool[n + k].type and not result.weak:
+            mutant = Program(program.inputs, (*program.steps[:k], new, *program.steps[k + 1 :]))
+            try:
+                run_reference(mutant, seed)
+            except (Unusable, ShapeProblem, UserError, IntegerOverflow, Unsupported):
+                continue
+            return mutant
+    return None
+
+
+def check_mutant(r: Random, program: Program, pool: Sequence[Tensor], seed: int, figures: Figures) -> Failure | None:
+    """A mutant with an equal form must have equal values, on this and on other data."""
+    if not program.steps:
+        return None
+    program = program.ending_at(len(program.inputs) + len(program.steps) - 1)  # every step matters to the last tensor
+    pool = run_reference(program, seed)
+    if (mutant := mutated(r, program, pool, seed)) is None:
+        return None
+    store = Store()
+    symbolic = Symbolic(store, Trace(assume_indices=True))
+    try:
+        x, y = run_symbolic(program, symbolic)[-1], run_symbolic(mutant, symbolic)[-1]
+        if x is None or y is None or x.shape != y.shape:
+            return None
+        figures.mutants += 1
+        if not same(store, x.value, y.value):
+            return None
+    except Exception as problem:
+        import traceback
+
+        return Failure("crash", mutant, seed, "".join(traceback.format_exception(problem)[-6:]))
+    figures.mutants_equal += 1
+    for other in (seed, seed + 1_000_003, seed + 17, seed + 18):
+        try:
+            a, c = (np.asarray(run_reference(p, other)[-1].value, dtype=np.float64) for p in (program, mutant))
+        except Unusable:
+            continue
+        known = ~np.isnan(a) & ~np.isnan(c)
+        if not np.allclose(a[known], c[known], rtol=1e-6, atol=1e-6):
+            if all(stable(p, other, len(p.inputs) + len(p.steps) - 1) for p in (program, mutant)):
+                return Failure(
+                    "mutant", program, other, f"has the form of\n{mutant}\nbut {a[known][:4]} is not {c[known][:4]}"
+                )
+    return None
+
+
 def agree(program: Program, tensors: tuple[int, int], seeds: Sequence[int]) -> bool:
     """Whether two tensors have equal values on each of these data."""
     for seed in seeds:
@@ -438,8 +513,10 @@ def fuzz(programs: int, seed: int, deep_every: int = 1, stop_at: int = 10) -> Fi
         r = Random(number)
         program, pool = grow(r, number, r.randrange(1, 13))
         failure = check(program, number, figures, pool, deep=k % deep_every == 0)
+        if failure is None and k % deep_every == 0:
+            failure = check_mutant(r, program, pool, number, figures)
         if failure is not None:
-            figures.failures.append(shrink(failure))
+            figures.failures.append(failure if failure.kind == "mutant" else shrink(failure))
             if len(figures.failures) >= stop_at:
                 break
     return figures

@@ -12,7 +12,8 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import equal
 from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.forms import Form
-from tantamount.calculus.rebuild import distribute, refresh
+from tantamount.calculus.expand import distribute
+from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
@@ -66,4 +67,4 @@ class Workbench:
         if equal(self.store, x.value, y.value) is None:
             return True
         rest = self.b.sub(x, y).value
-        return all(not distribute(self.store, refresh(self.store, lin))[0] for _, lin in rest.pieces)
+        return all(not distribute(self.store, refresh(self.store, lin)) for _, lin in rest.pieces)

@@ -65,7 +65,9 @@ def _term(store: Store, m: Factors, c: Rational) -> Lin:
                 factor = powers.exponential(store, scale(expanded, e))
             except Unsupported:
                 pass
-        out = multiply(store, out, factor) if len(out) == 1 else add(store, *(multiply(store, (t,), factor) for t in out))
+        out = (
+            multiply(store, out, factor) if len(out) == 1 else add(store, *(multiply(store, (t,), factor) for t in out))
+        )
     return out
 
 
@@ -163,7 +165,8 @@ class _Search:
         """``old -> ratio ** e * new`` in every term."""
         q, roots = as_factors(self.store, constant(ratio), old[1])
         terms = [
-            monomial(self.store, c * q, (*(new if f == old else f for f in m), *roots)) if old in m else (m, c) for m, c in x
+            monomial(self.store, c * q, (*(new if f == old else f for f in m), *roots)) if old in m else (m, c)
+            for m, c in x
         ]
         return lin(self.store, terms)
 
@@ -199,7 +202,8 @@ class _Search:
         if a.op == "sum":
             return a.ranges == b.ranges and self.lins(*self._summands(f, g), depth)
         return all(
-            self.lins(self._argument(p, f), self._argument(q, g), depth) for p, q in zip(a.arguments, b.arguments, strict=True)
+            self.lins(self._argument(p, f), self._argument(q, g), depth)
+            for p, q in zip(a.arguments, b.arguments, strict=True)
         )
 
     def _argument(self, x: Lin, f: Factor) -> Lin:
@@ -208,7 +212,9 @@ class _Search:
 
     def _summands(self, f: Factor, g: Factor) -> tuple[Lin, Lin]:
         """Both summands over the same fresh axes in place of their bound variables."""
-        axes: dict[int, Coordinate] = {-1 - j: (((next(self.fresh), 1),), 0) for j in range(len(self.store.atoms[f[0]].ranges))}
+        axes: dict[int, Coordinate] = {
+            -1 - j: (((next(self.fresh), 1),), 0) for j in range(len(self.store.atoms[f[0]].ranges))
+        }
         out: list[Lin] = []
         for a, _, index in (f, g):
             replace = {**dict(enumerate(index)), **axes}

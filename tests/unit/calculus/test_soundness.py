@@ -11,13 +11,13 @@ import pytest
 from support.calculus import Workbench
 from tantamount.calculus import powers
 from tantamount.calculus.forms import Form
-from tantamount.calculus.rebuild import distribute
+from tantamount.calculus.expand import distribute
 from tantamount.errors import Unsupported
 from tantamount.ir.types import DType
 
 
 def distributed(w: Workbench, form: Form) -> Form:
-    return Form(form.dims, tuple((box, distribute(w.store, x)[0]) for box, x in form.pieces))
+    return Form(form.dims, tuple((box, distribute(w.store, x)) for box, x in form.pieces))
 
 
 def test_a_rebuild_inside_a_rebuild_does_not_capture_its_axes() -> None:
