@@ -10,8 +10,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support.console import ROOT, Command, agrees, commands, run
 
+from support.console import ROOT, Command, agrees, commands, run
 from tantamount.ops.documentation import families
 from tantamount.ops.table import table
 

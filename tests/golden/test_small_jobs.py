@@ -96,7 +96,11 @@ CASES = (
             Wrong("over_nobody", '"sum", "tp"', '"sum", "self"'),
             Wrong("average", '"sum", "tp"', '"avg", "tp"'),
             Wrong("maximum", '"sum", "tp"', '"max", "tp"'),
-            Wrong("reduced_before_the_product", 'p = mm(h, v)\n        z = all_reduce(p', 'k = all_reduce(h, "sum", "tp")\n        z = mm(k, v)\n        unused = all_reduce(z'),
+            Wrong(
+                "reduced_before_the_product",
+                "p = mm(h, v)\n        z = all_reduce(p",
+                'k = all_reduce(h, "sum", "tp")\n        z = mm(k, v)\n        unused = all_reduce(z',
+            ),
             Wrong("axes_exchanged", 'x = ["Shard(0)", "Replicate()"]', 'x = ["Replicate()", "Shard(0)"]', "job"),
         ),
     ),
@@ -110,9 +114,20 @@ CASES = (
         groups={"tp": ("tp",), "all": ("dp", "tp")},
         relations=("s = Replicate()",),
         wrong=(
-            Wrong("one_axis_only", '"sum", "all"', '"sum", "tp"', verdict="REFUTED", phrase='[Partial("sum"), Replicate()]'),
+            Wrong(
+                "one_axis_only",
+                '"sum", "all"',
+                '"sum", "tp"',
+                verdict="REFUTED",
+                phrase='[Partial("sum"), Replicate()]',
+            ),
             Wrong("average", '"sum", "all"', '"avg", "all"'),
-            Wrong("tiles_not_aligned", 'default = ["Shard(0)", "Shard(1)"]', 'x = ["Shard(0)", "Shard(1)"]\ny = "concat(concat(rank(0), rank(2), dim=1), concat(rank(1), rank(3), dim=1), dim=0)"', "job"),
+            Wrong(
+                "tiles_not_aligned",
+                'default = ["Shard(0)", "Shard(1)"]',
+                'x = ["Shard(0)", "Shard(1)"]\ny = "concat(concat(rank(0), rank(2), dim=1), concat(rank(1), rank(3), dim=1), dim=0)"',
+                "job",
+            ),
         ),
     ),
     Case(
@@ -124,7 +139,16 @@ CASES = (
         mesh={"dp": 2, "tp": 2},
         groups={"tp": ("tp",), "dp": ("dp",)},
         relations=("s = Replicate()",),
-        wrong=(Wrong("twice_over_one_axis", '"sum", "dp"', '"sum", "tp"'), Wrong("replicas_summed", 'default = ["Shard(0)", "Shard(1)"]', 'default = "Replicate()"', "job", code="job-relation-shape")),
+        wrong=(
+            Wrong("twice_over_one_axis", '"sum", "dp"', '"sum", "tp"'),
+            Wrong(
+                "replicas_summed",
+                'default = ["Shard(0)", "Shard(1)"]',
+                'default = "Replicate()"',
+                "job",
+                code="job-relation-shape",
+            ),
+        ),
     ),
     Case(
         "three_axes",
@@ -151,7 +175,13 @@ CASES = (
         relations=("y = Replicate()",),
         wrong=(
             Wrong("members_in_another_order", '4, "all"', '4, "reversed"'),
-            Wrong("size_that_contradicts_the_group", '4, "all"', '4, "tp"', code="operator-types", phrase="group_size 4 for a group of 2 ranks"),
+            Wrong(
+                "size_that_contradicts_the_group",
+                '4, "all"',
+                '4, "tp"',
+                code="operator-types",
+                phrase="group_size 4 for a group of 2 ranks",
+            ),
         ),
     ),
     Case(
@@ -162,7 +192,11 @@ CASES = (
         'y = "Replicate()"',
         groups={"tp": ("tp",)},
         relations=("y = Replicate()",),
-        wrong=(Wrong("average", '"sum", 2', '"avg", 2'), Wrong("maximum", '"sum", 2', '"max", 2'), Wrong("gathered_twice", 'all_gather(s, 2, "tp")', 'all_gather(x, 2, "tp")', verdict="REFUTED")),
+        wrong=(
+            Wrong("average", '"sum", 2', '"avg", 2'),
+            Wrong("maximum", '"sum", 2', '"max", 2'),
+            Wrong("gathered_twice", 'all_gather(s, 2, "tp")', 'all_gather(x, 2, "tp")', verdict="REFUTED"),
+        ),
     ),
     # ------------------------------------------------------------------------------------------ all_to_all, broadcast
     Case(
@@ -218,7 +252,11 @@ CASES = (
         wrong=(
             Wrong("average", '"sum", "tp"', '"avg", "tp"'),
             Wrong("not_reduced", 'all_reduce(g, "sum", "tp")', "relu(g)"),
-            Wrong("a_function_before_the_reduction", "g: float32[6]\n r = all_reduce(g,", "g: float32[6]\n k = relu(g)\n r = all_reduce(k,"),
+            Wrong(
+                "a_function_before_the_reduction",
+                "g: float32[6]\n r = all_reduce(g,",
+                "g: float32[6]\n k = relu(g)\n r = all_reduce(k,",
+            ),
             Wrong("the_input_is_replicated", """g = 'Partial("sum")'""", 'g = "Replicate()"', "job"),
             Wrong("the_input_is_an_average", """'Partial("sum")'""", """'Partial("avg")'""", "job"),
         ),
@@ -232,7 +270,10 @@ CASES = (
         mesh={"dp": 2, "tp": 2},
         groups={"dp": ("dp",), "tp": ("tp",)},
         relations=("y = [Replicate(), Shard(1)]",),
-        wrong=(Wrong("over_the_other_axis", '"sum", "dp"', '"sum", "tp"'), Wrong("squared_before", "mul(r, r)", "mul(g, r)")),
+        wrong=(
+            Wrong("over_the_other_axis", '"sum", "dp"', '"sum", "tp"'),
+            Wrong("squared_before", "mul(r, r)", "mul(g, r)"),
+        ),
     ),
     Case(
         "replicas_that_are_equal",
@@ -244,7 +285,12 @@ CASES = (
         relations=("k = concat(rank(0), rank(3), dim=1)",),
         wrong=(
             Wrong("nothing_is_equal", ', equal = ["rank(0) == rank(1)", "rank(2) == rank(3)"] }\nx', " }\nx", "job"),
-            Wrong("other_ranks_are_equal", '"rank(0) == rank(1)", "rank(2) == rank(3)"] }\nx', '"rank(0) == rank(3)", "rank(2) == rank(1)"] }\nx', "job"),
+            Wrong(
+                "other_ranks_are_equal",
+                '"rank(0) == rank(1)", "rank(2) == rank(3)"] }\nx',
+                '"rank(0) == rank(3)", "rank(2) == rank(1)"] }\nx',
+                "job",
+            ),
             Wrong("expected_of_other_ranks", 'equal = ["rank(0) == rank(1)"]', 'equal = ["rank(1) == rank(2)"]', "job"),
         ),
     ),
@@ -256,7 +302,12 @@ CASES = (
         'q = "Shard(1)"\nk = "Shard(1)"',
         relations=("q = Shard(1)", "k = Shard(1)"),
         wrong=(
-            Wrong("not_interleaved", "rank(0)[0:4], rank(1)[0:4], rank(0)[4:6], rank(1)[4:6]", "rank(0)[0:4], rank(0)[4:6], rank(1)[0:4], rank(1)[4:6]", "job"),
+            Wrong(
+                "not_interleaved",
+                "rank(0)[0:4], rank(1)[0:4], rank(0)[4:6], rank(1)[4:6]",
+                "rank(0)[0:4], rank(0)[4:6], rank(1)[0:4], rank(1)[4:6]",
+                "job",
+            ),
             Wrong("keys_exchanged", "rank(0)[4:6], rank(1)[4:6]", "rank(1)[4:6], rank(0)[4:6]", "job"),
             Wrong("another_boundary", "slice(p, 1, 4, 6)", "slice(p, 1, 3, 5)"),
         ),
@@ -269,9 +320,24 @@ CASES = (
         'y = "Shard(1)"\nu = "Shard(1)"',
         relations=("y = Shard(1)", "u = Shard(1)"),
         wrong=(
-            Wrong("not_permuted", ", [2, 1, 0])", ", [2, 1, 0])".replace("2, 1, 0", "2, 0, 1"), "job", code="job-relation-shape"),
-            Wrong("another_reshape", "view(v, [4, 3, 1])\n u = permute(b, [1, 2, 0])", "view(v, [3, 4, 1])\n u = permute(b, [0, 2, 1])"),
-            Wrong("ranks_exchanged", "concat(rank(0), rank(1), dim=0), 0, 1)", "concat(rank(1), rank(0), dim=0), 0, 1)", "job"),
+            Wrong(
+                "not_permuted",
+                ", [2, 1, 0])",
+                ", [2, 1, 0])".replace("2, 1, 0", "2, 0, 1"),
+                "job",
+                code="job-relation-shape",
+            ),
+            Wrong(
+                "another_reshape",
+                "view(v, [4, 3, 1])\n u = permute(b, [1, 2, 0])",
+                "view(v, [3, 4, 1])\n u = permute(b, [0, 2, 1])",
+            ),
+            Wrong(
+                "ranks_exchanged",
+                "concat(rank(0), rank(1), dim=0), 0, 1)",
+                "concat(rank(1), rank(0), dim=0), 0, 1)",
+                "job",
+            ),
         ),
     ),
     Case(
@@ -293,7 +359,16 @@ CASES = (
         relations=("y = Shard(0)",),
         phrases=("restricts the specification", "one tensor of the implementation (p)"),
         assumptions=("input-restriction",),
-        wrong=(Wrong("another_function", "mul(p, p)", "mul(p, 2.0)"), Wrong("two_placements", 'b = { name = "p", placement = "Shard(0)" }', 'b = "Replicate()"', "job", code="job-unknown-input")),
+        wrong=(
+            Wrong("another_function", "mul(p, p)", "mul(p, 2.0)"),
+            Wrong(
+                "two_placements",
+                'b = { name = "p", placement = "Shard(0)" }',
+                'b = "Replicate()"',
+                "job",
+                code="job-unknown-input",
+            ),
+        ),
     ),
     Case(
         "an_input_of_two_equal_halves",
@@ -304,7 +379,10 @@ CASES = (
         relations=("s = rank(0)",),
         phrases=("restricts the specification", "more than once"),
         assumptions=("input-restriction",),
-        wrong=(Wrong("two_halves_of_two_ranks", "rank(0), rank(0), dim", "rank(0), rank(1), dim", "job"), Wrong("on_every_rank", 's = "rank(0)"', 's = "Replicate()"', "job")),
+        wrong=(
+            Wrong("two_halves_of_two_ranks", "rank(0), rank(0), dim", "rank(0), rank(1), dim", "job"),
+            Wrong("on_every_rank", 's = "rank(0)"', 's = "Replicate()"', "job"),
+        ),
     ),
     # ------------------------------------------------------------------------------------------ programs that differ
     Case(
@@ -322,15 +400,23 @@ CASES = (
         relations=("y = rank(1)",),
         folded=False,
         wrong=(
-            Wrong("from_the_wrong_stage", "0, \"pp\"", "1, \"pp\""),
-            Wrong("the_other_stage_of_the_source", "broadcast(z, 0,", "broadcast(z, 1,", "rank 1", code="collective-mismatch"),
+            Wrong("from_the_wrong_stage", '0, "pp"', '1, "pp"'),
+            Wrong(
+                "the_other_stage_of_the_source",
+                "broadcast(z, 0,",
+                "broadcast(z, 1,",
+                "rank 1",
+                code="collective-mismatch",
+            ),
             Wrong("without_its_function", "y = tanh(b)", "y = relu(b)", "rank 1"),
         ),
     ),
     Case(
         "constants_by_rank",
         "ids: int64[5]\n w: float32[12, 3]\n y = embedding(w, ids)\n -> y",
-        lambda rank: f'ids: int64[5]\n w: float32[3, 3]\n a = lt(ids, {3 * rank})\n b = ge(ids, {3 * rank + 3})\n m = bitwise_or(a, b)\n s = sub(ids, {3 * rank})\n i = masked_fill(s, m, 0)\n e = embedding(w, i)\n n = unsqueeze(m, 1)\n z = masked_fill(e, n, 0.0)\n y = all_reduce(z, "sum", "tp")\n -> y',
+        lambda rank: (
+            f'ids: int64[5]\n w: float32[3, 3]\n a = lt(ids, {3 * rank})\n b = ge(ids, {3 * rank + 3})\n m = bitwise_or(a, b)\n s = sub(ids, {3 * rank})\n i = masked_fill(s, m, 0)\n e = embedding(w, i)\n n = unsqueeze(m, 1)\n z = masked_fill(e, n, 0.0)\n y = all_reduce(z, "sum", "tp")\n -> y'
+        ),
         'ids = "Replicate()"\nw = "Shard(0)"',
         'y = "Replicate()"',
         mesh={"tp": 4},
@@ -352,17 +438,25 @@ CASES = (
         'y = "Shard(0)"',
         mesh={"cp": 4},
         relations=("y = Shard(0)",),
-        wrong=(Wrong("two_ranks_with_one_part", "slice(x, 0, 6, 9)", "slice(x, 0, 3, 6)", "rank 2"), Wrong("shifted", "slice(x, 0, 9, 12)", "slice(x, 0, 8, 11)", "rank 3")),
+        wrong=(
+            Wrong("two_ranks_with_one_part", "slice(x, 0, 6, 9)", "slice(x, 0, 3, 6)", "rank 2"),
+            Wrong("shifted", "slice(x, 0, 9, 12)", "slice(x, 0, 8, 11)", "rank 3"),
+        ),
     ),
     Case(
         "slices_by_rank_in_zigzag",
         "x: float32[8, 2]\n y = tanh(x)\n -> y",
-        lambda rank: f"x: float32[8, 2]\n a = slice(x, 0, {2 * rank}, {2 * rank + 2})\n b = slice(x, 0, {6 - 2 * rank}, {8 - 2 * rank})\n s = cat([a, b], 0)\n y = tanh(s)\n -> y",
+        lambda rank: (
+            f"x: float32[8, 2]\n a = slice(x, 0, {2 * rank}, {2 * rank + 2})\n b = slice(x, 0, {6 - 2 * rank}, {8 - 2 * rank})\n s = cat([a, b], 0)\n y = tanh(s)\n -> y"
+        ),
         'x = "Replicate()"',
         'y = "concat(rank(0)[0:2], rank(1), rank(0)[2:4], dim=0)"',
         mesh={"cp": 2},
         relations=("y = concat(rank(0)[0:2], rank(1), rank(0)[2:4], dim=0)",),
-        wrong=(Wrong("in_order", "rank(0)[0:2], rank(1), rank(0)[2:4]", "rank(0), rank(1)", "job"), Wrong("one_chunk_twice", "slice(x, 0, 4, 6)", "slice(x, 0, 2, 4)", "rank 1")),
+        wrong=(
+            Wrong("in_order", "rank(0)[0:2], rank(1), rank(0)[2:4]", "rank(0), rank(1)", "job"),
+            Wrong("one_chunk_twice", "slice(x, 0, 4, 6)", "slice(x, 0, 2, 4)", "rank 1"),
+        ),
     ),
     Case(
         "numbers_by_rank_that_follow_no_line",
@@ -372,13 +466,18 @@ CASES = (
         'y = "concat(rank(0), rank(1), rank(2), rank(3), dim=0)"',
         mesh={"tp": 4},
         relations=("y = concat(rank(0), rank(1), rank(2), rank(3), dim=0)",),
-        wrong=(Wrong("the_line_through_two", "mul(x, 3.0)", "mul(x, 8.0)", "rank 2"), Wrong("one_rank_in_the_fifth_digit", "mul(x, 7.0)", "mul(x, 7.0001)", "rank 3")),
+        wrong=(
+            Wrong("the_line_through_two", "mul(x, 3.0)", "mul(x, 8.0)", "rank 2"),
+            Wrong("one_rank_in_the_fifth_digit", "mul(x, 7.0)", "mul(x, 7.0001)", "rank 3"),
+        ),
     ),
     # ------------------------------------------------------------------------------------------ uneven shards
     Case(
         "uneven_shards_with_padding",
         "x: float32[5, 3]\n y = relu(x)\n -> y",
-        lambda rank: f'x: float32[{3 - rank}, 3]\n r = relu(x)\n p = pad(r, [0, 0, 0, {rank}], 1.0)\n g = all_gather(p, 2, "tp")\n y = slice(g, 0, 0, 5)\n -> y',
+        lambda rank: (
+            f'x: float32[{3 - rank}, 3]\n r = relu(x)\n p = pad(r, [0, 0, 0, {rank}], 1.0)\n g = all_gather(p, 2, "tp")\n y = slice(g, 0, 0, 5)\n -> y'
+        ),
         'x = "Shard(0)"',
         'y = "Replicate()"',
         groups={"tp": ("tp",)},
@@ -393,14 +492,19 @@ CASES = (
     Case(
         "a_sum_of_uneven_shards",
         "x: float32[7]\n y = mul(x, x)\n s = sum(y)\n -> s",
-        lambda rank: f'x: float32[{(3, 3, 1)[rank]}]\n y = mul(x, x)\n p = sum(y)\n s = all_reduce(p, "sum", "tp")\n -> s',
+        lambda rank: (
+            f'x: float32[{(3, 3, 1)[rank]}]\n y = mul(x, x)\n p = sum(y)\n s = all_reduce(p, "sum", "tp")\n -> s'
+        ),
         'x = "Shard(0)"',
         's = "Replicate()"',
         mesh={"tp": 3},
         groups={"tp": ("tp",)},
         relations=("s = Replicate()",),
         folded=False,
-        wrong=(Wrong("average", '"sum", "tp"', '"avg", "tp"'), Wrong("one_rank_adds_nothing", "p = sum(y)", "p = sum(x)", "rank 2")),
+        wrong=(
+            Wrong("average", '"sum", "tp"', '"avg", "tp"'),
+            Wrong("one_rank_adds_nothing", "p = sum(y)", "p = sum(x)", "rank 2"),
+        ),
     ),
     Case(
         "a_mean_of_means_of_uneven_shards",
@@ -411,7 +515,13 @@ CASES = (
         groups={"tp": ("tp",)},
         relations=("s = Replicate()",),
         folded=False,
-        wrong=(Wrong("mean_of_means", 'p = sum(x)\n q = div(p, 6)\n s = all_reduce(q, "sum"', 'q = mean(x)\n s = all_reduce(q, "avg"'),),
+        wrong=(
+            Wrong(
+                "mean_of_means",
+                'p = sum(x)\n q = div(p, 6)\n s = all_reduce(q, "sum"',
+                'q = mean(x)\n s = all_reduce(q, "avg"',
+            ),
+        ),
     ),
     # ------------------------------------------------------------------------------------------ what is made of outputs
     Case(
@@ -423,7 +533,14 @@ CASES = (
         mesh={},
         relations=('y = concat(rank(0, "lo"), rank(0, "hi"), dim=0)',),
         wrong=(
-            Wrong("exchanged", 'rank(0, "lo"), rank(0, "hi")', 'rank(0, "hi"), rank(0, "lo")', "job", verdict="REFUTED", phrase='concat(rank(0, "lo"), rank(0, "hi"), dim=0)'),
+            Wrong(
+                "exchanged",
+                'rank(0, "lo"), rank(0, "hi")',
+                'rank(0, "hi"), rank(0, "lo")',
+                "job",
+                verdict="REFUTED",
+                phrase='concat(rank(0, "lo"), rank(0, "hi"), dim=0)',
+            ),
             Wrong("overlapping", "slice(x, 0, 4, 8)", "slice(x, 0, 3, 7)"),
         ),
     ),
@@ -443,7 +560,16 @@ CASES = (
         'x = "Shard(1)"\nw = "Shard(0)"',
         relations=('y = Partial("sum")',),
         phrases=("sums over ranks", "missing reduction"),
-        wrong=(Wrong("expected_replicated", "[impl.groups]", '[outputs]\ny = "Replicate()"\n[impl.groups]', "job", verdict="REFUTED", phrase='y = Partial("sum")'),),
+        wrong=(
+            Wrong(
+                "expected_replicated",
+                "[impl.groups]",
+                '[outputs]\ny = "Replicate()"\n[impl.groups]',
+                "job",
+                verdict="REFUTED",
+                phrase='y = Partial("sum")',
+            ),
+        ),
     ),
     Case(
         "replicas_are_not_summed",

@@ -52,7 +52,14 @@ def run(text: str) -> str:
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200", "NO_COLOR": "1"}
     command = re.sub(r"^tantamount", f"{sys.executable} -m tantamount", text)
     done = subprocess.run(
-        ["/bin/sh", "-c", command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False
+        ["/bin/sh", "-c", command],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
     )
     return _tidy(done.stdout)
 

@@ -1,10 +1,10 @@
 """Jobs written in a few lines: graphs in a shorthand of the text form, and the files that ``read_job`` reads.
 
-    x: float32[4, 6]                 an input
-    y = mm(x, w)                     a call; an operator has its full name, or the short one of :data:`SHORT`
-    d, keep = native_dropout(x, 0.1, True)
-    c = constant int64[2] [3, 4]     a recorded constant; without values one that the file does not record
-    -> y, loss=z                     outputs
+x: float32[4, 6]                 an input
+y = mm(x, w)                     a call; an operator has its full name, or the short one of :data:`SHORT`
+d, keep = native_dropout(x, 0.1, True)
+c = constant int64[2] [3, 4]     a recorded constant; without values one that the file does not record
+-> y, loss=z                     outputs
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def as_json(graph: Graph, groups: Mapping[str, int] | None) -> Any:
         name: {"dtype": c.type.dtype.label, "shape": list(c.type.shape), "data": list(c.data)}
         for name, c in graph.constants.items()
     }
-    nodes.append({"name": "output", "op": "output", "target": "output", "args": [[]], "kwargs": {}, "shape": None, "dtype": None})
+    nodes.append(
+        {"name": "output", "op": "output", "target": "output", "args": [[]], "kwargs": {}, "shape": None, "dtype": None}
+    )
     outputs = [{"name": output.name, "node": output.node} for output in graph.outputs]
     return {"format": "fx-nodes/1", "rank": None, "nodes": nodes, "outputs": outputs, "constants": constants}
 

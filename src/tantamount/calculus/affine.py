@@ -13,7 +13,17 @@ from fractions import Fraction
 from functools import lru_cache
 from math import gcd, lcm
 
-__all__ = ["Coordinate", "Index", "Lattice", "coordinate", "lattice", "meet", "substitute", "substitute_index", "variable"]
+__all__ = [
+    "Coordinate",
+    "Index",
+    "Lattice",
+    "coordinate",
+    "lattice",
+    "meet",
+    "substitute",
+    "substitute_index",
+    "variable",
+]
 
 Coordinate = tuple[tuple[tuple[int, int], ...], int]
 Index = tuple[Coordinate, ...]

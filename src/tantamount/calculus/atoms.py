@@ -101,10 +101,16 @@ class Store:
             number = self._leaves[kind, name] = len(self.atoms)
             arity = 1 if shape is None else len(shape)
             guards = frozenset((number,)) if facts.boolean else frozenset[int]()
-            self.atoms.append(Atom(number, "leaf", (kind, name), (), arity, facts, signature=((number, 1),), guards=guards, shape=shape))
+            self.atoms.append(
+                Atom(
+                    number, "leaf", (kind, name), (), arity, facts, signature=((number, 1),), guards=guards, shape=shape
+                )
+            )
         return number
 
-    def apply(self, op: str, attributes: tuple[Any, ...], arguments: tuple[Lin, ...], facts: Facts) -> tuple[int, Index]:
+    def apply(
+        self, op: str, attributes: tuple[Any, ...], arguments: tuple[Lin, ...], facts: Facts
+    ) -> tuple[int, Index]:
         """The atom of ``op(arguments)`` and the coordinates at which it has that value."""
         shape: list[Any] = []
         slots: list[Coordinate] = []
@@ -163,7 +169,15 @@ class Store:
             raise AssertionError("coset does not contain its own point")
         return number, z
 
-    def _create(self, coset: Lattice, op: str, attributes: tuple[Any, ...], arguments: tuple[Lin, ...], ranges: tuple[int, ...], facts: Facts) -> int:
+    def _create(
+        self,
+        coset: Lattice,
+        op: str,
+        attributes: tuple[Any, ...],
+        arguments: tuple[Lin, ...],
+        ranges: tuple[int, ...],
+        facts: Facts,
+    ) -> int:
         number = len(self.atoms)
         points = iter(coset.coordinates())
         inner: list[Lin] = []
@@ -187,7 +201,18 @@ class Store:
         if op in _BINDERS or (op in ("less", "equal") and inner[0]):
             positional = False
         self.atoms.append(
-            Atom(number, op, attributes, tuple(inner), len(coset.columns), facts, ranges, signature, frozenset(guards), positional=positional)
+            Atom(
+                number,
+                op,
+                attributes,
+                tuple(inner),
+                len(coset.columns),
+                facts,
+                ranges,
+                signature,
+                frozenset(guards),
+                positional=positional,
+            )
         )
         return number
 
@@ -202,7 +227,12 @@ class Store:
 
     def input(self, name: str, shape: Shape, kind: Kind, source: str = "input", positive: bool = False) -> Lin:
         """The Lin of an input tensor over axes 0, 1, ... (one per dimension)."""
-        facts = Facts(positive=positive, integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=positive or kind is Kind.BOOL)
+        facts = Facts(
+            positive=positive,
+            integer=kind in (Kind.INT, Kind.BOOL),
+            boolean=kind is Kind.BOOL,
+            nonnegative=positive or kind is Kind.BOOL,
+        )
         number = self.leaf(source, name, shape, facts)
         index = tuple(variable(k) if size != 1 else ((), 0) for k, size in enumerate(shape))
         return ((((number, 1, index),), 1),)
@@ -212,4 +242,3 @@ def _refill(old: Coordinate, axes: Coordinate) -> Coordinate:
     """The bound part of ``old`` with its axis part and offset replaced by ``axes``."""
     cut = sum(1 for v, _ in old[0] if v < 0)
     return (old[0][:cut] + axes[0], axes[1])
-

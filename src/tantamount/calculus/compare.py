@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute
 from tantamount.calculus.atoms import Facts, Lin, Store
+from tantamount.calculus.expand import equal_lins
 from tantamount.calculus.forms import Box, Form, aligned, intersect, pin
 from tantamount.calculus.lins import pinned
-from tantamount.calculus.expand import equal_lins
 from tantamount.calculus.rebuild import refresh
 
 __all__ = ["Difference", "equal", "fingerprint", "locate"]
@@ -50,9 +50,7 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
 
 def fingerprint(store: Store, form: Form) -> frozenset[object]:
     """What two forms of one function have in common whatever their boxes: the atoms and exponents of each term."""
-    return frozenset(
-        (c, tuple(sorted((a, e) for a, e, _ in m))) for _, x in form.pieces for m, c in x
-    )
+    return frozenset((c, tuple(sorted((a, e) for a, e, _ in m))) for _, x in form.pieces for m, c in x)
 
 
 def locate(store: Store, whole: Form, part: Form) -> list[tuple[Box, Index]] | None:
@@ -61,7 +59,9 @@ def locate(store: Store, whole: Form, part: Form) -> list[tuple[Box, Index]] | N
     or if the value alone does not determine the place."""
     found: list[tuple[Box, Index]] = []
     for box, y in part.pieces:
-        place = next((p for source, x in whole.pieces if (p := _place(store, whole, source, x, box, y)) is not None), None)
+        place = next(
+            (p for source, x in whole.pieces if (p := _place(store, whole, source, x, box, y)) is not None), None
+        )
         if place is None:
             return None
         found.append((box, place))
@@ -70,7 +70,11 @@ def locate(store: Store, whole: Form, part: Form) -> list[tuple[Box, Index]] | N
 
 def _place(store: Store, whole: Form, source: Box, x: Lin, box: Box, y: Lin) -> Index | None:
     free = [v for v, (low, high) in enumerate(source) if high - low > 1]
-    if x == y and len(source) == len(box) and all(b[0] >= s[0] and b[1] <= s[1] for b, s in zip(box, source, strict=True)):
+    if (
+        x == y
+        and len(source) == len(box)
+        and all(b[0] >= s[0] and b[1] <= s[1] for b, s in zip(box, source, strict=True))
+    ):
         return tuple(whole.coordinate(d) for d in range(len(whole.dims)))
     store.apply("place", (), (y,), Facts())  # known before x, so that what x joins includes it
     a, at_whole = store.apply("place", (), (x,), Facts())

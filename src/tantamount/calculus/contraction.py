@@ -41,7 +41,10 @@ def pointwise(store: Store, apply: Callable[[Box, list[Lin]], Lin], forms: Seque
     cells: list[tuple[Box, list[tuple[Box, Lin]]]] = [(box, [(box, x)]) for box, x in first.pieces]
     for form in forms[1:]:
         cells = [
-            (meet, [*xs, (box, x)]) for cell, xs in cells for box, x in form.pieces if (meet := intersect(cell, box)) is not None
+            (meet, [*xs, (box, x)])
+            for cell, xs in cells
+            for box, x in form.pieces
+            if (meet := intersect(cell, box)) is not None
         ]
         if len(cells) > _MAX_CELLS:
             raise Unsupported(f"more than {_MAX_CELLS} cells")
@@ -98,7 +101,9 @@ def _join(store: Store, operands: Sequence[tuple[Form, tuple[int, ...]]], result
     return _Joint(dims, tuple(sizes), kept, cells, first, factors)
 
 
-def _add_operand(store: Store, cells: list[_Cell], form: Form, axes: list[int], replace: dict[int, Coordinate]) -> list[_Cell]:
+def _add_operand(
+    store: Store, cells: list[_Cell], form: Form, axes: list[int], replace: dict[int, Coordinate]
+) -> list[_Cell]:
     identity = all(v == joint for v, joint in enumerate(axes))
     out: list[_Cell] = []
     for box, x in form.pieces:
@@ -127,7 +132,9 @@ def _columns(cells: Sequence[tuple[Box, Lin]], kept: int) -> list[tuple[Box, lis
     out: list[tuple[Box, list[tuple[Box, Lin]]]] = []
     for box in boxes:
         inside = [
-            ((*box, *cell[kept:]), x) for cell, x in cells if all(c[0] <= b[0] and b[1] <= c[1] for b, c in zip(box, cell[:kept], strict=True))
+            ((*box, *cell[kept:]), x)
+            for cell, x in cells
+            if all(c[0] <= b[0] and b[1] <= c[1] for b, c in zip(box, cell[:kept], strict=True))
         ]
         out.append((box, inside))
     return out
@@ -242,7 +249,9 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
     return canonical(store, dims, pieces)
 
 
-def rows(store: Store, name: str, forms: Sequence[Form], attributes: tuple[object, ...], results: Sequence[int]) -> list[Form]:
+def rows(
+    store: Store, name: str, forms: Sequence[Form], attributes: tuple[object, ...], results: Sequence[int]
+) -> list[Form]:
     """An opaque function of whole rows along the last dimension: its argument is the set of (position, values) pairs."""
     labels = tuple(range(len(forms[0].dims)))
     joint = _join(store, [(form, labels) for form in forms], labels[:-1])

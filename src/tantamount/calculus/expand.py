@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from fractions import Fraction
 from itertools import count
 
 from tantamount.calculus import powers
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store
+from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store, Term
 from tantamount.calculus.lins import add, as_factors, constant, lin, multiply, pinned, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.sums import Flat, close, flatten

@@ -78,7 +78,9 @@ def intersect(a: Box, b: Box) -> Box | None:
 def pin(store: Store, box: Box, x: Lin, sizes: Sequence[int]) -> Lin:
     """The Lin with axes along which the box is one point wide substituted."""
     points: dict[int, Coordinate] = {
-        k: ((), low) for k, ((low, high), size) in enumerate(zip(box, sizes, strict=True)) if high - low == 1 and size > 1
+        k: ((), low)
+        for k, ((low, high), size) in enumerate(zip(box, sizes, strict=True))
+        if high - low == 1 and size > 1
     }
     return pinned(store, x, points, box) if points else x
 
@@ -133,7 +135,11 @@ def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
     p_unit, q_unit = middle - low == 1, high - start == 1
     if p_unit and q_unit:
         line = _interpolate(p[1], q[1], axis, low)
-        if line is None or pinned(store, line, {axis: ((), low)}) != p[1] or pinned(store, line, {axis: ((), start)}) != q[1]:
+        if (
+            line is None
+            or pinned(store, line, {axis: ((), low)}) != p[1]
+            or pinned(store, line, {axis: ((), start)}) != q[1]
+        ):
             return None
         return box, line
     if p_unit and pinned(store, q[1], {axis: ((), low)}) == p[1]:
@@ -427,7 +433,8 @@ def expand(form: Form, shape: Shape) -> Form:
             slots.append(old)
             old += 1
     pieces = tuple(
-        (tuple(box[s] if isinstance(s, int) else s for s in slots), substitute_lin(x, replace)) for box, x in form.pieces
+        (tuple(box[s] if isinstance(s, int) else s for s in slots), substitute_lin(x, replace))
+        for box, x in form.pieces
     )
     return Form(tuple(dims), pieces)
 
@@ -454,7 +461,9 @@ def slice_form(store: Store, form: Form, dim: int, start: int, stop: int, step: 
     return _slice_axis(store, form, dim, axis, start, stop, step)
 
 
-def _slice_axis(store: Store, form: Form, dim: int, axis: int, start: int, stop: int, step: int, merge: bool = True) -> Form:
+def _slice_axis(
+    store: Store, form: Form, dim: int, axis: int, start: int, stop: int, step: int, merge: bool = True
+) -> Form:
     length = -(-(stop - start) // step)
     k = axis - form.start(dim)
     sizes = form.dims[dim]
@@ -469,7 +478,9 @@ def _slice_axis(store: Store, form: Form, dim: int, axis: int, start: int, stop:
         low = max(0, -(-(box[axis][0] - start) // step))
         high = min(length, -(-(box[axis][1] - start) // step))
         if low < high:
-            pieces.append(((*box[:axis], *(() if unit else ((low, high),)), *box[axis + 1 :]), pinned(store, x, replace)))
+            pieces.append(
+                ((*box[:axis], *(() if unit else ((low, high),)), *box[axis + 1 :]), pinned(store, x, replace))
+            )
     return canonical(store, dims, pieces) if merge else Form(dims, tuple(pieces))
 
 
@@ -478,7 +489,10 @@ def flip(store: Store, form: Form, dim: int) -> Form:
     reverse: dict[int, Coordinate] = {first + k: variable(first + k, -1, n - 1) for k, n in enumerate(form.dims[dim])}
 
     def turned(box: Box) -> Box:
-        return tuple((form.sizes[v] - high, form.sizes[v] - low) if v in reverse else (low, high) for v, (low, high) in enumerate(box))
+        return tuple(
+            (form.sizes[v] - high, form.sizes[v] - low) if v in reverse else (low, high)
+            for v, (low, high) in enumerate(box)
+        )
 
     return canonical(store, form.dims, [(turned(box), pinned(store, x, reverse)) for box, x in form.pieces])
 
@@ -517,5 +531,3 @@ def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
         offset += outer
     dims = (*want[:dim], (total, *inner), *want[dim + 1 :])
     return canonical(store, dims, pieces)
-
-

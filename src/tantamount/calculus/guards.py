@@ -69,7 +69,9 @@ def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None) -> Lin:
             decided = _decide_interval(op, bounds[0] + span[0], bounds[1] + span[1])
             if decided is not None:
                 return constant(decided ^ int(negated))
-    atom, where = store.apply(op, (), (rest, ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True))
+    atom, where = store.apply(
+        op, (), (rest, ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
+    )
     guard: Lin = ((((atom, 1, where),), 1),)
     return add(store, ONE, scale(guard, -1)) if negated else guard
 
@@ -132,7 +134,9 @@ def _affine_guard(store: Store, op: str, parts: Mapping[int, Fraction], offset: 
         decided = _decide_interval(op, *span)
         if decided is not None:
             return constant(decided)
-    atom, where = store.apply(op, (), ((), ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True))
+    atom, where = store.apply(
+        op, (), ((), ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
+    )
     return ((((atom, 1, where),), 1),)
 
 
@@ -304,7 +308,9 @@ def _spread_over(store: Store, m: Monomial, c: Rational, box: Ranges) -> Lin | N
 
 def _is_one_hot(store: Store, factor: Factor) -> bool:
     atom = store.atoms[factor[0]]
-    return atom.op == "sum" and factor[1] == 1 and any(store.atoms[a].op == "equal" for a, _, _ in atom.arguments[0][0][0])
+    return (
+        atom.op == "sum" and factor[1] == 1 and any(store.atoms[a].op == "equal" for a, _, _ in atom.arguments[0][0][0])
+    )
 
 
 def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
@@ -344,7 +350,9 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
                 return _assume(store, flat, boolean, facts, box)
     for factor in flat.factors:
         own = (factor[0], factor[2])
-        reach = _variables(factor[2])  # inside the factor an index has no other variables but those that it binds itself
+        reach = _variables(
+            factor[2]
+        )  # inside the factor an index has no other variables but those that it binds itself
         inside = {key: value for key, value in known.items() if key != own and _variables(key[1]) <= reach}
         if not store.atoms[factor[0]].guards & ({a for a, _ in inside} - {factor[0]}):
             continue
@@ -373,7 +381,9 @@ def _decide_under(store: Store, equal: _Guard, other: Factor, box: Ranges, range
     return None if span is None else _decide_interval(guard.op, *span)
 
 
-def _guards_inside(store: Store, boolean: Factor, equal: _Guard, box: Ranges, ranges: tuple[int, ...]) -> dict[tuple[int, tuple[Coordinate, ...]], int]:
+def _guards_inside(
+    store: Store, boolean: Factor, equal: _Guard, box: Ranges, ranges: tuple[int, ...]
+) -> dict[tuple[int, tuple[Coordinate, ...]], int]:
     """The comparisons inside a composite boolean (such as ``1 - P Q``) that an equality decides."""
     found: dict[tuple[int, tuple[Coordinate, ...]], int] = {}
     pending = [boolean]
@@ -456,14 +466,18 @@ def _raw_equal(store: Store, c: Coordinate) -> Factor:
     bound = [v for v, _ in index[0] if v < 0]
     axes = dict(zip(bound, store.fresh_axes(len(bound)), strict=True))
     lifted = coordinate({axes.get(v, v): s for v, s in index[0]}, index[1])
-    atom, where = store.apply("equal", (), ((), ((((IOTA, 1, (lifted,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True))
+    atom, where = store.apply(
+        "equal", (), ((), ((((IOTA, 1, (lifted,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
+    )
     back: dict[int, Coordinate] = {lifted_v: (((v, 1),), 0) for v, lifted_v in axes.items()}
     return substitute_factors(((atom, 1, where),), back)[0]
 
 
 def _never(store: Store) -> Factor:
     """The guard ``[1 == 0]``."""
-    atom, where = store.apply("equal", (), ((), ((((IOTA, 1, (((), 1),)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True))
+    atom, where = store.apply(
+        "equal", (), ((), ((((IOTA, 1, (((), 1),)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
+    )
     return (atom, 1, where)
 
 
@@ -526,7 +540,9 @@ def _minus(a: Coordinate, b: Coordinate) -> Coordinate:
     return coordinate(parts, a[1] - b[1])
 
 
-def _case_in_range(store: Store, x: Lin, size: int, constraints: Mapping[Lin, list[tuple[bool, Coordinate]]], box: Ranges) -> bool:
+def _case_in_range(
+    store: Store, x: Lin, size: int, constraints: Mapping[Lin, list[tuple[bool, Coordinate]]], box: Ranges
+) -> bool:
     direct = _bounds(store, x, box)
     if direct is not None and direct[0] >= 0 and direct[1] < size:
         return True
@@ -551,5 +567,3 @@ def _case_in_range(store: Store, x: Lin, size: int, constraints: Mapping[Lin, li
             low = low or fact[0] + span[0] >= 0
             high = high or fact[1] + span[1] < size
     return low and high
-
-

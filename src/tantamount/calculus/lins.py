@@ -290,9 +290,7 @@ def _lin_atom(store: Store, inner: Lin) -> Factor:
 def sum_over(store: Store, x: Lin, axes: Mapping[int, tuple[int, int]], box: Ranges = None) -> Lin:
     """The Lin summed over some axes, each over its half-open interval."""
     ranges = tuple(high - low for low, high in axes.values())
-    replace: dict[int, Coordinate] = {
-        axis: (((-1 - j, 1),), low) for j, (axis, (low, _)) in enumerate(axes.items())
-    }
+    replace: dict[int, Coordinate] = {axis: (((-1 - j, 1),), low) for j, (axis, (low, _)) in enumerate(axes.items())}
     terms: list[Term] = []
     for m, c in x:
         terms.extend(close(store, Flat(c, substitute_factors(m, replace), ranges), box))

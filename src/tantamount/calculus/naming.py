@@ -109,7 +109,8 @@ def _encode(coloring: _Coloring, factors: Factors, ranges: Sequence[int]) -> tup
     sizes = tuple(ranges[old] for old in order)
     replace: dict[int, Coordinate] = {-1 - old: (((new, 1),), 0) for old, new in name.items()}
     named = [
-        (color, (a, e, substitute_index(index, replace))) for color, (a, e, index) in zip(coloring.factor, factors, strict=True)
+        (color, (a, e, substitute_index(index, replace)))
+        for color, (a, e, index) in zip(coloring.factor, factors, strict=True)
     ]
     named.sort(key=lambda item: (item[0], _axes(item[1][2]), _bound(item[1][2]), _offsets(item[1][2])))
     reverse: dict[int, Coordinate] = {}

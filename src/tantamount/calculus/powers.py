@@ -25,7 +25,20 @@ from tantamount.calculus.sums import Ranges
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS
 
-__all__ = ["exponential", "function", "gated", "infinity", "is_negative_infinity", "logarithm", "maximum", "maximum_of", "maximum_over", "nonzero", "power", "unbounded"]
+__all__ = [
+    "exponential",
+    "function",
+    "gated",
+    "infinity",
+    "is_negative_infinity",
+    "logarithm",
+    "maximum",
+    "maximum_of",
+    "maximum_over",
+    "nonzero",
+    "power",
+    "unbounded",
+]
 
 
 def infinity(store: Store, sign: int) -> Lin:
@@ -226,4 +239,3 @@ def maximum_over(store: Store, cells: list[tuple[Lin, Mapping[int, tuple[int, in
     """The maximum of each Lin over its axes, over all of them."""
     parts = [sum_over(store, _elements(store, x), axes, box) for x, axes in cells]
     return maximum_of(store, add(store, *parts, box=box))
-

@@ -8,7 +8,16 @@ from fractions import Fraction
 from tantamount.calculus.affine import Coordinate, substitute_index
 from tantamount.calculus.atoms import IOTA, Exponent, Factors, Lin, Monomial, Rational, Store
 
-__all__ = ["exact", "is_boolean", "is_integer", "is_nonnegative", "is_positive", "monomial", "substitute_factors", "substitute_lin"]
+__all__ = [
+    "exact",
+    "is_boolean",
+    "is_integer",
+    "is_nonnegative",
+    "is_positive",
+    "monomial",
+    "substitute_factors",
+    "substitute_lin",
+]
 
 
 def exact(value: Rational) -> Rational:
@@ -16,7 +25,9 @@ def exact(value: Rational) -> Rational:
     return value.numerator if value.denominator == 1 else value
 
 
-def monomial(store: Store, coefficient: Rational, factors: Iterable[tuple[int, Exponent, tuple[Coordinate, ...]]]) -> tuple[Monomial, Rational]:
+def monomial(
+    store: Store, coefficient: Rational, factors: Iterable[tuple[int, Exponent, tuple[Coordinate, ...]]]
+) -> tuple[Monomial, Rational]:
     """``coefficient * product`` with equal factors combined and numbers pulled into the coefficient.
 
     Cancelling ``x * x**-1`` forgets that x must not be 0; the caller recorded that obligation when it divided."""
@@ -56,7 +67,9 @@ def monomial(store: Store, coefficient: Rational, factors: Iterable[tuple[int, E
     return tuple(out), exact(coefficient)
 
 
-def _later(total: Mapping[tuple[int, tuple[Coordinate, ...]], Exponent], a: int, index: tuple[Coordinate, ...]) -> list[tuple[int, Exponent, tuple[Coordinate, ...]]]:
+def _later(
+    total: Mapping[tuple[int, tuple[Coordinate, ...]], Exponent], a: int, index: tuple[Coordinate, ...]
+) -> list[tuple[int, Exponent, tuple[Coordinate, ...]]]:
     """The factors that follow one in iteration order."""
     items = [(b, e, i) for (b, i), e in total.items()]
     position = next(k for k, (b, _, i) in enumerate(items) if b == a and i == index)
@@ -85,14 +98,16 @@ def _even_nonzero(e: Exponent) -> bool:
 def is_nonnegative(store: Store, factors: Factors) -> bool:
     """Whether the product is >= 0 wherever it is defined: even powers, proper roots, non-negative atoms."""
     return all(
-        store.atoms[a].facts.nonnegative or store.atoms[a].facts.positive or e.denominator > 1 or e.numerator % 2 == 0 for a, e, _ in factors
+        store.atoms[a].facts.nonnegative or store.atoms[a].facts.positive or e.denominator > 1 or e.numerator % 2 == 0
+        for a, e, _ in factors
     )
 
 
 def is_integer(store: Store, lin: Lin) -> bool:
     """Whether every value is a whole number."""
     return all(
-        c.denominator == 1 and all(e.denominator == 1 and e > 0 and store.atoms[a].facts.integer for a, e, _ in m) for m, c in lin
+        c.denominator == 1 and all(e.denominator == 1 and e > 0 and store.atoms[a].facts.integer for a, e, _ in m)
+        for m, c in lin
     )
 
 

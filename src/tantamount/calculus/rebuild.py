@@ -9,7 +9,6 @@ from tantamount.calculus.affine import Coordinate, Index, substitute_index
 from tantamount.calculus.atoms import Factor, Lin, Store
 from tantamount.calculus.lins import ONE, add, constant, iota, lin, multiply, sum_over
 from tantamount.calculus.products import monomial, substitute_factors, substitute_lin
-from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS
 
 __all__ = ["Rebuild", "refresh"]
@@ -84,7 +83,11 @@ class Rebuild:
         if atom.op == "sum":
             return self._power(self._sum(a, index), e)
         replace = dict(enumerate(index))
-        arguments = [self._argument(substitute_lin(x, replace)) for x in atom.arguments] if atom.op not in ("less", "equal") else []
+        arguments = (
+            [self._argument(substitute_lin(x, replace)) for x in atom.arguments]
+            if atom.op not in ("less", "equal")
+            else []
+        )
         if atom.op == "lin":
             return self._power(arguments[0], e)
         if atom.op == "exp":

@@ -17,7 +17,14 @@ from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Exponent, Factor, Factors, Facts, Lin, Rational, Store, Term
 from tantamount.calculus.boxes import Weighted, combination, decompose, independent, progression
 from tantamount.calculus.naming import bound_variables, canonical
-from tantamount.calculus.products import exact, is_nonnegative, is_positive, monomial, substitute_factors, substitute_lin
+from tantamount.calculus.products import (
+    exact,
+    is_nonnegative,
+    is_positive,
+    monomial,
+    substitute_factors,
+    substitute_lin,
+)
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
 
@@ -53,7 +60,9 @@ def _open(store: Store, factor: Factor, start: int) -> tuple[Factors, tuple[int,
     return substitute_factors(atom.arguments[0][0][0], replace), atom.ranges
 
 
-def flatten(store: Store, factors: Factors, coefficient: Rational, ranges: tuple[int, ...] = (), only_bound: bool = False) -> Flat:
+def flatten(
+    store: Store, factors: Factors, coefficient: Rational, ranges: tuple[int, ...] = (), only_bound: bool = False
+) -> Flat:
     """Open every first power of a sum (with ``only_bound``, those whose coordinates mention a bound variable)."""
     pending = list(factors)
     done: list[Factor] = []
@@ -135,7 +144,9 @@ def _merge_radix(factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[
     while changed:
         changed = False
         for u, v in permutations(live, 2):
-            if vectors[u].keys() == vectors[v].keys() and all(s == vectors[v][key] * live[v] for key, s in vectors[u].items()):
+            if vectors[u].keys() == vectors[v].keys() and all(
+                s == vectors[v][key] * live[v] for key, s in vectors[u].items()
+            ):
                 factors = substitute_factors(factors, {u: ((), 0)})
                 live[v] *= live.pop(u)
                 changed = len(live) > 1
@@ -180,7 +191,9 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
         others.remove(chosen)
         inner = store.atoms[chosen[0]].arguments[0]
         replace = dict(enumerate(chosen[2]))
-        return [Flat(exact(flat.coefficient * c), (*others, *substitute_factors(m, replace)), flat.ranges) for m, c in inner]
+        return [
+            Flat(exact(flat.coefficient * c), (*others, *substitute_factors(m, replace)), flat.ranges) for m, c in inner
+        ]
     return None
 
 
@@ -221,7 +234,9 @@ def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor
     facts = Facts(
         positive=is_positive(store, factors),
         nonnegative=is_nonnegative(store, factors),
-        integer=all(x.facts.integer and f[1].denominator == 1 and f[1] > 0 for x, f in zip(atoms, factors, strict=True)),
+        integer=all(
+            x.facts.integer and f[1].denominator == 1 and f[1] > 0 for x, f in zip(atoms, factors, strict=True)
+        ),
         boolean=one_hot,
     )
     number, index = store.summation(factors, ranges, facts)
@@ -248,7 +263,9 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
         if flat is None:
             continue
         factors, ranges = canonical(flat.factors, flat.ranges)
-        shape = tuple((a, e, tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)) for a, e, index in factors)
+        shape = tuple(
+            (a, e, tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)) for a, e, index in factors
+        )
         shapes.setdefault(shape, []).append((_points(factors, ranges, flat.coefficient), (m, c)))
     out: list[Term] = []
     for shape, members in shapes.items():
@@ -365,7 +382,10 @@ def _discover(items: list[_Points]) -> list[_Points]:
             continue
         for first, step, count in progression(sorted(origins)):
             if count == 1 or not _may_add(vectors, step, count):
-                out.extend(_Points(tuple(a + k * d for a, d in zip(first, step, strict=True)), vectors, weight) for k in range(count))
+                out.extend(
+                    _Points(tuple(a + k * d for a, d in zip(first, step, strict=True)), vectors, weight)
+                    for k in range(count)
+                )
                 continue
             if next(d for d in step if d) < 0:
                 first = tuple(a + (count - 1) * d for a, d in zip(first, step, strict=True))
@@ -390,10 +410,11 @@ def _radix(item: _Points) -> _Points:
     return item
 
 
-def sum_terms(store: Store, lin: Lin, replace: dict[int, Coordinate], ranges: tuple[int, ...], box: Ranges) -> list[Term]:
+def sum_terms(
+    store: Store, lin: Lin, replace: dict[int, Coordinate], ranges: tuple[int, ...], box: Ranges
+) -> list[Term]:
     """The Lin summed over bound variables: ``replace`` maps the summed axes to affine maps of them."""
     out: list[Term] = []
     for m, c in lin:
         out.extend(close(store, Flat(c, substitute_factors(m, replace), ranges), box))
     return out
-

@@ -95,13 +95,18 @@ class Symbolic(Interpretation):
         axes = iter(range(len(sizes)))
         where = [next(axes) if size > 1 else -1 for size in sizes]
         if all(
-            number == origin + sum((s * c for s, c in zip(steps, self.mesh.coordinates(rank), strict=True)), Fraction(0))
+            number
+            == origin + sum((s * c for s, c in zip(steps, self.mesh.coordinates(rank), strict=True)), Fraction(0))
             for rank, number in enumerate(numbers)
         ):
-            return constant_form(self.prefix, lin_of_affine({v: s for v, s in zip(where, steps, strict=True) if v >= 0}, origin))
+            return constant_form(
+                self.prefix, lin_of_affine({v: s for v, s in zip(where, steps, strict=True) if v >= 0}, origin)
+            )
         if len(numbers) <= _MAX_RANKS:
             return self._cells(numbers, sizes)
-        atom = self.store.leaf("table", (sizes, tuple(numbers)), sizes, Facts(integer=all(n.denominator == 1 for n in numbers)))
+        atom = self.store.leaf(
+            "table", (sizes, tuple(numbers)), sizes, Facts(integer=all(n.denominator == 1 for n in numbers))
+        )
         index = tuple(variable(v) if v >= 0 else ((), 0) for v in where)
         return constant_form(self.prefix, ((((atom, 1, index),), 1),))
 
@@ -217,10 +222,14 @@ class Symbolic(Interpretation):
         return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
 
     def less(self, x: Form, y: Form) -> Form:
-        return contraction.pointwise(self.store, lambda box, xs: guards.compare(self.store, "less", xs[0], xs[1], box), [x, y])
+        return contraction.pointwise(
+            self.store, lambda box, xs: guards.compare(self.store, "less", xs[0], xs[1], box), [x, y]
+        )
 
     def equal(self, x: Form, y: Form) -> Form:
-        return contraction.pointwise(self.store, lambda box, xs: guards.compare(self.store, "equal", xs[0], xs[1], box), [x, y])
+        return contraction.pointwise(
+            self.store, lambda box, xs: guards.compare(self.store, "equal", xs[0], xs[1], box), [x, y]
+        )
 
     def maximum(self, x: Form, y: Form) -> Form:
         return contraction.pointwise(self.store, lambda box, xs: powers.maximum(self.store, xs[0], xs[1], box), [x, y])
@@ -233,7 +242,9 @@ class Symbolic(Interpretation):
             if c == ONE:
                 return a
             other = add(self.store, ONE, scale(c, -1))
-            return add(self.store, powers.gated(self.store, c, a, box), powers.gated(self.store, other, b, box), box=box)
+            return add(
+                self.store, powers.gated(self.store, c, a, box), powers.gated(self.store, other, b, box), box=box
+            )
 
         return contraction.pointwise(self.store, apply, [condition, x, y])
 
@@ -283,7 +294,9 @@ class Symbolic(Interpretation):
         added = contraction.contract(self.store, operands, (*lead, *(n + d for d in range(rank))))
         return self.add(x, added)
 
-    def rows(self, name: str, xs: Sequence[Form], attributes: tuple[Number, ...], results: Sequence[int]) -> tuple[Form, ...]:
+    def rows(
+        self, name: str, xs: Sequence[Form], attributes: tuple[Number, ...], results: Sequence[int]
+    ) -> tuple[Form, ...]:
         return tuple(contraction.rows(self.store, name, xs, attributes, results))
 
     # -- process groups
@@ -322,4 +335,3 @@ def identity(shape: Shape) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...
             out.append(variable(axis))
             axis += 1
     return tuple(out)
-

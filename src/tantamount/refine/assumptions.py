@@ -14,32 +14,60 @@ __all__ = ["gather_assumptions", "open_obligations"]
 _CONDITION = {"nonzero": "is not 0", "positive": "is positive", "nonnegative": "is not negative"}
 
 
-def gather_assumptions(store: Store, job: Job, inputs: Inputs, specification: Run, implementation: Run) -> tuple[Assumption, ...]:
+def gather_assumptions(
+    store: Store, job: Job, inputs: Inputs, specification: Run, implementation: Run
+) -> tuple[Assumption, ...]:
     """Every assumption that this proof used, in a fixed order."""
-    out = [Assumption("real-arithmetic", "numbers are real: rounding and overflow are not modelled, float-to-float casts are the identity")]
+    out = [
+        Assumption(
+            "real-arithmetic",
+            "numbers are real: rounding and overflow are not modelled, float-to-float casts are the identity",
+        )
+    ]
     out.extend(inputs.restrictions)
     if specification.dropouts or implementation.fresh_masks:
         paired = len(specification.dropouts)
         if job.assume.dropout and paired:
-            out.append(Assumption("dropout", f"the k-th dropout of every rank uses its part of the k-th mask of the specification (k = 1..{paired})"))
+            out.append(
+                Assumption(
+                    "dropout",
+                    f"the k-th dropout of every rank uses its part of the k-th mask of the specification (k = 1..{paired})",
+                )
+            )
         if implementation.fresh_masks:
-            out.append(Assumption("dropout-fresh", "dropouts with a mask of their own", tuple(implementation.fresh_masks)))
+            out.append(
+                Assumption("dropout-fresh", "dropouts with a mask of their own", tuple(implementation.fresh_masks))
+            )
     constants = {**specification.constants, **implementation.constants}
     if constants:
-        what = "have the same value under the same name" if job.assume.constants == SAME_NAME else f"are {job.assume.constants}"
+        what = (
+            "have the same value under the same name"
+            if job.assume.constants == SAME_NAME
+            else f"are {job.assume.constants}"
+        )
         out.append(Assumption("constants", f"constants that the graphs do not record {what}", tuple(sorted(constants))))
     assumed = [site for trace in specification.traces for site in trace.assumed_indices]
     if assumed:
         out.append(Assumption("index-range", "indices of the specification are in range (0 <= i < n)", tuple(assumed)))
     domains: dict[str, list[str]] = {}
     for obligation in open_obligations(store, specification, implementation):
-        text = f"where a value of the implementation {_CONDITION[obligation.kind]}" if obligation.kind in _CONDITION else f"where an index of the implementation is in 0..{obligation.size}"
+        text = (
+            f"where a value of the implementation {_CONDITION[obligation.kind]}"
+            if obligation.kind in _CONDITION
+            else f"where an index of the implementation is in 0..{obligation.size}"
+        )
         domains.setdefault(text, []).append(obligation.site)
     for text, sites in domains.items():
         out.append(Assumption("domain", text, tuple(dict.fromkeys(sites))))
     if any(trace.obligations for trace in specification.traces):
         sites = [o.site.removeprefix("specification ") for trace in specification.traces for o in trace.obligations]
-        out.append(Assumption("domain", "where the specification is defined: divisors are not 0, arguments of roots and logarithms are not negative", tuple(dict.fromkeys(sites))))
+        out.append(
+            Assumption(
+                "domain",
+                "where the specification is defined: divisors are not 0, arguments of roots and logarithms are not negative",
+                tuple(dict.fromkeys(sites)),
+            )
+        )
     return tuple(out)
 
 

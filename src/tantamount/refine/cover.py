@@ -17,8 +17,9 @@ from tantamount.refine.outputs import assembled, candidates, holds, show
 from tantamount.refine.ranks import Run
 from tantamount.verdict import Relation
 
-__all__ = ["relate"]
+__all__ = ["PIECES", "relate"]
 
+PIECES = "pieces at "  # how the text of an index map begins
 _MAX_CANDIDATES = 8  # implementation tensors with the right atoms that are tried per specification tensor
 
 
@@ -90,4 +91,4 @@ def _index_map(store: Store, whole: Form, run: Run, name: str) -> str | None:
     names = axis_names(len(stacked.sizes))
     meshed = [axis for axis, size in zip(run.mesh.names, run.mesh.sizes, strict=True) if size > 1]
     names.update(enumerate(meshed))
-    return f"pieces at [{', '.join(show_coordinate(c, names) for c in index)}]"
+    return f"{PIECES}[{', '.join(show_coordinate(c, names) for c in index)}]"

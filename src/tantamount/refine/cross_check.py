@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tantamount.calculus.compare import locate
 from tantamount.errors import InternalError, Unsupported
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, Partial, Placement, RankTensor, Replicate, Shard, parse_relation
 from tantamount.ir.relation_types import RelationProblem, resolve
 from tantamount.ir.types import TensorType
 from tantamount.limits import Limits
-from tantamount.refine.cover import relate
+from tantamount.ops.algebra import Tensor
+from tantamount.refine.cover import PIECES, relate
 from tantamount.refine.differences import Claim, Difference, confirm, examine
 from tantamount.refine.execution import NotExecuted, Scale, draw, execute, plan_execution
 from tantamount.refine.outputs import check_outputs, output_node
@@ -58,7 +60,7 @@ def check_claims(
     """What execution says of proved outputs and of relations."""
     proved = [r for r in reports if r.verdict is Verdict.PROVED and r.relation is not None]
     claims = [_output_claim(job, report) for report in proved]
-    claims += [_relation_claim(job, relation) for relation in relations]
+    claims += [_relation_claim(job, sides, relation) for relation in relations]
     out = CrossCheck(tuple(r.name for r in proved), len(relations))
     try:
         plan = plan_execution(sides.store, job, sides.inputs, sides.specification, sides.implementation, limits)
@@ -114,7 +116,15 @@ def _output_claim(job: Job, report: OutputReport) -> Claim:
     return Claim(report.name, node, expectation)
 
 
-def _relation_claim(job: Job, relation: Relation) -> Claim:
+def _relation_claim(job: Job, sides: Sides, relation: Relation) -> Claim:
+    if relation.expression.startswith(PIECES):
+        whole = sides.specification.values[relation.tensor]
+        stacked = sides.implementation.stacked(sides.store, relation.implementation)
+        places = locate(sides.store, whole.value, stacked) if isinstance(whole, Tensor) and stacked else None
+        if stacked is None or not places or len(places) != 1:
+            raise InternalError(f"the index map of {relation.tensor} is not found again: {relation.expression}")
+        about = Expectation(relation.implementation, text=relation.expression)
+        return Claim(f"%{relation.tensor}", relation.tensor, about, of_nodes=True, pieces=(stacked.sizes, places[0][1]))
     read = _read(job, relation.expression, relation.implementation)
     return Claim(f"%{relation.tensor}", relation.tensor, read, of_nodes=True)
 

@@ -9,7 +9,8 @@ from zlib import crc32
 
 import numpy as np
 
-from tantamount.errors import Unsupported
+from tantamount.calculus.affine import Index
+from tantamount.errors import InternalError, Unsupported
 from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation
@@ -63,12 +64,14 @@ class Checked:
 class Claim:
     """That ``relation`` holds of the specification's ``node``: an output, or any tensor; ``name`` is for messages.
     The relation is about implementation nodes if ``of_nodes``, else about outputs (an output and an input may share a
-    name)."""
+    name). With ``pieces`` the claim is another: what all ranks hold of ``relation.name``, stacked and cut into axes of
+    these sizes, is the specification's tensor at this index of the axes."""
 
     name: str
     node: str
     relation: Expectation
     of_nodes: bool = False
+    pieces: tuple[tuple[int, ...], Index] | None = None
 
     def tensor(self, job: Job, rank: int, name: str) -> str:
         """The implementation node that the relation calls ``name``."""
@@ -94,7 +97,24 @@ def _sides(job: Job, claim: Claim, execution: Execution) -> list[Comparison]:
     def held(rank: int, name: str) -> Array:
         return _array(execution.ranks[rank].get(claim.tensor(job, rank, name)))
 
-    return comparisons(_array(execution.specification[claim.node]), claim.relation, job.mesh, held)
+    whole = _array(execution.specification[claim.node])
+    if claim.pieces is not None:
+        return [_pieces(job, whole, *claim.pieces, [held(r, claim.relation.name) for r in range(job.mesh.world_size)])]
+    return comparisons(whole, claim.relation, job.mesh, held)
+
+
+def _pieces(job: Job, whole: Array, sizes: tuple[int, ...], index: Index, ranks: Sequence[Array]) -> Comparison:
+    local = ranks[0].shape
+    found = np.stack(ranks).reshape(sizes)
+    holders = np.broadcast_to(np.arange(len(ranks)).reshape((-1,) + (1,) * len(local)), (len(ranks), *local))
+    axes = np.indices(sizes, sparse=True)
+    at = [np.asarray(offset + sum((s * axes[v] for v, s in parts), np.int64(0))) for parts, offset in index]
+    hit = np.zeros(whole.shape, dtype=np.bool_)
+    hit[tuple(at)] = True
+    if not hit.all():
+        raise InternalError(f"pieces that do not cover the whole of shape {list(whole.shape)}")
+    wanted = np.broadcast_to(whole[tuple(at)], sizes)
+    return Comparison(wanted, found, holders.reshape(sizes), (0,) * len(sizes))
 
 
 def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Comparison], checked: Checked) -> Checked:

@@ -75,7 +75,13 @@ class _Walk:
         left = tuple(t for t in left if id(t) not in same) or left
         right = tuple(t for t in right if id(t) not in others) or right
         if not left and right:
-            return self.found("extra", f"the implementation adds {self.show(right)}, which the specification does not have", x, y, inside)
+            return self.found(
+                "extra",
+                f"the implementation adds {self.show(right)}, which the specification does not have",
+                x,
+                y,
+                inside,
+            )
         if left and not right:
             return self.found("missing", f"the implementation lacks the term {self.show(left)}", x, y, inside, left[0])
         pair = self._pair(left, right)
@@ -83,7 +89,9 @@ class _Walk:
             return self.found("different", "the two sides share no term", x, y, inside, left[0] if left else None)
         return self.terms(pair[0], pair[1], inside, depth)
 
-    def _factor(self, ratio: Fraction, scaled: tuple[object, Rational, Rational], x: Lin, y: Lin, inside: int | None) -> Finding:
+    def _factor(
+        self, ratio: Fraction, scaled: tuple[object, Rational, Rational], x: Lin, y: Lin, inside: int | None
+    ) -> Finding:
         m, c = x[0]
         mean = self._mean(m, c, scaled[2])
         if not m:
@@ -136,7 +144,11 @@ class _Walk:
                     text = f"the exponent of {self.show((((f,), 1),))} is {show_number(g[1])} where {show_number(f[1])} is wanted"
                     if self._op(f) == "exp":
                         ratio = Fraction(g[1]) / Fraction(f[1])
-                        how = f"{show_number(ratio)} times too large" if abs(ratio) >= 1 else f"{show_number(1 / ratio)} times too small"
+                        how = (
+                            f"{show_number(ratio)} times too large"
+                            if abs(ratio) >= 1
+                            else f"{show_number(1 / ratio)} times too small"
+                        )
                         text = f"the argument of exp is {how}: coefficient {show_number(g[1])} where {show_number(f[1])} is wanted"
                     return self.found("exponent", text, x, y, inside, s)
         for f in left:
@@ -210,7 +222,14 @@ class _Walk:
                     what = "maximum" if self._of_elements(a) else "sum"
                 text = f"the {what} runs over {_ranges(b.ranges)} where {_ranges(a.ranges)} is wanted"
                 return self.found("range", text, x, y, a.number, ((f,), 1))
-            return self.found("offset", "the same sum over other positions (another shard, order or layout)", x, y, a.number, ((f,), 1))
+            return self.found(
+                "offset",
+                "the same sum over other positions (another shard, order or layout)",
+                x,
+                y,
+                a.number,
+                ((f,), 1),
+            )
         left, right = self._opened(a, f), self._opened(b, g)
         return self.terms((left, 1), (right, 1), a.number, depth)
 

@@ -91,7 +91,11 @@ def _shared(job: Job) -> set[str]:
             regions = found
         for key, box in regions:
             for other, taken in uses.get(key, []):
-                if box is None or taken is None or all(max(a[0], b[0]) < min(a[1], b[1]) for a, b in zip(box, taken, strict=True)):
+                if (
+                    box is None
+                    or taken is None
+                    or all(max(a[0], b[0]) < min(a[1], b[1]) for a, b in zip(box, taken, strict=True))
+                ):
                     out |= {name, other}
             uses.setdefault(key, []).append((name, box))
     return out
@@ -103,7 +107,9 @@ def _tensors(expression: Expression | None) -> list[RankTensor]:
     return [] if expression is None else list(rank_tensors(expression))
 
 
-def _regions(expression: Expression | None, name: str, job: Job) -> list[tuple[Key, tuple[tuple[int, int], ...] | None]] | None:
+def _regions(
+    expression: Expression | None, name: str, job: Job
+) -> list[tuple[Key, tuple[tuple[int, int], ...] | None]] | None:
     """The boxes of implementation inputs that an invertible expression reads; ``None`` if it is not invertible."""
     if isinstance(expression, RankTensor):
         return [((expression.rank, expression.name or name), None)]
@@ -159,7 +165,9 @@ class _Builder:
             self.out.stacked[relation.name] = distribute(self.store, whole, placements, mesh.sizes)
             return
         for rank in range(mesh.world_size):
-            self.out.locals[rank, relation.name] = part(self.store, whole, local_box(type_.shape, placements, mesh, rank))
+            self.out.locals[rank, relation.name] = part(
+                self.store, whole, local_box(type_.shape, placements, mesh, rank)
+            )
 
     def _assign(self, expression: Expression, value: Form, name: str) -> None:
         """Make the implementation tensors of an invertible expression the parts of ``value``."""
@@ -234,14 +242,20 @@ class _Builder:
         stacked = self.out.stacked[relation.name]
         collapsed = collapse(self.store, stacked, placements, mesh.sizes)
         rest = [(p, size) for p, size in zip(placements, mesh.sizes, strict=True) if not isinstance(p, Partial)]
-        self.out.specification[name] = self._assemble(collapsed, [p for p, _ in rest], [s for _, s in rest], type_.shape)
+        self.out.specification[name] = self._assemble(
+            collapsed, [p for p, _ in rest], [s for _, s in rest], type_.shape
+        )
 
     def _spread(self, cut: Form, placements: tuple[object, ...], shape: list[int], partial: int) -> Form:
         """A leaf with one leading dimension per Partial axis, and the whole tensor behind, as the ranks hold it."""
         store, sizes = self.store, self.job.mesh.sizes
         lead = tuple(cut.shape[:partial])
         flat = forms.reshape(store, cut, (*lead, *shape))
-        shifted = [Shard(p.dim + partial) if isinstance(p, Shard) else Replicate() for p in placements if not isinstance(p, Partial)]
+        shifted = [
+            Shard(p.dim + partial) if isinstance(p, Shard) else Replicate()
+            for p in placements
+            if not isinstance(p, Partial)
+        ]
         others = [size for p, size in zip(placements, sizes, strict=True) if not isinstance(p, Partial)]
         spread = distribute(store, flat, shifted, others)
         order: list[int] = []
@@ -269,7 +283,9 @@ class _Builder:
             key = (rank, wanted)
             if key not in self.out.locals:
                 found = _type(self.job.implementation[rank], wanted)
-                self.out.locals[key] = leaf(self.store, "implementation input", (wanted, self._class_of(relation, key)), found)
+                self.out.locals[key] = leaf(
+                    self.store, "implementation input", (wanted, self._class_of(relation, key)), found
+                )
             return self.out.locals[key]
 
         expression = relation.expression
@@ -279,7 +295,9 @@ class _Builder:
         for t in _tensors(expression):
             key = (t.rank, t.name or relation.name)
             if key in seen or key in self.out.locals:
-                self._restrict(name, f"{name} = {relation.text} uses {t.name or relation.name} of rank {t.rank} more than once")
+                self._restrict(
+                    name, f"{name} = {relation.text} uses {t.name or relation.name} of rank {t.rank} more than once"
+                )
                 break
             seen.add(key)
         self.out.specification[name] = evaluate(self.store, expression, tensor, relation.name)
@@ -293,7 +311,9 @@ class _Builder:
         return key
 
     def _restrict(self, name: str, text: str) -> None:
-        self.out.restrictions.append(Assumption("input-restriction", f"the relation restricts the specification: {text}", (name,)))
+        self.out.restrictions.append(
+            Assumption("input-restriction", f"the relation restricts the specification: {text}", (name,))
+        )
 
     def _equalities(self, name: str, relation: InputRelation) -> None:
         for a, b in relation.equal:
@@ -343,7 +363,9 @@ class _Builder:
         def build(box: tuple[tuple[int, int], ...], dim: int) -> Form:
             for region, form in regions:
                 if all(r[0] <= b[0] and b[1] <= r[1] for r, b in zip(region, box, strict=True)):
-                    return part(self.store, form, [(b[0] - r[0], b[1] - r[0]) for r, b in zip(region, box, strict=True)])
+                    return part(
+                        self.store, form, [(b[0] - r[0], b[1] - r[0]) for r, b in zip(region, box, strict=True)]
+                    )
             if dim == len(shape):
                 return part(self.store, rest, box)
             inside = {x for region, _ in regions for x in region[dim] if box[dim][0] < x < box[dim][1]}
@@ -352,5 +374,3 @@ class _Builder:
             return forms.concat(self.store, parts, dim) if len(parts) > 1 else parts[0]
 
         return build(whole, 0)
-
-

@@ -59,7 +59,9 @@ _RANK = ("unreduced", "factor", "constant", "exponent", "operand", "range", "mis
 
 
 class _Search:
-    def __init__(self, store: Store, job: Job, specification: Run, implementation: Run, relations: Mapping[str, Relation]) -> None:
+    def __init__(
+        self, store: Store, job: Job, specification: Run, implementation: Run, relations: Mapping[str, Relation]
+    ) -> None:
         self.store = store
         self.job = job
         self.specification = specification
@@ -70,7 +72,9 @@ class _Search:
     def run(self, report: OutputReport, node: str) -> Mismatch | None:
         finding = self._output_difference(report, node)
         source = self._introduced_by(finding, node) if finding is not None else None
-        frontier = [name for name in sorted(self._frontier(node), key=self.order.__getitem__) if self._worth(name, node)]
+        frontier = [
+            name for name in sorted(self._frontier(node), key=self.order.__getitem__) if self._worth(name, node)
+        ]
         for name in frontier:
             unreduced = self._unreduced_somewhere(name)
             if unreduced is not None:
@@ -95,7 +99,11 @@ class _Search:
         if not isinstance(value, Tensor) or expectation.infer or expectation.problem:
             return None
         problem = matches(self.store, self.job, value.value, expectation, self.implementation)
-        return describe(self.store, problem.left, problem.right, len(problem.sizes)) if isinstance(problem, Difference) else None
+        return (
+            describe(self.store, problem.left, problem.right, len(problem.sizes))
+            if isinstance(problem, Difference)
+            else None
+        )
 
     def _frontier(self, node: str) -> set[str]:
         """Specification nodes without a counterpart, reached from ``node`` through such nodes, whose operands all have one."""
@@ -125,7 +133,9 @@ class _Search:
         if name in self.relations:
             return True
         value = self.specification.values.get(name)
-        if self.job.specification.by_name[name].op == "call" and not list(references(self.job.specification.by_name[name])):
+        if self.job.specification.by_name[name].op == "call" and not list(
+            references(self.job.specification.by_name[name])
+        ):
             return True  # made of nothing: a factory
         if isinstance(value, Tensor):
             return False
@@ -168,7 +178,11 @@ class _Search:
         for node in self.job.implementation[0].nodes:
             if node.type is None or node.type.dtype.kind is not value.dtype.kind or node.op == "input":
                 continue
-            options = [ps for ps in candidates(value.shape, node.type.shape, sizes, partial=True) if any(isinstance(p, Partial) for p in ps)]
+            options = [
+                ps
+                for ps in candidates(value.shape, node.type.shape, sizes, partial=True)
+                if any(isinstance(p, Partial) for p in ps)
+            ]
             stacked = self.implementation.stacked(self.store, node.name) if options else None
             if stacked is None or not atoms_of(self.store, stacked) & atoms_of(self.store, value.value):
                 continue
@@ -183,7 +197,11 @@ class _Search:
         graph = self.job.implementation[0]
         same = [n for n in graph.nodes if n.target == node.target and n.op == node.op and _item(n) == _item(node)]
         if node.source is not None:
-            lined = [n for n in same if n.source is not None and (n.source.file, n.source.line) == (node.source.file, node.source.line)]
+            lined = [
+                n
+                for n in same
+                if n.source is not None and (n.source.file, n.source.line) == (node.source.file, node.source.line)
+            ]
             same = lined or same
             mine = [
                 n for n in self.job.specification.nodes
@@ -204,7 +222,10 @@ class _Search:
         sizes = self.job.mesh.sizes
         options = candidates(whole.shape, stacked.shape[len(sizes) :], sizes, partial=True)
         for placements in options:
-            if any(isinstance(p, Partial) for p in placements) and holds(self.store, whole, placements, self.implementation, twin, expand=False) is None:
+            if (
+                any(isinstance(p, Partial) for p in placements)
+                and holds(self.store, whole, placements, self.implementation, twin, expand=False) is None
+            ):
                 return self._unreduced(whole, placements, twin)
         for placements in options:
             if any(isinstance(p, Partial) for p in placements) or not even(whole.shape, placements, sizes):

@@ -34,7 +34,9 @@ def show(placements: Sequence[Placement]) -> str:
     return f"[{', '.join(map(str, placements))}]"
 
 
-def holds(store: Store, whole: Form, placements: Sequence[Placement], run: Run, name: str, expand: bool = True) -> Difference | str | None:
+def holds(
+    store: Store, whole: Form, placements: Sequence[Placement], run: Run, name: str, expand: bool = True
+) -> Difference | str | None:
     """Whether the implementation's tensor ``name`` has these placements of ``whole`` on every rank: ``None`` if so,
     else the difference, or one clause if shapes alone say no."""
     sizes = run.mesh.sizes
@@ -55,7 +57,9 @@ def holds(store: Store, whole: Form, placements: Sequence[Placement], run: Run, 
         here = run.local(store, rank, name)
         wanted = part(store, whole, local_box(whole.shape, tuple(placements), run.mesh, rank))
         if here is None or here.shape != wanted.shape:
-            return f"rank {rank} holds shape {None if here is None else list(here.shape)}, {list(wanted.shape)} is needed"
+            return (
+                f"rank {rank} holds shape {None if here is None else list(here.shape)}, {list(wanted.shape)} is needed"
+            )
         difference = equal(store, wanted, here, expand=expand)
         if difference is not None:
             return difference
@@ -67,7 +71,9 @@ def output_node(job: Job, rank: int, name: str) -> str:
     return next((output.node for output in job.implementation[rank].outputs if output.name == name), name)
 
 
-def _expression_holds(store: Store, job: Job, whole: Form, expectation: Expectation, run: Run) -> Difference | str | None:
+def _expression_holds(
+    store: Store, job: Job, whole: Form, expectation: Expectation, run: Run
+) -> Difference | str | None:
     def tensor(rank: int, name: str) -> Form:
         found = run.local(store, rank, output_node(job, rank, name))
         if found is None:
@@ -129,7 +135,9 @@ def candidates(shape: Shape, local_shape: Shape, sizes: Sequence[int], partial: 
         else:
             if tuple(left) == tuple(local_shape):
                 out.append(placements)
-    return sorted(out, key=lambda ps: (sum(isinstance(p, Partial) for p in ps), -sum(isinstance(p, Replicate) for p in ps)))
+    return sorted(
+        out, key=lambda ps: (sum(isinstance(p, Partial) for p in ps), -sum(isinstance(p, Replicate) for p in ps))
+    )
 
 
 def check_outputs(store: Store, job: Job, specification: Run, implementation: Run) -> tuple[OutputReport, ...]:
@@ -141,14 +149,20 @@ def check_outputs(store: Store, job: Job, specification: Run, implementation: Ru
             continue
         value = specification.values.get(output.node)
         if not isinstance(value, Tensor):
-            out.append(OutputReport(output.name, Verdict.UNKNOWN, None, expectation.text, "the specification's value is not known"))
+            out.append(
+                OutputReport(
+                    output.name, Verdict.UNKNOWN, None, expectation.text, "the specification's value is not known"
+                )
+            )
             continue
         report = _check(store, job, output.name, value.value, expectation, implementation)
         out.append(_with_indices_in_range(store, job, report, specification, implementation))
     return tuple(out)
 
 
-def _with_indices_in_range(store: Store, job: Job, report: OutputReport, specification: Run, implementation: Run) -> OutputReport:
+def _with_indices_in_range(
+    store: Store, job: Job, report: OutputReport, specification: Run, implementation: Run
+) -> OutputReport:
     """A proved output stays proved only if every index that the implementation uses for it was shown to be in range."""
     if report.verdict is not Verdict.PROVED:
         return report
@@ -187,7 +201,9 @@ def _check(store: Store, job: Job, name: str, whole: Form, expectation: Expectat
     if expectation.infer:
         found = _infer(store, job, name, whole, run)
         if found is None:
-            return OutputReport(name, Verdict.UNKNOWN, None, "infer", "no clean relation over implementation outputs was found")
+            return OutputReport(
+                name, Verdict.UNKNOWN, None, "infer", "no clean relation over implementation outputs was found"
+            )
         return OutputReport(name, Verdict.PROVED, found[0], "infer", notes=found[1])
     relation = Relation(name, expectation.text, expectation.name)
     try:
@@ -195,22 +211,30 @@ def _check(store: Store, job: Job, name: str, whole: Form, expectation: Expectat
     except Unsupported as unsupported:
         problem = unsupported.reason
     if problem is None:
-        notes = ("this relation sums over ranks",) if "Partial" in expectation.text or "sum(" in expectation.text else ()
+        notes = (
+            ("this relation sums over ranks",) if "Partial" in expectation.text or "sum(" in expectation.text else ()
+        )
         return OutputReport(name, Verdict.PROVED, relation, expectation.text, notes=notes)
     other = _infer(store, job, name, whole, run, expectation.name)
     if other is not None:
         reason = f"the expectation {expectation.text} does not hold: {_clause(problem)}"
         return OutputReport(name, Verdict.REFUTED, other[0], expectation.text, reason, notes=other[1])
     if expectation.problem:
-        return OutputReport(name, Verdict.REFUTED, None, expectation.text, f"the expectation cannot hold: {expectation.problem}")
-    return OutputReport(name, Verdict.UNKNOWN, None, expectation.text, f"{name} = {expectation.text} was not proved: {_clause(problem)}")
+        return OutputReport(
+            name, Verdict.REFUTED, None, expectation.text, f"the expectation cannot hold: {expectation.problem}"
+        )
+    return OutputReport(
+        name, Verdict.UNKNOWN, None, expectation.text, f"{name} = {expectation.text} was not proved: {_clause(problem)}"
+    )
 
 
 def _clause(problem: Difference | str) -> str:
     return problem if isinstance(problem, str) else "the two sides have different normal forms"
 
 
-def _infer(store: Store, job: Job, name: str, whole: Form, run: Run, prefer: str | None = None) -> tuple[Relation, tuple[str, ...]] | None:
+def _infer(
+    store: Store, job: Job, name: str, whole: Form, run: Run, prefer: str | None = None
+) -> tuple[Relation, tuple[str, ...]] | None:
     """A clean relation over implementation outputs: a placement of one of them, else parts of them put together."""
     outputs = list(dict.fromkeys(output.node for graph in job.implementation for output in graph.outputs))
     names = {output.node: output.name for graph in job.implementation for output in graph.outputs}
@@ -228,7 +252,11 @@ def _infer(store: Store, job: Job, name: str, whole: Form, run: Run, prefer: str
                     continue
                 if holds(store, whole, placements, run, node, expand=node == outputs[0]) is None:
                     relation = Relation(name, show(placements), names[node])
-                    notes = ("this relation sums over ranks: a missing reduction looks exactly like that",) if partial else ()
+                    notes = (
+                        ("this relation sums over ranks: a missing reduction looks exactly like that",)
+                        if partial
+                        else ()
+                    )
                     return relation, notes
     text = assembled(store, whole, run, outputs, names)
     return None if text is None else (Relation(name, text, ""), ())

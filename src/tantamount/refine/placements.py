@@ -79,7 +79,8 @@ def collapse(store: Store, stacked: Form, placements: Sequence[Placement], sizes
         chosen = [
             axis
             for axis, placement in enumerate(placements)
-            if isinstance(placement, Partial) and ("sum" if placement.reduction == "avg" else placement.reduction) == reduction
+            if isinstance(placement, Partial)
+            and ("sum" if placement.reduction == "avg" else placement.reduction) == reduction
         ]
         if not chosen:
             continue
@@ -93,7 +94,9 @@ def collapse(store: Store, stacked: Form, placements: Sequence[Placement], sizes
             largest = contraction.maximum_over(store, flipped, positions)
             stacked = contraction.pointwise(store, lambda _, xs, s=sign: scale(xs[0], s), [largest])
         dims = [d for d in dims if d not in chosen]
-    average = prod(sizes[a] for a in range(count) if isinstance(placements[a], Partial) and placements[a].reduction == "avg")  # type: ignore[union-attr]
+    average = prod(
+        sizes[a] for a in range(count) if isinstance(placements[a], Partial) and placements[a].reduction == "avg"
+    )  # type: ignore[union-attr]
     if average != 1:
         from fractions import Fraction
 

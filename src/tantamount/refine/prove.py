@@ -91,5 +91,3 @@ class _Clock:
         now = time.process_time()
         self.seconds[phase] = now - self._last
         self._last = now
-
-

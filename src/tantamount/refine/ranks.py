@@ -24,7 +24,16 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Number, PerRank, Tensor, TypesOnly
 from tantamount.ops.builder import Builder
-from tantamount.ops.execute import Environment, Result, check_types, constant_type, place_of, recorded_constant, run_node, run_ranks
+from tantamount.ops.execute import (
+    Environment,
+    Result,
+    check_types,
+    constant_type,
+    place_of,
+    recorded_constant,
+    run_node,
+    run_ranks,
+)
 from tantamount.ops.table import lookup
 from tantamount.refine.inputs import Inputs
 from tantamount.refine.placements import local, stack
@@ -90,7 +99,9 @@ class _Missing(TantamountError):
     """An operand is not known."""
 
 
-def _constants(store: Store, job: Job, run: Run, spread: Callable[[Builder, Form, Shape], Form]) -> Callable[[Graph, Node, Builder], Tensor]:
+def _constants(
+    store: Store, job: Job, run: Run, spread: Callable[[Builder, Form, Shape], Form]
+) -> Callable[[Graph, Node, Builder], Tensor]:
     """The value of ``constant`` nodes: recorded, assumed to be a number, or unknown but the same on both sides."""
 
     def constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
@@ -101,7 +112,12 @@ def _constants(store: Store, job: Job, run: Run, spread: Callable[[Builder, Form
         run.constants[node.target] = f"{graph.path}: {node.name}"
         if assumed == SAME_NAME:
             kind = type_.dtype.kind
-            atom = store.leaf("constant", node.target, type_.shape, Facts(integer=type_.dtype.is_integral, boolean=kind.name == "BOOL"))
+            atom = store.leaf(
+                "constant",
+                node.target,
+                type_.shape,
+                Facts(integer=type_.dtype.is_integral, boolean=kind.name == "BOOL"),
+            )
             form = constant_form(type_.shape, ((((atom, 1, identity(type_.shape)),), 1),))
             return Tensor(type_.shape, type_.dtype, spread(builder, form, type_.shape))
         return builder.full(type_.shape, Fraction(assumed), type_.dtype)
@@ -132,7 +148,9 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
     trace.mask = mask
     symbolic = Symbolic(store, trace, rank="specification ")
     values: dict[str, Result] = {
-        node.name: Tensor(node.type.shape, node.type.dtype, inputs.specification[node.name]) for node in graph.inputs if node.type
+        node.name: Tensor(node.type.shape, node.type.dtype, inputs.specification[node.name])
+        for node in graph.inputs
+        if node.type
     }
     run.values = values
     constant = _constants(store, job, run, _spread)
@@ -148,7 +166,9 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
     return run
 
 
-def _guarded(run: Run, node: Node, compute: Callable[[], Result], graph: Graph, rescue: Callable[[Unsupported], Result]) -> None:
+def _guarded(
+    run: Run, node: Node, compute: Callable[[], Result], graph: Graph, rescue: Callable[[Unsupported], Result]
+) -> None:
     """Evaluate one node; what the calculus cannot express becomes a fresh unknown, and is remembered."""
     try:
         result = compute()
@@ -159,7 +179,9 @@ def _guarded(run: Run, node: Node, compute: Callable[[], Result], graph: Graph, 
     run.values[node.name] = result
 
 
-def _unknown(graph: Graph, node: Node, symbolic: Symbolic, environment: Environment, groups: Mapping[str, int] | None) -> Result:
+def _unknown(
+    graph: Graph, node: Node, symbolic: Symbolic, environment: Environment, groups: Mapping[str, int] | None
+) -> Result:
     """Fresh unknowns of the node's types: the value may be anything, so nothing false follows from it."""
     types = run_node(graph, node, Builder(TypesOnly(groups), node.name), environment, _type_of_constant, groups)
 
@@ -189,9 +211,17 @@ def foldable(graphs: Sequence[Graph]) -> bool:
         if len(other.nodes) != len(first.nodes) or other.outputs != first.outputs:
             return False
         for a, b in zip(first.nodes, other.nodes, strict=True):
-            if a.name != b.name or a.op != b.op or a.target != b.target or a.type != b.type or a.kwargs.keys() != b.kwargs.keys():
+            if (
+                a.name != b.name
+                or a.op != b.op
+                or a.target != b.target
+                or a.type != b.type
+                or a.kwargs.keys() != b.kwargs.keys()
+            ):
                 return False
-            if not _same_shape(a.args, b.args) or not all(_same_shape(a.kwargs[key], b.kwargs[key]) for key in a.kwargs):
+            if not _same_shape(a.args, b.args) or not all(
+                _same_shape(a.kwargs[key], b.kwargs[key]) for key in a.kwargs
+            ):
                 return False
     return True
 
@@ -212,7 +242,9 @@ def _same(a: Argument, b: Argument) -> bool:
     return type(a) is type(b) and (a == b)
 
 
-def run_implementation(store: Store, job: Job, inputs: Inputs, specification: Run, fold: bool, progress: Progress | None = None) -> Run:
+def run_implementation(
+    store: Store, job: Job, inputs: Inputs, specification: Run, fold: bool, progress: Progress | None = None
+) -> Run:
     """The form of every implementation tensor. Raises :class:`UserError` if the ranks' collectives do not match."""
     return (_run_folded if fold else _run_by_rank)(store, job, inputs, specification, progress)
 
@@ -249,7 +281,9 @@ def _run_folded(store: Store, job: Job, inputs: Inputs, specification: Run, prog
     symbolic = Symbolic(store, trace, mesh, tuple(range(len(mesh.sizes))))
     groups = {name: mesh.group_size(name) for name in mesh.groups}
     values: dict[str, Result] = {
-        node.name: Tensor(node.type.shape, node.type.dtype, inputs.stacked[node.name]) for node in graph.inputs if node.type
+        node.name: Tensor(node.type.shape, node.type.dtype, inputs.stacked[node.name])
+        for node in graph.inputs
+        if node.type
     }
     run.values = values
     constant = _constants(store, job, run, _spread)
@@ -262,21 +296,28 @@ def _run_folded(store: Store, job: Job, inputs: Inputs, specification: Run, prog
         builder = Builder(replace(symbolic, site=node.name), node.name)
         rescue = lambda _, n=node: _unknown(graph, n, symbolic, values, groups)  # noqa: E731
         peers = [other.nodes[k] for other in others]
-        if all(_same(node.args, p.args) and all(_same(node.kwargs[key], p.kwargs[key]) for key in node.kwargs) for p in peers) and not _constant_differs(
-            node, graphs
-        ):
-            _guarded(run, node, lambda n=node, b=builder: run_node(graph, n, b, values, constant, groups), graph, rescue)
+        if all(
+            _same(node.args, p.args) and all(_same(node.kwargs[key], p.kwargs[key]) for key in node.kwargs)
+            for p in peers
+        ) and not _constant_differs(node, graphs):
+            _guarded(
+                run, node, lambda n=node, b=builder: run_node(graph, n, b, values, constant, groups), graph, rescue
+            )
             continue
         merged = _merged(node, [g.nodes[k] for g in graphs], graph)
         if merged is not None:
-            _guarded(run, node, lambda n=merged, b=builder: run_node(graph, n, b, values, constant, groups), graph, rescue)
+            _guarded(
+                run, node, lambda n=merged, b=builder: run_node(graph, n, b, values, constant, groups), graph, rescue
+            )
         else:
             _guarded(run, node, lambda n=k, b=builder: _coordinatewise(store, job, run, n, b, constant), graph, rescue)
     return run
 
 
 def _constant_differs(node: Node, graphs: Sequence[Graph]) -> bool:
-    return node.op == "constant" and any(g.constants.get(node.target) != graphs[0].constants.get(node.target) for g in graphs[1:])
+    return node.op == "constant" and any(
+        g.constants.get(node.target) != graphs[0].constants.get(node.target) for g in graphs[1:]
+    )
 
 
 def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
@@ -295,17 +336,26 @@ def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
 
     try:
         args = tuple(
-            per_rank([n.args[k] for n in nodes], row.parameters[names[k]].kind if k < len(names) else "") for k in range(len(node.args))
+            per_rank([n.args[k] for n in nodes], row.parameters[names[k]].kind if k < len(names) else "")
+            for k in range(len(node.args))
         )
         kwargs = {
-            key: per_rank([n.kwargs[key] for n in nodes], row.parameters[key].kind if key in row.parameters else "") for key in node.kwargs
+            key: per_rank([n.kwargs[key] for n in nodes], row.parameters[key].kind if key in row.parameters else "")
+            for key in node.kwargs
         }
     except _Missing:
         return None
     return replace(node, args=args, kwargs=kwargs)
 
 
-def _coordinatewise(store: Store, job: Job, run: Run, position: int, builder: Builder, constant: Callable[[Graph, Node, Builder], Tensor]) -> Result:
+def _coordinatewise(
+    store: Store,
+    job: Job,
+    run: Run,
+    position: int,
+    builder: Builder,
+    constant: Callable[[Graph, Node, Builder], Tensor],
+) -> Result:
     """One node evaluated at every mesh coordinate with that rank's attributes, and stacked."""
     mesh = job.mesh
     symbolic = builder.interpretation
@@ -350,7 +400,10 @@ class _LocalView(dict[str, Result]):
 def _stack_results(store: Store, results: Sequence[Result], mesh: Mesh) -> Result:
     first = results[0]
     if isinstance(first, tuple):
-        return tuple(_stack_tensors(store, [r[k] if isinstance(r, tuple) else None for r in results], mesh) for k in range(len(first)))
+        return tuple(
+            _stack_tensors(store, [r[k] if isinstance(r, tuple) else None for r in results], mesh)
+            for k in range(len(first))
+        )
     return _stack_tensors(store, [r if isinstance(r, Tensor) else None for r in results], mesh)
 
 
@@ -374,7 +427,9 @@ def _run_by_rank(store: Store, job: Job, inputs: Inputs, specification: Run, pro
             trace.mask = _paired_mask(store, run, specification)
         run.traces.append(trace)
         interpretations.append(Symbolic(store, trace, rank=f"rank {rank} "))
-        given.append({n.name: Tensor(n.type.shape, n.type.dtype, inputs.locals[rank, n.name]) for n in graph.inputs if n.type})
+        given.append(
+            {n.name: Tensor(n.type.shape, n.type.dtype, inputs.locals[rank, n.name]) for n in graph.inputs if n.type}
+        )
     total = sum(len(graph.nodes) for graph in graphs)
     done = [0]
 
@@ -394,5 +449,3 @@ def _run_by_rank(store: Store, job: Job, inputs: Inputs, specification: Run, pro
     environments = run_ranks(graphs, mesh, interpretations, given, constant=constant, each=each, rescue=rescue)
     run.by_rank = [dict(environment) for environment in environments]
     return run
-
-
