@@ -1,19 +1,20 @@
 """Products multiplied out on demand, and equality of Lins up to that.
 
-Only what differs is touched: common terms cancel first, sums are multiplied out at the top and inside the summands there,
-and two atoms of one operator are taken for equal if their arguments are, by the same procedure. All of it is bounded.
+Only what differs is touched: common terms cancel first, sums are multiplied out at the top and inside the summands
+there, and two atoms of one operator are taken for equal if their arguments are, by the same procedure. All of it is
+bounded.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
-from fractions import Fraction
 from fractions import Fraction
 from itertools import count
 
 from tantamount.calculus import powers
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store, Term
+from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store
 from tantamount.calculus.lins import add, as_factors, constant, lin, multiply, pinned, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.sums import Flat, close, flatten
@@ -62,10 +63,8 @@ def _term(store: Store, m: Factors, c: Rational) -> Lin:
         expanded = _once(store, argument)
         factor: Lin = ((((a, e, index),), 1),)
         if expanded is not None and expanded != argument:
-            try:
+            with contextlib.suppress(Unsupported):
                 factor = powers.exponential(store, scale(expanded, e))
-            except Unsupported:
-                pass
         out = (
             multiply(store, out, factor) if len(out) == 1 else add(store, *(multiply(store, (t,), factor) for t in out))
         )
@@ -112,7 +111,8 @@ def _sum_like(store: Store, f: Factor) -> bool:
 # ------------------------------------------------------------------------------------------------ equality
 @dataclass
 class _Search:
-    """``proved`` remembers pairs of factors and their ratio (0: unknown); ``left`` is how many more pairs may be compared."""
+    """``proved`` remembers pairs of factors and their ratio (0: unknown); ``left`` is how many more pairs may be
+    compared."""
 
     store: Store
     proved: dict[tuple[Factor, Factor], Rational] = field(default_factory=dict[tuple[Factor, Factor], Rational])
@@ -172,7 +172,8 @@ class _Search:
         return lin(self.store, terms)
 
     def ratio(self, f: Factor, g: Factor, depth: int) -> Rational:
-        """The known q with ``atom of f = q * atom of g`` at their indices, for two atoms of one operator; 0 if unknown."""
+        """The known q with ``atom of f = q * atom of g`` at their indices, for two atoms of one operator; 0 if
+        unknown."""
         if f == g:
             return 1
         known = self.proved.get((f, g))
