@@ -1,0 +1,76 @@
+"""Bugs of the field, each as a pair: ``bug.toml`` (what was shipped) and ``ok.toml`` (what repairs it).
+
+The bug is refuted by an input on which the executed programs differ. The repair is never refuted, whether or not it is
+proved yet; and whatever is proved of either, execution agrees with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tantamount import read_job
+from tantamount.errors import UserError
+from tantamount.ir.job import Job
+from tantamount.refine import refine
+from tantamount.refine.cross_check import cross_check
+from tantamount.verdict import Verdict
+
+_ROOT = Path(__file__).resolve().parents[2]
+_BUGS = Path(os.environ.get("TANTAMOUNT_SHARED") or _ROOT.parent / "shared") / "bugs"
+NAMES = sorted(path.parent.name for path in _BUGS.glob("*/bug.toml"))
+
+UNREADABLE = {"em10_llama4_vision_rope"}  # operators that are not understood yet: exit code 2
+UNPROVED = {  # repairs that the calculus need not prove yet
+    "ad04_moe_sp_combine_indices",
+    "ad28_vp_embedding_mask",
+    "ad33_ulysses_grad_underscaled",
+    "em09_phi_rope_config",
+    "em12_phi35_longrope",
+    "em21_phi_qk_layernorm",
+    "tv18_megatron673_cp_per_token",
+}
+
+
+def _read(name: str, file: str) -> Job:
+    if name not in UNREADABLE:
+        return read_job(_BUGS / name / file)
+    with pytest.raises(UserError, match="operator-unknown"):
+        read_job(_BUGS / name / file)
+    pytest.skip("an operator of this job is not understood yet")
+
+
+def _agrees(job: Job) -> None:
+    found = cross_check(job)
+    assert found.executed > 0
+    assert not found.skipped
+    assert (found.disagreements, found.undefined, found.untested) == ((), (), ())
+
+
+@pytest.mark.skipif(not NAMES, reason=f"no known bugs: {_BUGS} is absent (set TANTAMOUNT_SHARED)")
+def test_the_corpus_is_there() -> None:
+    assert len(NAMES) >= 37
+    assert set(NAMES) > UNREADABLE | UNPROVED
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bug_is_refuted_by_an_input(name: str) -> None:
+    job = _read(name, "bug.toml")
+    report = refine(job)
+    assert report.verdict is Verdict.REFUTED
+    assert report.exit_code == 1
+    example = report.counterexample
+    assert example is not None
+    assert set(example.inputs) == {node.name for node in job.specification.inputs}
+    assert abs(example.expected - example.actual) > 1e-6
+    _agrees(job)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_repair_is_never_refuted(name: str) -> None:
+    job = _read(name, "ok.toml")
+    report = refine(job)
+    assert report.verdict in ((Verdict.PROVED, Verdict.UNKNOWN) if name in UNPROVED else (Verdict.PROVED,))
+    assert report.counterexample is None
+    _agrees(job)
