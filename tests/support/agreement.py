@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from support.programs import OPERATORS, Input, Program, Step, fits, make_inputs, perform, propose
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.evaluate import Evaluator
-from tantamount.calculus.forms import Form, aligned
 from tantamount.calculus.expand import distribute
+from tantamount.calculus.forms import Form, aligned
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import Unsupported, UserError
@@ -138,7 +138,7 @@ def symbolic_inputs(inputs: Sequence[Input], symbolic: Symbolic) -> list[Tensor]
 
 
 def usable(value: Array, reference: Reference) -> bool:
-    """Whether the reference is sure of enough of the tensor: defined, finite or masked, not large, nothing undefined decided."""
+    """Whether the reference is sure of enough of the tensor: defined, finite, not large, nothing undefined decided."""
     if reference.flags:
         return False
     value = np.asarray(value, dtype=np.float64)
@@ -202,7 +202,7 @@ def difference(expected: Array, found: Array, largest: float = 0.0) -> str | Non
 
 
 def stable(program: Program, seed: int, tensor: int) -> bool:
-    """Whether the reference value survives tiny changes of every tensor (else a comparison or a floor sits on a tie)."""
+    """Whether the reference value survives tiny changes of every tensor (else a comparison sits on a tie)."""
     values: list[Array] = []
     for shift in (0.0, 1e-11, -1e-11, 1e-10, 3e-10):
         r = np.random.default_rng(99)
@@ -378,7 +378,8 @@ def compare_pairs(
             known = ~np.isnan(a) & ~np.isnan(c)
             apart = known & ~(np.abs(a - c) <= ABSOLUTE + RELATIVE * np.abs(c))
             if equal and known.any() and apart.any() and stable(program, other, j) and stable(program, other, k):
-                text = f"t{j} and t{k} have equal forms but differ: {a[apart][:3]} {c[apart][:3]}\n{program.ending_at(j)}\n    and\n{program.ending_at(k)}"
+                text = f"t{j} and t{k} have equal forms but differ: {a[apart][:3]} {c[apart][:3]}"
+                text += f"\n{program.ending_at(j)}\n    and\n{program.ending_at(k)}"
                 return Failure("equal", program, other - 1_000_003, text)
             if (
                 not equal
@@ -451,11 +452,11 @@ def check_mutant(r: Random, program: Program, pool: Sequence[Tensor], seed: int,
         except Unusable:
             continue
         known = ~np.isnan(a) & ~np.isnan(c)
-        if not np.allclose(a[known], c[known], rtol=1e-6, atol=1e-6):
-            if all(stable(p, other, len(p.inputs) + len(p.steps) - 1) for p in (program, mutant)):
-                return Failure(
-                    "mutant", program, other, f"has the form of\n{mutant}\nbut {a[known][:4]} is not {c[known][:4]}"
-                )
+        if np.allclose(a[known], c[known], rtol=1e-6, atol=1e-6):
+            continue
+        if all(stable(p, other, len(p.inputs) + len(p.steps) - 1) for p in (program, mutant)):
+            text = f"has the form of\n{mutant}\nbut {a[known][:4]} is not {c[known][:4]}"
+            return Failure("mutant", program, other, text)
     return None
 
 
@@ -472,6 +473,19 @@ def agree(program: Program, tensors: tuple[int, int], seeds: Sequence[int]) -> b
     return True
 
 
+def without(program: Program, k: int, instead: int) -> Program:
+    """The program without step k; what used its result uses tensor ``instead``."""
+    gone = len(program.inputs) + k
+    steps = [s for j, s in enumerate(program.steps) if j != k]
+    return Program(
+        program.inputs,
+        tuple(
+            Step(s.operator, tuple(instead if o == gone else o - (o > gone) for o in s.operands), s.attributes)
+            for s in steps
+        ),
+    )
+
+
 def shrink(failure: Failure) -> Failure:
     """Fewer steps with a failure of the same kind: drop steps whose result can be replaced by an earlier operand."""
     best = failure
@@ -483,10 +497,7 @@ def shrink(failure: Failure) -> Failure:
             for instead in reversed(range(n + k)):
                 if instead not in best.program.steps[k].operands:
                     continue
-                number = lambda o, k=k, instead=instead: instead if o == n + k else o - (o > n + k)  # noqa: E731
-                steps = [s for j, s in enumerate(best.program.steps) if j != k]
-                moved = tuple(Step(s.operator, tuple(number(o) for o in s.operands), s.attributes) for s in steps)
-                smaller = Program(best.program.inputs, moved)
+                smaller = without(best.program, k, instead)
                 try:
                     found = check(
                         smaller,

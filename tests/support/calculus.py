@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import equal
 from tantamount.calculus.evaluate import Evaluator
-from tantamount.calculus.forms import Form
 from tantamount.calculus.expand import distribute
+from tantamount.calculus.forms import Form
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.ir.types import DType
