@@ -1,8 +1,10 @@
-"""Small hand-written jobs for what captured graphs lack: meshes of several axes, every collective, every kind of relation.
+"""Small hand-written jobs for what captured graphs lack: meshes of several axes, every collective, every kind of
+relation.
 
 A correct implementation is PROVED with the relation that is written here; each of its wrong twins is one change of the
 text and must never be. Every job runs with ranks as mesh axes and rank by rank: both must say the same.
 """
+# ruff: noqa: E501 - one program, or one change of it, per line
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ Program = str | Callable[[int], str]  # the same text on every rank, or one by r
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong twin: in ``where`` (``impl``, ``spec``, ``job`` or ``rank 1``) the text ``old`` is replaced by ``new``."""
+    """A wrong twin: in ``where`` (``impl``, ``spec``, ``job`` or ``rank 1``) the text ``old`` is replaced by
+    ``new``."""
 
     name: str
     old: str

@@ -154,8 +154,9 @@ def job_files(
     graphs |= {f"rank{k}.json": as_json(graph_of(text), sizes) for k, text in enumerate(implementation)}
     axes = ", ".join(f"{axis} = {size}" for axis, size in mesh.items())
     spans = "\n".join(f'"{name}" = {list(span)}' for name, span in groups.items())
+    ranks = [f"rank{k}.json" for k in range(len(implementation))]
     job = (
-        f'format = "job/1"\n[spec]\ngraph = "spec.json"\n[impl]\ngraphs = {[f"rank{k}.json" for k in range(len(implementation))]}\n'
+        f'format = "job/1"\n[spec]\ngraph = "spec.json"\n[impl]\ngraphs = {ranks}\n'
         f"mesh = {{ {axes} }}\n[impl.groups]\n{spans}\n{tables}\n"
     )
     return write_job(folder, job, graphs)
