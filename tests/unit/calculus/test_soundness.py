@@ -10,8 +10,8 @@ import pytest
 
 from support.calculus import Workbench
 from tantamount.calculus import powers
-from tantamount.calculus.forms import Form
 from tantamount.calculus.expand import distribute
+from tantamount.calculus.forms import Form
 from tantamount.errors import Unsupported
 from tantamount.ir.types import DType
 
