@@ -20,9 +20,9 @@ class Limits:
     ``file_bytes``: one file as stored; ``decompressed_bytes``: the same after gzip; ``nodes``: of one graph;
     ``string_length``: characters of one string; ``nesting``: lists inside lists, expressions inside expressions;
     ``dimensions``: of one tensor; ``dimension_size``: elements along one dimension; ``constant_elements``: of one
-    recorded constant; ``expression_length``: characters of one clean expression; ``ranks``: of one mesh; ``witness_elements``: of
-    all tensors together when both programs are executed in search of a counterexample, ``witness_work``: element
-    operations of one such execution.
+    recorded constant; ``expression_length``: characters of one clean expression; ``ranks``: of one mesh;
+    ``witness_elements``: of all tensors together when both programs are executed in search of a counterexample,
+    ``witness_work``: element operations of one such execution.
     """
 
     file_bytes: int = 1 << 28

@@ -1,8 +1,9 @@
 """Console blocks of Markdown pages: commands and the output that the page claims they have.
 
-A block starts with ```` ```console ````; a line ``$ tantamount ...`` is run by a shell in the repository root, the lines up to the
-next command are its output (standard output and error). A line ``...`` stands for any lines. ``python tests/support/console.py
-PAGE...`` runs the commands of blocks without ``...`` and writes their real output into the pages.
+A block starts with ```` ```console ````; a line ``$ tantamount ...`` is run by a shell in the repository root, the
+lines up to the next command are its output (standard output and error). A line ``...`` stands for any lines. ``python
+tests/support/console.py PAGE...`` runs the commands of blocks without ``...`` and writes their real output into the
+pages.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def commands(page: Path) -> list[Command]:
 
 @lru_cache(maxsize=64)
 def run(text: str) -> str:
-    """What the command prints, with ``tantamount`` taken from this checkout; trailing blanks and blank lines removed."""
+    """What the command prints, with ``tantamount`` taken from this checkout; trailing blanks and blank lines
+    removed."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200", "NO_COLOR": "1"}
     command = re.sub(r"^tantamount", f"{sys.executable} -m tantamount", text)
     done = subprocess.run(

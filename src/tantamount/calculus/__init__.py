@@ -2,7 +2,8 @@
 
 ``affine`` index maps and lattices; ``atoms`` the hash-consed table; ``lins`` sums of monomials; ``sums`` reductions;
 ``powers`` exp, log, exponents; ``guards`` booleans and comparisons; ``forms`` piecewise tensors; ``symbolic`` the
-interpretation of the operator primitives; ``evaluate`` the numeric meaning of a form; ``compare`` equality and location.
+interpretation of the operator primitives; ``evaluate`` the numeric meaning of a form; ``compare`` equality and
+location.
 
 May import: ``errors``, ``limits``, ``ir``, ``ops``. Never torch, egglog, z3, or the reference interpreter.
 """

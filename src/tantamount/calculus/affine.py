@@ -57,6 +57,7 @@ def substitute(c: Coordinate, replace: Mapping[int, Coordinate]) -> Coordinate:
 
 
 def substitute_index(index: Index, replace: Mapping[int, Coordinate]) -> Index:
+    """:func:`substitute` in every coordinate."""
     return tuple(substitute(c, replace) for c in index)
 
 
@@ -177,7 +178,7 @@ def _hermite(rows: list[list[int]]) -> list[list[int]]:
     width = len(rows[0]) if rows else 0
     rows = [r for r in rows if any(r)]
     for k in range(width):
-        live = [r for r in rows if r[k]]
+        live: list[list[int]] = [r for r in rows if r[k]]
         while len(live) > 1:
             live.sort(key=lambda r: abs(r[k]))
             head = live[0]

@@ -46,9 +46,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """``op`` is ``leaf``, ``sum``, ``lin``, ``exp``, ``log`` or a function's name. ``arguments`` are Lins over the atom's own
-    coordinates (variables 0, 1, ...); for ``sum`` the one argument is the summand with bound variables -1, -2, ... over
-    ``ranges``. ``signature`` is the multiset of factors after unboxing; ``guards`` are the boolean atoms inside, at any depth."""
+    """``op`` is ``leaf``, ``sum``, ``lin``, ``exp``, ``log`` or a function's name. ``arguments`` are Lins over the
+    atom's own coordinates (variables 0, 1, ...); for ``sum`` the one argument is the summand with bound variables -1,
+    -2, ... over ``ranges``. ``signature`` is the multiset of factors after unboxing; ``guards`` are the boolean atoms
+    inside, at any depth."""
 
     number: int
     op: str
@@ -136,8 +137,15 @@ class Store:
         return self._unify(("sum", ranges, tuple(shape)), slots, "sum", (), (lin,), ranges, facts)
 
     def _unify(
-        self, key: Any, slots: list[Coordinate], op: str, attributes: tuple[Any, ...], arguments: tuple[Lin, ...], ranges: tuple[int, ...], facts: Facts
-    ) -> tuple[int, Index]:  # fmt: skip
+        self,
+        key: Any,
+        slots: list[Coordinate],
+        op: str,
+        attributes: tuple[Any, ...],
+        arguments: tuple[Lin, ...],
+        ranges: tuple[int, ...],
+        facts: Facts,
+    ) -> tuple[int, Index]:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket()

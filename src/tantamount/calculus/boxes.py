@@ -1,11 +1,12 @@
 """Weighted boxes of integer points, canonically decomposed, and progressions of points.
 
-A sum over bound variables is a weighted set of points of an index lattice. Two sums are equal iff the weighted sets are,
-whatever boxes they were written with: overlapping, uneven, in any order.
+A sum over bound variables is a weighted set of points of an index lattice. Two sums are equal iff the weighted sets
+are, whatever boxes they were written with: overlapping, uneven, in any order.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -25,7 +26,7 @@ def decompose(boxes: Sequence[Weighted]) -> tuple[Weighted, ...]:
         return (((), weight),) if weight else ()
     cuts = sorted({x for box, _ in boxes for x in box[0]})
     slabs: list[tuple[int, int, tuple[Weighted, ...]]] = []
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in itertools.pairwise(cuts):
         rest = decompose([(box[1:], w) for box, w in boxes if box[0][0] <= low and high <= box[0][1]])
         if slabs and slabs[-1][1] == low and slabs[-1][2] == rest:
             slabs[-1] = (slabs[-1][0], high, rest)
@@ -60,8 +61,8 @@ def independent(vectors: Sequence[tuple[int, ...]]) -> bool:
 def progression(points: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
     """Distinct points as arithmetic progressions ``(first, step, count)``; every point is in exactly one.
 
-    If some step splits all points into progressions of one length, that is used (smallest points first); collinear points
-    otherwise fall into maximal runs of their smallest common step; anything else stays single points."""
+    If some step splits all points into progressions of one length, that is used (smallest points first); collinear
+    points otherwise fall into maximal runs of their smallest common step; anything else stays single points."""
     ordered = sorted(points)
     present = set(ordered)
     first = ordered[0]
@@ -82,7 +83,7 @@ def progression(points: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...]
 
 def _collinear(ordered: list[tuple[int, ...]]) -> list[tuple[tuple[int, ...], tuple[int, ...], int]] | None:
     """Maximal runs of points on one line, counted in the smallest difference between neighbours."""
-    steps = [tuple(b - a for a, b in zip(p, q, strict=True)) for p, q in zip(ordered, ordered[1:], strict=False)]
+    steps = [tuple(b - a for a, b in zip(p, q, strict=True)) for p, q in itertools.pairwise(ordered)]
     least = min(steps, key=lambda s: [abs(x) for x in s])
     runs: list[tuple[tuple[int, ...], tuple[int, ...], int]] = [(ordered[0], least, 1)]
     for point, step in zip(ordered[1:], steps, strict=True):

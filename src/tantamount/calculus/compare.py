@@ -38,7 +38,8 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
             cell = intersect(box, other)
             if cell is None:
                 continue
-            a, b = pin(store, cell, x, sizes), pin(store, cell, y, sizes)
+            a: Lin = pin(store, cell, x, sizes)
+            b: Lin = pin(store, cell, y, sizes)
             if a == b:
                 continue
             if store.redirects:
@@ -54,9 +55,9 @@ def fingerprint(store: Store, form: Form) -> frozenset[object]:
 
 
 def locate(store: Store, whole: Form, part: Form) -> list[tuple[Box, Index]] | None:
-    """Where ``part`` lies in ``whole``: for every piece of ``part`` its box and the affine map from its axes to the index
-    of ``whole`` (one coordinate per dimension) at which ``whole`` has the same value. ``None`` if some piece has no place,
-    or if the value alone does not determine the place."""
+    """Where ``part`` lies in ``whole``: for every piece of ``part`` its box and the affine map from its axes to the
+    index of ``whole`` (one coordinate per dimension) at which ``whole`` has the same value. ``None`` if some piece has
+    no place, or if the value alone does not determine the place."""
     found: list[tuple[Box, Index]] = []
     for box, y in part.pieces:
         place = next(
@@ -109,7 +110,8 @@ def _span(c: Coordinate, box: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _digits(left: Coordinate, right: Coordinate, source: Box, box: Box) -> dict[int, Coordinate] | None:
-    """Solve ``left = right`` for the variables of ``left``, as digits of a mixed-radix number: coarsest stride first."""
+    """Solve ``left = right`` for the variables of ``left``, as digits of a mixed-radix number: coarsest stride
+    first."""
     out: dict[int, Coordinate] = {}
     parts = dict(right[0])
     rest = right[1] - left[1]

@@ -5,7 +5,8 @@ The pieces of the operands cut the joint index space into cells in which every o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -126,7 +127,7 @@ def _columns(cells: Sequence[tuple[Box, Lin]], kept: int) -> list[tuple[Box, lis
         cuts = [sorted({x for box in boxes for x in box[k]}) for k in range(kept)]
         boxes = [()]
         for axis in cuts:
-            boxes = [(*box, span) for box in boxes for span in zip(axis, axis[1:], strict=False)]
+            boxes = [(*box, span) for box in boxes for span in itertools.pairwise(axis)]
             if len(boxes) > _MAX_CELLS:
                 raise Unsupported(f"more than {_MAX_CELLS} cells")
     out: list[tuple[Box, list[tuple[Box, Lin]]]] = []
@@ -175,17 +176,12 @@ def maximum_over(store: Store, form: Form, dims: Sequence[int]) -> Form:
         return Form(joint.dims, ())
     pieces: list[Piece] = []
     for box, inside in _columns([(cell.box, cell.lins[0]) for cell in joint.cells], joint.kept):
-        members = [(x, {v: cell[v] for v in range(joint.kept, len(joint.sizes))}) for cell, x in inside]
+        summed = range(joint.kept, len(joint.sizes))
+        members: list[tuple[Lin, Mapping[int, tuple[int, int]]]] = [
+            (x, {v: cell[v] for v in summed}) for cell, x in inside
+        ]
         pieces.append((box, powers.maximum_over(store, members, box)))
     return canonical(store, joint.dims, pieces)
-
-
-class _Check(NamedTuple):
-    """An index value that must lie in ``[0, size)`` on a box."""
-
-    value: Lin
-    size: int
-    box: Box
 
 
 def gather(
@@ -193,7 +189,8 @@ def gather(
 ) -> Form:
     """``y[batch, i, rest] = x[batch, index_0[batch, i], ...]``: a contraction with one-hot guards ``[index == v]``.
 
-    The first ``batch`` dimensions of x and of the indices run in parallel. ``check(value, size, box)`` is told every index."""
+    The first ``batch`` dimensions of x and of the indices run in parallel. ``check(value, size, box)`` is told every
+    index."""
     dims = len(x.dims)
     chosen = [d for d in range(dims) if indices[d] is not None]
     some = next(form for form in indices if form is not None)
@@ -252,7 +249,8 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
 def rows(
     store: Store, name: str, forms: Sequence[Form], attributes: tuple[object, ...], results: Sequence[int]
 ) -> list[Form]:
-    """An opaque function of whole rows along the last dimension: its argument is the set of (position, values) pairs."""
+    """An opaque function of whole rows along the last dimension: its argument is the set of (position, values)
+    pairs."""
     labels = tuple(range(len(forms[0].dims)))
     joint = _join(store, [(form, labels) for form in forms], labels[:-1])
     position = _position(joint, labels[-1])

@@ -1,7 +1,8 @@
 """The numeric meaning of a form, independent of how forms are built: what property tests compare with the reference.
 
-Everything is float64. An undefined value (a negative power of 0, a root of a negative number, the log of a number that is
-not positive, an element outside its tensor) is NaN; a product with a boolean factor that is 0 is 0, whatever its other factors are.
+Everything is float64. An undefined value (a negative power of 0, a root of a negative number, the log of a number that
+is not positive, an element outside its tensor) is NaN; a product with a boolean factor that is 0 is 0, whatever its
+other factors are.
 """
 
 from __future__ import annotations
@@ -203,14 +204,16 @@ class Evaluator:
         return last, [np.broadcast_to(self.lin(x, axes), (*shape, count)) for x in last.arguments]
 
     def _row(self, atom: Atom, axes: Environment) -> Array:
-        """A function of whole rows: (position, values) pairs in order of position, evaluated, read at the coordinate."""
+        """A function of whole rows: (position, values) pairs in order of position, evaluated, read at the
+        coordinate."""
         where, pairs = atom.arguments
         shape = np.broadcast_shapes(*(p.shape for p in axes.values()))
         found = [self._members(m, axes)[1] for m, _ in pairs]
-        columns = [np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True)]
+        columns: list[Array] = [np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True)]
         order = np.argsort(columns[0], axis=-1, kind="stable")
         columns = [np.take_along_axis(x, order, axis=-1) for x in columns]
-        if any(c != 1 for _, c in pairs) or (columns[0] != np.arange(columns[0].shape[-1])).any():
+        positions: Array = columns[0] - np.arange(order.shape[-1])
+        if any(c != 1 for _, c in pairs) or positions.any():
             raise InternalError("a row does not have every position once")
         *attributes, k = atom.attributes
         result = np.asarray(ROW_FUNCTIONS[atom.op](*columns[1:], tuple(attributes))[k], dtype=np.float64)

@@ -1,12 +1,13 @@
 """Forms: piecewise Lins over a tensor's index space, and the layout primitives on them.
 
 Every dimension is a product of axes (mixed radix, the last varies fastest; a dimension of size 1 has none). The index
-space is cut into disjoint boxes that cover it; each carries a Lin over the axes, numbered 0, 1, ... through the dimensions.
-On a box that is one point wide along an axis, the Lin has that point substituted.
+space is cut into disjoint boxes that cover it; each carries a Lin over the axes, numbered 0, 1, ... through the
+dimensions. On a box that is one point wide along an axis, the Lin has that point substituted.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +21,8 @@ from tantamount.errors import Unsupported
 from tantamount.ir.types import Shape
 
 __all__ = [
-    "Box", "Form", "Piece", "aligned", "canonical", "concat", "constant_form", "expand", "factorisation", "flip", "intersect",
-    "permute", "refactor", "reshape", "slice_form",
+    "Box", "Form", "Piece", "aligned", "canonical", "concat", "constant_form", "expand", "factorisation", "flip",
+    "intersect", "permute", "refactor", "reshape", "slice_form",
 ]  # fmt: skip
 
 Box = tuple[tuple[int, int], ...]
@@ -71,6 +72,7 @@ def constant_form(shape: Shape, x: Lin) -> Form:
 
 
 def intersect(a: Box, b: Box) -> Box | None:
+    """What two boxes have in common; ``None`` if that is nothing."""
     out = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
     return None if any(low >= high for low, high in out) else out
 
@@ -87,7 +89,8 @@ def pin(store: Store, box: Box, x: Lin, sizes: Sequence[int]) -> Lin:
 
 # ------------------------------------------------------------------------------------------------ canonical pieces
 def canonical(store: Store, dims: tuple[tuple[int, ...], ...], pieces: Sequence[Piece]) -> Form:
-    """Coalesce adjacent boxes that carry the same function, and axes of a dimension that only occur as their product."""
+    """Coalesce adjacent boxes that carry the same function, and axes of a dimension that only occur as their
+    product."""
     sizes = tuple(size for dim in dims for size in dim)
     if len(pieces) > 1:
         pieces = _coalesce(store, [(box, pin(store, box, x, sizes)) for box, x in pieces], len(sizes))
@@ -150,7 +153,8 @@ def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
 
 
 def _interpolate(x: Lin, y: Lin, axis: int, low: int) -> Lin | None:
-    """The Lin that is x at ``axis = low`` and y at ``low + 1``, if they differ in offsets only. Exact at those two points."""
+    """The Lin that is x at ``axis = low`` and y at ``low + 1``, if they differ in offsets only. Exact at those two
+    points."""
     if len(x) != len(y):
         return None
     out: list[Term] = []
@@ -230,9 +234,9 @@ def factorisation(options: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
             p *= size
             cuts.add(p)
     ordered = sorted(cuts)
-    if any(b % a for a, b in zip(ordered, ordered[1:], strict=False)):
+    if any(b % a for a, b in itertools.pairwise(ordered)):
         return None
-    return tuple(reversed([b // a for a, b in zip(ordered, ordered[1:], strict=False)]))
+    return tuple(reversed([b // a for a, b in itertools.pairwise(ordered)]))
 
 
 def split_axis(form: Form, axis: int, inner: int) -> Form:
@@ -335,6 +339,7 @@ def aligned(store: Store, forms: Sequence[Form]) -> list[Form]:
 
 # ------------------------------------------------------------------------------------------------ layout primitives
 def permute(store: Store, form: Form, order: Sequence[int]) -> Form:
+    """Dimension k of the result is dimension ``order[k]`` of the form."""
     old = [form.start(d) + k for d in order for k in range(len(form.dims[d]))]
     replace = {v: variable(new) for new, v in enumerate(old)}
     pieces = [(tuple(box[v] for v in old), pinned(store, x, replace)) for box, x in form.pieces]
@@ -342,6 +347,7 @@ def permute(store: Store, form: Form, order: Sequence[int]) -> Form:
 
 
 def reshape(store: Store, form: Form, shape: Shape) -> Form:
+    """The same elements in row-major order. Raises :class:`Unsupported` if axes would be unrolled beyond the limit."""
     if 0 in shape:
         return Form(axes_of(shape), ())
     dims: list[tuple[int, ...]] = []
@@ -440,7 +446,10 @@ def expand(form: Form, shape: Shape) -> Form:
 
 
 def slice_form(store: Store, form: Form, dim: int, start: int, stop: int, step: int) -> Form:
+    """``form[start:stop:step]`` along a dimension; ``0 <= start <= stop <= size``, ``step >= 1``."""
     length = -(-(stop - start) // step)
+    if length == form.shape[dim]:
+        return form
     shape = (*form.shape[:dim], length, *form.shape[dim + 1 :])
     if 0 in shape:
         return Form(axes_of(shape), ())
@@ -485,6 +494,7 @@ def _slice_axis(
 
 
 def flip(store: Store, form: Form, dim: int) -> Form:
+    """``y[i] = x[size - 1 - i]`` along a dimension."""
     first = form.start(dim)
     reverse: dict[int, Coordinate] = {first + k: variable(first + k, -1, n - 1) for k, n in enumerate(form.dims[dim])}
 
@@ -498,6 +508,7 @@ def flip(store: Store, form: Form, dim: int) -> Form:
 
 
 def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
+    """The forms one after the other along a dimension; the other dimensions have equal sizes."""
     if any(0 in form.sizes for form in forms):
         shape = (*forms[0].shape[:dim], sum(form.shape[dim] for form in forms), *forms[0].shape[dim + 1 :])
         return Form(axes_of(shape), ())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import floor
 
-from tantamount.calculus.affine import Coordinate, content, coordinate
+from tantamount.calculus.affine import Coordinate, Index, content, coordinate
 from tantamount.calculus.atoms import IOTA, Exponent, Factor, Factors, Facts, Lin, Monomial, Rational, Store, Term
 from tantamount.calculus.products import (
     exact,
@@ -31,6 +31,7 @@ ONE: Lin = (((), 1),)
 
 
 def constant(value: Rational) -> Lin:
+    """The Lin with this value everywhere."""
     return (((), exact(value)),) if value else ZERO
 
 
@@ -40,8 +41,8 @@ def iota(c: Coordinate) -> Lin:
 
 
 def lin_of_affine(parts: Mapping[int, Rational], offset: Rational) -> Lin:
-    """``offset + sum(q * variable)``: one iota atom with primitive strides; its coefficient is the positive content; the
-    integer part of the offset lives in the index, so that shifted positions are the same atom at an offset."""
+    """``offset + sum(q * variable)``: one iota atom with primitive strides; its coefficient is the positive content;
+    the integer part of the offset lives in the index, so that shifted positions are the same atom at an offset."""
     parts = {v: q for v, q in parts.items() if q}
     if not parts:
         return constant(offset)
@@ -120,6 +121,7 @@ def _merge_partial_sums(store: Store, total: dict[Monomial, Rational], box: Rang
 
 
 def add(store: Store, *lins: Lin, box: Ranges = None) -> Lin:
+    """The sum. ``box`` bounds the axes, for what guards may conclude."""
     live = [x for x in lins if x]
     if len(live) < 2:
         return live[0] if live else ZERO
@@ -127,6 +129,7 @@ def add(store: Store, *lins: Lin, box: Ranges = None) -> Lin:
 
 
 def scale(x: Lin, q: Rational) -> Lin:
+    """``q * x``."""
     return tuple((m, exact(c * q)) for m, c in x) if q else ZERO
 
 
@@ -192,7 +195,7 @@ def as_factors(store: Store, x: Lin, exponent: Exponent = 1) -> tuple[Rational, 
             raise Unsupported("a negative power of zero")
         return 0, ()
     if exponent.denominator == 1:
-        return Fraction(c) ** exponent, tuple((a, e * exponent, index) for a, e, index in m)
+        return Fraction(c) ** int(exponent), tuple((a, e * exponent, index) for a, e, index in m)
     outside: list[Factor] = []
     inside: list[Factor] = []
     for a, e, index in m:
@@ -245,7 +248,8 @@ def prime_powers(c: Rational) -> dict[int, int]:
 
 
 def _split_content(store: Store, x: Lin) -> tuple[Rational, Monomial, Lin]:
-    """``x = c * shared * inner``: c the content (with the sign of the first terms), shared the factors of every term."""
+    """``x = c * shared * inner``: c the content (with the sign of the first terms), shared the factors of every
+    term."""
     g: Rational = exact(content([c for _, c in x]))
     total: Rational = 0
     head: object = None
@@ -257,7 +261,7 @@ def _split_content(store: Store, x: Lin) -> tuple[Rational, Monomial, Lin]:
         total += c
     if total < 0:
         g = -g
-    shared: dict[tuple[int, object], Exponent] | None = None
+    shared: dict[tuple[int, Index], Exponent] | None = None
     for m, _ in x:
         here = {(a, index): e for a, e, index in m}
         shared = here if shared is None else {key: min(e, here[key]) for key, e in shared.items() if key in here}
@@ -265,7 +269,7 @@ def _split_content(store: Store, x: Lin) -> tuple[Rational, Monomial, Lin]:
             break
     pulled: Monomial = ()
     if shared:
-        pulled = tuple(sorted((a, e, index) for (a, index), e in shared.items()))  # type: ignore[misc]
+        pulled = tuple(sorted((a, e, index) for (a, index), e in shared.items()))
         inverse = tuple((a, -e, index) for a, e, index in pulled)
         inner = lin(store, [monomial(store, exact(c / Fraction(g)), (*m, *inverse)) for m, c in x])
         if len(inner) < 2:  # what is left merged into one term

@@ -1,8 +1,8 @@
 """Canonical names for bound variables and canonical order of factors, by colour refinement as in graph canonisation.
 
-Two products that differ only by the names of their bound variables, the direction in which a bound variable runs, or the
-order of their factors get the same result. Axis parts, range sizes and offsets break ties only, in this order, so that
-a shard and the whole are named alike.
+Two products that differ only by the names of their bound variables, the direction in which a bound variable runs, or
+the order of their factors get the same result. Axis parts, range sizes and offsets break ties only, in this order, so
+that a shard and the whole are named alike.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class _Coloring:
 
 
 def canonical(factors: Factors, ranges: Sequence[int]) -> tuple[Factors, tuple[int, ...]]:
-    """The same product with bound variables ``-1 .. -m`` (over ``0..ranges``) renamed, reversed and ordered canonically."""
+    """The same product with bound variables ``-1 .. -m`` (over ``0..ranges``) renamed, reversed and ordered
+    canonically."""
     if not ranges:
         return tuple(sorted(factors, key=lambda f: (f[0], f[1], _axes(f[2]), _offsets(f[2])))), ()
     coloring = _Coloring(factors, len(ranges))

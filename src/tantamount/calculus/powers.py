@@ -51,6 +51,7 @@ def _infinity(store: Store) -> int:
 
 
 def is_negative_infinity(store: Store, x: Lin) -> bool:
+    """Whether x is minus infinity everywhere."""
     return len(x) == 1 and x[0][1] < 0 and len(x[0][0]) == 1 and x[0][0][0][0] == _infinity(store)
 
 
@@ -178,10 +179,9 @@ def function(store: Store, name: str, xs: tuple[Lin, ...]) -> Lin:
     if not any(xs) and declared.at_zero is not None and len(xs) == 1:
         return constant(declared.at_zero)
     sign = 1
-    if declared.odd or declared.even:
-        if xs[0] and as_factors(store, xs[0])[0] < 0:
-            xs = (scale(xs[0], -1),)
-            sign = -1 if declared.odd else 1
+    if (declared.odd or declared.even) and xs[0] and as_factors(store, xs[0])[0] < 0:
+        xs = (scale(xs[0], -1),)
+        sign = -1 if declared.odd else 1
     if declared.commutative:
         xs = tuple(sorted(xs, key=repr))
     facts = Facts(integer=declared.integer, nonnegative=declared.nonnegative)
@@ -228,6 +228,7 @@ def maximum_of(store: Store, elements: Lin) -> Lin:
 
 
 def maximum(store: Store, x: Lin, y: Lin, box: Ranges = None) -> Lin:
+    """The greater of two Lins at every point: the maximum over the union of their sets."""
     if x == y:
         return x
     if all(len(z) == 0 or (len(z) == 1 and not z[0][0]) for z in (x, y)):

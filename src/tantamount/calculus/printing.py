@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import count
+from typing import Any, cast
 
 from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import IOTA, Exponent, Factor, Lin, Rational, Store
@@ -34,6 +35,7 @@ def show_number(value: Rational) -> str:
 
 
 def show_coordinate(c: Coordinate, names: Mapping[int, str]) -> str:
+    """An affine map as text: ``2i+j-3``."""
     parts: list[str] = []
     for v, s in c[0]:
         name = names.get(v, f"?{v}")
@@ -111,7 +113,7 @@ class _Printer:
             return arguments[0]
         return f"{atom.op}({', '.join(arguments)})"
 
-    def _leaf(self, attributes: tuple[object, ...], index: tuple[Coordinate, ...], names: Mapping[int, str]) -> str:
+    def _leaf(self, attributes: tuple[Any, ...], index: tuple[Coordinate, ...], names: Mapping[int, str]) -> str:
         kind, name = attributes
         at = f"[{', '.join(show_coordinate(c, names) for c in index)}]" if index else ""
         if kind in ("input", "constant"):
@@ -123,7 +125,8 @@ class _Printer:
         if kind == "mask":
             return f"mask{name[0] if isinstance(name, tuple) else name}{at}"
         if isinstance(name, tuple):
-            name = next((part for part in name if isinstance(part, str)), kind)
+            parts = cast("tuple[object, ...]", name)
+            name = next((part for part in parts if isinstance(part, str)), kind)
         return f"{name}{at}"
 
 

@@ -77,6 +77,7 @@ def _later(
 
 
 def substitute_factors(factors: Factors, replace: Mapping[int, Coordinate]) -> Factors:
+    """The factors with variables replaced; not normalised."""
     return tuple((a, e, substitute_index(index, replace)) for a, e, index in factors)
 
 

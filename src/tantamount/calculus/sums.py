@@ -1,9 +1,9 @@
 """Reductions: sums of products over bound variables, boxed as atoms, and the merging of partial sums.
 
-A *flat* term is ``coefficient * SUM over bound variables of a product of factors`` in prenex form. :func:`close` turns it
-into monomials: factors free of bound variables stay outside, every connected component of the rest becomes one ``sum``
-atom. So a sum has one representation for every exponent, and ``(sum y) * (sum y)**-1`` cancels. :func:`merge` adds flat
-terms of one shape as weighted sets of points, so partial sums of shards become the sum of the whole.
+A *flat* term is ``coefficient * SUM over bound variables of a product of factors`` in prenex form. :func:`close` turns
+it into monomials: factors free of bound variables stay outside, every connected component of the rest becomes one
+``sum`` atom. So a sum has one representation for every exponent, and ``(sum y) * (sum y)**-1`` cancels. :func:`merge`
+adds flat terms of one shape as weighted sets of points, so partial sums of shards become the sum of the whole.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ def _components(flat: Flat) -> tuple[list[Factor], list[tuple[list[Factor], list
 
 
 def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
-    """A sum whose summand is one multi-term Lin, or a one-hot contraction of one, is linear: sum each term by itself."""
+    """A sum whose summand is one multi-term Lin, or a one-hot contraction of one, is linear: sum each term by
+    itself."""
     if not flat.ranges:
         return None
     _, components = _components(flat)
@@ -219,7 +220,8 @@ def _covers(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges
 
 
 def _at_most_one(store: Store, factor: Factor) -> bool:
-    """Whether ``factor`` is ``[t + s v == 0]`` with t free of the bound variable v and s != 0: true for one v at most."""
+    """Whether ``factor`` is ``[t + s v == 0]`` with t free of the bound variable v and s != 0: true for one v at
+    most."""
     atom = store.atoms[factor[0]]
     if atom.op != "equal" or factor[1] != 1:
         return False

@@ -1,7 +1,7 @@
 """The interpretation of the operator primitives as forms, for one rank or for all ranks of a mesh at once.
 
-With a mesh, every value has one leading dimension per mesh axis (``batch``): what rank (i, j) computes is the form at mesh
-coordinate (i, j). A collective moves the axes of its group into the tensor, and back.
+With a mesh, every value has one leading dimension per mesh axis (``batch``): what rank (i, j) computes is the form at
+mesh coordinate (i, j). A collective moves the axes of its group into the tensor, and back.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ class Trace:
 
 @dataclass(frozen=True)
 class Symbolic(Interpretation):
-    """Forms over ``store``. ``mesh`` gives the sizes and groups of the folded ranks; ``batch`` the positions of the mesh
-    axes that are still leading dimensions. ``rank`` tells apart what is fresh on every rank when ranks are not folded."""
+    """Forms over ``store``. ``mesh`` gives the sizes and groups of the folded ranks; ``batch`` the positions of the
+    mesh axes that are still leading dimensions. ``rank`` tells apart what is fresh on every rank when ranks are not
+    folded."""
 
     store: Store
     trace: Trace
@@ -82,7 +83,8 @@ class Symbolic(Interpretation):
         return constant(Fraction(value))
 
     def _per_rank(self, value: PerRank) -> Form:
-        """One number per rank: affine in the mesh coordinates (checked at every one), else a piece or table entry each."""
+        """One number per rank: affine in the mesh coordinates (checked at every one), else a piece or table entry
+        each."""
         sizes = self.mesh.sizes
         if self.batch != tuple(range(len(sizes))) or any(isinstance(v, float) for v in value.values):
             raise Unsupported("a number that differs by rank inside a collective")

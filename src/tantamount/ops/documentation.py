@@ -1,6 +1,7 @@
 """The operators' documentation, generated from the table: one page per operator, and the table of all of them.
 
-``python -m tantamount.ops.documentation docs/operators.md README.md`` writes the table of operators, and of their families.
+``python -m tantamount.ops.documentation docs/operators.md README.md`` writes the table of operators, and of their
+families.
 """
 
 from __future__ import annotations

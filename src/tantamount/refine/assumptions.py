@@ -31,7 +31,8 @@ def gather_assumptions(
             out.append(
                 Assumption(
                     "dropout",
-                    f"the k-th dropout of every rank uses its part of the k-th mask of the specification (k = 1..{paired})",
+                    "the k-th dropout of every rank uses its part of the k-th mask of the specification"
+                    f" (k = 1..{paired})",
                 )
             )
         if implementation.fresh_masks:
@@ -64,7 +65,8 @@ def gather_assumptions(
         out.append(
             Assumption(
                 "domain",
-                "where the specification is defined: divisors are not 0, arguments of roots and logarithms are not negative",
+                "where the specification is defined: divisors are not 0,"
+                " arguments of roots and logarithms are not negative",
                 tuple(dict.fromkeys(sites)),
             )
         )

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import prod
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Atom, Factor, Lin, Rational, Store, Term
+from tantamount.calculus.atoms import IOTA, Atom, Factor, Lin, Rational, Store, Term
 from tantamount.calculus.lins import pinned
 from tantamount.calculus.printing import axis_names, show_coordinate, show_lin, show_number
 from tantamount.calculus.products import substitute_factors
@@ -114,8 +114,8 @@ class _Walk:
             return ""
         k = parts.numerator
         return (
-            f"the implementation's value is the sum of {k} means (over {count // k} elements each) where the mean over all "
-            f"{count} is wanted: {k} times too large"
+            f"the implementation's value is the sum of {k} means (over {count // k} elements each) where the mean over "
+            f"all {count} is wanted: {k} times too large"
         )
 
     def _pair(self, left: Lin, right: Lin) -> tuple[Term, Term] | None:
@@ -141,7 +141,8 @@ class _Walk:
         for f in left:
             for g in right:
                 if f[0] == g[0] and f[1] != g[1]:
-                    text = f"the exponent of {self.show((((f,), 1),))} is {show_number(g[1])} where {show_number(f[1])} is wanted"
+                    is_where = f"{show_number(g[1])} where {show_number(f[1])} is wanted"
+                    text = f"the exponent of {self.show((((f,), 1),))} is {is_where}"
                     if self._op(f) == "exp":
                         ratio = Fraction(g[1]) / Fraction(f[1])
                         how = (
@@ -149,7 +150,7 @@ class _Walk:
                             if abs(ratio) >= 1
                             else f"{show_number(1 / ratio)} times too small"
                         )
-                        text = f"the argument of exp is {how}: coefficient {show_number(g[1])} where {show_number(f[1])} is wanted"
+                        text = f"the argument of exp is {how}: coefficient {is_where}"
                     return self.found("exponent", text, x, y, inside, s)
         for f in left:
             for g in right:
@@ -177,7 +178,8 @@ class _Walk:
             if a != b:
                 what = self._name(f)
                 if a[0] == b[0]:
-                    text = f"positions of {what} along dimension {k} are off by {b[1] - a[1]}: {self._at(b)} where {self._at(a)} is wanted"
+                    off = f"positions of {what} along dimension {k} are off by {b[1] - a[1]}"
+                    text = f"{off}: {self._at(b)} where {self._at(a)} is wanted"
                 else:
                     text = f"{what} is read at {self._at(b)} along dimension {k} where {self._at(a)} is wanted"
                 return self.found("offset", text, x, y, inside, term)
@@ -188,6 +190,8 @@ class _Walk:
 
     def _name(self, f: Factor) -> str:
         atom = self.store.atoms[f[0]]
+        if f[0] == IOTA:
+            return "a position"
         if atom.op == "leaf":
             return show_lin(self.store, ((((f[0], 1, ()),), 1),), self.names)
         return f"the {atom.op}" if atom.op != "lin" else "a sum"
@@ -217,7 +221,8 @@ class _Walk:
         if a.signature == b.signature:
             if a.ranges != b.ranges:
                 what = "maximum" if self._of_elements(a) else "sum"
-                text = f"the {what} runs over {_ranges(b.ranges)} where {_ranges(a.ranges)} is wanted: part of the range is never added"
+                runs = f"the {what} runs over {_ranges(b.ranges)} where {_ranges(a.ranges)} is wanted"
+                text = f"{runs}: part of the range is never added"
                 if prod(b.ranges) > prod(a.ranges):
                     what = "maximum" if self._of_elements(a) else "sum"
                 text = f"the {what} runs over {_ranges(b.ranges)} where {_ranges(a.ranges)} is wanted"

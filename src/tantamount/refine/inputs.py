@@ -6,6 +6,7 @@ specification input is a sum of implementation inputs, or shares one with anothe
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from tantamount.calculus import forms
@@ -87,8 +88,9 @@ def _shared(job: Job) -> set[str]:
             found = _regions(relation.expression, relation.name, job)
             if found is None:
                 out.add(name)
-                found = [((t.rank, t.name or relation.name), None) for t in _tensors(relation.expression)]
-            regions = found
+                regions = [((t.rank, t.name or relation.name), None) for t in _tensors(relation.expression)]
+            else:
+                regions = found
         for key, box in regions:
             for other, taken in uses.get(key, []):
                 if (
@@ -222,14 +224,19 @@ class _Builder:
         first = self.layouts.get(relation.name)
         if first is not None and first[1].placements != placements:
             raise UserError(
-                "relation-conflict", place=f"{self.job.path}: [inputs] {name}", found=f"{relation.text} of {relation.name}, which {first[0]} uses as {first[1].text}",
+                "relation-conflict",
+                place=f"{self.job.path}: [inputs] {name}",
+                found=f"{relation.text} of {relation.name}, which {first[0]} uses as {first[1].text}",
                 needed="one placement for an implementation input that two specification inputs share",
-            )  # fmt: skip
+            )
         if not even(type_.shape, placements, mesh.sizes):
             raise UserError(
-                "relation-uneven", place=f"{self.job.path}: [inputs] {name}", found=f"{relation.text}: parts of different sizes",
-                needed="equal parts where a placement is Partial or an input is shared", hint="write the relation as an expression: concat(rank(0), rank(1), dim=0)",
-            )  # fmt: skip
+                "relation-uneven",
+                place=f"{self.job.path}: [inputs] {name}",
+                found=f"{relation.text}: parts of different sizes",
+                needed="equal parts where a placement is Partial or an input is shared",
+                hint="write the relation as an expression: concat(rank(0), rank(1), dim=0)",
+            )
         if first is None:
             self.layouts[relation.name] = (name, relation)
             parts = [size for p, size in zip(placements, mesh.sizes, strict=True) if isinstance(p, Partial)]
@@ -325,9 +332,11 @@ class _Builder:
                     self.out.locals[target] = self.out.locals[source]
             if left in self.regions and right in self.regions and self.regions[left] is not self.regions[right]:
                 raise UserError(
-                    "relation-restricts", place=f"{self.job.path}: [inputs] {name}", found=f"equal = {a} == {b}, both already parts of {name}",
+                    "relation-restricts",
+                    place=f"{self.job.path}: [inputs] {name}",
+                    found=f"equal = {a} == {b}, both already parts of {name}",
                     needed="equalities between a tensor that the relation uses and one that it does not use",
-                )  # fmt: skip
+                )
 
     # -- everything else
     def finish(self, by_rank: bool) -> Inputs:
@@ -370,7 +379,7 @@ class _Builder:
                 return part(self.store, rest, box)
             inside = {x for region, _ in regions for x in region[dim] if box[dim][0] < x < box[dim][1]}
             cuts = sorted({box[dim][0], box[dim][1], *inside})
-            parts = [build((*box[:dim], span, *box[dim + 1 :]), dim + 1) for span in zip(cuts, cuts[1:], strict=False)]
+            parts = [build((*box[:dim], span, *box[dim + 1 :]), dim + 1) for span in itertools.pairwise(cuts)]
             return forms.concat(self.store, parts, dim) if len(parts) > 1 else parts[0]
 
         return build(whole, 0)

@@ -106,7 +106,8 @@ class _Search:
         )
 
     def _frontier(self, node: str) -> set[str]:
-        """Specification nodes without a counterpart, reached from ``node`` through such nodes, whose operands all have one."""
+        """Specification nodes without a counterpart, reached from ``node`` through such nodes, whose operands all have
+        one."""
         graph = self.job.specification
         found: set[str] = set()
         seen: set[str] = set()
@@ -169,7 +170,8 @@ class _Search:
 
     # -- the implementation's side
     def _unreduced_somewhere(self, name: str) -> tuple[str, Finding] | None:
-        """An implementation tensor whose sum over ranks is the specification's tensor: a reduction is missing after it."""
+        """An implementation tensor whose sum over ranks is the specification's tensor: a reduction is missing after
+        it."""
         value = self.specification.values.get(name)
         if not isinstance(value, Tensor) or not value.dtype.is_float:
             return None
@@ -192,7 +194,8 @@ class _Search:
         return found
 
     def _twin(self, name: str) -> str | None:
-        """The implementation node with the same operator at the same place in its order; preferably the same source line."""
+        """The implementation node with the same operator at the same place in its order; preferably the same source
+        line."""
         node = self.job.specification.by_name[name]
         graph = self.job.implementation[0]
         same = [n for n in graph.nodes if n.target == node.target and n.op == node.op and _item(n) == _item(node)]
@@ -203,10 +206,14 @@ class _Search:
                 if n.source is not None and (n.source.file, n.source.line) == (node.source.file, node.source.line)
             ]
             same = lined or same
+            here = (node.source.file, node.source.line)
             mine = [
-                n for n in self.job.specification.nodes
-                if n.target == node.target and _item(n) == _item(node) and (not lined or (n.source is not None and n.source.line == node.source.line and n.source.file == node.source.file))
-            ]  # fmt: skip
+                n
+                for n in self.job.specification.nodes
+                if n.target == node.target
+                and _item(n) == _item(node)
+                and (not lined or (n.source is not None and (n.source.file, n.source.line) == here))
+            ]
         else:
             mine = [n for n in self.job.specification.nodes if n.target == node.target and _item(n) == _item(node)]
         position = [n.name for n in mine].index(name)
@@ -252,9 +259,10 @@ class _Search:
     def _unreduced(self, whole: Form, placements: Sequence[Placement], twin: str) -> Finding:
         axes = [axis for axis, p in zip(self.job.mesh.names, placements, strict=True) if isinstance(p, Partial)]
         over = " and ".join(axes)
+        summed = show([Replicate() if isinstance(p, Partial) else p for p in placements])
         text = (
             f"{twin} is {show(placements)}: every rank holds one summand over {over}, "
-            f"and what follows uses it as if it were {show([Replicate() if isinstance(p, Partial) else p for p in placements])}: "
+            f"and what follows uses it as if it were {summed}: "
             f"a sum over {over} is missing (all_reduce or reduce_scatter)"
         )
         return Finding("unreduced", text, "", "")

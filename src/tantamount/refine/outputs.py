@@ -180,7 +180,8 @@ def _with_indices_in_range(
     for o in sites:
         name = o.site.rpartition(" ")[2]
         if name in used or name not in graph.by_name:
-            reason = f"equal where both are defined, but the index of {name} was not shown to lie in 0..{o.size} on every rank"
+            unproved = f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
+            reason = f"equal where both are defined, but {unproved}"
             return replace(report, verdict=Verdict.UNKNOWN, reason=reason)
     return report
 

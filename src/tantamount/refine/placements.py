@@ -18,7 +18,6 @@ from tantamount.ir.relation import (
     Concat,
     Expression,
     Partial,
-    Permute,
     Placement,
     RankTensor,
     Replicate,
@@ -95,8 +94,8 @@ def collapse(store: Store, stacked: Form, placements: Sequence[Placement], sizes
             stacked = contraction.pointwise(store, lambda _, xs, s=sign: scale(xs[0], s), [largest])
         dims = [d for d in dims if d not in chosen]
     average = prod(
-        sizes[a] for a in range(count) if isinstance(placements[a], Partial) and placements[a].reduction == "avg"
-    )  # type: ignore[union-attr]
+        sizes[a] for a, p in enumerate(placements[:count]) if isinstance(p, Partial) and p.reduction == "avg"
+    )
     if average != 1:
         from fractions import Fraction
 
@@ -155,7 +154,7 @@ def evaluate(store: Store, expression: Expression, tensor: Callable[[int, str], 
     if isinstance(expression, Transpose):
         a, b = expression.dim0, expression.dim1
         order[a], order[b] = order[b], order[a]
-    elif isinstance(expression, Permute):
+    else:
         order = list(expression.dims)
     return forms.permute(store, operand, order)
 

@@ -294,7 +294,10 @@ def _run_folded(store: Store, job: Job, inputs: Inputs, specification: Run, prog
         if node.op == "input":
             continue
         builder = Builder(replace(symbolic, site=node.name), node.name)
-        rescue = lambda _, n=node: _unknown(graph, n, symbolic, values, groups)  # noqa: E731
+
+        def rescue(_: Unsupported, n: Node = node) -> Result:
+            return _unknown(graph, n, symbolic, values, groups)
+
         peers = [other.nodes[k] for other in others]
         if all(
             _same(node.args, p.args) and all(_same(node.kwargs[key], p.kwargs[key]) for key in node.kwargs)
