@@ -1,7 +1,7 @@
 """One captured GPT layer on two ranks, and everything that a person might get wrong in it: never PROVED.
 
-Each mutant is one change to the parsed graphs (or to the input relation) of ``gpt_tp2_l1``; ``place`` is the operator of the
-specification that must be named as the first without a counterpart.
+Each mutant is one change to the parsed graphs (or to the input relation) of ``gpt_tp2_l1``; ``place`` is the operator
+of the specification that must be named as the first without a counterpart.
 """
 
 from __future__ import annotations

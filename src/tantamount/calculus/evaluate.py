@@ -212,8 +212,8 @@ class Evaluator:
         columns: list[Array] = [np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True)]
         order = np.argsort(columns[0], axis=-1, kind="stable")
         columns = [np.take_along_axis(x, order, axis=-1) for x in columns]
-        positions: Array = columns[0] - np.arange(order.shape[-1])
-        if any(c != 1 for _, c in pairs) or positions.any():
+        expected = np.broadcast_to(np.arange(order.shape[-1], dtype=np.float64), order.shape)
+        if any(c != 1 for _, c in pairs) or not np.array_equal(columns[0], expected):
             raise InternalError("a row does not have every position once")
         *attributes, k = atom.attributes
         result = np.asarray(ROW_FUNCTIONS[atom.op](*columns[1:], tuple(attributes))[k], dtype=np.float64)
