@@ -17,6 +17,7 @@ from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store
 from tantamount.calculus.lins import add, as_factors, constant, lin, multiply, pinned, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
+from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.sums import Flat, close, flatten
 from tantamount.errors import Unsupported
 
@@ -26,6 +27,7 @@ _MAX_POWER = 4  # whole powers of a sum up to which it is multiplied out
 _MAX_TERMS = 256  # terms that one Lin may grow to
 _MAX_DEPTH = 6  # atoms inside atoms that are compared
 _MAX_PAIRS = 200  # pairs of atoms compared for one pair of Lins
+_MAX_RECOMPUTED = 200  # factors computed anew before two Lins are said to differ
 _BOUND_AS_AXIS = 1 << 26
 
 
@@ -231,7 +233,17 @@ def equal_lins(store: Store, x: Lin, y: Lin) -> bool:
     found = memo.get((x, y))
     if found is None:
         try:
-            found = memo[x, y] = _Search(store).lins(x, y, 0)
+            found = memo[x, y] = _Search(store).lins(x, y, 0) or _equal_recomputed(store, x, y)
         except Unsupported:
             found = memo[x, y] = False
     return found
+
+
+def _equal_recomputed(store: Store, x: Lin, y: Lin) -> bool:
+    """Whether two Lins agree once the terms that differ are computed anew at the positions where they are compared:
+    operands that coincide there, guards that are decided there."""
+    common = set(x) & set(y)
+    rebuild = Rebuild(store, budget=_MAX_RECOMPUTED)
+    left = rebuild.lin(tuple(t for t in x if t not in common))
+    right = rebuild.lin(tuple(t for t in y if t not in common))
+    return left == right or ((left, right) != (x, y) and _Search(store).lins(left, right, 0))

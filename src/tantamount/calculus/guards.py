@@ -1,8 +1,8 @@
 """Booleans: comparisons as atoms, and what a product may conclude from its boolean factors.
 
 A boolean is a 0/1-valued factor. In a product ``g * f`` with g boolean, f matters only where g = 1, so f may be
-simplified under that assumption. An equality ``[t == v]`` replaces t by v in every other comparison of t, which intervals
-then decide. This is what makes a vocabulary-parallel embedding a slice of the whole one-hot contraction.
+simplified under that assumption. An equality ``[t == v]`` replaces t by v in every other comparison of t, which
+intervals then decide. This is what makes a vocabulary-parallel embedding a slice of the whole one-hot contraction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Known = Mapping[tuple[int, tuple[Coordinate, ...]], int]
 
 # ------------------------------------------------------------------------------------------------ construction
 def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None) -> Lin:
-    """``[x < y]`` (op ``less``) or ``[x == y]`` (op ``equal``): the sign of ``x - y``, its affine part kept apart in one index."""
+    """``[x < y]`` (op ``less``) or ``[x == y]`` (op ``equal``): the sign of ``x - y``, its affine part kept apart in
+    one index."""
     difference = add(store, x, scale(y, -1))
     if x != y:
         from tantamount.calculus.powers import unbounded
@@ -325,6 +326,10 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         if known.setdefault(key, value) != value:
             return []  # P * (1 - P)
     for factor, (inner, value) in literals:
+        cut = _cut(store, flat, factor, _guard(store, inner), value)
+        if cut is not None:
+            return cut
+    for factor, (inner, value) in literals:
         guard = _guard(store, inner) if value else None
         if guard is None or guard.op != "equal":
             continue
@@ -453,6 +458,25 @@ def _eliminate(store: Store, flat: Flat, factor: Factor, guard: _Guard, box: Ran
             ranges = tuple(1 if -1 - j == v else n for j, n in enumerate(flat.ranges))
             return [Flat(flat.coefficient, substitute_factors(others, {v: solution}), ranges)]
     return None
+
+
+def _cut(store: Store, flat: Flat, factor: Factor, guard: _Guard | None, value: int) -> list[Flat] | None:
+    """A guard over one bound variable alone, ``[s v + r < 0]`` or its complement, is the part of the range where it holds."""
+    if guard is None or guard.op != "less" or guard.rest or len(guard.affine[0]) != 1 or guard.affine[0][0][0] >= 0:
+        return None
+    (v, s), r = guard.affine[0][0], guard.affine[1]
+    size = flat.ranges[-1 - v]
+    first = (
+        -(r // s) if s > 0 else r // -s + 1
+    )  # s > 0: the least v with s v + r >= 0; s < 0: the least with s v + r < 0
+    low, high = (first, size) if (s > 0) == (value == 0) else (0, first)
+    low, high = max(low, 0), min(high, size)
+    if low >= high:
+        return []
+    others = tuple(f for f in flat.factors if f is not factor)
+    shifted = substitute_factors(others, {v: (((v, 1),), low)})
+    ranges = tuple(high - low if -1 - j == v else n for j, n in enumerate(flat.ranges))
+    return [Flat(flat.coefficient, shifted, ranges)]
 
 
 def _raw_equal(store: Store, c: Coordinate) -> Factor:

@@ -16,12 +16,20 @@ __all__ = ["Rebuild", "refresh"]
 
 class Rebuild:
     """Recomputes Lins bottom-up. ``known`` gives truth values of guard atoms; ``positions`` recomputes what depends on
-    positions as numbers; without either, joined atoms are replaced."""
+    positions as numbers; ``budget`` recomputes everything, that many factors at most; without any of them, joined atoms
+    are replaced."""
 
     def __init__(
-        self, store: Store, *, known: Mapping[tuple[int, Index], int] | None = None, positions: bool = False
+        self,
+        store: Store,
+        *,
+        known: Mapping[tuple[int, Index], int] | None = None,
+        positions: bool = False,
+        budget: int = 0,
     ) -> None:
         self.positions = positions
+        self.budget = budget
+        self.everything = budget > 0
         self.store = store
         self.known = known or {}
         self.names = frozenset(a for a, _ in self.known)
@@ -46,6 +54,8 @@ class Rebuild:
         atom = self.store.atoms[factor[0]]
         if self.names:
             return bool(atom.guards & self.names)
+        if self.everything:
+            return self.budget > 0 and atom.op != "leaf"
         if self.positions:
             return atom.positional or factor[0] in self.store.redirects
         if factor[0] in self.store.redirects:
@@ -70,6 +80,7 @@ class Rebuild:
             return ((((factor,)), 1),)
         found = self.memo.get(factor)
         if found is None:
+            self.budget -= 1
             found = self.memo[factor] = self._compute(factor)
         return found
 

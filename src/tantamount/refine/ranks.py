@@ -368,7 +368,9 @@ def _coordinatewise(
     if node.op == "call" and lookup(node.target, "").group_parameter is not None:
         raise Unsupported("a collective whose attributes differ by rank")
     results: list[Result] = []
+    ordinal = symbolic.trace.dropouts
     for rank in range(mesh.world_size):
+        symbolic.trace.dropouts = ordinal  # one dropout of the program, whichever rank computes it
         graph = job.implementation[rank]
         environment = _LocalView(store, run, rank)
         alone = Builder(replace(symbolic, batch=(), mesh=Mesh(), rank=f"rank {rank} "), builder.site)
