@@ -461,7 +461,8 @@ def _eliminate(store: Store, flat: Flat, factor: Factor, guard: _Guard, box: Ran
 
 
 def _cut(store: Store, flat: Flat, factor: Factor, guard: _Guard | None, value: int) -> list[Flat] | None:
-    """A guard over one bound variable alone, ``[s v + r < 0]`` or its complement, is the part of the range where it holds."""
+    """A guard over one bound variable alone, ``[s v + r < 0]`` or its complement, is the part of the range where it
+    holds."""
     if guard is None or guard.op != "less" or guard.rest or len(guard.affine[0]) != 1 or guard.affine[0][0][0] >= 0:
         return None
     (v, s), r = guard.affine[0][0], guard.affine[1]

@@ -94,14 +94,19 @@ class _Walk:
     ) -> Finding:
         m, c = x[0]
         mean = self._mean(m, c, scaled[2])
+        short = all(self.store.atoms[f[0]].op == "leaf" for f in m) and len(m) <= 3
         if not m:
             text = f"the constant is {show_number(scaled[2])} where {show_number(c)} is wanted"
         elif ratio == -1:
             text = "the sign is wrong"
-        elif abs(ratio) >= 1:
-            text = f"the implementation's value is {show_number(ratio)} times too large"
         else:
-            text = f"the implementation's value is {show_number(1 / ratio)} times too small"
+            what = f"the term {self.show(((m, 1),))}" if short and len(x) == 1 else "the implementation's value"
+            how = (
+                f"{show_number(ratio)} times too large"
+                if abs(ratio) >= 1
+                else f"{show_number(1 / ratio)} times too small"
+            )
+            text = f"{what} is {how}"
         return self.found("factor" if m else "constant", mean or text, x, y, inside, x[0])
 
     def _mean(self, m: tuple[Factor, ...], c: Rational, d: Rational) -> str:

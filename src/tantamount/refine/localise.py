@@ -52,6 +52,8 @@ def find_mismatch(
     return None
 
 
+# what says all there is to say when it is found in the output itself, not inside one of its atoms
+_PLAIN = ("factor", "constant", "missing", "extra")
 _MAX_RANKS = 8  # ranks that are looked at one by one
 
 # how much a kind of difference says; positions alone may be due to the placement that was guessed
@@ -75,6 +77,8 @@ class _Search:
         frontier = [
             name for name in sorted(self._frontier(node), key=self.order.__getitem__) if self._worth(name, node)
         ]
+        if finding is not None and source is not None and finding.atom is None and finding.kind in _PLAIN:
+            return self._mismatch(source, self._twin(source) or self._output(report), finding)
         for name in frontier:
             unreduced = self._unreduced_somewhere(name)
             if unreduced is not None:
@@ -89,8 +93,10 @@ class _Search:
             return self._mismatch(best[1], best[2], best[3])
         if finding is None:
             return None
-        implementation = output_node(self.job, 0, self.job.outputs[report.name].name)
-        return self._mismatch(source or node, self._twin(source or node) or implementation, finding)
+        return self._mismatch(source or node, self._twin(source or node) or self._output(report), finding)
+
+    def _output(self, report: OutputReport) -> str:
+        return output_node(self.job, 0, self.job.outputs[report.name].name)
 
     # -- the two views
     def _output_difference(self, report: OutputReport, node: str) -> Finding | None:

@@ -25,6 +25,9 @@ from tantamount.verdict import OutputReport, Relation, Verdict
 __all__ = ["ancestors", "assembled", "candidates", "check_outputs", "holds", "matches", "output_node", "show"]
 
 
+_MAX_PAIRED = 16  # ranks along one mesh axis of which every pair is compared for being replicas
+
+
 def show(placements: Sequence[Placement]) -> str:
     """``Shard(0)``, or ``[Replicate(), Shard(0)]`` for several mesh axes."""
     if not placements:
@@ -264,12 +267,17 @@ def _infer(
 
 
 def _independent(store: Store, stacked: Form, placements: Sequence[Placement]) -> bool:
-    """Whether the ranks' summands really differ: replicas must never be summed to make a fit."""
+    """Whether the ranks' summands really differ: replicas must never be summed to make a fit. Every pair of the first
+    coordinates along a summed axis is compared, and every coordinate with its neighbour."""
     for axis, p in enumerate(placements):
-        if isinstance(p, Partial):
-            first = forms.slice_form(store, stacked, axis, 0, 1, 1)
-            if equal(store, forms.expand(first, stacked.shape), stacked) is None:
-                return False
+        if not isinstance(p, Partial):
+            continue
+        size = stacked.shape[axis]
+        parts = [forms.slice_form(store, stacked, axis, k, k + 1, 1) for k in range(size)]
+        for k in range(size):
+            for j in range(k):
+                if (k < _MAX_PAIRED or k - j == 1) and equal(store, parts[j], parts[k], expand=False) is None:
+                    return False
     return True
 
 

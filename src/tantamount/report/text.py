@@ -121,7 +121,9 @@ def _statement(output: OutputReport, verbose: bool) -> str:
         return f"{relation}   (inferred)"
     if output.verdict is Verdict.PROVED:
         return f"{relation}   (as expected)"
-    return f"{output.name}: expected {wanted}, but what holds is {relation}"
+    about = output.relation.implementation
+    other = f" of {about}" if about and about != output.name and not relation.endswith(f" of {about}") else ""
+    return f"{output.name}: expected {wanted}, but what holds is {relation}{other}"
 
 
 # ------------------------------------------------------------------------------------------------ what went wrong
