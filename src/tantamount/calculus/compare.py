@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute
+from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute, variable
 from tantamount.calculus.atoms import Facts, Lin, Store
 from tantamount.calculus.expand import equal_lins
 from tantamount.calculus.forms import Box, Form, aligned, intersect, pin
 from tantamount.calculus.lins import pinned
 from tantamount.calculus.rebuild import refresh
 
-__all__ = ["Difference", "equal", "fingerprint", "locate"]
+__all__ = ["Difference", "equal", "fingerprint", "locate", "solve"]
 
 
 class Difference(NamedTuple):
@@ -70,13 +70,25 @@ def locate(store: Store, whole: Form, part: Form) -> list[tuple[Box, Index]] | N
 
 
 def _place(store: Store, whole: Form, source: Box, x: Lin, box: Box, y: Lin) -> Index | None:
+    solution = solve(store, source, x, box, y)
+    if solution is None:
+        return None
+    return tuple(substitute(whole.coordinate(d), solution) for d in range(len(whole.dims)))
+
+
+def solve(
+    store: Store, source: Box, x: Lin, box: Box, y: Lin, *, anywhere: bool = False
+) -> dict[int, Coordinate] | None:
+    """The axes of ``source`` as affine maps of those of ``box`` under which the Lin x becomes y there.
+
+    ``None`` if there are none, or if the values alone do not determine them (``anywhere``: then any place will do)."""
     free = [v for v, (low, high) in enumerate(source) if high - low > 1]
     if (
         x == y
         and len(source) == len(box)
         and all(b[0] >= s[0] and b[1] <= s[1] for b, s in zip(box, source, strict=True))
     ):
-        return tuple(whole.coordinate(d) for d in range(len(whole.dims)))
+        return {v: variable(v) for v in range(len(source))}
     store.apply("place", (), (y,), Facts())  # known before x, so that what x joins includes it
     a, at_whole = store.apply("place", (), (x,), Facts())
     b, at_part = store.apply("place", (), (y,), Facts())
@@ -90,6 +102,9 @@ def _place(store: Store, whole: Form, source: Box, x: Lin, box: Box, y: Lin) -> 
         for v, c in digits.items():
             if solution.setdefault(v, c) != c:
                 return None
+    if anywhere:
+        for v in free:
+            solution.setdefault(v, ((), source[v][0]))
     if any(v not in solution for v in free):
         return None
     for v, c in solution.items():
@@ -98,7 +113,7 @@ def _place(store: Store, whole: Form, source: Box, x: Lin, box: Box, y: Lin) -> 
             return None
     if pinned(store, x, solution) != y:
         return None
-    return tuple(substitute(whole.coordinate(d), solution) for d in range(len(whole.dims)))
+    return solution
 
 
 def _span(c: Coordinate, box: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from tantamount.calculus import guards, powers
+from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, variable
 from tantamount.calculus.atoms import Facts, Lin, Store
 from tantamount.calculus.forms import (
@@ -218,7 +218,7 @@ def gather(
                 seen.add((d, at, outer))
                 check(at, x.shape[d], outer)
             position = pin(store, cell.box, iota(_position(joint, d)), joint.sizes)
-            guard = guards.compare(store, "equal", at, position, cell.box)
+            guard = comparisons.compare(store, "equal", at, position, cell.box)
             value = multiply(store, guard, value, cell.box)
         products.append((cell.box, value))
     return _summed(store, joint, products)
@@ -242,7 +242,7 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
     for box, x in index.pieces:
         cell = (*box, (0, size)) if size > 1 else box
         at = iota(variable(axis)) if size > 1 else ()
-        pieces.append((cell, guards.compare(store, "equal", x, at, cell)))
+        pieces.append((cell, comparisons.compare(store, "equal", x, at, cell)))
     return canonical(store, dims, pieces)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tantamount.calculus import guards, powers
+from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, substitute_index
 from tantamount.calculus.atoms import Factor, Lin, Store
 from tantamount.calculus.lins import ONE, add, constant, iota, lin, multiply, sum_over
@@ -108,7 +108,7 @@ class Rebuild:
         if atom.op in ("less", "equal"):
             rest = self._argument(substitute_lin(atom.arguments[0], replace))
             position = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
-            value = guards.compare(store, atom.op, add(store, rest, iota(position)), ())
+            value = comparisons.compare(store, atom.op, add(store, rest, iota(position)), ())
         elif atom.op == "max":
             value = powers.maximum_of(store, arguments[0])
         elif atom.op in FUNCTIONS:

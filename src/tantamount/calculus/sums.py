@@ -214,7 +214,7 @@ def _covers(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges
     """``SUM_v [t == v] = 1`` where it is known that t lies in the range of v."""
     if len(factors) != 1 or len(ranges) != 1 or store.atoms[factors[0][0]].op != "equal":
         return False
-    from tantamount.calculus.guards import covered
+    from tantamount.calculus.comparisons import covered
 
     return covered(store, factors[0], ranges[0], box)
 

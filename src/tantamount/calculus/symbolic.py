@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, prod
 
-from tantamount.calculus import contraction, forms, guards, powers
+from tantamount.calculus import comparisons, contraction, forms, index_ranges, powers
 from tantamount.calculus.affine import variable
 from tantamount.calculus.atoms import Facts, Lin, Store
 from tantamount.calculus.forms import Box, Form, constant_form
@@ -31,12 +31,13 @@ _MAX_RANKS = 64  # numbers that differ by rank and follow no line: up to this ma
 @dataclass(frozen=True, slots=True)
 class Obligation:
     """Something that must hold for the program to be defined: ``kind`` is ``nonzero``, ``positive``, ``nonnegative`` or
-    ``index`` (then ``0 <= value < size``)."""
+    ``index`` (then ``0 <= value < size``), on a box of the axes."""
 
     kind: str
     value: Lin
     site: str
     size: int = 0
+    box: Box = ()
 
 
 @dataclass
@@ -192,20 +193,20 @@ class Symbolic(Interpretation):
 
     def power(self, x: Form, exponent: Fraction) -> Form:
         def apply(box: Box, xs: list[Lin]) -> Lin:
-            self._defined(xs[0], exponent)
+            self._defined(xs[0], exponent, box)
             return powers.power(self.store, xs[0], exponent, box)
 
         return contraction.pointwise(self.store, apply, [x])
 
-    def _defined(self, x: Lin, exponent: Fraction) -> None:
+    def _defined(self, x: Lin, exponent: Fraction, box: Box) -> None:
         if exponent < 0:
             if not powers.nonzero(self.store, x):
-                self._oblige("positive" if exponent.denominator > 1 else "nonzero", x)
+                self._oblige("positive" if exponent.denominator > 1 else "nonzero", x, box)
         elif exponent.denominator > 1 and not powers.nonnegative(self.store, x):
-            self._oblige("nonnegative", x)
+            self._oblige("nonnegative", x, box)
 
-    def _oblige(self, kind: str, x: Lin, size: int = 0) -> None:
-        self.trace.obligations.setdefault(Obligation(kind, x, f"{self.rank}{self.site}", size))
+    def _oblige(self, kind: str, x: Lin, box: Box, size: int = 0) -> None:
+        self.trace.obligations.setdefault(Obligation(kind, x, f"{self.rank}{self.site}", size, box))
 
     def exp(self, x: Form) -> Form:
         return contraction.pointwise(self.store, lambda box, xs: powers.exponential(self.store, xs[0], box), [x])
@@ -213,7 +214,7 @@ class Symbolic(Interpretation):
     def log(self, x: Form) -> Form:
         def apply(box: Box, xs: list[Lin]) -> Lin:
             if not powers.strictly_positive(self.store, xs[0]):
-                self._oblige("positive", xs[0])
+                self._oblige("positive", xs[0], box)
             return powers.logarithm(self.store, xs[0], box)
 
         return contraction.pointwise(self.store, apply, [x])
@@ -225,12 +226,12 @@ class Symbolic(Interpretation):
 
     def less(self, x: Form, y: Form) -> Form:
         return contraction.pointwise(
-            self.store, lambda box, xs: guards.compare(self.store, "less", xs[0], xs[1], box), [x, y]
+            self.store, lambda box, xs: comparisons.compare(self.store, "less", xs[0], xs[1], box), [x, y]
         )
 
     def equal(self, x: Form, y: Form) -> Form:
         return contraction.pointwise(
-            self.store, lambda box, xs: guards.compare(self.store, "equal", xs[0], xs[1], box), [x, y]
+            self.store, lambda box, xs: comparisons.compare(self.store, "equal", xs[0], xs[1], box), [x, y]
         )
 
     def maximum(self, x: Form, y: Form) -> Form:
@@ -264,14 +265,14 @@ class Symbolic(Interpretation):
         n = len(self.batch)
 
         def check(value: Lin, size: int, box: Box) -> None:
-            if guards.in_range(self.store, value, size, box):
+            if index_ranges.in_range(self.store, value, size, box):
                 return
             if self.trace.assume_indices:
-                guards.record_range(self.store, value, size, box)
+                comparisons.record_range(self.store, value, size, box)
                 if self.site not in self.trace.assumed_indices:
                     self.trace.assumed_indices.append(self.site)
             else:
-                self._oblige("index", value, size)
+                self._oblige("index", value, box, size)
 
         return contraction.gather(self.store, x, [*(None for _ in range(n)), *indices], n, check)
 

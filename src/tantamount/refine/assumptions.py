@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.compare import solve
 from tantamount.calculus.symbolic import Obligation
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.refine.inputs import Inputs
@@ -75,10 +76,19 @@ def gather_assumptions(
 
 def open_obligations(store: Store, specification: Run, implementation: Run) -> list[Obligation]:
     """What the implementation needs in order to be defined and the specification does not need as well."""
-    known = {(o.kind, o.value, o.size) for trace in specification.traces for o in trace.obligations}
+    known = [o for trace in specification.traces for o in trace.obligations]
     found: dict[Obligation, None] = {}
     for trace in implementation.traces:
         for o in trace.obligations:
-            if (o.kind, o.value, o.size) not in known:
+            if not any(_implied(store, k, o) for k in known):
                 found.setdefault(o)
     return list(found)
+
+
+def _implied(store: Store, known: Obligation, other: Obligation) -> bool:
+    """Whether one obligation is another one at (some of) its own places: a shard of what the specification needs."""
+    if (known.kind, known.size) != (other.kind, other.size):
+        return False
+    if known.value == other.value and known.box == other.box:
+        return True
+    return solve(store, known.box, known.value, other.box, other.value, anywhere=True) is not None

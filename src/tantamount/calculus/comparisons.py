@@ -1,0 +1,259 @@
+"""Comparisons as atoms, and what is known of the values that they compare.
+
+``[x < y]`` and ``[x == y]`` are kept as ``[rest + position < 0]``: the affine part is one index, so that shifted
+positions are the same atom at an offset. Intervals of axes and recorded facts decide comparisons where they can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import floor
+from typing import NamedTuple
+
+from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index
+from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Monomial, Rational, Store
+from tantamount.calculus.lins import ONE, ZERO, add, constant, lin, scale
+from tantamount.calculus.products import is_boolean, is_integer, monomial, substitute_factors, substitute_lin
+from tantamount.calculus.sums import Ranges
+from tantamount.errors import Unsupported
+
+__all__ = [
+    "Comparison",
+    "bounds_of",
+    "compare",
+    "comparison",
+    "covered",
+    "decide_interval",
+    "fact_about",
+    "interval",
+    "record_range",
+    "split_affine",
+]
+
+_LIFTED = 1 << 40  # a bound variable v poses as axis _LIFTED - v, inside one function only
+
+
+def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None) -> Lin:
+    """``[x < y]`` (op ``less``) or ``[x == y]`` (op ``equal``): the sign of ``x - y``, its affine part kept apart in
+    one index."""
+    difference = add(store, x, scale(y, -1))
+    if x != y:
+        from tantamount.calculus.powers import unbounded
+
+        if (unbounded(store, x) and unbounded(store, y)) or sum(unbounded(store, (term,)) for term in difference) > 1:
+            raise Unsupported("a comparison of infinities")
+    rest, parts, offset = split_affine(difference)
+    if not rest:
+        return _affine_guard(store, op, parts, offset, box)
+    if not parts and len(rest) == 1 and is_boolean(store, ((rest[0][0], 1),)):
+        low, high = (_decide(op, offset), _decide(op, offset + rest[0][1]))
+        return add(store, constant(low), scale(((rest[0][0], 1),), high - low))
+    g: Rational = content([*(c for _, c in rest), *parts.values()])
+    sign = _leading_sign(rest)
+    whole = is_integer(store, scale(rest, Fraction(1) / g))
+    negated = False
+    if sign < 0 and (op == "equal" or whole):
+        g = -g
+        negated = op == "less"
+    rest = scale(rest, Fraction(1) / g)
+    parts = {v: s / Fraction(g) for v, s in parts.items()}
+    at = offset / Fraction(g)
+    if whole:
+        if op == "equal" and at.denominator != 1:
+            return ZERO
+        if negated:  # -K < 0  is  not (K <= 0)  is  not (K < 1), for whole K = rest + parts + at
+            at = Fraction(-floor(-at)) - 1
+        at = Fraction(floor(at))
+    fraction = at - floor(at)
+    if fraction:
+        rest = add(store, rest, constant(fraction))
+    index = coordinate({v: int(s) for v, s in parts.items()}, floor(at))
+    bounds = bounds_of(store, rest, box)
+    if bounds is not None:
+        span = interval(index, box, ())
+        if span is not None:
+            decided = decide_interval(op, bounds[0] + span[0], bounds[1] + span[1])
+            if decided is not None:
+                return constant(decided ^ int(negated))
+    atom, where = store.apply(
+        op, (), (rest, ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
+    )
+    guard: Lin = ((((atom, 1, where),), 1),)
+    return add(store, ONE, scale(guard, -1)) if negated else guard
+
+
+def split_affine(x: Lin) -> tuple[Lin, dict[int, Fraction], Fraction]:
+    """A Lin as what is not affine in the positions, the strides, and the constant."""
+    rest: list[tuple[Monomial, Rational]] = []
+    parts: dict[int, Fraction] = {}
+    offset = Fraction(0)
+    for m, c in x:
+        if not m:
+            offset += c
+        elif len(m) == 1 and m[0][0] == IOTA and m[0][1] == 1:
+            index = m[0][2][0]
+            offset += c * index[1]
+            for v, s in index[0]:
+                parts[v] = parts.get(v, Fraction(0)) + c * s
+        else:
+            rest.append((m, c))
+    return tuple(rest), {v: q for v, q in parts.items() if q}, offset
+
+
+def _leading_sign(x: Lin) -> int:
+    total: Rational = 0
+    head: object = None
+    for m, c in x:
+        key = tuple((a, e) for a, e, _ in m)
+        if key != head and total:
+            break
+        head = key
+        total += c
+    return -1 if total < 0 else 1
+
+
+def _decide(op: str, value: Rational) -> int:
+    return int(value < 0 if op == "less" else value == 0)
+
+
+def decide_interval(op: str, low: Rational, high: Rational) -> int | None:
+    """The truth of ``value < 0`` or ``value == 0`` for all values in [low, high], if it is the same for all."""
+    if op == "less":
+        return 1 if high < 0 else 0 if low >= 0 else None
+    if low > 0 or high < 0:
+        return 0
+    return 1 if low == high == 0 else None
+
+
+def _affine_guard(store: Store, op: str, parts: Mapping[int, Fraction], offset: Fraction, box: Ranges) -> Lin:
+    if not parts:
+        return constant(_decide(op, offset))
+    g = content(list(parts.values()))
+    at = offset / g
+    if op == "equal" and at.denominator != 1:
+        return ZERO
+    flip = op == "equal" and next(iter(sorted(parts.items())))[1] < 0
+    if flip:
+        g, at = -g, -at
+    index = coordinate({v: int(s / g) for v, s in parts.items()}, floor(at))
+    span = interval(index, box, ())
+    if span is not None:
+        decided = decide_interval(op, *span)
+        if decided is not None:
+            return constant(decided)
+    atom, where = store.apply(
+        op, (), ((), ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
+    )
+    return ((((atom, 1, where),), 1),)
+
+
+def interval(c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, int] | None:
+    """The least and greatest value of a coordinate, if the interval of every variable is known."""
+    low = high = c[1]
+    for v, s in c[0]:
+        if v < 0 and -1 - v < len(ranges):
+            a, b = 0, ranges[-1 - v] - 1
+        elif v >= 0 and box is not None and v < len(box):
+            a, b = box[v][0], box[v][1] - 1
+        else:
+            return None
+        low += s * (a if s > 0 else b)
+        high += s * (b if s > 0 else a)
+    return low, high
+
+
+# ------------------------------------------------------------------------------------------------ facts about indices
+def record_range(store: Store, x: Lin, size: int, box: Ranges) -> None:
+    """Assume ``0 <= x < size`` for all axes in the box (an index of the specification)."""
+    if not x or box is None:
+        return
+    atom, index = store.apply("fact", (), (x,), Facts())
+    covered_box: list[tuple[int, int]] = []
+    seen: set[int] = set()
+    for c in index:
+        if len(c[0]) > 1 or any(abs(s) != 1 or v in seen for v, s in c[0]):
+            return  # the points known are not a box of coordinates: forget the fact
+        seen.update(v for v, _ in c[0])
+        span = interval(c, box, ())
+        if span is None:
+            return
+        covered_box.append((span[0], span[1]))
+    store.index_facts.setdefault(atom, []).append((tuple(covered_box), 0, size - 1))
+
+
+def fact_about(store: Store, x: Lin, box: Ranges, ranges: tuple[int, ...] = ()) -> tuple[int, int] | None:
+    """The recorded least and greatest value of x where the box (and bound ranges) lie in the recorded box."""
+    if not x or not store.index_facts:
+        return None
+    atom, index = store.apply("fact", (), (x,), Facts())
+    spans = [interval(c, box, ranges) for c in index]
+    for known, low, high in store.index_facts.get(atom, ()):
+        if all(s is not None and k[0] <= s[0] and s[1] <= k[1] for s, k in zip(spans, known, strict=True)):
+            return low, high
+    return None
+
+
+def bounds_of(store: Store, x: Lin, box: Ranges) -> tuple[Rational, Rational] | None:
+    """An interval that contains every value of x: from facts, booleans and constants."""
+    known = fact_about(store, x, box)
+    if known is not None:
+        return known
+    low: Rational = 0
+    high: Rational = 0
+    for m, c in x:
+        if not m:
+            a, b = 1, 1
+        elif is_boolean(store, ((m, 1),)):
+            a, b = 0, 1
+        else:
+            span = fact_about(store, ((m, 1),), box) if len(x) > 1 else None
+            if span is None and len(m) == 1 and m[0][0] == IOTA and m[0][1] == 1:
+                span = interval(m[0][2][0], box, ())
+            if span is None:
+                return None
+            a, b = span
+        low += c * (a if c > 0 else b)
+        high += c * (b if c > 0 else a)
+    return low, high
+
+
+def covered(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
+    """Whether ``SUM_{v < size} [t + s v + r == 0] = 1``: exactly one v fits, because of what is known of t."""
+    guard = comparison(store, factor)
+    if guard is None:
+        return False
+    stride = dict(guard.affine[0]).get(-1, 0)
+    if abs(stride) != 1 or any(-1 in dict(parts) for m, _ in guard.rest for _, _, index in m for parts, _ in index):
+        return False
+    other: Coordinate = (tuple(p for p in guard.affine[0] if p[0] != -1), guard.affine[1])
+    span = interval(other, box, ())
+    bounds = fact_about(store, guard.rest, box) if guard.rest else (0, 0)
+    if span is None or bounds is None:
+        return False
+    low, high = span[0] + bounds[0], span[1] + bounds[1]  # t + r
+    return (-high >= 0 and -low < size) if stride == 1 else (low >= 0 and high < size)
+
+
+# ------------------------------------------------------------------------------------------------ reading them back
+class Comparison(NamedTuple):
+    """A comparison factor: ``[rest + affine < 0]`` or ``[rest + affine == 0]``."""
+
+    op: str
+    rest: Lin
+    affine: Coordinate
+
+
+def comparison(store: Store, factor: Factor) -> Comparison | None:
+    """A comparison atom at an index, read back; ``None`` for any other factor."""
+    atom = store.atoms[factor[0]]
+    if atom.op not in ("less", "equal"):
+        return None
+    # a sum must not be normalised while it has free bound variables (those of its own would capture them)
+    bound = sorted({v for c in factor[2] for v, _ in c[0] if v < 0})
+    away: dict[int, Coordinate] = {v: (((_LIFTED - v, 1),), 0) for v in bound}
+    back: dict[int, Coordinate] = {_LIFTED - v: (((v, 1),), 0) for v in bound}
+    replace = dict(enumerate(substitute_index(factor[2], away)))
+    rest = lin(store, (monomial(store, c, substitute_factors(m, replace)) for m, c in atom.arguments[0]))
+    affine = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
+    return Comparison(atom.op, substitute_lin(rest, back), substitute(affine, back))

@@ -1,0 +1,102 @@
+"""Indices shown to be in range: by intervals, by facts, and by cases over the comparisons that an index contains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product as cases
+
+from tantamount.calculus.affine import Coordinate, coordinate
+from tantamount.calculus.atoms import Factor, Lin, Store
+from tantamount.calculus.comparisons import bounds_of, comparison, fact_about, interval, split_affine
+from tantamount.calculus.products import substitute_factors
+from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.sums import Ranges
+
+__all__ = ["in_range"]
+
+_MAX_CASES = 5  # guards split on when bounding an index: at most 2**5 cases
+
+
+def in_range(store: Store, x: Lin, size: int, box: Ranges) -> bool:
+    """Whether ``0 <= x < size`` on the whole box, by cases over the comparisons that x contains."""
+    direct = bounds_of(store, x, box)
+    if direct is not None and direct[0] >= 0 and direct[1] < size:
+        return True
+    guards = sorted(_comparisons(store, x))
+    if len(guards) > _MAX_CASES:
+        return False
+    for values in cases((0, 1), repeat=len(guards)):
+        known = {(a, index): value for (a, index), value in zip(guards, values, strict=True)}
+        constraints: dict[Lin, list[tuple[bool, Coordinate]]] = {}
+        for (a, index), value in known.items():
+            guard = comparison(store, (a, 1, index))
+            if guard is not None and guard.op == "less":
+                constraints.setdefault(guard.rest, []).append((value == 1, guard.affine))
+        if any(_contradictory(found, box) for found in constraints.values()):
+            continue
+        value = Rebuild(store, known=known).lin(x)
+        if not _case_in_range(store, value, size, constraints, box):
+            return False
+    return True
+
+
+def _comparisons(store: Store, x: Lin) -> set[tuple[int, tuple[Coordinate, ...]]]:
+    """The comparison atoms that are factors of x, also inside sums of booleans."""
+    found: set[tuple[int, tuple[Coordinate, ...]]] = set()
+    pending: list[Factor] = [f for m, _ in x for f in m]
+    while pending:
+        a, _, index = pending.pop()
+        atom = store.atoms[a]
+        if atom.op in ("less", "equal"):
+            found.add((a, index))
+        elif atom.op == "lin" and atom.facts.boolean:
+            replace = dict(enumerate(index))
+            pending.extend(f for m, _ in atom.arguments[0] for f in substitute_factors(m, replace))
+    return found
+
+
+def _contradictory(found: list[tuple[bool, Coordinate]], box: Ranges) -> bool:
+    """``t + a < 0`` together with ``t + b >= 0``, where ``b <= a`` always."""
+    for below, a in found:
+        for above, b in found:
+            if below and not above:
+                span = interval(_minus(a, b), box, ())
+                if span is not None and span[0] >= 0:
+                    return True
+    return False
+
+
+def _minus(a: Coordinate, b: Coordinate) -> Coordinate:
+    parts = dict(a[0])
+    for v, s in b[0]:
+        parts[v] = parts.get(v, 0) - s
+    return coordinate(parts, a[1] - b[1])
+
+
+def _case_in_range(
+    store: Store, x: Lin, size: int, constraints: Mapping[Lin, list[tuple[bool, Coordinate]]], box: Ranges
+) -> bool:
+    direct = bounds_of(store, x, box)
+    if direct is not None and direct[0] >= 0 and direct[1] < size:
+        return True
+    rest, parts, offset = split_affine(x)
+    known = constraints.get(rest)
+    if known is None or any(s.denominator != 1 for s in parts.values()) or offset.denominator != 1:
+        return False
+    shift = coordinate({v: int(s) for v, s in parts.items()}, int(offset))  # x = t + shift
+    low = high = False
+    for below, a in known:
+        span = interval(_minus(shift, a), box, ())  # t + a < 0: x < shift - a; t + a >= 0: x >= shift - a
+        if span is None:
+            continue
+        if below and span[1] <= size:
+            high = True
+        if not below and span[0] >= 0:
+            low = True
+    fact = fact_about(store, rest, box)
+    if fact is not None:
+        span = interval(shift, box, ())
+        if span is not None:
+            low = low or fact[0] + span[0] >= 0
+            high = high or fact[1] + span[1] < size
+    return low and high
