@@ -1,7 +1,7 @@
 """The index calculus: normal forms of tensor programs over the reals (the heart).
 
 ``affine`` index maps and lattices; ``atoms`` the hash-consed table; ``lins`` sums of monomials; ``sums`` reductions;
-``powers`` exp, log, exponents; ``guards`` booleans and comparisons; ``forms`` piecewise tensors; ``symbolic`` the
+``powers`` exp, log, exponents; ``comparisons`` and ``guards`` booleans; ``forms`` piecewise tensors; ``symbolic`` the
 interpretation of the operator primitives; ``evaluate`` the numeric meaning of a form; ``compare`` equality and
 location.
 
