@@ -106,6 +106,7 @@ def _merge_partial_sums(store: Store, total: dict[Monomial, Rational], box: Rang
     for members in groups.values():
         if len(members) < 2:
             continue
+        members = [m for m in members if m in total]  # merging another group may have cancelled some
         old = [(m, total[m]) for m in members]
         new = merge(store, old, box)
         if len(new) == len(old) and set(new) == set(old):
@@ -263,15 +264,19 @@ def _split_content(store: Store, x: Lin) -> tuple[Rational, Monomial, Lin]:
         g = -g
     shared: dict[tuple[int, Index], Exponent] | None = None
     for m, _ in x:
-        here = {(a, index): e for a, e, index in m}
+        here = {(a, index): e for a, e, index in m if e > 0 or not store.atoms[a].facts.boolean}
         shared = here if shared is None else {key: min(e, here[key]) for key, e in shared.items() if key in here}
         if not shared:
             break
     pulled: Monomial = ()
     if shared:
         pulled = tuple(sorted((a, e, index) for (a, index), e in shared.items()))
-        inverse = tuple((a, -e, index) for a, e, index in pulled)
-        inner = lin(store, [monomial(store, exact(c / Fraction(g)), (*m, *inverse)) for m, c in x])
+        booleans = [f for f in pulled if store.atoms[f[0]].facts.boolean]
+        inverse = tuple((a, -e, index) for a, e, index in pulled if not store.atoms[a].facts.boolean)
+        inner = lin(
+            store,
+            [monomial(store, exact(c / Fraction(g)), (*(f for f in m if f not in booleans), *inverse)) for m, c in x],
+        )
         if len(inner) < 2:  # what is left merged into one term
             (m, c) = inner[0] if inner else ((), 0)
             return exact(g * c), pulled, ((m, 1),)

@@ -36,7 +36,8 @@ def monomial(
         a, e, index = store.follow(factor) if store.redirects else factor
         key = (a, index)
         if key in total:
-            total[key] = total[key] + e
+            # g * g^-1 is g for a boolean g: where it is 0, the side that divides by it is not taken
+            total[key] = max(total[key], e) if store.atoms[a].facts.boolean else total[key] + e
         else:
             total[key] = e
     out: list[tuple[int, Exponent, tuple[Coordinate, ...]]] = []

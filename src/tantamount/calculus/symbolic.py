@@ -16,6 +16,7 @@ from tantamount.calculus.affine import variable
 from tantamount.calculus.atoms import Facts, Lin, Store
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.lins import ONE, ZERO, add, constant, iota, lin_of_affine, multiply, scale
+from tantamount.calculus.products import is_boolean
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
@@ -244,6 +245,8 @@ class Symbolic(Interpretation):
                 return b
             if c == ONE:
                 return a
+            if not is_boolean(self.store, c):  # a choice must be a factor that is known to be 0 or 1
+                c = comparisons.compare(self.store, "equal", c, ONE, box)
             other = add(self.store, ONE, scale(c, -1))
             return add(
                 self.store, powers.gated(self.store, c, a, box), powers.gated(self.store, other, b, box), box=box

@@ -105,3 +105,29 @@ def test_roots_of_powers() -> None:
     assert w.same(
         power(w.b.mul(x, 8), half), w.b.mul(w.b.mul(power(x, half), 2), power(w.b.number(2, DType.FLOAT32), half))
     )
+
+
+def test_a_guard_does_not_cancel_against_its_inverse() -> None:
+    # where(g, x / g, g): at g = 0 the side x / g is not taken, and the value is 0, not x
+    w = Workbench()
+    x, g = w.input("x", 4), w.input("g", 4, dtype=DType.BOOL)
+    gate = w.b.cast(g, DType.FLOAT32)
+    data = w.data(1, g=[0, 1, 0, 1])
+    expected = np.where(data["g"], data["x"], 0.0)
+    chosen = w.b.where(g, w.b.div(x, gate), gate)
+    assert w.value(chosen, data).tolist() == expected.tolist()
+    assert w.same(chosen, w.b.where(g, x, 0))
+    assert not w.equivalent(chosen, x)
+    other = w.b.where(w.b.not_(g), 0, w.b.add(w.b.div(x, gate), w.b.div(x, w.b.mul(gate, 2))))
+    assert np.allclose(w.value(other, data), expected * 1.5)
+    # the same with a mask that is not known to be 0 or 1 by its factors
+    i = w.input("i", 4, dtype=DType.INT64)
+    picked = w.b.gather(g, [i])
+    divisor = w.b.cast(picked, DType.FLOAT32)
+    data = w.data(1, g=[0, 1, 0, 1], i=[3, 2, 1, 0])
+    assert (
+        w.value(w.b.where(picked, w.b.div(x, divisor), 0), data).tolist()
+        == np.where(data["g"][::-1], data["x"], 0).tolist()
+    )
+    symmetric = w.b.less(w.b.add(w.b.cast(g, DType.INT64), w.b.cast(picked, DType.INT64)), 2)
+    assert not w.same(w.b.where(symmetric, w.b.div(x, w.b.cast(symmetric, DType.FLOAT32)), 0), x)
