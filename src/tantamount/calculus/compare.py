@@ -44,7 +44,7 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
                 continue
             if store.redirects:
                 a, b = refresh(store, a), refresh(store, b)
-            if a != b and not (expand and equal_lins(store, a, b)):
+            if a != b and not (expand and equal_lins(store, a, b, cell)):
                 return Difference(cell, a, b, sizes)
     return None
 

@@ -34,7 +34,7 @@ __all__ = [
 _LIFTED = 1 << 40  # a bound variable v poses as axis _LIFTED - v, inside one function only
 
 
-def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None) -> Lin:
+def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None, *, oriented: bool = False) -> Lin:
     """``[x < y]`` (op ``less``) or ``[x == y]`` (op ``equal``): the sign of ``x - y``, its affine part kept apart in
     one index."""
     difference = add(store, x, scale(y, -1))
@@ -45,7 +45,7 @@ def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None) -> Lin:
             raise Unsupported("a comparison of infinities")
     rest, parts, offset = split_affine(difference)
     if not rest:
-        return _affine_guard(store, op, parts, offset, box)
+        return _affine_guard(store, op, parts, offset, box, oriented)
     if not parts and len(rest) == 1 and is_boolean(store, ((rest[0][0], 1),)):
         low, high = (_decide(op, offset), _decide(op, offset + rest[0][1]))
         return add(store, constant(low), scale(((rest[0][0], 1),), high - low))
@@ -126,7 +126,11 @@ def decide_interval(op: str, low: Rational, high: Rational) -> int | None:
     return 1 if low == high == 0 else None
 
 
-def _affine_guard(store: Store, op: str, parts: Mapping[int, Fraction], offset: Fraction, box: Ranges) -> Lin:
+def _affine_guard(
+    store: Store, op: str, parts: Mapping[int, Fraction], offset: Fraction, box: Ranges, oriented: bool
+) -> Lin:
+    """``oriented`` makes the first stride positive: ``[-k + q < 0]`` is ``1 - [k - q - 1 < 0]``. Which axis comes first
+    depends on their numbers, so that is done only where two Lins are compared."""
     if not parts:
         return constant(_decide(op, offset))
     g = content(list(parts.values()))
@@ -142,10 +146,14 @@ def _affine_guard(store: Store, op: str, parts: Mapping[int, Fraction], offset: 
         decided = decide_interval(op, *span)
         if decided is not None:
             return constant(decided)
+    reverse = oriented and op == "less" and index[0][0][1] < 0
+    if reverse:
+        index = coordinate({v: -s for v, s in index[0]}, -index[1] - 1)
     atom, where = store.apply(
         op, (), ((), ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
     )
-    return ((((atom, 1, where),), 1),)
+    guard: Lin = ((((atom, 1, where),), 1),)
+    return add(store, ONE, scale(guard, -1)) if reverse else guard
 
 
 def interval(c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, int] | None:
@@ -154,7 +162,7 @@ def interval(c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, 
     for v, s in c[0]:
         if v < 0 and -1 - v < len(ranges):
             a, b = 0, ranges[-1 - v] - 1
-        elif v >= 0 and box is not None and v < len(box):
+        elif v >= 0 and box is not None and (v in box if isinstance(box, Mapping) else v < len(box)):
             a, b = box[v][0], box[v][1] - 1
         else:
             return None

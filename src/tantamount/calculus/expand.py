@@ -15,6 +15,7 @@ from itertools import count
 from tantamount.calculus import powers
 from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store
+from tantamount.calculus.boxes import Box
 from tantamount.calculus.lins import add, as_factors, constant, lin, multiply, pinned, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
@@ -227,23 +228,25 @@ class _Search:
         return out[0], out[1]
 
 
-def equal_lins(store: Store, x: Lin, y: Lin) -> bool:
-    """Whether two Lins are equal once products are multiplied out, at any (bounded) depth. False means unknown."""
+def equal_lins(store: Store, x: Lin, y: Lin, box: Box = ()) -> bool:
+    """Whether two Lins are equal on a box of the axes once products are multiplied out, at any (bounded) depth. False
+    means unknown."""
     memo = store.cache("equal")
-    found = memo.get((x, y))
+    found = memo.get((x, y, box))
     if found is None:
         try:
-            found = memo[x, y] = _Search(store).lins(x, y, 0) or _equal_recomputed(store, x, y)
+            found = _Search(store).lins(x, y, 0) or _equal_recomputed(store, x, y, box)
         except Unsupported:
-            found = memo[x, y] = False
+            found = False
+        memo[x, y, box] = found
     return found
 
 
-def _equal_recomputed(store: Store, x: Lin, y: Lin) -> bool:
+def _equal_recomputed(store: Store, x: Lin, y: Lin, box: Box) -> bool:
     """Whether two Lins agree once the terms that differ are computed anew at the positions where they are compared:
     operands that coincide there, guards that are decided there."""
     common = set(x) & set(y)
-    rebuild = Rebuild(store, budget=_MAX_RECOMPUTED)
+    rebuild = Rebuild(store, budget=_MAX_RECOMPUTED, box=box)
     left = rebuild.lin(tuple(t for t in x if t not in common))
     right = rebuild.lin(tuple(t for t in y if t not in common))
     return left == right or ((left, right) != (x, y) and _Search(store).lins(left, right, 0))

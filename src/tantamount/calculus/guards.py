@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import gcd
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate
-from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Monomial, Rational, Store
+from tantamount.calculus.atoms import IOTA, Factor, Factors, Facts, Lin, Monomial, Rational, Store
 from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
 from tantamount.calculus.lins import add, as_factors, lin, product
 from tantamount.calculus.products import exact, substitute_factors, substitute_lin
@@ -99,7 +99,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         if known.setdefault(key, value) != value:
             return []  # P * (1 - P)
     for factor, (inner, value) in literals:
-        cut = _cut(store, flat, factor, comparison(store, inner), value)
+        cut = _cut(store, flat, factor, comparison(store, inner), value, box)
         if cut is not None:
             return cut
     for factor, (inner, value) in literals:
@@ -233,24 +233,56 @@ def _eliminate(store: Store, flat: Flat, factor: Factor, guard: Comparison, box:
     return None
 
 
-def _cut(store: Store, flat: Flat, factor: Factor, guard: Comparison | None, value: int) -> list[Flat] | None:
-    """A guard over one bound variable alone, ``[s v + r < 0]`` or its complement, is the part of the range where it
-    holds."""
-    if guard is None or guard.op != "less" or guard.rest or len(guard.affine[0]) != 1 or guard.affine[0][0][0] >= 0:
+def _cut(
+    store: Store, flat: Flat, factor: Factor, guard: Comparison | None, value: int, box: Ranges
+) -> list[Flat] | None:
+    """A guard ``[s v + r < 0]`` (or its complement) cuts the range of a bound variable v to the part where it may hold,
+    and splits off the part where it always does.
+
+    Where r has no other variables, both parts are the same. Where it has, they depend on the box; a shard would then be
+    summed in other parts than the whole, so that is done only where two Lins are compared (the box is a mapping)."""
+    if guard is None or guard.op != "less" or guard.rest:
         return None
-    (v, s), r = guard.affine[0][0], guard.affine[1]
-    size = flat.ranges[-1 - v]
+    for v, s in guard.affine[0]:
+        if v >= 0:
+            continue
+        others: Coordinate = (tuple(p for p in guard.affine[0] if p[0] != v), guard.affine[1])
+        if others[0] and not isinstance(box, Mapping):
+            continue
+        span = interval(others, box, flat.ranges)
+        if span is None:
+            continue
+        size = flat.ranges[-1 - v]
+        possible = _holds(s, span[0] if value else span[1], value, size)
+        certain = _holds(s, span[1] if value else span[0], value, size)
+        if possible == (0, size) and certain[0] >= certain[1]:
+            continue
+        rest = tuple(f for f in flat.factors if f is not factor)
+        parts = [_narrowed(flat, rest, v, certain)]
+        parts.append(_narrowed(flat, flat.factors, v, (possible[0], min(possible[1], certain[0]))))
+        if certain[0] < certain[1]:
+            parts.append(_narrowed(flat, flat.factors, v, (max(possible[0], certain[1]), possible[1])))
+        return [part for part in parts if part is not None]
+    return None
+
+
+def _holds(s: int, r: int, value: int, size: int) -> tuple[int, int]:
+    """The part of ``0..size`` where ``[s v + r < 0]`` has the given value; empty as ``(size, size)``."""
     first = (
         -(r // s) if s > 0 else r // -s + 1
     )  # s > 0: the least v with s v + r >= 0; s < 0: the least with s v + r < 0
     low, high = (first, size) if (s > 0) == (value == 0) else (0, first)
     low, high = max(low, 0), min(high, size)
+    return (low, high) if low < high else (size, size)
+
+
+def _narrowed(flat: Flat, factors: Factors, v: int, span: tuple[int, int]) -> Flat | None:
+    """The flat with bound variable v restricted to an interval."""
+    low, high = span
     if low >= high:
-        return []
-    others = tuple(f for f in flat.factors if f is not factor)
-    shifted = substitute_factors(others, {v: (((v, 1),), low)})
+        return None
     ranges = tuple(high - low if -1 - j == v else n for j, n in enumerate(flat.ranges))
-    return [Flat(flat.coefficient, shifted, ranges)]
+    return Flat(flat.coefficient, substitute_factors(factors, {v: (((v, 1),), low)}), ranges)
 
 
 def _raw_equal(store: Store, c: Coordinate) -> Factor:

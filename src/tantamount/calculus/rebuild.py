@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, substitute_index
@@ -16,8 +16,8 @@ __all__ = ["Rebuild", "refresh"]
 
 class Rebuild:
     """Recomputes Lins bottom-up. ``known`` gives truth values of guard atoms; ``positions`` recomputes what depends on
-    positions as numbers; ``budget`` recomputes everything, that many factors at most; without any of them, joined atoms
-    are replaced."""
+    positions as numbers; ``budget`` recomputes everything, that many factors at most, on a ``box`` of the axes;
+    without any of them, joined atoms are replaced."""
 
     def __init__(
         self,
@@ -26,7 +26,9 @@ class Rebuild:
         known: Mapping[tuple[int, Index], int] | None = None,
         positions: bool = False,
         budget: int = 0,
+        box: Sequence[tuple[int, int]] = (),
     ) -> None:
+        self.box: dict[int, tuple[int, int]] = dict(enumerate(box))
         self.positions = positions
         self.budget = budget
         self.everything = budget > 0
@@ -108,7 +110,9 @@ class Rebuild:
         if atom.op in ("less", "equal"):
             rest = self._argument(substitute_lin(atom.arguments[0], replace))
             position = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
-            value = comparisons.compare(store, atom.op, add(store, rest, iota(position)), ())
+            value = comparisons.compare(
+                store, atom.op, add(store, rest, iota(position)), (), self.box, oriented=self.everything
+            )
         elif atom.op == "max":
             value = powers.maximum_of(store, arguments[0])
         elif atom.op in FUNCTIONS:
@@ -132,11 +136,11 @@ class Rebuild:
         fresh = self.store.fresh_axes(len(atom.ranges))  # never one that an enclosing rebuild or ``known`` mentions
         for j, (n, axis) in enumerate(zip(atom.ranges, fresh, strict=True)):
             replace[-1 - j] = (((axis, 1),), 0)
-            axes[axis] = (0, n)
+            axes[axis] = self.box[axis] = (0, n)
         summand = ONE
         for b, e, inner in atom.arguments[0][0][0]:
             summand = multiply(self.store, summand, self.factor((b, e, substitute_index(inner, replace))))
-        return sum_over(self.store, summand, axes)
+        return sum_over(self.store, summand, axes, self.box if self.everything else None)
 
 
 def refresh(store: Store, x: Lin) -> Lin:

@@ -8,7 +8,7 @@ adds flat terms of one shape as weighted sets of points, so partial sums of shar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from math import prod
 from typing import Any, NamedTuple
@@ -30,7 +30,8 @@ __all__ = ["Flat", "close", "flatten", "merge", "signature"]
 
 _MAX_EXPLODED = 64  # points up to which a set of boxes is canonicalised point by point
 _MAX_ROUNDS = 32
-Ranges = Sequence[tuple[int, int]] | None  # the half-open interval of every axis, where known
+# the half-open interval of every axis, where known: of axes 0, 1, ..., or of some axes by number
+Ranges = Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]] | None
 
 
 class Flat(NamedTuple):
