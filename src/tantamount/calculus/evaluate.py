@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import IOTA, Atom, Exponent, Factors, Lin, Store
 from tantamount.calculus.forms import Form
-from tantamount.errors import InternalError
+from tantamount.errors import InternalError, Unsupported
 from tantamount.ops.functions import FUNCTIONS, ROW_FUNCTIONS
 
 __all__ = ["Evaluator", "evaluate"]
@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Environment = Mapping[int, Positions]  # variable -> its values; all arrays broadcast together
 
+_MAX_POINTS = 1 << 25  # of one sum, over all elements that need it
 _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
@@ -34,7 +35,8 @@ def evaluate(store: Store, form: Form, leaves: Mapping[Any, NDArray[Any]]) -> Ar
     """The tensor that ``form`` denotes, float64, of the form's shape. ``leaves`` gives the value of every leaf by
     ``(kind, name)``, or by its name alone.
 
-    Raises :class:`InternalError` for a leaf without a value and for an atom that has no meaning."""
+    Raises :class:`InternalError` for a leaf without a value and for an atom that has no meaning, and
+    :class:`Unsupported` where nested sums have too many points."""
     return Evaluator(store, leaves).form(form)
 
 
@@ -172,6 +174,8 @@ class Evaluator:
     def _bound(self, atom: Atom, axes: Environment) -> tuple[dict[int, Positions], int]:
         """The variables of a sum's summand: axes with one more dimension, in which the bound variables run together."""
         count = prod(atom.ranges)
+        if count * max(1, prod(np.broadcast_shapes(*(p.shape for p in axes.values())))) > _MAX_POINTS:
+            raise Unsupported(f"a sum evaluated at more than {_MAX_POINTS} points")
         inner = {v: p[..., np.newaxis] for v, p in axes.items()}
         digits = np.unravel_index(np.arange(count), atom.ranges)
         for j, digit in enumerate(digits):

@@ -107,8 +107,8 @@ def _merge_partial_sums(store: Store, total: dict[Monomial, Rational], box: Rang
         if len(members) < 2:
             continue
         members = [m for m in members if m in total]  # merging another group may have cancelled some
-        old = [(m, total[m]) for m in members]
-        new = merge(store, old, box)
+        old = tuple((m, total[m]) for m in members)
+        new = _merged(store, old, box)
         if len(new) == len(old) and set(new) == set(old):
             continue
         for m in members:
@@ -119,6 +119,18 @@ def _merge_partial_sums(store: Store, total: dict[Monomial, Rational], box: Rang
                 total[m] = value
             else:
                 total.pop(m, None)
+
+
+def _merged(store: Store, terms: Lin, box: Ranges) -> list[Term]:
+    """:func:`merge`, remembered: a residual stream meets the same terms at every step."""
+    if isinstance(box, Mapping) or (box is not None and not isinstance(box, tuple)):
+        return merge(store, terms, box)
+    memo = store.cache("merge")
+    key = (terms, box, len(store.index_facts))
+    found = memo.get(key)
+    if found is None or any(f[0] in store.redirects for m, _ in found for f in m):
+        found = memo[key] = merge(store, terms, box)
+    return found
 
 
 def add(store: Store, *lins: Lin, box: Ranges = None) -> Lin:
