@@ -22,7 +22,8 @@ def gather_assumptions(
     out = [
         Assumption(
             "real-arithmetic",
-            "numbers are real: rounding and overflow are not modelled, float-to-float casts are the identity",
+            "numbers are real, integers unbounded: rounding and overflow are not modelled, "
+            "float-to-float casts are the identity",
         )
     ]
     out.extend(inputs.restrictions)
