@@ -42,6 +42,12 @@ def coordinate(parts: Mapping[int, int], offset: int) -> Coordinate:
 def substitute(c: Coordinate, replace: Mapping[int, Coordinate]) -> Coordinate:
     """``c`` with some variables replaced by affine maps; the others stay."""
     parts, offset = c
+    if len(parts) == 1:  # most coordinates are one variable: the image is in order already
+        v, s = parts[0]
+        image = replace.get(v)
+        if image is None:
+            return c
+        return (image[0] if s == 1 else tuple([(w, s * t) for w, t in image[0]]), offset + s * image[1])
     if not any(v in replace for v, _ in parts):
         return c
     total: dict[int, int] = {}

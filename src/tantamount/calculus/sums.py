@@ -406,18 +406,11 @@ def _may_add(vectors: tuple[tuple[tuple[int, ...], int], ...], step: tuple[int, 
 
 def _radix(item: _Points) -> _Points:
     vectors = list(item.vectors)
+    if len(vectors) < 2:
+        return item
+    totals = {v: sum(v) for v, _ in vectors}
     for (u, n), (v, m) in permutations(vectors, 2):
-        if u == tuple(m * x for x in v):
+        if totals[u] == m * totals[v] and u == tuple(m * x for x in v):
             rest = [w for w in vectors if w not in ((u, n), (v, m))]
             return _radix(_Points(item.origin, tuple(sorted([*rest, (v, n * m)])), item.weight))
     return item
-
-
-def sum_terms(
-    store: Store, lin: Lin, replace: dict[int, Coordinate], ranges: tuple[int, ...], box: Ranges
-) -> list[Term]:
-    """The Lin summed over bound variables: ``replace`` maps the summed axes to affine maps of them."""
-    out: list[Term] = []
-    for m, c in lin:
-        out.extend(close(store, Flat(c, substitute_factors(m, replace), ranges), box))
-    return out
