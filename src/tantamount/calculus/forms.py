@@ -145,11 +145,17 @@ def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
         ):
             return None
         return box, line
-    if p_unit and pinned(store, q[1], {axis: ((), low)}) == p[1]:
+    if p_unit and pinned(store, q[1], {axis: ((), low)}) == p[1] and _is_defined(store, q[1], axis, low):
         return box, q[1]
-    if q_unit and pinned(store, p[1], {axis: ((), start)}) == q[1]:
+    if q_unit and pinned(store, p[1], {axis: ((), start)}) == q[1] and _is_defined(store, p[1], axis, start):
         return box, p[1]
     return None
+
+
+def _is_defined(store: Store, x: Lin, axis: int, point: int) -> bool:
+    """Whether x may be used at ``axis = point``, outside the box it was made for: no term with a divisor vanishes there.
+    A guard that is 0 would hide a divisor that is 0 there too, and the sum of such terms may cancel the divisor."""
+    return all(all(e > 0 for _, e, _ in term[0]) or bool(pinned(store, (term,), {axis: ((), point)})) for term in x)
 
 
 def _interpolate(x: Lin, y: Lin, axis: int, low: int) -> Lin | None:

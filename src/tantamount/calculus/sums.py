@@ -14,7 +14,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Exponent, Factor, Factors, Facts, Lin, Rational, Store, Term
+from tantamount.calculus.atoms import Exponent, Factor, Factors, Facts, Rational, Store, Term
 from tantamount.calculus.boxes import Weighted, combination, decompose, independent, progression
 from tantamount.calculus.naming import bound_variables, canonical
 from tantamount.calculus.products import (

@@ -131,3 +131,16 @@ def test_a_guard_does_not_cancel_against_its_inverse() -> None:
     )
     symmetric = w.b.less(w.b.add(w.b.cast(g, DType.INT64), w.b.cast(picked, DType.INT64)), 2)
     assert not w.same(w.b.where(symmetric, w.b.div(x, w.b.cast(symmetric, DType.FLOAT32)), 0), x)
+
+
+def test_a_piece_is_not_extended_to_where_its_divisor_vanishes() -> None:
+    # rows of a causal softmax below a padded row: continued upwards, guards and divisor both vanish, but not their ratio
+    w = Workbench()
+    x = w.input("x", 2, 2)
+    rows, columns = w.b.reshape(w.b.iota(2), (2, 1)), w.b.reshape(w.b.iota(2), (1, 2))
+    causal = w.aten("aten._softmax.default", w.b.where(w.b.less(rows, columns), -inf, x), 1, False)
+    padded = w.b.pad(causal, 0, 1, 2, 0)
+    data = w.data(2)
+    split = w.b.add(w.b.select(padded, 1, 0), w.b.select(padded, 1, 1))
+    assert np.allclose(w.value(split, data), [0, 1, 1, 0, 0])
+    assert np.allclose(w.value(w.b.sum(padded, (1,)), data), [0, 1, 1, 0, 0])
