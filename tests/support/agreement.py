@@ -88,6 +88,8 @@ class CheckedEvaluator(Evaluator):
 
     def product(self, factors: Any, axes: Any) -> Any:
         value = super().product(factors, axes)
+        if any(abs(e) > 1e5 for _, e, _ in factors):
+            self.overflow = True  # exp(x) ** 10**9 loses what exp(x) was rounded by
         known = np.abs(value[np.isfinite(value)])
         self.largest = max(self.largest, float(known.max(initial=0.0)))
         return value
