@@ -54,37 +54,41 @@ def fingerprint(store: Store, form: Form) -> frozenset[object]:
     return frozenset((c, tuple(sorted((a, e) for a, e, _ in m))) for _, x in form.pieces for m, c in x)
 
 
-def locate(store: Store, whole: Form, part: Form) -> list[tuple[Box, Index]] | None:
+def locate(store: Store, whole: Form, part: Form, *, unique: bool = False) -> list[tuple[Box, Index]] | None:
     """Where ``part`` lies in ``whole``: for every piece of ``part`` its box and the affine map from its axes to the
     index of ``whole`` (one coordinate per dimension) at which ``whole`` has the same value. ``None`` if some piece has
-    no place, or if the value alone does not determine the place."""
+    no place, or if the value alone does not determine the place. With ``unique`` also ``None`` if there are several
+    places, unless the two forms are the same."""
+    if unique and whole == part:
+        return [(box, tuple(part.coordinate(d) for d in range(len(part.dims)))) for box, _ in part.pieces]
     found: list[tuple[Box, Index]] = []
     for box, y in part.pieces:
-        place = next(
-            (p for source, x in whole.pieces if (p := _place(store, whole, source, x, box, y)) is not None), None
-        )
-        if place is None:
+        places = (p for source, x in whole.pieces if (p := _place(store, whole, source, x, box, y, unique)) is not None)
+        place = next(places, None)
+        if place is None or (unique and next(places, None) is not None):
             return None
         found.append((box, place))
     return found
 
 
-def _place(store: Store, whole: Form, source: Box, x: Lin, box: Box, y: Lin) -> Index | None:
-    solution = solve(store, source, x, box, y)
+def _place(store: Store, whole: Form, source: Box, x: Lin, box: Box, y: Lin, determined: bool) -> Index | None:
+    solution = solve(store, source, x, box, y, determined=determined)
     if solution is None:
         return None
     return tuple(substitute(whole.coordinate(d), solution) for d in range(len(whole.dims)))
 
 
 def solve(
-    store: Store, source: Box, x: Lin, box: Box, y: Lin, *, anywhere: bool = False
+    store: Store, source: Box, x: Lin, box: Box, y: Lin, *, anywhere: bool = False, determined: bool = False
 ) -> dict[int, Coordinate] | None:
     """The axes of ``source`` as affine maps of those of ``box`` under which the Lin x becomes y there.
 
-    ``None`` if there are none, or if the values alone do not determine them (``anywhere``: then any place will do)."""
+    ``None`` if there are none, or if the values alone do not determine them (``anywhere``: then any place will do;
+    otherwise equal Lins are taken to be at equal axes, unless ``determined``)."""
     free = [v for v, (low, high) in enumerate(source) if high - low > 1]
     if (
         x == y
+        and not determined
         and len(source) == len(box)
         and all(b[0] >= s[0] and b[1] <= s[1] for b, s in zip(box, source, strict=True))
     ):

@@ -153,7 +153,7 @@ def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
 
 
 def _is_defined(store: Store, x: Lin, axis: int, point: int) -> bool:
-    """Whether x may be used at ``axis = point``, outside the box it was made for: no term with a divisor vanishes there.
+    """Whether x may be used at ``axis = point``, outside the box it was made for: no term with a divisor vanishes.
     A guard that is 0 would hide a divisor that is 0 there too, and the sum of such terms may cancel the divisor."""
     return all(all(e > 0 for _, e, _ in term[0]) or bool(pinned(store, (term,), {axis: ((), point)})) for term in x)
 

@@ -29,6 +29,7 @@ __all__ = [
     "exponential",
     "function",
     "gated",
+    "infinite_signs",
     "infinity",
     "is_negative_infinity",
     "logarithm",
@@ -75,6 +76,11 @@ def gated(store: Store, guard: Lin, x: Lin, box: Ranges = None) -> Lin:
     if unbounded(store, x):
         return add(store, *(multiply(store, guard, (term,), box) for term in x), box=box)
     return multiply(store, guard, x, box)
+
+
+def infinite_signs(store: Store, x: Lin) -> set[bool]:
+    """Of the infinite terms of a sum, which signs occur (``True``: minus)."""
+    return {c < 0 for m, c in x if any(_infinite(store, a) for a, _, _ in m)}
 
 
 def nonzero(store: Store, x: Lin) -> bool:

@@ -187,10 +187,21 @@ class Symbolic(Interpretation):
         return x
 
     def add(self, x: Form, y: Form) -> Form:
-        return contraction.pointwise(self.store, lambda box, xs: add(self.store, *xs, box=box), [x, y])
+        def apply(box: Box, xs: list[Lin]) -> Lin:
+            if len({sign for z in xs for sign in powers.infinite_signs(self.store, z)}) > 1:
+                raise Unsupported("a sum of infinities, which may be undefined")
+            return add(self.store, *xs, box=box)
+
+        return contraction.pointwise(self.store, apply, [x, y])
 
     def mul(self, x: Form, y: Form) -> Form:
-        return contraction.pointwise(self.store, lambda box, xs: multiply(self.store, *xs, box=box), [x, y])
+        def apply(box: Box, xs: list[Lin]) -> Lin:
+            for a, b in (xs, xs[::-1]):
+                if powers.unbounded(self.store, a) and not (len(b) == 1 and not b[0][0]):
+                    raise Unsupported("a product with an infinity, which is undefined where the other factor is 0")
+            return multiply(self.store, *xs, box=box)
+
+        return contraction.pointwise(self.store, apply, [x, y])
 
     def power(self, x: Form, exponent: Fraction) -> Form:
         def apply(box: Box, xs: list[Lin]) -> Lin:
@@ -256,6 +267,8 @@ class Symbolic(Interpretation):
 
     # -- contraction, reduction, indexing
     def contract(self, operands: Sequence[tuple[Form, tuple[int, ...]]], result: tuple[int, ...]) -> Form:
+        if any(powers.unbounded(self.store, z) for form, _ in operands for _, z in form.pieces):
+            raise Unsupported("a sum or product of infinities, which may be undefined")
         n = len(self.batch)
         lead = tuple(range(n))
         shifted = [(form, (*lead, *(n + label for label in labels))) for form, labels in operands]
@@ -266,18 +279,18 @@ class Symbolic(Interpretation):
 
     def gather(self, x: Form, indices: Sequence[Form | None]) -> Form:
         n = len(self.batch)
+        return contraction.gather(self.store, x, [*(None for _ in range(n)), *indices], n, self._check_index)
 
-        def check(value: Lin, size: int, box: Box) -> None:
-            if index_ranges.in_range(self.store, value, size, box):
-                return
-            if self.trace.assume_indices:
-                comparisons.record_range(self.store, value, size, box)
-                if self.site not in self.trace.assumed_indices:
-                    self.trace.assumed_indices.append(self.site)
-            else:
-                self._oblige("index", value, box, size)
-
-        return contraction.gather(self.store, x, [*(None for _ in range(n)), *indices], n, check)
+    def _check_index(self, value: Lin, size: int, box: Box) -> None:
+        """An index on a box: shown to be in range, assumed to be (in a specification), or an obligation."""
+        if index_ranges.in_range(self.store, value, size, box):
+            return
+        if self.trace.assume_indices:
+            comparisons.record_range(self.store, value, size, box)
+            if self.site not in self.trace.assumed_indices:
+                self.trace.assumed_indices.append(self.site)
+        else:
+            self._oblige("index", value, box, size)
 
     def scatter(self, x: Form, indices: Sequence[Form | None], source: Form, accumulate: bool) -> Form:
         if not accumulate:
@@ -295,6 +308,8 @@ class Symbolic(Interpretation):
         for d in chosen:
             index = indices[d]
             if index is not None:
+                for box, value in index.pieces:
+                    self._check_index(value, x.shape[n + d], box)
                 hot = contraction.one_hot(self.store, index, x.shape[n + d])
                 operands.append((hot, (*lead, *places, n + d)))
         added = contraction.contract(self.store, operands, (*lead, *(n + d for d in range(rank))))

@@ -13,13 +13,13 @@ from tantamount.calculus.forms import Form
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Expectation, Expression, Partial, Placement, RankTensor, Replicate, Shard
+from tantamount.ir.relation import Expectation, Expression, Partial, Placement, RankTensor, Replicate, Shard, rank_tensors
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.refine.assumptions import open_obligations
 from tantamount.refine.placements import collapse, distribute, evaluate, even, part
-from tantamount.refine.ranks import Run
+from tantamount.refine.ranks import Run, foldable
 from tantamount.verdict import OutputReport, Relation, Verdict
 
 __all__ = ["ancestors", "assembled", "candidates", "check_outputs", "holds", "matches", "output_node", "show"]
@@ -172,21 +172,30 @@ def _with_indices_in_range(
     sites = [o for o in open_obligations(store, specification, implementation) if o.kind == "index"]
     if not sites:
         return report
-    graph = job.implementation[0]
-    used: set[str] = set()
-    wanted = {output.node for g in job.implementation for output in g.outputs}
-    if report.relation is not None and report.relation.implementation:
-        wanted = {output_node(job, rank, report.relation.implementation) for rank in range(len(job.implementation))}
-    for node in wanted:
-        if node in graph.by_name:
-            used |= ancestors(graph, node)
+    used = _nodes_used(job, report)
     for o in sites:
         name = o.site.rpartition(" ")[2]
-        if name in used or name not in graph.by_name:
+        if used is None or name in used or name not in job.implementation[0].by_name:
             unproved = f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
             reason = f"equal where both are defined, but {unproved}"
             return replace(report, verdict=Verdict.UNKNOWN, reason=reason)
     return report
+
+
+def _nodes_used(job: Job, report: OutputReport) -> set[str] | None:
+    """The nodes that an output's relation needs; ``None``: perhaps all (ranks run different programs, so a collective
+    needs what one rank's graph does not show)."""
+    if not foldable(job.implementation):
+        return None
+    graph = job.implementation[0]
+    expectation = job.outputs.get(report.name)
+    wanted = {output.node for output in graph.outputs}
+    if expectation is not None and expectation.expression is not None:
+        named = {t.name or expectation.name for t in rank_tensors(expectation.expression)}
+        wanted = {output_node(job, 0, name) for name in named}
+    elif report.relation is not None and report.relation.implementation:
+        wanted = {output_node(job, 0, report.relation.implementation)}
+    return {name for node in wanted for name in ancestors(graph, node)}
 
 
 def ancestors(graph: Graph, name: str) -> set[str]:
@@ -242,12 +251,13 @@ def _infer(
     """A clean relation over implementation outputs: a placement of one of them, else parts of them put together."""
     outputs = list(dict.fromkeys(output.node for graph in job.implementation for output in graph.outputs))
     names = {output.node: output.name for graph in job.implementation for output in graph.outputs}
+    world = run.mesh.world_size
     outputs.sort(key=lambda node: (names[node] != (prefer or name), node != (prefer or name)))
     for partial in (False, True):
         for node in outputs:
             stacked = run.stacked(store, node)
-            if stacked is None:
-                continue
+            if stacked is None or any(output_node(job, rank, names[node]) != node for rank in range(world)):
+                continue  # a name of the report must mean this node on every rank
             local_shape = stacked.shape[len(run.mesh.sizes) :]
             for placements in candidates(whole.shape, local_shape, run.mesh.sizes, partial):
                 if any(isinstance(p, Partial) for p in placements) != partial:
@@ -262,7 +272,7 @@ def _infer(
                         else ()
                     )
                     return relation, notes
-    text = assembled(store, whole, run, outputs, names)
+    text = assembled(store, whole, run, outputs, names, job)
     return None if text is None else (Relation(name, text, ""), ())
 
 
@@ -281,13 +291,18 @@ def _independent(store: Store, stacked: Form, placements: Sequence[Placement]) -
     return True
 
 
-def assembled(store: Store, whole: Form, run: Run, nodes: Sequence[str], names: Mapping[str, str]) -> str | None:
-    """A concatenation along one dimension of tensors of single ranks, each found to be a slice of the whole."""
+def assembled(
+    store: Store, whole: Form, run: Run, nodes: Sequence[str], names: Mapping[str, str], job: Job | None = None
+) -> str | None:
+    """A concatenation along one dimension of tensors of single ranks, each found to be a slice of the whole. With
+    ``job``, the names are those of outputs, which must mean these nodes on the rank."""
     outputs = nodes
     for dim in range(len(whole.shape)):
         parts: list[tuple[int, int, Expression]] = []
         for node in outputs:
             for rank in range(run.mesh.world_size):
+                if job is not None and output_node(job, rank, names[node]) != node:
+                    continue
                 here = run.local(store, rank, node)
                 if here is None or len(here.shape) != len(whole.shape) or not here.pieces:
                     continue

@@ -41,6 +41,7 @@ from tantamount.refine.placements import local, stack
 __all__ = ["Dropout", "Run", "foldable", "run_implementation", "run_specification"]
 
 Progress = Callable[[str, int, int], None]
+_UNPAIRED = 1 << 30  # the number of a dropout that has no counterpart in the specification
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,12 @@ def _constants(
         run.constants[node.target] = f"{graph.path}: {node.name}"
         if assumed == SAME_NAME:
             kind = type_.dtype.kind
+            shapes: dict[str, Shape] = store.cache("constant shapes")
             atom = store.leaf(
-                "constant",
-                node.target,
+                "constant"
+                if type_.shape == shapes.setdefault(node.target, type_.shape)
+                else "constant of another shape",
+                node.target if type_.shape == shapes[node.target] else (node.target, type_.shape),
                 type_.shape,
                 Facts(integer=type_.dtype.is_integral, boolean=kind.name == "BOOL"),
             )
@@ -256,7 +260,7 @@ def _paired_mask(store: Store, run: Run, specification: Run) -> Callable[[Form, 
     def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
         if ordinal < len(specification.dropouts):
             paired = specification.dropouts[ordinal]
-            places = locate(store, paired.like, like) if paired.p == p and like.pieces else None
+            places = locate(store, paired.like, like, unique=True) if paired.p == p and like.pieces else None
             if places is not None:
                 atom = paired.atom
                 pieces = tuple((box, ((((atom, 1, index),), 1),)) for box, index in places)
@@ -369,12 +373,16 @@ def _coordinatewise(
         raise Unsupported("a collective whose attributes differ by rank")
     results: list[Result] = []
     ordinal = symbolic.trace.dropouts
+    counts: set[int] = set()
     for rank in range(mesh.world_size):
         symbolic.trace.dropouts = ordinal  # one dropout of the program, whichever rank computes it
         graph = job.implementation[rank]
         environment = _LocalView(store, run, rank)
         alone = Builder(replace(symbolic, batch=(), mesh=Mesh(), rank=f"rank {rank} "), builder.site)
         results.append(run_node(graph, graph.nodes[position], alone, environment, constant, {}))
+        counts.add(symbolic.trace.dropouts)
+    if len(counts) > 1:  # from here on ranks count their dropouts differently: no later one is paired
+        symbolic.trace.dropouts = _UNPAIRED
     return _stack_results(store, results, mesh)
 
 

@@ -160,6 +160,7 @@ def index_fill(b: Builder, self: Tensor, dim: int, index: Tensor, value: Operand
     k = b.dim(self, dim)
     if not self.rank or index.rank > 1:
         raise ShapeProblem(f"an index {index.type} along dimension {dim} of {self.type}")
+    b.gather(b.iota(self.shape[k]), [_line(b, index)])  # the index must be in range, as everywhere
     hit = b.equal(b.unsqueeze(_line(b, index), 1), b.unsqueeze(b.iota(self.shape[k]), 0))
     rows = b.cast(b.sum(hit, (0,)), DType.BOOL)
     mask = b.reshape(rows, [size if j == k else 1 for j, size in enumerate(self.shape)])
@@ -238,4 +239,5 @@ def one_hot(b: Builder, self: Tensor, num_classes: int = -1) -> Tensor:
     """y[..., c] = 1 where self[...] = c, else 0"""
     if num_classes < 1 or self.dtype is not DType.INT64:
         raise ShapeProblem(f"{num_classes} classes of {self.type}; their number must be given, and int64 indices")
+    b.gather(b.iota(num_classes), [self])  # a class out of range is an error
     return b.cast(b.equal(b.unsqueeze(self, -1), b.iota(num_classes)), DType.INT64)
