@@ -58,9 +58,7 @@ def locate(store: Store, whole: Form, part: Form, *, unique: bool = False) -> li
     """Where ``part`` lies in ``whole``: for every piece of ``part`` its box and the affine map from its axes to the
     index of ``whole`` (one coordinate per dimension) at which ``whole`` has the same value. ``None`` if some piece has
     no place, or if the value alone does not determine the place. With ``unique`` also ``None`` if there are several
-    places, unless the two forms are the same."""
-    if unique and whole == part:
-        return [(box, tuple(part.coordinate(d) for d in range(len(part.dims)))) for box, _ in part.pieces]
+    places."""
     found: list[tuple[Box, Index]] = []
     for box, y in part.pieces:
         places = (p for source, x in whole.pieces if (p := _place(store, whole, source, x, box, y, unique)) is not None)

@@ -13,7 +13,16 @@ from tantamount.calculus.forms import Form
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Expectation, Expression, Partial, Placement, RankTensor, Replicate, Shard, rank_tensors
+from tantamount.ir.relation import (
+    Expectation,
+    Expression,
+    Partial,
+    Placement,
+    RankTensor,
+    Replicate,
+    Shard,
+    rank_tensors,
+)
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor

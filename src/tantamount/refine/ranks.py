@@ -253,14 +253,24 @@ def run_implementation(
     return (_run_folded if fold else _run_by_rank)(store, job, inputs, specification, progress)
 
 
-def _paired_mask(store: Store, run: Run, specification: Run) -> Callable[[Form, Shape, Number, str, int], Form]:
+def _paired_mask(
+    store: Store, run: Run, specification: Run, alone: bool
+) -> Callable[[Form, Shape, Number, str, int], Form]:
     """The part of the specification's k-th mask that the relation between the dropped tensors selects; a fresh mask
-    where there is no such relation."""
+    where there is no such relation. ``alone``: forms are those of one rank, without mesh axes."""
 
     def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
         if ordinal < len(specification.dropouts):
             paired = specification.dropouts[ordinal]
-            places = locate(store, paired.like, like, unique=True) if paired.p == p and like.pieces else None
+            places = None
+            if paired.p == p and like.pieces:
+                whole = paired.like
+                if alone and whole.pieces == like.pieces and [*filter(None, whole.dims)] == [*filter(None, like.dims)]:
+                    # the same tensor, whatever its values tell
+                    index = tuple(whole.coordinate(d) for d in range(len(whole.dims)))
+                    places = [(box, index) for box, _ in like.pieces]
+                else:
+                    places = locate(store, paired.like, like, unique=True)
             if places is not None:
                 atom = paired.atom
                 pieces = tuple((box, ((((atom, 1, index),), 1),)) for box, index in places)
@@ -281,7 +291,7 @@ def _run_folded(store: Store, job: Job, inputs: Inputs, specification: Run, prog
     trace = Trace()
     run.traces.append(trace)
     if job.assume.dropout:
-        trace.mask = _paired_mask(store, run, specification)
+        trace.mask = _paired_mask(store, run, specification, mesh.world_size == 1)
     symbolic = Symbolic(store, trace, mesh, tuple(range(len(mesh.sizes))))
     groups = {name: mesh.group_size(name) for name in mesh.groups}
     values: dict[str, Result] = {
@@ -437,7 +447,7 @@ def _run_by_rank(store: Store, job: Job, inputs: Inputs, specification: Run, pro
     for rank, graph in enumerate(graphs):
         trace = Trace()
         if job.assume.dropout:
-            trace.mask = _paired_mask(store, run, specification)
+            trace.mask = _paired_mask(store, run, specification, True)
         run.traces.append(trace)
         interpretations.append(Symbolic(store, trace, rank=f"rank {rank} "))
         given.append(

@@ -135,7 +135,7 @@ def test_a_guard_does_not_cancel_against_its_inverse() -> None:
 
 
 def test_a_piece_is_not_extended_to_where_its_divisor_vanishes() -> None:
-    # rows of a causal softmax below a padded row: continued upwards, guards and divisor both vanish, but not their ratio
+    # rows of a causal softmax below a padded row: continued upwards, guards and divisor vanish, but not their ratio
     w = Workbench()
     x = w.input("x", 2, 2)
     rows, columns = w.b.reshape(w.b.iota(2), (2, 1)), w.b.reshape(w.b.iota(2), (1, 2))
