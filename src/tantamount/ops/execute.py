@@ -17,7 +17,8 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import TensorType
 from tantamount.ops.algebra import Interpretation, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.table import Operator, bind, lookup
+from tantamount.ops.calls import operator_of
+from tantamount.ops.table import Operator, bind
 
 __all__ = [
     "Environment",
@@ -209,7 +210,7 @@ def run_node(
     if node.type is not None and node.type.dtype.is_float:  # what the operands leave open, the record settles
         builder = replace(builder, default=node.type.dtype)
     place = place_of(graph, node)
-    row = lookup(node.target, place)
+    row = operator_of(graph, node)
     args = resolve(node.args, environment)
     kwargs = {key: resolve(value, environment) for key, value in node.kwargs.items()}
     return apply(row, node.target, args, kwargs, builder, place, groups)
@@ -298,7 +299,7 @@ def run_ranks(
                 position[rank] += 1
                 continue
             if node.op == "call" and node.target != "getitem":
-                row = lookup(node.target, place_of(graph, node))
+                row = operator_of(graph, node)
                 if row.group_parameter is not None:
                     waiting[rank] = _waiting_call(graph, node, row, environments[rank], mesh)
                     return

@@ -53,11 +53,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operator:
-    """A definition under one or more overload names."""
+    """A definition under one or more overload names.
+
+    ``mutates``: the parameters that the operator overwrites, in the order of its signature; the definition returns
+    their new values after the operator's own results. Such an operator has a meaning inside ``auto_functionalized``
+    only. ``assumes``: what a proof with this operator rests on, one sentence each.
+    """
 
     targets: tuple[str, ...]
     category: str
     define: Callable[..., Any]
+    mutates: tuple[str, ...] = ()
+    assumes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -93,15 +100,18 @@ class Operator:
 _TABLE: dict[str, Operator] = {}
 
 
-def operator(*targets: str, category: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def operator(
+    *targets: str, category: str, mutates: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a definition under its overload names (``aten.add.Tensor``). Its first parameter is the builder.
+    ``mutates`` names the parameters that the operator overwrites: see :class:`Operator`.
 
     The definition of a collective gets, instead of this rank's tensor, those of all members stacked in a new first
     dimension, and returns the members' results stacked the same way.
     """
 
     def register(define: Callable[..., Any]) -> Callable[..., Any]:
-        row = Operator(targets, category, define)
+        row = Operator(targets, category, define, mutates)
         for target in targets:
             if target in _TABLE:
                 raise InternalError(f"operator {target} is defined twice")

@@ -24,17 +24,16 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Number, PerRank, Tensor, TypesOnly
 from tantamount.ops.builder import Builder
+from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import (
     Environment,
     Result,
     check_types,
     constant_type,
-    place_of,
     recorded_constant,
     run_node,
     run_ranks,
 )
-from tantamount.ops.table import lookup
 from tantamount.refine.inputs import Inputs
 from tantamount.refine.placements import local, stack
 
@@ -341,7 +340,7 @@ def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
     """The node with numbers that differ by rank as :class:`PerRank`, if the definition takes them all as operands."""
     if node.op != "call":
         return None
-    row = lookup(node.target, place_of(graph, node))
+    row = operator_of(graph, node)
     names = list(row.signature.parameters)
 
     def per_rank(values: Sequence[Argument], kind: str) -> Any:
@@ -379,7 +378,7 @@ def _coordinatewise(
     if not isinstance(symbolic, Symbolic):
         raise Unsupported("attributes that differ by rank")
     node = job.implementation[0].nodes[position]
-    if node.op == "call" and lookup(node.target, "").group_parameter is not None:
+    if node.op == "call" and operator_of(job.implementation[0], node).group_parameter is not None:
         raise Unsupported("a collective whose attributes differ by rank")
     results: list[Result] = []
     ordinal = symbolic.trace.dropouts
