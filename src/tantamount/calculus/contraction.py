@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from math import prod
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from tantamount.calculus.forms import (
 from tantamount.calculus.lins import ONE, add, iota, multiply, pinned, sum_over
 from tantamount.errors import Unsupported
 
-__all__ = ["contract", "gather", "maximum_over", "pointwise", "rows"]
+__all__ = ["contract", "distinct", "gather", "maximum_over", "pointwise", "rows"]
 
 _MAX_CELLS = 1 << 14
 
@@ -244,6 +245,32 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
         at = iota(variable(axis)) if size > 1 else ()
         pieces.append((cell, comparisons.compare(store, "equal", x, at, cell)))
     return canonical(store, dims, pieces)
+
+
+def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
+    """Whether the tuples of indices differ from place to place. They do if every axis of the places (what follows the
+    first ``batch`` dimensions) can be read off an index that is affine in the positions: one whose strides, in
+    order, each exceed all that the smaller ones can add up to."""
+    joint = aligned(store, indices)
+    first = sum(len(dim) for dim in joint[0].dims[:batch])
+    sizes = joint[0].sizes
+    determined: set[int] = set()
+    for form in joint:
+        if len(form.pieces) != 1:
+            continue
+        rest, parts, _ = comparisons.split_affine(form.pieces[0][1])
+        reach = Fraction(0)
+        axes: list[int] = []
+        for v, stride in sorted(parts.items(), key=lambda part: abs(part[1])):
+            if v < first:
+                continue
+            if abs(stride) <= reach:
+                break
+            reach += abs(stride) * (sizes[v] - 1)
+            axes.append(v)
+        else:
+            determined.update(() if rest else axes)
+    return determined >= set(range(first, len(sizes)))
 
 
 def rows(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import prod
 
@@ -22,7 +23,7 @@ from tantamount.ir.types import Shape
 
 __all__ = [
     "Box", "Form", "Piece", "aligned", "canonical", "concat", "constant_form", "expand", "factorisation", "flip",
-    "intersect", "permute", "refactor", "reshape", "slice_form",
+    "intersect", "number_of", "permute", "refactor", "reshape", "slice_form",
 ]  # fmt: skip
 
 Box = tuple[tuple[int, int], ...]
@@ -69,6 +70,17 @@ def constant_form(shape: Shape, x: Lin) -> Form:
     dims = axes_of(shape)
     sizes = [size for dim in dims for size in dim]
     return Form(dims, () if 0 in sizes else ((tuple((0, size) for size in sizes), x),))
+
+
+def number_of(form: Form) -> Fraction | None:
+    """The number that every element of a form is, if it is one."""
+    found = {x for _, x in form.pieces}
+    if len(found) != 1:
+        return None
+    x = found.pop()
+    if not x:
+        return Fraction(0)
+    return Fraction(x[0][1]) if len(x) == 1 and not x[0][0] else None
 
 
 def intersect(a: Box, b: Box) -> Box | None:

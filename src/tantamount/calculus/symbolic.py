@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, prod
 
-from tantamount.calculus import comparisons, contraction, forms, index_ranges, powers
+from tantamount.calculus import comparisons, contraction, forms, index_ranges, powers, quotients
 from tantamount.calculus.affine import variable
 from tantamount.calculus.atoms import Facts, Lin, Store
+from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.lins import ONE, ZERO, add, constant, iota, lin_of_affine, multiply, scale
 from tantamount.calculus.products import is_boolean
@@ -45,11 +46,13 @@ class Obligation:
 class Trace:
     """What one run leaves behind besides values: obligations met on the way, in order, and a count of dropouts.
 
-    ``assume_indices``: the indices of this program are taken to be in range (a specification)."""
+    ``assume_indices``: the indices of this program are taken to be in range (a specification).
+    ``readings``: the literals that stand for other numbers."""
 
     assume_indices: bool = False
     obligations: dict[Obligation, None] = field(default_factory=dict[Obligation, None])
     dropouts: int = 0
+    readings: dict[Fraction, Reading] = field(default_factory=dict[Fraction, Reading])
     assumed_indices: list[str] = field(default_factory=list[str])
     mask: Callable[[Form, Shape, Number, str, int], Form] | None = None
 
@@ -82,7 +85,12 @@ class Symbolic(Interpretation):
             if not isinf(value):
                 raise Unsupported("a number that is not exact")
             return powers.infinity(self.store, 1 if value > 0 else -1)
-        return constant(Fraction(value))
+        number = Fraction(value)
+        read = reading(number)
+        if read is None:
+            return constant(number)
+        self.trace.readings[number] = read
+        return scale(powers.power(self.store, constant(read.radicand), Fraction(1, read.root)), 1 if number > 0 else -1)
 
     def _per_rank(self, value: PerRank) -> Form:
         """One number per rank: affine in the mesh coordinates (checked at every one), else a piece or table entry
@@ -234,6 +242,10 @@ class Symbolic(Interpretation):
     def function(self, name: str, xs: Sequence[Form]) -> Form:
         if name not in FUNCTIONS:
             raise Unsupported(f"function {name}")
+        if name in ("floor", "floor_divide"):
+            exact = quotients.floor_of(self.store, *xs) if name == "floor" else quotients.quotient(self.store, *xs)
+            if exact is not None:
+                return exact
         return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
 
     def less(self, x: Form, y: Form) -> Form:
@@ -293,27 +305,32 @@ class Symbolic(Interpretation):
             self._oblige("index", value, box, size)
 
     def scatter(self, x: Form, indices: Sequence[Form | None], source: Form, accumulate: bool) -> Form:
-        if not accumulate:
-            raise Unsupported("writing at computed places, where two writes might meet")
         n = len(self.batch)
         chosen = [d for d, index in enumerate(indices) if index is not None]
-        some = next(index for index in indices if index is not None)
-        count = len(some.dims) - n
+        given = [index for index in indices if index is not None]
+        count = len(given[0].dims) - n
         rank = len(x.dims) - n
         lead = tuple(range(n))
         places = tuple(n + rank + k for k in range(count))
-        operands: list[tuple[Form, tuple[int, ...]]] = [
-            (source, (*lead, *places, *(n + d for d in range(rank) if d not in chosen)))
-        ]
-        for d in chosen:
-            index = indices[d]
-            if index is not None:
-                for box, value in index.pieces:
-                    self._check_index(value, x.shape[n + d], box)
-                hot = contraction.one_hot(self.store, index, x.shape[n + d])
-                operands.append((hot, (*lead, *places, n + d)))
-        added = contraction.contract(self.store, operands, (*lead, *(n + d for d in range(rank))))
-        return self.add(x, added)
+        kept = tuple(n + d for d in range(rank))
+        hot: list[tuple[Form, tuple[int, ...]]] = []
+        for d, index in zip(chosen, given, strict=True):
+            for box, value in index.pieces:
+                self._check_index(value, x.shape[n + d], box)
+            hot.append((contraction.one_hot(self.store, index, x.shape[n + d]), (*lead, *places, n + d)))
+        values = (source, (*lead, *places, *(n + d for d in range(rank) if d not in chosen)))
+        added = contraction.contract(self.store, [values, *hot], (*lead, *kept))
+        if accumulate:
+            return self.add(x, added)
+        hit = contraction.contract(self.store, hot, (*lead, *(n + d for d in chosen)))
+        flat = tuple(size if d in chosen else 1 for d, size in enumerate(x.shape[n:]))
+        hit = forms.expand(forms.reshape(self.store, hit, (*self.prefix, *flat)), x.shape)
+        if contraction.distinct(self.store, given, n):
+            return self.add(self.where(hit, constant_form(x.shape, ZERO), x), added)
+        if forms.number_of(source) is None:
+            raise Unsupported("writing different values at computed places, where two writes might meet")
+        value = constant_form(x.shape, source.pieces[0][1])  # however many of the writes meet
+        return self.where(self.equal(hit, constant_form(x.shape, ZERO)), x, value)
 
     def rows(
         self, name: str, xs: Sequence[Form], attributes: tuple[Number, ...], results: Sequence[int]

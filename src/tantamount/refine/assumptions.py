@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import solve
+from tantamount.calculus.constants import Reading
+from tantamount.calculus.printing import show_number
 from tantamount.calculus.symbolic import Obligation
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.refine.inputs import Inputs
@@ -26,6 +28,12 @@ def gather_assumptions(
             "float-to-float casts are the identity",
         )
     ]
+    readings = {
+        k: v for run in (specification, implementation) for trace in run.traces for k, v in trace.readings.items()
+    }
+    if readings:
+        what = ", ".join(f"{show_number(k)} is {_shown(v)}" for k, v in sorted(readings.items()))
+        out.append(Assumption("rounded-literals", f"literals of all digits stand for the number they round: {what}"))
     out.extend(inputs.restrictions)
     if specification.dropouts or implementation.fresh_masks:
         paired = len(specification.dropouts)
@@ -73,6 +81,11 @@ def gather_assumptions(
             )
         )
     return tuple(out)
+
+
+def _shown(read: Reading) -> str:
+    number = f"{read.radicand.numerator}/{read.radicand.denominator}".removesuffix("/1")
+    return number if read.root == 1 else f"({number})^(1/{read.root})"
 
 
 def open_obligations(store: Store, specification: Run, implementation: Run) -> list[Obligation]:

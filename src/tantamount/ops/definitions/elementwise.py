@@ -390,11 +390,22 @@ def minimum(b: Builder, self: Tensor, other: Tensor) -> Tensor:
 @operator("aten.clamp.default", "aten.clamp.Tensor", category=_ELEMENTWISE)
 def clamp(b: Builder, self: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """min(max(self, lower bound), upper bound)"""
-    _whole(self)
+    whole = _whole(self)
     if min is None and max is None:
         raise ShapeProblem("a clamp without bounds")
+    if whole and isinstance(min, int | None) and isinstance(max, int | None):
+        return _clamp_whole(b, self, min, max)
     x = self if min is None else b.maximum(self, min)
     return x if max is None else b.minimum(x, max)
+
+
+def _clamp_whole(b: Builder, x: Tensor, low: int | None, high: int | None) -> Tensor:
+    """Choices rather than maxima: an index that is clamped is then the index itself wherever the bounds are known to
+    hold, such as under the mask of a vocabulary shard."""
+    if low is not None and high is not None and low > high:
+        return b.full(x.shape, high, x.dtype)
+    y = x if low is None else b.where(b.less(x, low), low, x)
+    return y if high is None else b.where(b.less(high, x), high, y)
 
 
 @overwriting("aten.clamp_min_.default", category=_ELEMENTWISE)

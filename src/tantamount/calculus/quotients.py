@@ -1,0 +1,86 @@
+"""The floor of a value that is affine in the positions, such as ``floor(i / 4)`` in an index computation.
+
+An axis that a stride ``p / q`` meets is split into ``n / q`` blocks of q: within a block the quotient does not change,
+across blocks it is affine again. What no block structure explains is cut where the floor steps, along one axis.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor, lcm
+
+from tantamount.calculus.atoms import Lin, Store
+from tantamount.calculus.comparisons import split_affine
+from tantamount.calculus.forms import Box, Form, Piece, canonical, number_of, split_axis
+from tantamount.calculus.lins import add, lin_of_affine, scale
+from tantamount.calculus.products import is_integer
+
+__all__ = ["floor_of", "quotient"]
+
+_MAX_STEPS = 64  # boxes that one piece is cut into
+
+
+def floor_of(store: Store, form: Form) -> Form | None:
+    """``floor`` of every element, if each is affine in the positions up to whole numbers; else ``None``."""
+    if any(not _whole_rest(store, x) for _, x in form.pieces):
+        return None
+    for axis in reversed(range(len(form.sizes))):
+        block = lcm(*(split_affine(x)[1].get(axis, Fraction(0)).denominator for _, x in form.pieces))
+        if 1 < block < form.sizes[axis] and form.sizes[axis] % block == 0:
+            form = split_axis(form, axis, block)
+    pieces: list[Piece] = []
+    for box, x in form.pieces:
+        steps = _steps(box, x)
+        if steps is None:
+            return None
+        pieces.extend((cell, _floored(store, x, value)) for cell, value in steps)
+    return canonical(store, form.dims, pieces)
+
+
+def _whole_rest(store: Store, x: Lin) -> bool:
+    rest, _, _ = split_affine(x)
+    return not rest or is_integer(store, rest)
+
+
+def _nearest(q: Fraction) -> int:
+    return floor(q + Fraction(1, 2))
+
+
+def _floored(store: Store, x: Lin, value: int) -> Lin:
+    """The whole strides of x, and ``value`` for the floor of what remains of them."""
+    rest, parts, offset = split_affine(x)
+    whole = {v: _nearest(q) for v, q in parts.items()}
+    affine = lin_of_affine({v: Fraction(s) for v, s in whole.items() if s}, Fraction(_nearest(offset) + value))
+    return add(store, rest, affine)
+
+
+def _steps(box: Box, x: Lin) -> list[tuple[Box, int]] | None:
+    """The box cut where the floor of the remaining fractional part is constant, with its value there."""
+    _, parts, offset = split_affine(x)
+    small = {v: q - _nearest(q) for v, q in parts.items() if q.denominator > 1}
+    shift = offset - _nearest(offset)
+    ends = [(q * box[v][0], q * (box[v][1] - 1)) for v, q in small.items()]
+    low, high = shift + sum(min(e) for e in ends), shift + sum(max(e) for e in ends)
+    if floor(low) == floor(high):
+        return [(box, floor(low))]
+    if len(small) != 1 or floor(high) - floor(low) >= _MAX_STEPS:
+        return None
+    ((axis, q),) = small.items()
+    out: list[tuple[Box, int]] = []
+    at, end = box[axis]
+    while at < end:
+        value = floor(shift + q * at)
+        # the first position after ``at`` with another floor
+        stop = ceil((value + 1 - shift) / q) if q > 0 else floor((value - shift) / q) + 1
+        stop = min(stop, end)
+        out.append(((*box[:axis], (at, stop), *box[axis + 1 :]), value))
+        at = stop
+    return out
+
+
+def quotient(store: Store, x: Form, y: Form) -> Form | None:
+    """``floor(x / y)`` for a number y other than 0."""
+    divisor = number_of(y)
+    if not divisor:
+        return None
+    return floor_of(store, Form(x.dims, tuple((box, scale(value, 1 / divisor)) for box, value in x.pieces)))
