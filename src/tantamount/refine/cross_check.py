@@ -23,7 +23,7 @@ from tantamount.refine.outputs import check_outputs, output_node
 from tantamount.refine.sides import Sides, run_sides
 from tantamount.verdict import OutputReport, Relation, Verdict
 
-__all__ = ["CrossCheck", "cross_check"]
+__all__ = ["CrossCheck", "cross_check", "proved_claim"]
 
 _SCALES = (Scale(), Scale(3.0), Scale(1.0, positive=True), Scale(0.1))
 
@@ -59,7 +59,7 @@ def check_claims(
 ) -> CrossCheck:
     """What execution says of proved outputs and of relations."""
     proved = [r for r in reports if r.verdict is Verdict.PROVED and r.relation is not None]
-    claims = [_output_claim(job, report) for report in proved]
+    claims = [proved_claim(job, report) for report in proved]
     claims += [_relation_claim(job, sides, relation) for relation in relations]
     out = CrossCheck(tuple(r.name for r in proved), len(relations))
     try:
@@ -107,7 +107,8 @@ def _sentence(claim: Claim, found: Difference) -> str:
     )
 
 
-def _output_claim(job: Job, report: OutputReport) -> Claim:
+def proved_claim(job: Job, report: OutputReport) -> Claim:
+    """What was proved of an output: the job's expectation, or the relation that was found."""
     node = next(o.node for o in job.specification.outputs if o.name == report.name)
     expectation = job.outputs[report.name]
     if expectation.infer and report.relation is not None:
