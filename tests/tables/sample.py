@@ -8,7 +8,7 @@ from typing import Any
 
 from tantamount.ir.types import DType
 
-__all__ = ["B", "F32", "F64", "I32", "I64", "Operand", "Sample", "call", "f", "i", "m", "positive"]
+__all__ = ["B", "F32", "F64", "I32", "I64", "Operand", "Sample", "c", "call", "f", "i", "m", "positive"]
 
 B, F32, F64, I32, I64 = DType.BOOL, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64
 
@@ -56,6 +56,11 @@ def call(target: str, *args: Any, **kwargs: Any) -> Sample:
 def f(*shape: int, dtype: DType = F32, low: float = -2.0, high: float = 2.0) -> Operand:
     """Floats between -2 and 2."""
     return Operand(shape, dtype, low, high)
+
+
+def c(*shape: int, dtype: DType = DType.COMPLEX64) -> Operand:
+    """Complex numbers whose parts are between -2 and 2."""
+    return Operand(shape, dtype)
 
 
 def positive(*shape: int, dtype: DType = F32) -> Operand:

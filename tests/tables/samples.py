@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tables import sample_attributes, sample_layers, sample_layout, sample_pointwise, sample_sums
+from tables import sample_attributes, sample_complex, sample_layers, sample_layout, sample_pointwise, sample_sums
 from tables.sample import Operand, Sample
 
 __all__ = ["NOT_RUN", "SAMPLES", "Operand", "Sample"]
@@ -12,6 +12,7 @@ SAMPLES: tuple[Sample, ...] = (
     *sample_layout.SAMPLES,
     *sample_sums.SAMPLES,
     *sample_layers.SAMPLES,
+    *sample_complex.SAMPLES,
     *sample_attributes.SAMPLES,
 )
 

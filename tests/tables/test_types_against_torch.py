@@ -23,6 +23,8 @@ def _argument(item: Any) -> Any:
         dtype = getattr(torch, item.dtype.label)
         if item.data is not None:
             return torch.tensor(item.data, dtype=dtype).reshape(item.shape)
+        if item.dtype.is_complex:
+            return torch.randn(item.shape, dtype=dtype)
         if item.dtype.is_float:
             return torch.rand(item.shape, dtype=dtype) * (item.high - item.low) + item.low
         return torch.randint(int(item.low), int(item.high), item.shape).to(dtype)

@@ -33,7 +33,7 @@ def _float64() -> Iterator[None]:
 
 
 def wide(dtype: DType) -> DType:
-    return DType.FLOAT64 if dtype.is_float else dtype
+    return DType.FLOAT64 if dtype.is_float else DType.COMPLEX128 if dtype.is_complex else dtype
 
 
 def drawn(item: Any, generator: np.random.Generator) -> Any:
@@ -43,6 +43,9 @@ def drawn(item: Any, generator: np.random.Generator) -> Any:
             array = np.array(item.data).reshape(item.shape)
         elif item.dtype.is_float:
             array = generator.uniform(item.low, item.high, item.shape)
+        elif item.dtype.is_complex:
+            parts = generator.uniform(item.low, item.high, (2, *item.shape))
+            array = parts[0] + 1j * parts[1]
         else:
             array = generator.integers(int(item.low), int(item.high), item.shape)
         return wide(item.dtype), np.asarray(array)
@@ -69,6 +72,8 @@ def ours(item: Any) -> Any:
     """An argument as a definition wants it."""
     if isinstance(item, tuple):
         dtype, array = item
+        if dtype.is_complex:
+            return Tensor(array.shape, dtype, np.stack([array.real, array.imag], -1))
         kind = np.float64 if dtype.is_float else np.bool_ if dtype is DType.BOOL else np.int64
         return Tensor(array.shape, dtype, array.astype(kind))
     return tuple(ours(entry) for entry in item) if isinstance(item, list) else item
@@ -83,12 +88,15 @@ def compare(found: Any, wanted: Any, values: bool) -> int:
     if found is None:
         return 0
     assert f"torch.{found.dtype.label}" == str(wanted.dtype)
-    assert np.shape(found.value) == found.shape == tuple(wanted.shape)
+    assert np.shape(found.value) == found.type.stored.shape
+    assert found.shape == tuple(wanted.shape)
     if not values:
         return 0
-    expected = wanted.detach().numpy()
+    expected = wanted.detach().resolve_conj().numpy()
+    if found.dtype.is_complex:
+        expected = np.stack([expected.real, expected.imag], -1)
     actual = np.asarray(found.value, dtype=expected.dtype)
-    if found.dtype.is_float:
+    if not found.dtype.is_integral:
         undefined = np.isnan(actual)
         assert not np.isfinite(expected[undefined]).any(), "undefined where PyTorch has a number"
         assert not np.isnan(expected[~undefined]).any(), "a number where PyTorch has none"

@@ -165,7 +165,7 @@ def _group_axes(value: object, axes: Mapping[str, int], place: Place) -> tuple[s
 
 @dataclass(frozen=True)
 class _Types:
-    """The types of a graph's inputs and outputs by name."""
+    """The types of a graph's inputs and outputs by name; relations see complex tensors as pairs of real numbers."""
 
     inputs: Mapping[str, TensorType]
     outputs: Mapping[str, TensorType]
@@ -173,9 +173,9 @@ class _Types:
 
 def _types(graph: Graph, groups: Mapping[str, int] | None) -> _Types:
     values = check_graph(graph, groups)
-    inputs = {node.name: node.type for node in graph.inputs if node.type is not None}
+    inputs = {node.name: node.type.stored for node in graph.inputs if node.type is not None}
     results = ((output.name, values[output.node]) for output in graph.outputs)
-    return _Types(inputs, {name: value.type for name, value in results if isinstance(value, Tensor)})
+    return _Types(inputs, {name: value.type.stored for name, value in results if isinstance(value, Tensor)})
 
 
 # ---------------------------------------------------------------------------------------------- relations

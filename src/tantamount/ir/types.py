@@ -50,6 +50,15 @@ class DType(Enum):
         return self.kind is Kind.FLOAT
 
     @property
+    def is_complex(self) -> bool:
+        return self.kind is Kind.COMPLEX
+
+    @property
+    def part(self) -> DType:
+        """The type of a complex number's real and imaginary parts; any other type is itself."""
+        return {"complex64": DType.FLOAT32, "complex128": DType.FLOAT64}.get(self.label, self)
+
+    @property
     def is_integral(self) -> bool:
         """Integers and booleans."""
         return self.kind in (Kind.INT, Kind.BOOL)
@@ -72,6 +81,12 @@ class TensorType:
 
     shape: Shape
     dtype: DType
+
+    @property
+    def stored(self) -> TensorType:
+        """The real tensor that holds the values: complex numbers are pairs (real part, imaginary part) in one more,
+        last dimension, as ``view_as_real`` shows them. Any other type is itself."""
+        return TensorType((*self.shape, 2), self.dtype.part) if self.dtype.is_complex else self
 
     def __str__(self) -> str:
         return f"{self.dtype.label}[{', '.join(map(str, self.shape))}]"

@@ -16,10 +16,14 @@ from typing import Any, Union
 
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 
-__all__ = ["Interpretation", "Number", "PerRank", "Scalar", "Tensor", "TypesOnly", "Value"]
+__all__ = ["Interpretation", "Number", "PerRank", "Scalar", "ShapeProblem", "Tensor", "TypesOnly", "Value"]
 
 Value = Any  # what an interpretation computes with: None, an ndarray, a normal form
 Number = Union[bool, int, float, Fraction]
+
+
+class ShapeProblem(Exception):
+    """Operands or attributes that do not fit; the text is one clause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,9 @@ Scalar = Union[bool, int, float, Fraction, PerRank]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A typed value. ``weak`` marks a Python number, which takes part in promotion by its kind only."""
+    """A typed value. ``weak`` marks a Python number, which takes part in promotion by its kind only.
+
+    ``value`` is of the shape and kind of ``type.stored``: the complex numbers of a tensor are pairs of real ones."""
 
     shape: Shape
     dtype: DType

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isinf, isnan, prod
 
-from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor
+from tantamount.ir.types import DType, Kind, Shape, TensorType
+from tantamount.ops import complex_numbers
+from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, ShapeProblem, Tensor
 from tantamount.ops.promotion import promote
 
 __all__ = ["Builder", "ShapeProblem", "exact"]
-
-
-class ShapeProblem(Exception):
-    """Operands or attributes that do not fit; the text is one clause."""
 
 
 def exact(value: Number) -> Number:
@@ -43,6 +40,27 @@ def _of_kind(value: Number, kind: Kind) -> Number:
     return int(value) if isinstance(value, bool) else value
 
 
+def _parts_of(value: Number | complex, dtype: DType) -> tuple[Number, ...]:
+    """What a constant's element is stored as."""
+    if dtype.is_complex:
+        return value.real, value.imag
+    if isinstance(value, complex):
+        raise ShapeProblem(f"the complex number {value} in a tensor of type {dtype}")
+    return (value,)
+
+
+def _stored(x: Tensor, shape: Shape) -> Shape:
+    """The shape in which the value is stored if x has that shape: complex numbers are pairs."""
+    return (*shape, 2) if x.dtype.is_complex else shape
+
+
+def _real(x: Tensor) -> Tensor:
+    """x, which must not be complex: what is not defined for complex numbers refuses them."""
+    if x.dtype.is_complex:
+        raise ShapeProblem(complex_numbers.refusal(x))
+    return x
+
+
 @dataclass(frozen=True)
 class Builder:
     """Builds values with ``interpretation``. ``site`` is the name of the node being defined; ``default`` is the float
@@ -62,6 +80,8 @@ class Builder:
         else:
             value = exact(value)
         if dtype is not None:
+            if dtype.is_complex:
+                return self.cast(self.number(value, dtype.part), dtype)
             kind = dtype.kind
             value = (
                 PerRank(tuple(_of_kind(item, kind) for item in value.values))
@@ -80,19 +100,24 @@ class Builder:
         """A tensor whose elements all are ``value``."""
         return self.expand(self.number(value, dtype), tuple(shape))
 
-    def table(self, data: tuple[Number, ...], shape: Shape, dtype: DType) -> Tensor:
-        return Tensor(shape, dtype, self.interpretation.table(tuple(exact(item) for item in data), shape, dtype.kind))
+    def table(self, data: Sequence[Number | complex], shape: Shape, dtype: DType) -> Tensor:
+        stored = TensorType(shape, dtype).stored
+        flat = tuple(exact(part) for item in data for part in _parts_of(item, dtype))
+        value = self.interpretation.table(flat, stored.shape, stored.dtype.kind)
+        return Tensor(shape, dtype, value)
 
     def iota(self, size: int, dtype: DType = DType.INT64) -> Tensor:
         """``0, 1, ..., size - 1``."""
         return self.cast(Tensor((size,), DType.INT64, self.interpretation.iota(size)), dtype)
 
     def unknown(self, shape: Sequence[int], dtype: DType) -> Tensor:
-        return Tensor(tuple(shape), dtype, self.interpretation.unknown(tuple(shape), dtype, self.site))
+        stored = TensorType(tuple(shape), dtype).stored
+        return Tensor(tuple(shape), dtype, self.interpretation.unknown(stored.shape, stored.dtype, self.site))
 
     def keep_mask(self, like: Tensor, p: Number) -> Tensor:
         """The boolean keep-mask of a dropout of ``like`` with drop probability ``p``."""
-        return Tensor(like.shape, DType.BOOL, self.interpretation.mask(like.value, like.shape, exact(p), self.site))
+        mask = self.interpretation.mask(_real(like).value, like.shape, exact(p), self.site)
+        return Tensor(like.shape, DType.BOOL, mask)
 
     # ------------------------------------------------------------------ layout
     def dim(self, x: Tensor, dim: int, extra: int = 0) -> int:
@@ -117,7 +142,8 @@ class Builder:
             raise ShapeProblem(f"permutation {tuple(order)} of {x.rank} dimensions")
         if found == tuple(range(x.rank)):
             return x
-        return Tensor(tuple(x.shape[k] for k in found), x.dtype, self.interpretation.permute(x.value, found))
+        order = (*found, x.rank) if x.dtype.is_complex else found
+        return Tensor(tuple(x.shape[k] for k in found), x.dtype, self.interpretation.permute(x.value, order))
 
     def transpose(self, x: Tensor, dim0: int, dim1: int) -> Tensor:
         a, b = self.dim(x, dim0), self.dim(x, dim1)
@@ -137,7 +163,9 @@ class Builder:
         if min(wanted, default=0) < 0 or prod(wanted) != total:
             raise ShapeProblem(f"{x.type} ({total} elements) does not reshape to {tuple(shape)}")
         target = tuple(wanted)
-        return x if target == x.shape else Tensor(target, x.dtype, self.interpretation.reshape(x.value, target), x.weak)
+        if target == x.shape:
+            return x
+        return Tensor(target, x.dtype, self.interpretation.reshape(x.value, _stored(x, target)), x.weak)
 
     def expand(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Broadcast to ``shape``: new dimensions in front, sizes 1 repeated; -1 keeps a size."""
@@ -152,8 +180,10 @@ class Builder:
             raise ShapeProblem(f"{x.type} does not expand to {tuple(shape)}")
         if target == x.shape:
             return x
-        value = x.value if not extra else self.interpretation.reshape(x.value, padded)
-        return Tensor(target, x.dtype, value if target == padded else self.interpretation.expand(value, target), x.weak)
+        value = x.value if not extra else self.interpretation.reshape(x.value, _stored(x, padded))
+        if target != padded:
+            value = self.interpretation.expand(value, _stored(x, target))
+        return Tensor(target, x.dtype, value, x.weak)
 
     def slice(self, x: Tensor, dim: int, start: int = 0, stop: int | None = None, step: int = 1) -> Tensor:
         """``x[start:stop:step]`` along ``dim`` with Python's treatment of negative and too large bounds."""
@@ -245,12 +275,17 @@ class Builder:
     # ------------------------------------------------------------------ dtypes
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
         """Conversion of values. Between floats it is the identity (real arithmetic); to integers it truncates, to bool
-        it tests for non-zero; both are never the identity on floats."""
+        it tests for non-zero; both are never the identity on floats. From complex numbers to others it drops the
+        imaginary part, as PyTorch does (with a warning)."""
         if dtype is x.dtype:
             return Tensor(x.shape, dtype, x.value)
         old, new = x.dtype.kind, dtype.kind
-        if Kind.COMPLEX in (old, new) and old is not new:
-            raise ShapeProblem(f"conversion between {x.dtype} and {dtype}")
+        if old is Kind.COMPLEX and new is Kind.BOOL:
+            return self.not_(self.equal(x, self.full(x.shape, 0, x.dtype)))
+        if old is Kind.COMPLEX and new is not old:
+            return self.cast(complex_numbers.parts(self, x)[0], dtype)
+        if new is Kind.COMPLEX and new is not old:
+            return complex_numbers.of_real(self, x, dtype)
         value = x.value
         if old is not new:
             if new is Kind.BOOL:
@@ -290,18 +325,27 @@ class Builder:
 
     # ------------------------------------------------------------------ pointwise
     def _binary(
-        self, x: Tensor | Scalar, y: Tensor | Scalar, apply: Callable[..., object], result: DType | None = None
+        self,
+        x: Tensor | Scalar,
+        y: Tensor | Scalar,
+        apply: Callable[..., object],
+        result: DType | None = None,
+        of_complex: Callable[[Builder, Tensor, Tensor], Tensor] | None = None,
     ) -> Tensor:
         a, b = self.operands(x, y)
+        if a.dtype.is_complex:
+            if of_complex is None:
+                raise ShapeProblem(complex_numbers.refusal(a))
+            return of_complex(self, a, b)
         if a.dtype is DType.BOOL:  # arithmetic happens in the integers; logic has methods of its own
             a, b = self.cast(a, DType.INT64), self.cast(b, DType.INT64)
         return Tensor(a.shape, result or a.dtype, apply(a.value, b.value))
 
     def add(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
-        return self._binary(x, y, self.interpretation.add)
+        return self._binary(x, y, self.interpretation.add, of_complex=complex_numbers.add)
 
     def mul(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
-        return self._binary(x, y, self.interpretation.mul)
+        return self._binary(x, y, self.interpretation.mul, of_complex=complex_numbers.mul)
 
     def neg(self, x: Tensor) -> Tensor:
         return self.mul(x, -1)
@@ -321,6 +365,8 @@ class Builder:
         exponent = exact(exponent)
         if isinstance(exponent, float):
             raise ShapeProblem(f"power with exponent {exponent}")
+        if x.dtype.is_complex:
+            return complex_numbers.power(self, x, Fraction(exponent))
         return Tensor(x.shape, x.dtype, self.interpretation.power(x.value, Fraction(exponent)))
 
     def sqrt(self, x: Tensor | Scalar) -> Tensor:
@@ -331,15 +377,18 @@ class Builder:
 
     def exp(self, x: Tensor | Scalar) -> Tensor:
         x = self.floating(x)
+        if x.dtype.is_complex:
+            return complex_numbers.exp(self, x)
         return Tensor(x.shape, x.dtype, self.interpretation.exp(x.value))
 
     def log(self, x: Tensor | Scalar) -> Tensor:
-        x = self.floating(x)
+        x = _real(self.floating(x))
         return Tensor(x.shape, x.dtype, self.interpretation.log(x.value))
 
     def function(self, name: str, *xs: Tensor | Scalar, floating: bool = True) -> Tensor:
         """A pointwise function of ``ops.functions``; integer operands become floats unless ``floating`` is false."""
         tensors = self.operands(*xs)
+        _real(tensors[0])
         if floating:
             tensors = [self.floating(x) for x in tensors]
         return Tensor(
@@ -350,7 +399,7 @@ class Builder:
         return self._binary(x, y, self.interpretation.less, DType.BOOL)
 
     def equal(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
-        return self._binary(x, y, self.interpretation.equal, DType.BOOL)
+        return self._binary(x, y, self.interpretation.equal, DType.BOOL, complex_numbers.equal)
 
     def _truth(self, x: Tensor) -> Tensor:
         return self.cast(x, DType.BOOL)
@@ -381,6 +430,8 @@ class Builder:
             raise ShapeProblem(f"condition of type {condition.dtype}")
         a, b = self.promoted(*[z if isinstance(z, Tensor) else self.number(z) for z in (x, y)])
         mask, a, b = self.broadcast(condition, a, b)
+        if a.dtype.is_complex:
+            return complex_numbers.where(self, mask, a, b)
         return Tensor(a.shape, a.dtype, self.interpretation.where(mask.value, a.value, b.value))
 
     # ------------------------------------------------------------------ contraction and reduction
@@ -401,6 +452,8 @@ class Builder:
         number = {label: k for k, label in enumerate(sizes)}
         if any(label not in number for label in right):
             raise ShapeProblem(f"equation {equation}: a label of the result is in no operand")
+        if xs_[0].dtype.is_complex:
+            return complex_numbers.contract(self, equation, xs_)
         values = [(x.value, tuple(number[label] for label in term)) for term, x in zip(terms, xs_, strict=True)]
         value = self.interpretation.contract(values, tuple(number[label] for label in right))
         return Tensor(tuple(sizes[label] for label in right), xs_[0].dtype, value)
@@ -410,6 +463,8 @@ class Builder:
         if x.dtype.is_integral:
             x = self.cast(x, DType.INT64)
         chosen = self.dims(x, dims)
+        if x.dtype.is_complex:
+            return complex_numbers.sum_over(self, x, chosen, keepdim)
         result = tuple(k for k in range(x.rank) if k not in chosen)
         value = self.interpretation.contract([(x.value, tuple(range(x.rank)))], result) if chosen else x.value
         out = Tensor(tuple(x.shape[k] for k in result), x.dtype, value)
@@ -422,7 +477,7 @@ class Builder:
         return self.mul(self.sum(x, dims, keepdim), Fraction(1, count))
 
     def amax(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-        chosen = self.dims(x, dims)
+        chosen = self.dims(_real(x), dims)
         if any(x.shape[k] == 0 for k in chosen):
             raise ShapeProblem(f"maximum over no elements of {x.type}")
         result = tuple(size for k, size in enumerate(x.shape) if k not in chosen)
@@ -448,15 +503,14 @@ class Builder:
         """``x`` at integer indices (one entry per dimension, broadcast to one shape); the common index shape comes
         first in the result, then the dimensions without an index."""
         aligned, shape = self._index_shape(x, indices)
-        return Tensor(
-            shape, x.dtype, self.interpretation.gather(x.value, [None if i is None else i.value for i in aligned])
-        )
+        values = [*(None if i is None else i.value for i in aligned), *([None] if x.dtype.is_complex else [])]
+        return Tensor(shape, x.dtype, self.interpretation.gather(x.value, values))
 
     def scatter(self, x: Tensor, indices: Sequence[Tensor | None], source: Tensor, accumulate: bool) -> Tensor:
         """``x`` with ``source`` (broadcast to the shape of the gather) written or added at those places."""
         aligned, shape = self._index_shape(x, indices)
         source = self.expand(self.cast(source, x.dtype), shape)
-        values = [None if i is None else i.value for i in aligned]
+        values = [*(None if i is None else i.value for i in aligned), *([None] if x.dtype.is_complex else [])]
         return Tensor(x.shape, x.dtype, self.interpretation.scatter(x.value, values, source.value, accumulate))
 
     def rows(
@@ -468,7 +522,7 @@ class Builder:
         results: Sequence[tuple[int, DType]] = (),
     ) -> tuple[Tensor, ...]:
         """An opaque function of whole rows along ``dim``; ``results`` gives the length and type of each result."""
-        first = xs[0]
+        first = _real(xs[0])
         k = self.dim(first, dim)
         order = [*(j for j in range(first.rank) if j != k), k]
         moved = [self.permute(x, order) for x in xs]

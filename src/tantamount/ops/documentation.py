@@ -39,6 +39,7 @@ _HEADINGS = {
     "contraction": "Matrix products and Einstein sums",
     "reduction": "Reductions, running sums, orders",
     "indexing": "Indexing",
+    "complex": "Complex numbers",
     "norm": "Normalisation",
     "attention": "Attention",
     "loss": "Losses",

@@ -84,7 +84,7 @@ def recorded_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
             needed="its value, or an assumption about it",
             hint="record it in the graph's `constants`, or state `constants = 0` in the job's [assume]",
         )
-    return builder.table(constant.data, constant.type.shape, constant.type.dtype)  # type: ignore[arg-type]
+    return builder.table(constant.data, constant.type.shape, constant.type.dtype)
 
 
 def _group_size_problem(row: Operator, group: str, place: str) -> UserError:
@@ -148,10 +148,11 @@ def _exchanged(row: Operator) -> str:
 def _collective(row: Operator, arguments: dict[str, Any], group: str, size: int, builder: Builder) -> Tensor:
     name = _exchanged(row)
     x: Tensor = arguments[name]
-    inner, value = builder.interpretation.enter_group(x.value, x.shape, group)
+    inner, value = builder.interpretation.enter_group(x.value, x.type.stored.shape, group)
     stacked = Tensor((size, *x.shape), x.dtype, value)
     y = _define_stacked(row, {**arguments, name: stacked}, Builder(inner, builder.site))
-    return Tensor(y.shape[1:], y.dtype, builder.interpretation.leave_group(y.value, y.shape[1:], group))
+    member = TensorType(y.shape[1:], y.dtype)
+    return Tensor(member.shape, member.dtype, builder.interpretation.leave_group(y.value, member.stored.shape, group))
 
 
 def _define_stacked(row: Operator, arguments: dict[str, Any], builder: Builder) -> Tensor:

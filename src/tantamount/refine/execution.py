@@ -213,10 +213,8 @@ def _execute(plan: Plan, leaves: Leaves, seed: int) -> Execution:
 
 def _typed(graph: Graph, name: str, value: Array) -> Array:
     type_ = graph.by_name[name].type
-    if type_ is None or type_.dtype.kind is Kind.FLOAT:
+    if type_ is None or not type_.dtype.is_integral:
         return value
-    if type_.dtype.kind is Kind.COMPLEX:
-        raise Unsupported("complex inputs")
     return value != 0 if type_.dtype.kind is Kind.BOOL else np.asarray(np.rint(value), dtype=np.int64)
 
 

@@ -62,7 +62,7 @@ def leaf(store: Store, source: str, name: object, type_: TensorType, shape: Shap
 
 def _type(graph: Graph, name: str) -> TensorType:
     found = graph.by_name[name].type
-    return found if found is not None else TensorType((), DType.FLOAT32)
+    return found.stored if found is not None else TensorType((), DType.FLOAT32)
 
 
 def build_inputs(store: Store, job: Job, by_rank: bool) -> Inputs:

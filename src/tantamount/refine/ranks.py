@@ -111,6 +111,7 @@ def _constants(
         type_ = constant_type(graph, node)
         run.constants[node.target] = f"{graph.path}: {node.name}"
         if assumed == SAME_NAME:
+            type_, original = type_.stored, type_
             kind = type_.dtype.kind
             shapes: dict[str, Shape] = store.cache("constant shapes")
             atom = store.leaf(
@@ -122,7 +123,7 @@ def _constants(
                 Facts(integer=type_.dtype.is_integral, boolean=kind.name == "BOOL"),
             )
             form = constant_form(type_.shape, ((((atom, 1, identity(type_.shape)),), 1),))
-            return Tensor(type_.shape, type_.dtype, spread(builder, form, type_.shape))
+            return Tensor(original.shape, original.dtype, spread(builder, form, type_.shape))
         return builder.full(type_.shape, Fraction(assumed), type_.dtype)
 
     return constant
@@ -191,7 +192,8 @@ def _unknown(
     def fresh(tensor: Tensor | None, k: int) -> Tensor | None:
         if tensor is None:
             return None
-        form = symbolic.fresh("unsupported", (symbolic.rank, graph.path, node.name, k), tensor.shape, tensor.dtype.kind)
+        stored = tensor.type.stored
+        form = symbolic.fresh("unsupported", (symbolic.rank, graph.path, node.name, k), stored.shape, stored.dtype.kind)
         return replace(tensor, value=form)
 
     if isinstance(types, tuple):

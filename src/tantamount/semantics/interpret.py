@@ -38,7 +38,6 @@ _DTYPE: dict[Kind, type[np.generic]] = {
     Kind.BOOL: np.bool_,
     Kind.INT: np.int64,
     Kind.FLOAT: np.float64,
-    Kind.COMPLEX: np.complex128,
 }
 
 
@@ -71,7 +70,8 @@ class Evaluation(Mapping[str, NodeValue]):
 def interpret(
     graph: Graph, inputs: Mapping[str, Array], *, seed: int = 0, constants: Constants = None, masks: Masks | None = None
 ) -> Evaluation:
-    """Execute a graph in which every process group is this rank alone. ``inputs``: one array per input node.
+    """Execute a graph in which every process group is this rank alone. ``inputs``: one array per input node, complex
+    tensors (here and in the result) as pairs of real numbers in one more, last dimension.
 
     Floats are computed in float64. Raises :class:`UserError` for inputs that do not fit and graphs that are wrong,
     :class:`~tantamount.semantics.reference.IntegerOverflow` for integers beyond 2**62.
@@ -137,7 +137,7 @@ class _Naming:
 
 def _evaluation(environment: Mapping[str, Result], reference: Reference) -> Evaluation:
     def plain(tensor: Tensor | None) -> Array | None:
-        return None if tensor is None else np.asarray(tensor.value, dtype=_DTYPE[tensor.dtype.kind])
+        return None if tensor is None else np.asarray(tensor.value, dtype=_DTYPE[tensor.dtype.part.kind])
 
     values = {
         name: tuple(map(plain, result)) if isinstance(result, tuple) else plain(result)
@@ -158,26 +158,27 @@ def _inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Tensor]:
                 needed=f"a value for input {node.name}",
             )
         value = np.asarray(inputs[node.name])
-        type_ = node.type or TensorType(value.shape, _dtype_of(value))
+        original = node.type or TensorType(value.shape, _dtype_of(value))
+        type_ = original.stored
         if value.shape != type_.shape or not np.can_cast(value.dtype, _DTYPE[type_.dtype.kind], casting="same_kind"):
             raise UserError(
                 "input-type", place=place, found=f"an array {value.dtype}{list(value.shape)}", needed=str(type_)
             )
-        found[node.name] = Tensor(type_.shape, type_.dtype, np.asarray(value, dtype=_DTYPE[type_.dtype.kind]))
+        stored = np.asarray(value, dtype=_DTYPE[type_.dtype.kind])
+        found[node.name] = Tensor(original.shape, original.dtype, stored)
     return found
 
 
 def _dtype_of(value: Array) -> DType:
-    return {"b": DType.BOOL, "i": DType.INT64, "u": DType.INT64, "c": DType.COMPLEX128}.get(
-        value.dtype.kind, DType.FLOAT64
-    )
+    return {"b": DType.BOOL, "i": DType.INT64, "u": DType.INT64}.get(value.dtype.kind, DType.FLOAT64)
 
 
 def _constant_of(constants: Constants) -> Callable[[Graph, Node, Builder], Tensor]:
     def constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
         if node.target in graph.constants or constants is None:
             return recorded_constant(graph, node, builder)
-        type_ = constant_type(graph, node)
+        original = constant_type(graph, node)
+        type_ = original.stored
         if isinstance(constants, Mapping):
             if node.target not in constants:
                 return recorded_constant(graph, node, builder)  # raises: there is none
@@ -191,7 +192,7 @@ def _constant_of(constants: Constants) -> Callable[[Graph, Node, Builder], Tenso
                 found=f"a value of shape {list(value.shape)}",
                 needed=str(type_),
             )
-        return Tensor(type_.shape, type_.dtype, value)
+        return Tensor(original.shape, original.dtype, value)
 
     return constant
 
@@ -204,8 +205,7 @@ def random_array(type_: TensorType, seed: Sequence[int], bound: int = _SMALL) ->
         return np.asarray(generator.integers(0, 2, type_.shape), dtype=np.bool_)
     if type_.dtype.kind is Kind.INT:
         return np.asarray(generator.integers(0, max(bound, 1), type_.shape), dtype=np.int64)
-    value = np.asarray(generator.standard_normal(type_.shape))
-    return value if type_.dtype.kind is Kind.FLOAT else value + 1j * np.asarray(generator.standard_normal(type_.shape))
+    return np.asarray(generator.standard_normal(type_.stored.shape))
 
 
 def random_inputs(graph: Graph, seed: int, integer_bounds: Mapping[str, int] | None = None) -> dict[str, Array]:

@@ -35,7 +35,6 @@ _DTYPE: dict[Kind, type[np.generic]] = {
     Kind.BOOL: np.bool_,
     Kind.INT: np.int64,
     Kind.FLOAT: np.float64,
-    Kind.COMPLEX: np.complex128,
 }
 
 
@@ -102,8 +101,7 @@ class Reference(Interpretation):
             return np.asarray(generator.integers(0, 2, shape), dtype=np.bool_)
         if dtype.kind is Kind.INT:
             return np.asarray(generator.integers(0, 100, shape), dtype=np.int64)
-        value = np.asarray(generator.standard_normal(shape))
-        return value if dtype.kind is Kind.FLOAT else value + 1j * np.asarray(generator.standard_normal(shape))
+        return np.asarray(generator.standard_normal(shape))
 
     def mask(self, like: Array, shape: Shape, p: Number, site: str) -> Array:
         ordinal, self._dropouts = self._dropouts, self._dropouts + 1
@@ -144,7 +142,7 @@ class Reference(Interpretation):
             if np.any(np.abs(clean) > _LIMIT):
                 raise IntegerOverflow("a float beyond 2**62 converted to an integer")
             return np.asarray(clean, dtype=np.int64)
-        if source is Kind.INT and target in (Kind.FLOAT, Kind.COMPLEX) and _magnitude(x) > _EXACT:
+        if source is Kind.INT and target is Kind.FLOAT and _magnitude(x) > _EXACT:
             self._flag("inexact", np.count_nonzero((x > _EXACT) | (x < -_EXACT)))
         return np.asarray(x, dtype=_DTYPE[target])
 
@@ -323,7 +321,7 @@ class Reference(Interpretation):
 
 # ---------------------------------------------------------------------------------------------- numbers
 def _table(data: Sequence[Number], shape: Shape, kind: Kind) -> Array:
-    convert: Callable[[Any], Any] = {Kind.BOOL: bool, Kind.INT: int, Kind.FLOAT: float, Kind.COMPLEX: complex}[kind]
+    convert: Callable[[Any], Any] = {Kind.BOOL: bool, Kind.INT: int, Kind.FLOAT: float}[kind]
     try:
         return np.array([convert(item) for item in data], dtype=_DTYPE[kind]).reshape(shape)
     except OverflowError:

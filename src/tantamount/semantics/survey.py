@@ -66,7 +66,7 @@ def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
             if node.type.dtype.kind is Kind.INT
             else frozenset[tuple[str, Fraction]]()
         )
-        inputs[node.name] = Tensor(node.type.shape, node.type.dtype, _Sketch(node.type.shape, origins))
+        inputs[node.name] = Tensor(node.type.shape, node.type.dtype, _Sketch(node.type.stored.shape, origins))
     environment = run(graph, sketching, inputs, constant=_constant, groups=groups)
     kept = largest = 0
     for result in environment.values():
@@ -96,7 +96,7 @@ def _constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
     number: Fraction | None = None
     if recorded is not None and len(recorded.data) == 1 and isinstance(recorded.data[0], int):
         number = Fraction(recorded.data[0])
-    return Tensor(found.shape, found.dtype, _Sketch(found.shape, number=number))
+    return Tensor(found.shape, found.dtype, _Sketch(found.stored.shape, number=number))
 
 
 class _Sketching(Interpretation):

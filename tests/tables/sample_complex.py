@@ -1,0 +1,86 @@
+"""Samples with complex tensors: their own operators, and others on complex operands."""
+
+from __future__ import annotations
+
+from tables.sample import F32, I64, Sample, c, call, f, i, m, positive
+from tantamount.ir.types import DType
+
+__all__ = ["SAMPLES"]
+
+C64, C128 = DType.COMPLEX64, DType.COMPLEX128
+
+SAMPLES: tuple[Sample, ...] = (
+    call("complex.default", f(2, 3), f(3)),
+    call("polar.default", positive(2, 3), f(3)),
+    call("view_as_complex.default", f(3, 2)),
+    call("view_as_complex_copy.default", f(2, 3, 2)),
+    call("view_as_real.default", c(2, 3)),
+    call("view_as_real_copy.default", c()),
+    call("real.default", c(2, 3)),
+    call("real.default", f(2)),
+    call("imag.default", c(2, 3)),
+    call("conj.default", c(2, 3)),
+    call("conj.default", f(2, 3)),
+    call("_conj.default", c(2, 3)),
+    call("conj_physical.default", c(2, 3)),
+    call("_conj_physical.default", c(2, 3)),
+    call("_conj_copy.default", c(2, 3)),
+    call("resolve_conj.default", c(2)),
+    call("resolve_neg.default", c(2)),
+    # arithmetic
+    call("add.Tensor", c(2, 3), c(3)),
+    call("add.Tensor", c(2, 3), f(3), alpha=2),
+    call("sub.Tensor", f(2, 3), c(3)),
+    call("mul.Tensor", c(2, 1, 3), c(4, 1)),
+    call("mul.Tensor", c(2, 3), f(2, 3)),
+    call("mul.Tensor", c(2, 3), 3),
+    call("mul.Scalar", c(2, 3), 0.5),
+    call("mul_.Tensor", c(2, 3), f(3)),
+    call("div.Tensor", c(2, 3), positive(3)),
+    call("div.Tensor", c(2, 3), c(3)),
+    call("div.Tensor", f(2, 3), c(3)),
+    call("div.Scalar", c(2, 3), 4),
+    call("neg.default", c(2, 3)),
+    call("reciprocal.default", c(2, 3)),
+    call("square.default", c(2, 3)),
+    call("pow.Tensor_Scalar", c(2, 3), 3),
+    call("exp.default", c(2, 3)),
+    call("sum.default", c(2, 3)),
+    call("sum.dim_IntList", c(2, 3), (1,), True),
+    call("mm.default", c(2, 3), c(3, 4)),
+    call("bmm.default", c(2, 3, 4), c(2, 4, 5)),
+    call("eq.Tensor", c(2, 3), c(2, 3)),
+    call("ne.Scalar", c(2, 3), 0),
+    call("where.self", m(2, 3), c(2, 3), c(3)),
+    call("masked_fill.Scalar", c(2, 3), m(2, 3), 0),
+    # movement, joining, indexing
+    call("view.default", c(2, 6), (3, 4)),
+    call("reshape.default", c(2, 6), (-1,)),
+    call("permute.default", c(2, 3, 4), (2, 0, 1)),
+    call("transpose.int", c(2, 3), 0, -1),
+    call("unsqueeze.default", c(2, 3), -1),
+    call("squeeze.dim", c(2, 1), 1),
+    call("expand.default", c(2, 1), (3, 2, 4)),
+    call("slice.Tensor", c(4, 5), 1, 1, -1, 2),
+    call("select.int", c(4, 5), -1, 2),
+    call("split.Tensor", c(4, 5), 2, 1),
+    call("unbind.int", c(2, 3), 1),
+    call("flip.default", c(2, 3), (1,)),
+    call("cat.default", (c(2, 3), c(1, 3)), 0),
+    call("cat.default", (c(2, 3), f(1, 3)), 0),
+    call("stack.default", (c(2, 3), c(2, 3)), -1),
+    call("index.Tensor", c(4, 3), (i(2, low=0, high=4),)),
+    call("index_select.default", c(4, 3), 1, i(2, low=0, high=3)),
+    call("gather.default", c(4, 3), 1, i(4, 2, low=0, high=3)),
+    call("clone.default", c(2)),
+    call("repeat.default", c(2, 3), (2, 1)),
+    # conversion
+    call("_to_copy.default", c(2, 3), dtype=F32),
+    call("_to_copy.default", f(2, 3), dtype=C64),
+    call("_to_copy.default", c(2, 3), dtype=I64),
+    call("_to_copy.default", c(2, 3), dtype=DType.BOOL),
+    call("to.dtype", c(2, 3), C128),
+    call("zeros.default", (2, 3), dtype=C64),
+    call("ones_like.default", c(2, 3)),
+    call("full.default", (2,), 0.5, dtype=C64),
+)
