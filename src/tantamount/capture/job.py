@@ -6,13 +6,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from math import isfinite, prod
 from pathlib import Path
 
 from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.fx_json import read_graph
+from tantamount.capture.hlo import read_hlo
 from tantamount.capture.relations import Side, read_expectation, read_input
+from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.job import SAME_NAME, Assumptions, CustomOperator, Job
@@ -29,6 +32,7 @@ __all__ = ["read_job"]
 _FORMAT = "job/1"
 _TOP = ("format", "spec", "impl", "inputs", "outputs", "assume", "ops")
 _DROPOUT = "same mask"
+_READERS = {(".json", ".json.gz"): read_graph, (".hlo", ".hlo.gz"): read_hlo}
 
 
 def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | None = None) -> Job:
@@ -82,15 +86,10 @@ class _Files:
 
     def graph(self, value: object, place: Place) -> Graph:
         name = place.name(value, "the path of a graph file")
-        if name.endswith((".hlo", ".hlo.gz")):
-            raise place.wrong(
-                f"{name}, HLO text",
-                "a graph of format fx-nodes/1",
-                code="graph-format",
-                hint="HLO text is not supported yet",
-            )
-        if not name.endswith((".json", ".json.gz")):
-            raise place.wrong(name, "a graph file: .json or .json.gz", code="graph-format")
+        reader = next((read for ends, read in _READERS.items() if name.endswith(ends)), None)
+        if reader is None:
+            known = ", ".join(chain.from_iterable(_READERS))
+            raise place.wrong(name, f"a graph file: {known}", code="graph-format")
         path = self.folder / name
         try:
             real = path.resolve()
@@ -103,13 +102,15 @@ class _Files:
                 hint="allow it explicitly if you trust the job (--allow-outside)",
             )  # fmt: skip
         if real not in self.read:
-            self.read[real] = read_graph(path, self.limits)
+            self.read[real] = reader(path, self.limits)
         return self.read[real]
 
 
 def _specification(top: Fields, files: _Files) -> Graph:
     fields = Fields.of(top.get("spec"), top.at("[spec]"), ("graph",), ("graph",))
-    return files.graph(fields.get("graph"), fields.at("graph"))
+    graph = files.graph(fields.get("graph"), fields.at("graph"))
+    check_alone(graph, fields.at("graph"))
+    return graph
 
 
 def _implementation(top: Fields, files: _Files) -> tuple[tuple[Graph, ...], Mesh]:
@@ -119,7 +120,8 @@ def _implementation(top: Fields, files: _Files) -> tuple[tuple[Graph, ...], Mesh
         found = "both `graph` and `graphs`" if "graph" in fields else "neither `graph` nor `graphs`"
         raise fields.place.wrong(found, "`graphs`, one per rank, or `graph`, one program for all ranks")
     if "graph" in fields:
-        return (files.graph(fields.get("graph"), fields.at("graph")),) * mesh.world_size, mesh
+        graph = files.graph(fields.get("graph"), fields.at("graph"))
+        return (graph,) * mesh.world_size, with_groups(mesh, (graph,), fields.at("mesh"))
     place = fields.at("graphs")
     names = place.list(fields.get("graphs"), "a list of paths, one per rank")
     if len(names) != mesh.world_size:
@@ -132,7 +134,7 @@ def _implementation(top: Fields, files: _Files) -> tuple[tuple[Graph, ...], Mesh
     recorded = [graph.rank for graph in graphs]
     if None not in recorded and recorded != list(range(len(graphs))) and set(recorded) == set(range(len(graphs))):
         raise place.wrong(f"files of ranks {recorded}", "files in rank order", code="rank-order")
-    return graphs, mesh
+    return graphs, with_groups(mesh, graphs, fields.at("mesh"))
 
 
 def _mesh(fields: Fields) -> Mesh:

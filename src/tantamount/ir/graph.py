@@ -88,6 +88,8 @@ class Graph:
     """The program of one rank (or of all, if every rank runs it).
 
     ``nodes`` are in execution order: every :class:`Ref` points backwards. ``path`` names the file in messages.
+    ``groups``: process groups that the program itself spells out, as the ranks of each of their instances in order; no
+    instance at all means one of all ranks. ``ranks``: how many ranks the program says it is for.
     """
 
     nodes: tuple[Node, ...]
@@ -96,6 +98,8 @@ class Graph:
     rank: int | None = None
     origin: str = ""
     path: str = "<graph>"
+    groups: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict[str, tuple[tuple[int, ...], ...]])
+    ranks: int | None = None
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:

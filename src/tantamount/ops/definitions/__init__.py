@@ -13,7 +13,8 @@ __all__ = ["FAMILIES", "load"]
 
 FAMILIES = (
     "elementwise", "logic", "activation", "movement", "joining", "creation", "contraction", "reduction", "indexing",
-    "norm", "attention", "loss", "random", "collective", "backward", "vendor", "complex",
+    "norm", "attention", "loss", "random", "collective", "backward", "vendor",
+    "hlo", "hlo_indexing", "hlo_collective", "hlo_custom", "complex",
 )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def layer_norm(
 
 
 def rms_norm_of(
-    b: Builder, x: Tensor, normalized_shape: Integers, weight: Tensor | None, eps: float | None
+    b: Builder, x: Tensor, normalized_shape: Integers, weight: Tensor | None, eps: Tensor | float | None
 ) -> tuple[Tensor, Tensor]:
     """``x * rrms * weight`` and ``rrms = (mean(x^2) + eps)^(-1/2)``; without an eps that of the type."""
     dims = trailing(require_float(x), normalized_shape)

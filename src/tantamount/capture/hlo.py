@@ -1,0 +1,443 @@
+"""Reading HLO text (``.hlo``, ``.hlo.gz``) into a graph.
+
+The entry computation becomes the graph, with called computations and fusions put in place and tuples resolved. Its
+``parameter(k)`` is the input ``parameterk``, the elements of its root are ``output0``, ``output1``, ... Every attribute
+of an instruction becomes an argument of its node, is one of those that never change a value, or is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Union
+
+from tantamount.capture.fields import Place, nearest, shown
+from tantamount.capture.files import read_text
+from tantamount.capture.hlo_instructions import ROWS, Row, check_header, refusal
+from tantamount.capture.hlo_text import Array, Computation, HloType, Instruction, Module, Tuple, parse_module
+from tantamount.capture.hlo_values import boolean, groups_of, integer, literal, pairs
+from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, Source
+from tantamount.ir.validate import check_structure
+from tantamount.limits import Limits, limits_from_environment
+
+__all__ = ["parse_hlo", "read_hlo"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    """The value of an instruction: a node, and the type that was printed (its layout matters to ``bitcast``)."""
+
+    node: str
+    type: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """An asynchronous operation that its ``-done`` will finish."""
+
+    instruction: Instruction
+    operands: tuple[_Value, ...]
+
+
+_Value = Union[_Tensor, tuple["_Value", ...], _Started, None]  # None: a token
+
+# Instructions whose value is their first operand's: over the reals, nothing happens to it.
+_SAME = frozenset({"copy", "optimization-barrier", "opt-barrier", "copy-start", "copy-done", "add-dependency"})
+_CALLS = {"call": "to_apply", "fusion": "calls", "async-start": "calls"}
+_STARTS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+_SOURCE = re.compile(r'source="([^"\n]*):(\d{1,9})"')
+_SOURCE_FILE = re.compile(r'source_file="([^"\n]*)"')
+_SOURCE_LINE = re.compile(r"source_line=(\d{1,9})(?!\d)")
+_FRAME = re.compile(r"stack_frame_id=(\d{1,9})(?!\d)")
+_OP_NAME = re.compile(r'op_name="((?:\\.|[^"\\\n])*)"')
+
+
+def read_hlo(path: str | Path, limits: Limits | None = None) -> Graph:
+    """The graph of the entry computation in a ``.hlo`` or ``.hlo.gz`` file, with its structure checked.
+
+    ``limits`` default to those of the environment. Raises :class:`UserError` with the line of what is wrong, or is not
+    supported."""
+    limits = limits or limits_from_environment()
+    return parse_hlo(read_text(Path(path), limits), str(path), limits)
+
+
+def parse_hlo(text: str, path: str, limits: Limits) -> Graph:
+    """The graph in HLO text; ``path`` names it in messages."""
+    place = Place("graph", path, limits)
+    module = parse_module(text, place)
+    translator = _Translator(module, place, check_header(module, place))
+    return translator.graph(path)
+
+
+@dataclass
+class _Translator:
+    """One module becoming a graph."""
+
+    module: Module
+    place: Place
+    ranks: tuple[str, int] | None  # what a rank is (partitions or replicas) and how many, if the module says so
+    nodes: list[Node] = field(default_factory=list[Node])
+    constants: dict[str, Constant] = field(default_factory=dict[str, Constant])
+    groups: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict[str, tuple[tuple[int, ...], ...]])
+    names: set[str] = field(default_factory=set[str])
+    identities: set[str] = field(default_factory=set[str])
+
+    def graph(self, path: str) -> Graph:
+        entry = self.module.entry
+        root = self.computation(entry, self.inputs(entry), "", 0)
+        outputs: list[Output] = []
+
+        def flatten(value: _Value) -> None:
+            if isinstance(value, tuple):
+                for item in value:
+                    flatten(item)
+            elif isinstance(value, _Tensor):
+                outputs.append(Output(f"output{len(outputs)}", value.node))
+            elif value is not None:
+                raise self.at(entry.root).wrong("an operation that is started and not done", "tensors", code="hlo-root")
+
+        flatten(root)
+        graph = Graph(
+            tuple(self.nodes), tuple(outputs), self.constants, None, f"HLO module {self.module.name}", path,
+            self.groups, None if self.ranks is None else self.ranks[1],
+        )  # fmt: skip
+        check_structure(graph)
+        return graph
+
+    # -- places, names
+    def at(self, instruction: Instruction) -> Place:
+        return self.place.at(f"line {instruction.line}: %{instruction.name}")
+
+    def fresh(self, wanted: str) -> str:
+        """The name, with primes if another node has it."""
+        while wanted in self.names:
+            wanted += "'"
+        self.names.add(wanted)
+        return wanted
+
+    def source(self, instruction: Instruction) -> Source | None:
+        text = instruction.attributes.get("metadata")
+        if text is None:
+            return None
+        named = _OP_NAME.search(text)
+        code = "" if named is None else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in named[1])
+        where = _SOURCE.search(text)
+        if where is not None:
+            return Source(_printable(where[1]), int(where[2]), "", code)
+        frame = _FRAME.search(text)
+        if frame is not None and int(frame[1]) in self.module.frames:
+            file, line, function = self.module.frames[int(frame[1])]
+            return Source(_printable(file), line, _printable(function), code)
+        file_, line_ = _SOURCE_FILE.search(text), _SOURCE_LINE.search(text)
+        if file_ is not None:
+            return Source(_printable(file_[1]), int(line_[1]) if line_ else 0, "", code)
+        return Source("", 0, "", code) if code else None
+
+    def emit(
+        self,
+        name: str,
+        target: str,
+        args: Sequence[Argument],
+        kwargs: Mapping[str, Argument],
+        type_: Array,
+        source: Source | None,
+        op: str = "call",
+    ) -> _Tensor:
+        self.place.limits.check("nodes", len(self.nodes) + 1, self.place.text, "nodes, called computations included")
+        name = self.fresh(name)
+        self.nodes.append(Node(name, op, target or name, tuple(args), dict(kwargs), type_.type, source))
+        return _Tensor(name, type_)
+
+    # -- computations
+    def inputs(self, entry: Computation) -> list[_Value]:
+        found: dict[int, Instruction] = {}
+        for instruction in entry.instructions:
+            if instruction.opcode == "parameter":
+                number = integer(instruction.inside, self.at(instruction))
+                if number in found or not 0 <= number < len(entry.instructions):
+                    raise self.at(instruction).wrong(f"parameter({number})", "parameters 0, 1, ... once each")
+                found[number] = instruction
+        if sorted(found) != list(range(len(found))):
+            raise self.place.at(f"line {entry.line}").wrong(
+                f"parameters {sorted(found)}", "parameters 0, 1, ... without a gap"
+            )
+        values: list[_Value] = []
+        for number, instruction in sorted(found.items()):
+            type_ = self.array(instruction.type, instruction, "an input that is one tensor")
+            name = f"parameter{number}"
+            values.append(self.emit(name, name, (), {}, type_, self.source(instruction), "input"))
+        return values
+
+    def computation(self, computation: Computation, arguments: Sequence[_Value], prefix: str, depth: int) -> _Value:
+        """The value of the root, given those of the parameters; nodes are named ``prefix`` + instruction."""
+        self.place.limits.check("nesting", depth + 1, self.place.text, "computations called from one another")
+        values: dict[str, _Value] = {}
+        for instruction in computation.instructions:
+            operands: list[_Value] = []
+            for name in instruction.operands:
+                if name not in values:
+                    raise self.at(instruction).wrong(
+                        f"the operand {shown(name)}", "an earlier instruction of the same computation",
+                        code="unknown-node", hint=nearest(name, values),
+                    )  # fmt: skip
+                operands.append(values[name])
+            values[instruction.name] = self.instruction(instruction, operands, arguments, prefix, depth)
+        return values[computation.root.name]
+
+    def called(self, instruction: Instruction, key: str) -> Computation:
+        text = instruction.attributes.get(key, "").strip()
+        name = text.removeprefix("%")
+        if name not in self.module.computations:
+            raise self.at(instruction).wrong(
+                f"{key}={shown(text)}", "the name of a computation of the module", code="unknown-computation",
+                hint=nearest(name, self.module.computations),
+            )  # fmt: skip
+        return self.module.computations[name]
+
+    def array(self, type_: HloType, instruction: Instruction, needed: str = "one tensor") -> Array:
+        if isinstance(type_, Array):
+            return type_
+        if isinstance(type_, Tuple):
+            raise self.at(instruction).wrong(f"a tuple of {len(type_.parts)}", needed, code="hlo-type")
+        raise self.at(instruction).wrong(
+            f"the type {shown(type_.text)}", f"{needed} of a known element type", code="dtype",
+            hint="known: pred, s8 to s64, u8 to u64, f16, bf16, f32, f64, f8e4m3fn, f8e5m2; complex numbers are not",
+        )  # fmt: skip
+
+    # -- instructions
+    def instruction(
+        self, instruction: Instruction, operands: list[_Value], arguments: Sequence[_Value], prefix: str, depth: int
+    ) -> _Value:
+        opcode = instruction.opcode
+        if opcode == "parameter":
+            number = integer(instruction.inside, self.at(instruction))
+            self.consumed(instruction, {"parameter_replication"})
+            if not 0 <= number < len(arguments):
+                raise self.at(instruction).wrong(f"parameter({number})", f"one of {len(arguments)} arguments")
+            return self.same_type(arguments[number], instruction)
+        if opcode == "constant":
+            return self.constant(instruction, prefix)
+        if opcode == "tuple":
+            self.consumed(instruction, set())
+            return tuple(operands)
+        if opcode == "get-tuple-element":
+            return self.element(instruction, operands)
+        if opcode == "after-all":
+            self.consumed(instruction, set())
+            return None
+        if opcode in _SAME:
+            self.consumed(instruction, {"cross_program_prefetch_index"})
+            return operands[0] if operands else self.arity(instruction, "an operand")
+        if opcode in _CALLS:
+            return self.call(instruction, operands, prefix, depth)
+        if opcode in ("async-update", "async-done"):
+            self.consumed(instruction, {"calls", "async_execution_thread"})
+            return operands[0] if operands else self.arity(instruction, "an operand")
+        return self.operation(instruction, operands, prefix)
+
+    def arity(self, instruction: Instruction, needed: str) -> _Value:
+        raise self.at(instruction).wrong(f"{len(instruction.operands)} operands", needed, code="hlo-operands")
+
+    def same_type(self, value: _Value, instruction: Instruction) -> _Value:
+        """The argument of a computation under the type, and layout, that its parameter states."""
+        if isinstance(value, _Tensor):
+            stated = self.array(instruction.type, instruction)
+            if stated.type != value.type.type:
+                raise self.at(instruction).wrong(
+                    f"a parameter {stated.type}", f"{value.type.type}, the type of the argument"
+                )
+        return value
+
+    def consumed(self, instruction: Instruction, known: set[str]) -> None:
+        """Refuse attributes beyond ``known`` and those that never change a value."""
+        for key, text in instruction.attributes.items():
+            if key not in known and key not in Row.harmless:
+                raise self.at(instruction).wrong(
+                    f"the attribute {key}={shown(text)}", f"attributes that are known for {instruction.opcode}",
+                    code="hlo-attribute",
+                )  # fmt: skip
+
+    def constant(self, instruction: Instruction, prefix: str) -> _Value:
+        self.consumed(instruction, set())
+        place = self.at(instruction)
+        type_ = self.array(instruction.type, instruction)
+        name, source = prefix + instruction.name, self.source(instruction)
+        data = literal(instruction.inside, type_.type.shape, type_.type.dtype, place)
+        if data is None:
+            return self.emit(name, name, (), {}, type_, source, "constant")
+        first = data[0] if data else 0
+        if not isinstance(first, complex) and all(value == first for value in data):
+            kwargs = {"shape": type_.type.shape, "dtype": type_.type.dtype}
+            return self.emit(name, "hlo.constant", (first,), kwargs, type_, source)
+        made = self.emit(name, "", (), {}, type_, source, "constant")
+        self.constants[made.node] = Constant(type_.type, data)
+        return made
+
+    def element(self, instruction: Instruction, operands: list[_Value]) -> _Value:
+        self.consumed(instruction, {"index"})
+        place = self.at(instruction)
+        index = integer(instruction.attributes.get("index", ""), place)
+        whole = operands[0] if operands else None
+        if isinstance(whole, _Started):  # (operands, results) of an asynchronous start: nothing may be taken out
+            raise place.wrong("an element of an operation that is not done", "an element of its -done")
+        if not isinstance(whole, tuple) or not 0 <= index < len(whole):
+            count = f"a tuple of {len(whole)}" if isinstance(whole, tuple) else "something that is no tuple"
+            raise place.wrong(f"element {index} of {count}", "an element of a tuple")
+        return self.same_type(whole[index], instruction)
+
+    def call(self, instruction: Instruction, operands: list[_Value], prefix: str, depth: int) -> _Value:
+        key = _CALLS[instruction.opcode]
+        known = {key, "kind", "output_to_operand_aliasing", "async_execution_thread", "is_composite"}
+        self.consumed(instruction, known)
+        called = self.called(instruction, key)
+        return self.computation(called, operands, f"{prefix}{instruction.name}/", depth + 1)
+
+    def operation(self, instruction: Instruction, operands: list[_Value], prefix: str) -> _Value:
+        """An instruction that is an operator, or several: one per operand of a combined collective."""
+        place, opcode = self.at(instruction), instruction.opcode
+        if opcode.removesuffix("-start") in _STARTS and opcode.endswith("-start"):
+            return _Started(instruction, tuple(operands))
+        if opcode.removesuffix("-done") in _STARTS and opcode.endswith("-done"):
+            started = operands[0] if operands else None
+            if not isinstance(started, _Started) or started.instruction.opcode.removesuffix("-start") != (
+                opcode.removesuffix("-done")
+            ):
+                raise place.wrong(f"{opcode} of something else", f"the matching {opcode.removesuffix('-done')}-start")
+            self.consumed(instruction, set())
+            begun = started.instruction
+            return self.named(
+                Instruction(
+                    instruction.name, instruction.type, opcode.removesuffix("-done"), begun.operands, "",
+                    begun.attributes, begun.line, instruction.root,
+                ),
+                list(started.operands), prefix,
+            )  # fmt: skip
+        return self.named(instruction, operands, prefix)
+
+    def named(self, instruction: Instruction, operands: list[_Value], prefix: str) -> _Value:
+        row = ROWS.get(instruction.opcode)
+        if row is None:
+            raise refusal(instruction, self.at(instruction))
+        tensors: list[_Tensor] = []
+        for operand, name in zip(operands, instruction.operands, strict=True):
+            if not isinstance(operand, _Tensor):
+                raise self.at(instruction).wrong(
+                    f"the operand {name}, which is no tensor", "tensors", code="hlo-operands"
+                )
+            tensors.append(operand)
+        return row.translate(_Step(self, instruction, tensors, prefix), row)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What the row of an opcode may ask and do."""
+
+    translator: _Translator
+    instruction: Instruction
+    tensors: Sequence[_Tensor]
+    prefix: str
+
+    @property
+    def place(self) -> Place:
+        return self.translator.at(self.instruction)
+
+    @property
+    def types(self) -> tuple[Array, ...]:
+        return tuple(tensor.type for tensor in self.tensors)
+
+    @property
+    def operands(self) -> tuple[Ref, ...]:
+        return tuple(Ref(tensor.node) for tensor in self.tensors)
+
+    def computation(self, key: str) -> Computation:
+        return self.translator.called(self.instruction, key)
+
+    def check_attributes(self, known: set[str]) -> None:
+        self.translator.consumed(self.instruction, known)
+
+    def array(self, type_: HloType) -> Array:
+        return self.translator.array(type_, self.instruction)
+
+    def emit(
+        self, target: str, args: Sequence[Argument], kwargs: Mapping[str, Argument], type_: Array, suffix: str = ""
+    ) -> _Tensor:
+        translator = self.translator
+        name = self.prefix + self.instruction.name + suffix
+        return translator.emit(name, target, args, kwargs, type_, translator.source(self.instruction))
+
+    def all_ranks(self) -> str:
+        self.translator.groups["{}"] = ()
+        return "{}"
+
+    def identity(self, opcode: str) -> bool:
+        """Whether ``partition-id`` (``replica-id``) is the number of the rank; else it is 0."""
+        translator = self.translator
+        if translator.ranks is not None:
+            return translator.ranks[0] == opcode.removesuffix("-id")
+        translator.identities.add(opcode)
+        if len(translator.identities) > 1:
+            raise self.place.wrong(
+                "both partition-id and replica-id in a module without num_partitions or replica_count",
+                "a header that says which of the two is the number of the rank", code="hlo-ranks",
+            )  # fmt: skip
+        return True
+
+    def group(self) -> str:
+        """The name of the group that ``replica_groups`` and the channel's mode mean."""
+        translator, attributes = self.translator, self.instruction.attributes
+        text = attributes.get("replica_groups", "{}")
+        if "device_ids" in attributes:
+            text += f", device_ids={attributes['device_ids']}"
+        place = self.place.at("replica_groups")
+        rows = groups_of(text, place)
+        name = re.sub(r"\s+", "", text) if rows else "{}"
+        unified = boolean(attributes.get("use_global_device_ids", "false"), self.place)
+        channel = "channel_id" in attributes
+        if unified and not channel:
+            raise self.place.wrong("use_global_device_ids without a channel_id", "both", code="hlo-groups")
+        if translator.ranks is not None:
+            rows, name = self._by_mode(rows, name, channel, unified, place)
+        if len({len(row) for row in rows}) > 1 or len({r for row in rows for r in row}) != sum(map(len, rows)):
+            raise place.wrong(shown(text), "groups of one size, every rank in one of them", code="hlo-groups")
+        translator.groups[name] = rows
+        return name
+
+    def _by_mode(
+        self, rows: tuple[tuple[int, ...], ...], name: str, channel: bool, unified: bool, place: Place
+    ) -> tuple[tuple[tuple[int, ...], ...], str]:
+        """The ids of a module that says whether its ranks are partitions or replicas, as rank numbers.
+
+        Without a channel the ids are replicas and every partition is for itself; with one, the exchange is across
+        partitions: of all-to-all and collective-permute by partition number, of the others by replica number,
+        all partitions together, or by rank (``use_global_device_ids``)."""
+        if self.translator.ranks is None:
+            return rows, name
+        what, count = self.translator.ranks
+        by_partition = self.instruction.opcode in ("all-to-all", "collective-permute")
+        if what == "partition":
+            own = channel and (unified or by_partition)
+            together = channel and not own
+        else:
+            own = unified or not (channel and by_partition)
+            together = False
+        if own:
+            return rows, name
+        if rows not in ((), ((0,),)):
+            raise place.wrong(
+                name, f"{{}} or {{{{0}}}}: the module has {count} {what}s, and these ids do not number them",
+                code="hlo-groups",
+            )  # fmt: skip
+        return ((), "{}") if together else (tuple((rank,) for rank in range(count)), "each rank alone")
+
+    def source_targets(self) -> tuple[tuple[int, ...], ...]:
+        place = self.place.at("source_target_pairs")
+        rows = pairs(self.instruction.attributes.get("source_target_pairs", "{}"), place)
+        if self.translator.ranks is not None:
+            self._by_mode(rows, "these pairs", "channel_id" in self.instruction.attributes, False, place)
+        return rows
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
