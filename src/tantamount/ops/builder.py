@@ -16,7 +16,7 @@ from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, ShapeProblem, Tensor
 from tantamount.ops.promotion import promote
 
-__all__ = ["Builder", "ShapeProblem", "exact"]
+__all__ = ["Builder", "ShapeProblem", "exact", "slice_bound"]
 
 
 def exact(value: Number) -> Number:
@@ -27,6 +27,14 @@ def exact(value: Number) -> Number:
             raise ShapeProblem("the value NaN, which is no number")
         return value if isinf(value) else Fraction(repr(value))
     return value
+
+
+def slice_bound(position: int, size: int) -> int:
+    """A bound of a slice as Python and PyTorch clamp it: negative ones count from the end, beyond the ends is the end.
+
+    Like all arithmetic on sizes in definitions: by operators, which integers that remember where they come from (the
+    reduction of shapes) follow, not by built-ins that make plain integers of them."""
+    return min(max(position + size if position < 0 else position, 0), size)
 
 
 def _of_kind(value: Number, kind: Kind) -> Number:
@@ -160,7 +168,7 @@ class Builder:
             if rest == 0 or total % rest:
                 raise ShapeProblem(f"{x.type} does not reshape to {tuple(shape)}")
             wanted[wanted.index(-1)] = total // rest
-        if min(wanted, default=0) < 0 or prod(wanted) != total:
+        if any(size < 0 for size in wanted) or prod(wanted) != total:
             raise ShapeProblem(f"{x.type} ({total} elements) does not reshape to {tuple(shape)}")
         target = tuple(wanted)
         if target == x.shape:
@@ -193,8 +201,8 @@ class Builder:
         if step < 1:
             raise ShapeProblem(f"slice with step {step}")
         size = x.shape[k]
-        low, high, step = slice(start, stop, step).indices(size)
-        high = max(low, high)
+        low = slice_bound(start, size)
+        high = max(low, size if stop is None else slice_bound(stop, size))
         length = -(-(high - low) // step)
         if length == size:
             return x

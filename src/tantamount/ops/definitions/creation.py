@@ -16,7 +16,7 @@ _CREATION = "creation"
 
 
 def _checked(size: Sequence[int]) -> tuple[int, ...]:
-    if min(size, default=0) < 0:
+    if any(length < 0 for length in size):
         raise ShapeProblem(f"the size {tuple(size)}")
     return tuple(size)
 
@@ -292,10 +292,10 @@ def _each(function_of: Sequence[Scalar]) -> list[tuple[Number, ...]]:
 def _arange(b: Builder, start: Scalar, end: Scalar, step: Scalar, dtype: DType | None) -> Tensor:
     lengths: set[int] = set()
     for first, last, stride in _each((start, end, step)):
-        if stride == 0 or (last - first) / stride < 0:
+        if stride == 0 or (last < first if stride > 0 else last > first):
             raise ShapeProblem(f"a range from {first} to {last} in steps of {stride}")
         if all(isinstance(item, int) for item in (first, last, stride)):
-            lengths.add(ceil(Fraction(last - first) / Fraction(stride)))
+            lengths.add(-((first - last) // stride))
         else:
             lengths.add(ceil((float(last) - float(first)) / float(stride)))  # in double precision, as PyTorch does it
     if len(lengths) > 1:

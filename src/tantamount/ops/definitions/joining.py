@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tantamount.ops.algebra import Scalar, Tensor
-from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.ops.builder import Builder, ShapeProblem, slice_bound
 from tantamount.ops.table import Integers, Tensors, operator
 
 _JOINING = "joining"
@@ -95,7 +95,8 @@ def repeat_interleave(
 # ---------------------------------------------------------------------------------------------- a part into a whole
 def _bounds(start: int | None, end: int | None, size: int, step: int) -> tuple[int, int]:
     """First element and number of elements of a slice, as PyTorch clamps it."""
-    low, high, _ = slice(start, end, step).indices(size)
+    low = 0 if start is None else slice_bound(start, size)
+    high = size if end is None else slice_bound(end, size)
     return low, -(-(max(low, high) - low) // step)
 
 

@@ -1,0 +1,265 @@
+"""Integers that remember where they come from: a polynomial over the sizes of a job.
+
+The operators' definitions run on them as on any other integer. Whatever a definition concludes from such an integer
+(a comparison, a remainder, how often a list is repeated) is written down as a *fact* about the polynomial. Other sizes
+for which all facts hold take the same way through every definition: concolic execution (Godefroid, Klarlund and Sen,
+*DART*) of the type rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any
+
+__all__ = [
+    "FIXED", "HUGE", "Fact", "Facts", "Polynomial", "Size", "constant", "evaluate", "monomial", "plus", "times",
+    "variables",
+]  # fmt: skip
+
+FIXED = 4  # integers up to this one stay what they are: most are dimensions, counts and small sizes
+HUGE = 1 << 31  # integers from here on are no sizes ("to the end")
+
+Monomial = tuple[int, ...]  # a sorted product of variables; a variable is named by the integer that it stands for
+Polynomial = tuple[tuple[Monomial, int], ...]  # sorted, without zero coefficients
+Fact = tuple[str, Polynomial]  # "==": it is 0; "!=": it is not; ">=": it is not negative
+
+
+def constant(value: int) -> Polynomial:
+    """The polynomial that is ``value`` everywhere."""
+    return (((), value),) if value else ()
+
+
+def _of(terms: Mapping[Monomial, int]) -> Polynomial:
+    return tuple(sorted((m, c) for m, c in terms.items() if c))
+
+
+def plus(p: Polynomial, q: Polynomial, factor: int = 1) -> Polynomial:
+    """``p + factor * q``"""
+    terms = dict(p)
+    for m, c in q:
+        terms[m] = terms.get(m, 0) + factor * c
+    return _of(terms)
+
+
+def times(p: Polynomial, q: Polynomial) -> Polynomial:
+    """``p * q``"""
+    terms: dict[Monomial, int] = {}
+    for m, c in p:
+        for n, d in q:
+            product = tuple(sorted((*m, *n)))
+            terms[product] = terms.get(product, 0) + c * d
+    return _of(terms)
+
+
+def variables(p: Polynomial) -> set[int]:
+    """The variables that occur."""
+    return {v for m, _ in p for v in m}
+
+
+def evaluate(p: Polynomial, values: Mapping[int, int]) -> int:
+    """The value where every variable has the value given."""
+    return sum(c * prod(values[v] for v in m) for m, c in p)
+
+
+def divided(p: Polynomial, q: Polynomial) -> Polynomial | None:
+    """``p / q`` for a ``q`` of one term that divides every term of ``p``."""
+    if len(q) != 1:
+        return None
+    (divisor, factor), terms = q[0], dict[Monomial, int]()
+    for m, c in p:
+        rest = list(m)
+        for v in divisor:
+            if v not in rest:
+                return None
+            rest.remove(v)
+        if c % factor:
+            return None
+        terms[tuple(rest)] = c // factor
+    return _of(terms)
+
+
+class Facts:
+    """What was concluded, without repetition. ``size`` gives the integer that stands for a number of the job."""
+
+    def __init__(self) -> None:
+        self.found: dict[Fact, None] = {}
+        self._sizes: dict[int, Size] = {}
+
+    def add(self, kind: str, p: Polynomial) -> None:
+        """Note a fact, unless it holds or fails whatever the sizes are."""
+        if variables(p):
+            self.found[kind, p] = None
+
+    def size(self, value: int) -> int:
+        """The integer ``value`` as a variable (negative: minus one), if it is one that may change."""
+        if isinstance(value, Size) or not FIXED < abs(value) < HUGE:
+            return value
+        if value < 0:
+            return -self.size(-value)
+        if value not in self._sizes:
+            self._sizes[value] = Size.of(value, (((value,), 1),), self)
+        return self._sizes[value]
+
+    def tie(self, value: int) -> int:
+        """The variable of this value, noting that the polynomial equals it. A plain integer that may change was made
+        from others in a way that leaves no trace: it must stay what it is."""
+        tied = self.size(int(value))
+        if isinstance(value, Size) or isinstance(tied, Size):
+            self.add("==", plus(polynomial(tied), polynomial(value), -1))
+        return tied
+
+    def pin(self, value: int) -> None:
+        """A number that must stay what it is."""
+        self.add("==", plus(polynomial(self.size(int(value))), constant(int(value)), -1))
+
+
+def polynomial(value: int) -> Polynomial:
+    """The polynomial of an integer."""
+    return value.polynomial if isinstance(value, Size) else constant(int(value))
+
+
+class Size(int):
+    """An integer with a polynomial; arithmetic follows it, comparisons note facts."""
+
+    polynomial: Polynomial
+    facts: Facts
+
+    @staticmethod
+    def of(value: int, p: Polynomial, facts: Facts) -> Size:
+        """``value``, which is ``p`` at the sizes of the job."""
+        size = int.__new__(Size, value)
+        size.polynomial = p
+        size.facts = facts
+        return size
+
+    def _new(self, value: int, p: Polynomial) -> int:
+        return Size.of(value, p, self.facts) if variables(p) else value
+
+    # -- arithmetic
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._new(int(self) + int(other), plus(self.polynomial, polynomial(other)))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> int:
+        return self._new(-int(self), plus((), self.polynomial, -1))
+
+    def __pos__(self) -> int:
+        return self
+
+    def __abs__(self) -> int:
+        return -self if self < 0 else self
+
+    def __sub__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._new(int(self) - int(other), plus(self.polynomial, polynomial(other), -1))
+
+    def __rsub__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._new(int(other) - int(self), plus(polynomial(other), self.polynomial, -1))
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, (tuple, list, str)):  # a repetition: how often is part of the structure
+            self.facts.add("==", plus(self.polynomial, constant(int(self)), -1))
+            return other * int(self)  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._new(int(self) * int(other), times(self.polynomial, polynomial(other)))
+
+    __rmul__ = __mul__
+
+    def __divmod__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return _divided(self, other, self.facts)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return _divided(other, self, self.facts)
+
+    def __floordiv__(self, other: Any) -> Any:
+        found = self.__divmod__(other)
+        return found if found is NotImplemented else found[0]
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        found = self.__rdivmod__(other)
+        return found if found is NotImplemented else found[0]
+
+    def __mod__(self, other: Any) -> Any:
+        found = self.__divmod__(other)
+        return found if found is NotImplemented else found[1]
+
+    def __rmod__(self, other: Any) -> Any:
+        found = self.__rdivmod__(other)
+        return found if found is NotImplemented else found[1]
+
+    # -- comparisons
+    def _compare(self, other: int, result: bool, yes: tuple[str, int, int], no: tuple[str, int, int]) -> bool:
+        """``(kind, sign, shift)``: the fact is about ``sign * (self - other) + shift``."""
+        kind, sign, shift = yes if result else no
+        difference = plus(self.polynomial, polynomial(other), -1)
+        self.facts.add(kind, plus(constant(shift), difference, sign))
+        return result
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, int):
+            return False
+        return self is other or self._compare(other, int(self) == int(other), ("==", 1, 0), ("!=", 1, 0))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: Any) -> bool:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._compare(other, int(self) < int(other), (">=", -1, -1), (">=", 1, 0))
+
+    def __ge__(self, other: Any) -> bool:
+        return NotImplemented if not isinstance(other, int) else not self < other
+
+    def __le__(self, other: Any) -> bool:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._compare(other, int(self) <= int(other), (">=", -1, 0), (">=", 1, -1))
+
+    def __gt__(self, other: Any) -> bool:
+        return NotImplemented if not isinstance(other, int) else not self <= other
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __hash__(self) -> int:
+        return int.__hash__(self)
+
+
+def _divided(a: int, b: int, facts: Facts) -> tuple[int, int]:
+    """Quotient and remainder. Both are tied to their values: what divided exactly does so again, what did not does not,
+    and a number of parts up to FIXED stays that number."""
+    if b == 0:
+        return divmod(int(a), int(b))  # raises
+    low, rest = divmod(int(a), int(b))
+    p, q = polynomial(a), polynomial(b)
+    whole = divided(p, q) if not rest else None
+    if whole is not None:
+        return (Size.of(low, whole, facts) if variables(whole) else low), 0
+    quotient, remainder = facts.size(low), facts.size(rest)
+    facts.add("==", plus(plus(p, times(polynomial(quotient), q), -1), polynomial(remainder), -1))
+    if rest:
+        sign = 1 if int(b) > 0 else -1
+        facts.add(">=", plus(plus(constant(-1), q, sign), polynomial(remainder), -sign))
+        facts.add(">=", plus(constant(-1), polynomial(remainder), sign))
+    return quotient, remainder
+
+
+def monomial(shape: Iterable[int]) -> Polynomial:
+    """The number of elements of a shape of plain integers, each taken as its variable."""
+    p = constant(1)
+    for size in shape:
+        p = times(p, (((size,), 1),) if FIXED < size < HUGE else constant(size))
+    return p

@@ -1,0 +1,184 @@
+"""Small sizes for which all facts hold.
+
+Equations are used up first: one that is linear in a variable gives that variable in terms of others (sizes are
+positive, so a common factor may be cancelled). The sizes of the job satisfy everything, and from there the variables
+that are left are made small one after the other, as small as facts allow, until nothing changes. Sizes that differ stay
+different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from tantamount.ir.types import Shape
+from tantamount.refine.reduction.sizes import (
+    Fact,
+    Polynomial,
+    evaluate,
+    monomial,
+    plus,
+    times,
+    variables,
+)
+
+__all__ = ["solve"]
+
+_SWEEPS = 6  # how often every variable is tried
+_TRIALS = 128  # all values below this one are tried for a variable
+_PRIMES = frozenset(n for n in range(2, _TRIALS) if all(n % k for k in range(2, int(n**0.5) + 1)))
+
+
+def solve(facts: Iterable[Fact], shapes: Mapping[Shape, int], distinct: Iterable[int]) -> dict[int, int]:
+    """The new value of every variable of ``facts`` and ``shapes``, small in the sum of the sizes of ``shapes`` (with
+    their numbers of occurrences). The numbers of ``distinct`` that are no variables are not taken by any."""
+    facts = [fact for fact in facts if not _obvious(fact)]
+    prices = [(monomial(shape), count) for shape, count in shapes.items()]
+    names = sorted({v for p in (*(p for _, p in facts), *(p for p, _ in prices)) for v in variables(p)})
+    solved = _triangular([p for kind, p in facts if kind == "=="])
+    dependent = {s.variable for s in solved}
+    free = [v for v in names if v not in dependent]
+    return _Search(facts, prices, frozenset(distinct) - set(names), names, solved).descend(free)
+
+
+def _obvious(fact: Fact) -> bool:
+    """Whether it follows from sizes being positive."""
+    kind, p = fact
+    signs = {c > 0 for _, c in p}
+    return (kind == ">=" and signs == {True}) or (kind == "!=" and len(signs) == 1)
+
+
+# ---------------------------------------------------------------------------------------------- equations
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """``variable = numerator / denominator``"""
+
+    variable: int
+    numerator: Polynomial
+    denominator: Polynomial
+
+
+def _triangular(equations: Sequence[Polynomial]) -> list[_Solved]:
+    """The equations, each solved for a variable that later ones do not have. What is not linear in any is left out:
+    it remains a condition."""
+    found: list[_Solved] = []
+    open_ = _tidy(equations)
+    while open_:
+        best = max((choice for p in open_ for choice in _choices(p)), key=lambda choice: choice[0], default=None)
+        if best is None:
+            break
+        found.append(best[1])
+        open_ = _tidy(_substituted(p, best[1]) for p in open_)
+    return found
+
+
+def _tidy(equations: Iterable[Polynomial]) -> list[Polynomial]:
+    return list(dict.fromkeys(p for p in map(_cancelled, equations) if p))
+
+
+def _choices(p: Polynomial) -> Iterator[tuple[tuple[bool, bool, int], _Solved]]:
+    """Ways to solve p == 0 for a variable, with a preference: whole numbers, then few divisors, then large ones."""
+    for v in variables(p):
+        if any(m.count(v) > 1 for m, _ in p):
+            continue
+        factor = tuple(sorted((tuple(u for u in m if u != v), c) for m, c in p if v in m))
+        rest = tuple((m, c) for m, c in p if v not in m)
+        if len(factor) == 1:
+            whole = factor[0][0] == () and abs(factor[0][1]) == 1
+            yield (whole, factor[0][0] == (), v), _Solved(v, plus((), rest, -1), factor)
+
+
+def _substituted(p: Polynomial, solved: _Solved) -> Polynomial:
+    """p times a power of the denominator, with the variable replaced."""
+    v = solved.variable
+    degree = max((m.count(v) for m, _ in p), default=0)
+    if not degree:
+        return p
+    total: Polynomial = ()
+    for m, c in p:
+        k = m.count(v)
+        term: Polynomial = ((tuple(u for u in m if u != v), c),)
+        for _ in range(k):
+            term = times(term, solved.numerator)
+        for _ in range(degree - k):
+            term = times(term, solved.denominator)
+        total = plus(total, term)
+    return total
+
+
+def _cancelled(p: Polynomial) -> Polynomial:
+    """Without the factors that all terms share."""
+    if not p:
+        return p
+    common = list(p[0][0])
+    for m, _ in p[1:]:
+        common = [v for k, v in enumerate(common) if common[:k].count(v) < m.count(v)]
+    out: list[tuple[tuple[int, ...], int]] = []
+    divisor = gcd(*(c for _, c in p))
+    for m, c in p:
+        rest = list(m)
+        for v in common:
+            rest.remove(v)
+        out.append((tuple(rest), c // divisor))
+    return tuple(sorted(out))
+
+
+# ---------------------------------------------------------------------------------------------- descent
+@dataclass(frozen=True)
+class _Search:
+    facts: Sequence[Fact]
+    prices: Sequence[tuple[Polynomial, int]]
+    taken: frozenset[int]
+    names: Sequence[int]
+    solved: Sequence[_Solved]
+
+    def complete(self, at: Mapping[int, int]) -> dict[int, int] | None:
+        """The value of every variable from those of the free ones; ``None`` if they are not all whole and distinct."""
+        out = dict(at)
+        for s in reversed(self.solved):
+            value, rest = divmod(evaluate(s.numerator, out), evaluate(s.denominator, out) or 1)
+            if rest or value < 2:
+                return None
+            out[s.variable] = value
+        values = set(out.values())
+        moved = {n for v, n in out.items() if n != v}
+        return None if len(values) < len(out) or moved & self.taken else out
+
+    def fits(self, at: Mapping[int, int]) -> bool:
+        for kind, p in self.facts:
+            value = evaluate(p, at)
+            if not (value == 0 if kind == "==" else value != 0 if kind == "!=" else value >= 0):
+                return False
+        return True
+
+    def price(self, at: Mapping[int, int]) -> int:
+        return sum(evaluate(p, at) * count for p, count in self.prices)
+
+    def descend(self, free: Sequence[int]) -> dict[int, int]:
+        at = {v: v for v in free}
+        best = {v: v for v in self.names}
+        for _ in range(_SWEEPS):
+            before = dict(at)
+            for v in sorted(free, key=lambda v: (-self._gain(v, best), v)):
+                for candidate in _candidates(at[v]):
+                    trial = self.complete({**at, v: candidate})
+                    if trial is not None and self.fits(trial):
+                        at[v], best = candidate, trial
+                        break
+            if at == before:
+                break
+        return best
+
+    def _gain(self, v: int, best: Mapping[int, int]) -> int:
+        """What a ninth of the size saves, if other sizes followed without rounding."""
+        return self.price(best) - self.price({**best, v: best[v] // 8})
+
+
+def _candidates(old: int) -> Iterator[int]:
+    """Smaller values. Primes first: products of different sizes then stay different, too."""
+    small = range(2, min(old, _TRIALS))
+    yield from (n for n in small if n in _PRIMES)
+    yield from (n for n in small if n not in _PRIMES)
+    shift = max(0, old.bit_length() - _TRIALS.bit_length())
+    yield from (old >> k for k in range(shift, 0, -1) if old >> k >= _TRIALS)
