@@ -41,7 +41,14 @@ class _Started:
     operands: tuple[_Value, ...]
 
 
-_Value = Union[_Tensor, tuple["_Value", ...], _Started, None]  # None: a token
+@dataclass(frozen=True, slots=True)
+class _Undefined:
+    """NaN everywhere: what a ``select`` gives where its condition must not fail (jax.numpy.var, for one)."""
+
+    type: Array
+
+
+_Value = Union[_Tensor, tuple["_Value", ...], _Started, _Undefined, None]  # None: a token
 
 # Instructions whose value is their first operand's: over the reals, nothing happens to it.
 _SAME = frozenset({"copy", "optimization-barrier", "opt-barrier", "copy-start", "copy-done", "add-dependency"})
@@ -82,6 +89,7 @@ class _Translator:
     constants: dict[str, Constant] = field(default_factory=dict[str, Constant])
     groups: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict[str, tuple[tuple[int, ...], ...]])
     names: set[str] = field(default_factory=set[str])
+    numbers: dict[str, bool | int | float] = field(default_factory=dict[str, bool | int | float])  # of constants
     identities: set[str] = field(default_factory=set[str])
 
     def graph(self, path: str) -> Graph:
@@ -96,13 +104,19 @@ class _Translator:
             elif isinstance(value, _Tensor):
                 outputs.append(Output(f"output{len(outputs)}", value.node))
             elif value is not None:
-                raise self.at(entry.root).wrong("an operation that is started and not done", "tensors", code="hlo-root")
+                found = "NaN" if isinstance(value, _Undefined) else "an operation that is started and not done"
+                raise self.at(entry.root).wrong(found, "tensors with values", code="hlo-root")
 
         flatten(root)
         graph = Graph(
-            tuple(self.nodes), tuple(outputs), self.constants, None, f"HLO module {self.module.name}", path,
-            self.groups, None if self.ranks is None else self.ranks[1],
-        )  # fmt: skip
+            tuple(self.nodes),
+            tuple(outputs),
+            self.constants,
+            origin=f"HLO module {self.module.name}",
+            path=path,
+            groups=self.groups,
+            ranks=None if self.ranks is None else self.ranks[1],
+        )
         check_structure(graph)
         return graph
 
@@ -268,9 +282,15 @@ class _Translator:
         if data is None:
             return self.emit(name, name, (), {}, type_, source, "constant")
         first = data[0] if data else 0
+        if data and all(value != value for value in data):
+            return _Undefined(type_)
+        if any(value != value for value in data):
+            raise place.wrong("not-a-number among numbers", "numbers: nothing can be proved of NaN", code="nan")
         if not isinstance(first, complex) and all(value == first for value in data):
             kwargs = {"shape": type_.type.shape, "dtype": type_.type.dtype}
-            return self.emit(name, "hlo.constant", (first,), kwargs, type_, source)
+            made = self.emit(name, "hlo.constant", (first,), kwargs, type_, source)
+            self.numbers[made.node] = first
+            return made
         made = self.emit(name, "", (), {}, type_, source, "constant")
         self.constants[made.node] = Constant(type_.type, data)
         return made
@@ -320,6 +340,8 @@ class _Translator:
         row = ROWS.get(instruction.opcode)
         if row is None:
             raise refusal(instruction, self.at(instruction))
+        if any(isinstance(operand, _Undefined) for operand in operands):
+            return self.undefined(instruction, operands, prefix)
         tensors: list[_Tensor] = []
         for operand, name in zip(operands, instruction.operands, strict=True):
             if not isinstance(operand, _Tensor):
@@ -328,6 +350,23 @@ class _Translator:
                 )
             tensors.append(operand)
         return row.translate(_Step(self, instruction, tensors, prefix), row)
+
+    def undefined(self, instruction: Instruction, operands: list[_Value], prefix: str) -> _Value:
+        """NaN moved, or chosen by a select: then the condition must hold, or fail, wherever the result is defined."""
+        self.consumed(instruction, {"dimensions"})
+        if instruction.opcode in ("broadcast", "reshape", "convert") and len(operands) == 1:
+            return _Undefined(self.array(instruction.type, instruction))
+        if instruction.opcode == "select" and len(operands) == 3:
+            condition, on_true, on_false = operands
+            chosen = on_false if isinstance(on_true, _Undefined) else on_true
+            if isinstance(condition, _Tensor) and isinstance(chosen, _Tensor):
+                kwargs = {"holds": chosen is on_true}
+                args = Ref(condition.node), Ref(chosen.node)
+                type_, source = self.array(instruction.type, instruction), self.source(instruction)
+                return self.emit(prefix + instruction.name, "hlo.select-or-nan", args, kwargs, type_, source)
+        raise self.at(instruction).wrong(
+            "not-a-number as an operand", "NaN as one side of a select only: nothing can be proved of it", code="nan"
+        )
 
 
 @dataclass(frozen=True)
@@ -350,6 +389,10 @@ class _Step:
     @property
     def operands(self) -> tuple[Ref, ...]:
         return tuple(Ref(tensor.node) for tensor in self.tensors)
+
+    def number(self, operand: int) -> bool | int | float | None:
+        """The value of an operand that is one constant, the same everywhere."""
+        return self.translator.numbers.get(self.tensors[operand].node)
 
     def computation(self, key: str) -> Computation:
         return self.translator.called(self.instruction, key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, ClassVar, Protocol
 
 from tantamount.capture.fields import Place, nearest, shown
@@ -16,6 +17,7 @@ from tantamount.capture.hlo_text import Array, Computation, HloType, Instruction
 from tantamount.capture.hlo_values import integer, integers, padding, slices, string
 from tantamount.errors import UserError
 from tantamount.ir.graph import Argument, Ref
+from tantamount.ir.types import DType, Kind
 
 __all__ = ["HARMLESS", "ROWS", "Row", "Translation", "check_header", "refusal"]
 
@@ -43,6 +45,8 @@ class Translation(Protocol):
     def operands(self) -> tuple[Ref, ...]: ...
     @property
     def types(self) -> tuple[Array, ...]: ...
+    @abstractmethod
+    def number(self, operand: int) -> bool | int | float | None: ...
     @abstractmethod
     def computation(self, key: str) -> Computation: ...
     @abstractmethod
@@ -208,8 +212,24 @@ def _reduce(step: Translation, row: Row) -> Any:
             f"a reduce of {len(step.operands) // 2} tensors at once", "one tensor and its initial value",
             code="hlo-reducer", hint="reductions of pairs (argmax) are not supported",
         )  # fmt: skip
-    type_ = step.array(step.instruction.type)
-    return step.emit("hlo.reduce", step.operands, {**row.keywords(step, type_), "kind": kind}, type_)
+    type_, given = step.array(step.instruction.type), step.types[0].type
+    operands: tuple[Argument, ...] = step.operands
+    if 0 not in given.shape and step.number(1) is not None and step.number(1) == _neutral(kind, given.dtype):
+        operands = operands[:1]
+    return step.emit("hlo.reduce", operands, {**row.keywords(step, type_), "kind": kind}, type_)
+
+
+def _neutral(kind: str, dtype: DType) -> bool | int | float:
+    """The value that changes no other one of that type: of integers, an extreme one for maximum and minimum."""
+    if kind in ("add", "multiply"):
+        return int(kind == "multiply")
+    if kind in ("and", "or") or dtype.kind is Kind.BOOL:  # the least pred is false, the greatest true
+        return kind in ("and", "minimum") if dtype.kind is Kind.BOOL else -1 if kind == "and" else 0
+    if dtype.kind is Kind.FLOAT:
+        return inf if kind == "minimum" else -inf
+    unsigned = dtype.label.startswith("u")
+    low, high = (0, (1 << dtype.bits) - 1) if unsigned else (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1)
+    return high if kind == "minimum" else low
 
 
 def _scatter(step: Translation, row: Row) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import product
-from math import prod
+from math import nan, prod
 
 from tantamount.capture.fields import Place, shown
 from tantamount.ir.types import DType, Kind
@@ -163,7 +163,7 @@ def _mesh_groups(text: str, place: Place) -> tuple[tuple[int, ...], ...]:
 def literal(
     text: str, shape: Sequence[int], dtype: DType, place: Place
 ) -> tuple[bool | int | float | complex, ...] | None:
-    """The elements of ``{{1, 2}, {3, 4}}`` row by row, or of a bare number; ``None`` for ``{...}``, an elided one."""
+    """The elements of ``{{1, 2}, {3, 4}}`` row by row, or of a bare number; ``None`` for ``{...}``, an elided one. May have NaN."""
     if _ELIDED.fullmatch(text):
         return None
     place.limits.check("constant_elements", prod(shape), place.text, "elements of a constant")
@@ -211,6 +211,6 @@ def _number(token: str, dtype: DType, place: Place) -> bool | int | float:
     if dtype.kind is Kind.FLOAT:
         if _NUMBER.fullmatch(token):
             return float(token)
-        if "nan" in token.lower():
-            raise place.wrong("not-a-number", "a number: nothing can be proved of NaN", code="nan")
+        if re.fullmatch(r"-?nan(\(0x[0-9a-f]{1,16}\))?", token):
+            return nan
     raise place.wrong(shown(token), f"a value of type {dtype}", code="hlo-literal")

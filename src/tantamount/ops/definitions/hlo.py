@@ -144,6 +144,15 @@ def select(b: Builder, pred: Tensor, on_true: Tensor, on_false: Tensor) -> Tenso
     return b.where(pred, on_true, on_false)
 
 
+@operator("hlo.select-or-nan", category=_HLO)
+def select_or_nan(b: Builder, pred: Tensor, operand: Tensor, *, holds: bool) -> Tensor:
+    """operand where pred holds (or where it does not), elsewhere undefined: operand / pred"""
+    if pred.dtype is not DType.BOOL or (pred.rank and pred.shape != operand.shape):
+        raise ShapeProblem(f"a predicate {pred.type} for {operand.type}")
+    condition = b.cast(pred if holds else b.not_(pred), require_float(operand).dtype)
+    return b.mul(operand, b.power(condition, -1))
+
+
 @operator("hlo.clamp", category=_HLO)
 def clamp(b: Builder, min: Tensor, operand: Tensor, max: Tensor) -> Tensor:
     """minimum(maximum(operand, min), max); the bounds may be single numbers"""
@@ -314,13 +323,14 @@ def combine(b: Builder, x: Tensor, y: Tensor, kind: str) -> Tensor:
 
 
 @operator("hlo.reduce", category=_HLO)
-def reduce(b: Builder, operand: Tensor, init_value: Tensor, *, dimensions: Integers, kind: str) -> Tensor:
-    """the elements along the dimensions and init_value, combined by kind: add, multiply, maximum, minimum, and, or"""
-    if init_value.rank or init_value.dtype is not operand.dtype:
+def reduce(b: Builder, operand: Tensor, init_value: Tensor | None = None, *, dimensions: Integers, kind: str) -> Tensor:
+    """the elements along the dimensions, and init_value, combined by kind: add, multiply, maximum, minimum, and, or"""
+    if init_value is not None and (init_value.rank or init_value.dtype is not operand.dtype):
         raise ShapeProblem(f"an initial value {init_value.type} for {operand.type}")
     dims = b.dims(operand, dimensions) if dimensions else ()
     if any(operand.shape[k] == 0 for k in dims):
-        rest = tuple(size for k, size in enumerate(operand.shape) if k not in dims)
-        return b.expand(init_value, rest)
+        if init_value is None:
+            raise ShapeProblem(f"a reduction of no elements of {operand.type} without an initial value")
+        return b.expand(init_value, tuple(size for k, size in enumerate(operand.shape) if k not in dims))
     found = reduce_over(b, operand, dims, kind) if dims else operand
-    return combine(b, found, init_value, kind)
+    return found if init_value is None else combine(b, found, init_value, kind)

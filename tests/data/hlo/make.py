@@ -1,0 +1,261 @@
+"""Makes the HLO texts of this folder and what JAX computes with them; needs jax (0.10.2 was used), the tests do not.
+
+    python make.py
+
+``one.json``: functions on one device: their HLO text before any pass, arguments and results. ``ranks.json``: functions
+after XLA's SPMD partitioner, with the arguments and results of every rank.
+"""
+
+import glob
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+DUMP = tempfile.mkdtemp()
+os.environ["XLA_FLAGS"] = (
+    f"--xla_force_host_platform_device_count=4 --xla_dump_to={DUMP} --xla_dump_hlo_pass_re=spmd.*|shardy.*"
+)
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+HERE = Path(__file__).parent
+rng = np.random.default_rng(0)
+P = PartitionSpec
+
+
+def f(*shape):
+    return np.round(rng.standard_normal(shape), 3)
+
+
+def i(*shape, low=-9, high=9):
+    return rng.integers(low, high, shape)
+
+
+def array(x):
+    x = np.asarray(x)
+    kind = "bool" if x.dtype == bool else str(x.dtype)
+    return {"dtype": kind, "shape": list(x.shape), "data": x.reshape(-1).tolist()}
+
+
+def gather(offset, collapsed, index_map, sizes, operand_batching=(), indices_batching=(), mode="clip"):
+    numbers = lax.GatherDimensionNumbers(offset, collapsed, index_map, operand_batching, indices_batching)
+    return lambda x, i: lax.gather(x, i, numbers, sizes, mode=mode)
+
+
+def scatter(function, window, inserted, dims, operand_batching=(), indices_batching=()):
+    numbers = lax.ScatterDimensionNumbers(window, inserted, dims, operand_batching, indices_batching)
+    return lambda x, i, u: function(x, i, u, numbers, mode=lax.GatherScatterMode.FILL_OR_DROP)
+
+
+positive = np.abs(f(3, 4)) + 0.1
+divisors = np.array([3, -3, 2, -7, 5, 1, -1, 4, 9, -2, 6, 8]).reshape(3, 4)
+ONE = {
+    "abs": (lax.abs, f(3, 4)),
+    "abs_integer": (lax.abs, i(3, 4)),
+    "neg": (lax.neg, i(3, 4)),
+    "sign": (lax.sign, np.array([-1.5, 0.0, 2.0])),
+    "floor": (lax.floor, f(3, 4)),
+    "ceil": (lax.ceil, f(3, 4)),
+    "round_even": (lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), np.array([-1.5, -0.5, 0.5, 1.5, 2.2])),
+    "exp": (lax.exp, f(3, 4)),
+    "expm1": (lax.expm1, f(3, 4)),
+    "log": (lax.log, positive),
+    "log1p": (lax.log1p, positive),
+    "logistic": (lax.logistic, f(3, 4)),
+    "tanh": (lax.tanh, f(3, 4)),
+    "cos": (lax.cos, f(3, 4)),
+    "sin": (lax.sin, f(3, 4)),
+    "tan": (lax.tan, f(3, 4)),
+    "sqrt": (lax.sqrt, positive),
+    "rsqrt": (lax.rsqrt, positive),
+    "erf": (lax.erf, f(3, 4)),
+    "not_bool": (lax.bitwise_not, np.array([True, False])),
+    "not_integer": (lax.bitwise_not, i(5)),
+    "reduce_precision": (lambda x: lax.reduce_precision(x, 11, 52), f(3)),
+    "add": (lax.add, f(3, 4), f(3, 4)),
+    "sub": (lax.sub, i(3, 4), i(3, 4)),
+    "mul": (lax.mul, f(3, 4), f(3, 4)),
+    "div": (lax.div, f(3, 4), positive),
+    "div_integer": (lax.div, i(3, 4), divisors),
+    "rem": (lax.rem, f(3, 4), f(3, 4) + 3),
+    "rem_integer": (lax.rem, i(3, 4), divisors),
+    "pow": (lax.pow, positive, f(3, 4)),
+    "max": (lax.max, f(3, 4), f(3, 4)),
+    "min": (lax.min, i(3, 4), i(3, 4)),
+    "and_integer": (lax.bitwise_and, i(3, 4), i(3, 4)),
+    "or_bool": (lax.bitwise_or, f(6) > 0, f(6) > 0),
+    "xor_bool": (lax.bitwise_xor, f(6) > 0, f(6) > 0),
+    "xor_integer": (lax.bitwise_xor, i(6), i(6)),
+    **{name: (getattr(lax, name), i(8, low=0, high=3), i(8, low=0, high=3)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "lt_float": (lax.lt, f(5), f(5)),
+    "select": (lax.select, f(3, 4) > 0, f(3, 4), f(3, 4)),
+    "select_scalar": (lambda p, x, y: lax.select(p, x, y), np.array(True), f(3), f(3)),
+    "clamp": (lax.clamp, np.array(-0.5), f(3, 4), np.array(0.5)),
+    "clamp_full": (lax.clamp, i(4, low=-3, high=0), i(4), i(4, low=0, high=3)),
+    "convert_to_integer": (lambda x: x.astype(jnp.int32), 10 * f(6)),
+    "convert_to_bool": (lambda x: x.astype(bool), np.array([0.0, 0.5, -1.0])),
+    "convert_bool": (lambda x: x.astype(jnp.float64), np.array([True, False])),
+    "iota": (lambda x: x + lax.broadcasted_iota(jnp.float64, (2, 3), 1), f(2, 3)),
+    "broadcast_in_dim": (lambda x: lax.broadcast_in_dim(x, (3, 2, 4), (0, 2)), f(3, 4)),
+    "broadcast_one": (lambda x: lax.broadcast_in_dim(x, (3, 5), (0, 1)), f(3, 1)),
+    "reshape": (lambda x: x.reshape(2, 6), f(3, 4)),
+    "transpose": (lambda x: x.transpose(2, 0, 1), f(2, 3, 4)),
+    "rev": (lambda x: lax.rev(x, (0, 2)), f(2, 3, 4)),
+    "concatenate": (lambda x, y: lax.concatenate([x, y, x], 1), f(2, 3), f(2, 1)),
+    "slice": (lambda x: lax.slice(x, (1, 0), (5, 7), (2, 3)), f(6, 7)),
+    "pad": (lambda x: lax.pad(x, 0.5, ((1, 2, 0), (0, 1, 2))), f(2, 3)),
+    "pad_negative": (lambda x: lax.pad(x, 7, ((-1, 2, 1), (3, -2, 0))), i(3, 4)),
+    "dot": (lambda x, y: x @ y, f(3, 4), f(4, 5)),
+    "dot_batch": (
+        lambda x, y: lax.dot_general(x, y, (((3, 1), (2, 0)), ((2,), (3,)))), f(2, 3, 4, 5), f(3, 6, 5, 4),
+    ),
+    "dot_integer": (lambda x, y: lax.dot_general(x, y, (((1,), (0,)), ((), ())), preferred_element_type=jnp.int64), i(3, 4), i(4, 2)),
+    "reduce_sum": (lambda x: x.sum((0, 2)), f(2, 3, 4)),
+    "reduce_max": (lambda x: x.max(1), f(2, 3)),
+    "reduce_min": (lambda x: x.min(1), i(2, 3)),
+    "reduce_prod": (lambda x: x.prod((0, 1)), f(2, 3)),
+    "reduce_any": (lambda x: (x > 0).any(1), f(4, 2)),
+    "reduce_all": (lambda x: (x > 0).all(0), f(2, 4)),
+    "reduce_with_start": (lambda x: lax.reduce(x, np.float64(2), lax.add, (0,)), f(3, 2)),
+    "softmax": (lambda x: jax.nn.softmax(x), f(3, 5)),
+    "gelu": (lambda x: jax.nn.gelu(x, approximate=False), f(3, 5)),
+    "layer_norm": (lambda x: (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5), f(3, 5)),
+    "take": (lambda x, i: x[i], f(5, 3), i(4, low=-5, high=5)),
+    "gather_rows": (gather((1,), (0,), (0,), (1, 3)), f(5, 3), np.array([[0], [4], [-2], [9]])),
+    "gather_windows": (gather((1, 2), (), (0, 1), (2, 3)), f(4, 5), np.array([[0, 0], [3, 1], [2, 4], [-1, 2]])),
+    "gather_between": (gather((0, 2), (1,), (1,), (2, 1, 4)), f(2, 3, 4), np.array([[2], [0], [1]])),
+    "gather_swapped": (gather((1,), (0,), (1, 0), (1, 2)), f(4, 5), np.array([[3, 1], [0, 0], [9, 9]])),
+    "gather_partial": (gather((1, 2), (), (0,), (2, 2)), f(4, 5), np.array([[0], [3]])),
+    "gather_scalar": (gather((0,), (0,), (0,), (1, 3)), f(5, 3), np.array([2])),
+    "gather_batched": (gather((2,), (1,), (1,), (1, 1, 2), (0,), (0,)), f(3, 4, 2), i(3, 2, 1, low=0, high=4)),
+    "take_along": (lambda x, i: jnp.take_along_axis(x, i, 1, mode="clip"), f(3, 4), i(3, 2, low=0, high=4)),
+    "scatter_add": (scatter(lax.scatter_add, (1,), (0,), (0,)), f(5, 3), np.array([[0], [4], [4], [7], [-1]]), f(5, 3)),
+    "scatter_add_windows": (
+        scatter(lax.scatter_add, (1, 2), (), (0, 1)), f(4, 5), np.array([[0, 0], [2, 3], [3, 1], [1, 2]]), f(4, 2, 2),
+    ),
+    "scatter_add_batched": (
+        scatter(lax.scatter_add, (2,), (1,), (1,), (0,), (0,)), f(3, 4, 2), i(3, 2, 1, low=0, high=5), f(3, 2, 2),
+    ),
+    "scatter_set": (scatter(lax.scatter, (1,), (0,), (0,)), f(5, 3), np.array([[3], [0], [8]]), f(3, 3)),
+    "scatter_set_windows": (scatter(lax.scatter, (1, 2), (), (0, 1)), f(6, 5), np.array([[0, 0], [3, 3], [5, 1]]), f(3, 2, 2)),
+    "scatter_one": (scatter(lax.scatter, (0, 1), (), (0,)), f(5, 3), np.array([2]), f(2, 3)),
+    "scatter_one_outside": (scatter(lax.scatter, (0, 1), (), (0,)), f(5, 3), np.array([4]), f(2, 3)),
+    "at_set": (lambda x, u: x.at[2].set(u), f(4, 3), f(3)),
+    "dynamic_slice": (lambda x, a, c: lax.dynamic_slice(x, (a, c), (2, 3)), f(4, 5), np.array(1), np.array(2)),
+    "dynamic_slice_clamped": (lambda x, a, c: lax.dynamic_slice(x, (a, c), (2, 3)), f(4, 5), np.array(7), np.array(-7)),
+    "dynamic_update": (lambda x, u, a: lax.dynamic_update_slice(x, u, (a, 0)), f(4, 5), f(2, 5), np.array(1)),
+    "dynamic_update_clamped": (lambda x, u, a: lax.dynamic_update_slice(x, u, (a, a)), f(4, 5), f(2, 2), np.array(9)),
+    "constant": (lambda x: x + np.array([[1.5, -2.0], [np.inf, 1e-7]]), f(2, 2)),
+    "call": (lambda x: jax.jit(lambda y: (y * 2, y + 1))(x)[0] + jax.jit(lambda y: y * 3, inline=False)(x), f(3)),
+    "several": (lambda x, y: (x + y, x * y, x), f(3), f(3)),
+}  # fmt: skip
+
+MESH = (("dp", 2), ("tp", 2))
+
+
+def mlp(x, w1, w2):
+    return jax.nn.silu(x @ w1) @ w2
+
+
+def vocabulary(ids, table):
+    return table[ids]
+
+
+def shmap(body, ins, outs):
+    return lambda mesh: jax.shard_map(body, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False)
+
+
+RING = [(0, 1), (1, 0)]
+RANKS = {
+    "mlp": (mlp, (P("dp", None), P(None, "tp"), P("tp", None)), P("dp", None), f(4, 6), f(6, 8), f(8, 6)),
+    "mlp_sequence": (mlp, (P("tp", None), P(None, "tp"), P("tp", None)), P("tp", None), f(4, 6), f(6, 8), f(8, 6)),
+    "vocabulary": (vocabulary, (P("dp"), P("tp", None)), P("dp", None), i(4, low=0, high=8), f(8, 3)),
+    "mean_square": (lambda x: (x * x).mean(), (P("dp", "tp"),), P(), f(4, 6)),
+    "transposed": (lambda x: x.T, (P("dp", "tp"),), P("dp", "tp"), f(4, 6)),
+    "softmax_sharded": (lambda x: jax.nn.softmax(x), (P(None, "tp"),), P(None, "tp"), f(3, 6)),
+}
+LOCAL = {
+    "psum": (lambda x: lax.psum(x, "tp"), (P("dp", "tp"),), P("dp", None), f(4, 6)),
+    "pmax_both": (lambda x: lax.pmax(x, ("dp", "tp")), (P("dp", "tp"),), P(None, None), f(4, 6)),
+    "all_gather": (lambda x: lax.all_gather(x, "tp", axis=1, tiled=True), (P("dp", "tp"),), P("dp", None), f(4, 6)),
+    "all_gather_swapped": (
+        lambda x: lax.all_gather(x, ("tp", "dp"), axis=0, tiled=True), (P("dp", "tp"),), P(None, None), f(4, 6),
+    ),
+    "reduce_scatter": (
+        lambda x: lax.psum_scatter(x, "tp", scatter_dimension=1, tiled=True), (P("dp", None),), P("dp", "tp"), f(4, 6),
+    ),
+    "all_to_all": (
+        lambda x: lax.all_to_all(x, "tp", split_axis=1, concat_axis=0, tiled=True), (P("tp", None),), P(None, "tp"), f(4, 6),
+    ),
+    "ppermute": (lambda x: lax.ppermute(x, "tp", RING), (P("dp", "tp"),), P("dp", "tp"), f(4, 6)),
+    "ppermute_partial": (lambda x: lax.ppermute(x, "dp", [(0, 1)]), (P("dp", "tp"),), P("dp", "tp"), f(4, 6)),
+    "axis_index": (
+        lambda x: x * (10 * lax.axis_index("dp") + lax.axis_index("tp")), (P("dp", "tp"),), P("dp", "tp"), f(4, 6),
+    ),
+}  # fmt: skip
+
+
+def one(name, function, *args):
+    args = tuple(np.asarray(a) for a in args)
+    text = jax.jit(function).lower(*args).as_text("hlo")
+    results = jax.tree.leaves(jax.jit(function)(*args))
+    return {"name": name, "text": text, "arguments": [array(a) for a in args], "results": [array(r) for r in results]}
+
+
+def ranks(name, function, ins, out, *args):
+    mesh = Mesh(np.array(jax.devices()).reshape([size for _, size in MESH]), [axis for axis, _ in MESH])
+    if name in LOCAL:
+        function = shmap(function, ins, out)(mesh)
+    placed = [jax.device_put(a, NamedSharding(mesh, s)) for a, s in zip(args, ins, strict=True)]
+
+    def run(*xs):
+        return function(*xs)
+
+    run.__name__ = "program"
+    for old in glob.glob(f"{DUMP}/*"):
+        shutil.rmtree(old) if os.path.isdir(old) else os.remove(old)
+    jitted = jax.jit(run, in_shardings=[p.sharding for p in placed], out_shardings=NamedSharding(mesh, out))
+    result = jitted(*placed)
+    (path,) = [
+        p for p in glob.glob(f"{DUMP}/*after_spmd-partitioning*.txt")
+        if "jit_program" in p and "before_optimizations" not in p
+    ] or glob.glob(f"{DUMP}/*jit_program*after_spmd*")  # fmt: skip
+
+    def shards(x):
+        return [array(s.data) for s in sorted(x.addressable_shards, key=lambda s: s.device.id)]
+
+    return {
+        "name": name, "text": Path(path).read_text(), "mesh": dict(MESH),
+        "arguments": [shards(p) for p in placed], "results": [shards(result)],
+    }  # fmt: skip
+
+
+def strip(text):
+    """Without the places in this file, which say nothing."""
+    import re
+
+    text = re.sub(r"\n(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:\d.*\n)+", "\n", text)
+    text = re.sub(r"\n{3,}", "\n\n", text)
+    return re.sub(r", metadata=\{[^{}\n]*\}", "", text)
+
+
+def write(name, cases):
+    for case in cases:
+        case["text"] = strip(case["text"]).split("\n")
+    lines = ",\n".join(json.dumps(case) for case in cases)
+    (HERE / name).write_text(f"[\n{lines}\n]\n")
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:]
+    write("one.json", [one(n, *c) for n, c in ONE.items() if not chosen or n in chosen])
+    write("ranks.json", [ranks(n, *c) for n, c in {**RANKS, **LOCAL}.items() if not chosen or n in chosen])
+    print("jax", jax.__version__)
