@@ -21,10 +21,13 @@ from tantamount.calculus.forms import (
     aligned,
     axes_of,
     canonical,
+    constant_form,
+    expand,
     factorisation,
     intersect,
     pin,
     refactor,
+    reshape,
 )
 from tantamount.calculus.lins import ONE, add, iota, multiply, pinned, sum_over
 from tantamount.errors import Unsupported
@@ -276,26 +279,38 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
 def rows(
     store: Store, name: str, forms: Sequence[Form], attributes: tuple[object, ...], results: Sequence[int]
 ) -> list[Form]:
-    """An opaque function of whole rows along the last dimension: its argument is the set of (position, values)
-    pairs."""
-    labels = tuple(range(len(forms[0].dims)))
-    joint = _join(store, [(form, labels) for form in forms], labels[:-1])
+    """A function of whole rows along the last dimension, the others parallel: its arguments are the position in the
+    result and, for every operand, the set of (position, value) pairs of the row.
+
+    A row is a formal sum of ``pair`` atoms with distinct positions, so equal sums are equal rows; what is applied to
+    equal arguments has equal values, whatever the function is."""
+    sets = [_pairs(store, form) for form in forms]
+    parallel = sets[0].shape
+    out: list[Form] = []
+    for k, size in enumerate(results):
+        shape = (*parallel, size)
+        where = reshape(
+            store, constant_form((size,), iota(variable(0)) if size > 1 else ()), (*(1 for _ in parallel), size)
+        )
+
+        def value(box: Box, xs: list[Lin], k: int = k) -> Lin:
+            number, index = store.apply(name, (*attributes, k), tuple(xs), Facts())
+            return ((((number, 1, index),), 1),)
+
+        spread = [expand(reshape(store, row, (*parallel, 1)), shape) for row in sets]
+        out.append(pointwise(store, value, [expand(where, shape), *spread]))
+    return out
+
+
+def _pairs(store: Store, form: Form) -> Form:
+    """The rows along the last dimension as formal sums of ``pair(position, value)``."""
+    labels = tuple(range(len(form.dims)))
+    joint = _join(store, [(form, labels)], labels[:-1])
     position = _position(joint, labels[-1])
     pairs: list[tuple[Box, Lin]] = []
     for cell in joint.cells:
-        values = tuple(pin(store, cell.box, x, joint.sizes) for x in cell.lins)
+        value = pin(store, cell.box, cell.lins[0], joint.sizes)
         at = pin(store, cell.box, iota(position), joint.sizes)
-        number, index = store.apply("pair", (), (at, *values), Facts(integer=True))
+        number, index = store.apply("pair", (), (at, value), Facts(integer=True))
         pairs.append((cell.box, ((((number, 1, index),), 1),)))
-    row = _summed(store, joint, pairs)
-    out: list[Form] = []
-    for k, size in enumerate(results):
-        dims = (*row.dims, *axes_of((size,)))
-        axis = len(row.sizes)
-        pieces: list[Piece] = []
-        for box, x in row.pieces:
-            where = iota(variable(axis)) if size > 1 else ()
-            number, index = store.apply(name, (*attributes, k), (where, x), Facts())
-            pieces.append(((*box, (0, size)) if size > 1 else box, ((((number, 1, index),), 1),)))
-        out.append(Form(dims, tuple(pieces)))
-    return out
+    return _summed(store, joint, pairs)

@@ -19,7 +19,7 @@ from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import IOTA, Atom, Exponent, Factors, Lin, Store
 from tantamount.calculus.forms import Form
 from tantamount.errors import InternalError, Unsupported
-from tantamount.ops.functions import FUNCTIONS, ROW_FUNCTIONS
+from tantamount.ops.functions import FUNCTIONS, evaluate_rows
 
 __all__ = ["Evaluator", "evaluate"]
 
@@ -142,9 +142,9 @@ class Evaluator:
             return np.where(np.isnan(x), np.nan, truth.astype(np.float64))
         if atom.op in FUNCTIONS:
             return _function(atom.op, [np.broadcast_to(self.lin(x, axes), points.shape[1:]) for x in atom.arguments])
-        if atom.op in ROW_FUNCTIONS:
-            return self._row(atom, axes)
-        raise InternalError(f"an atom with operator {atom.op!r} has no value")
+        if atom.op in ("pair", "fact", "place"):
+            raise InternalError(f"an atom with operator {atom.op!r} has no value")
+        return self._row(atom, axes)
 
     def _leaf(self, atom: Atom, points: Positions) -> Array:
         kind, name = atom.attributes
@@ -210,20 +210,27 @@ class Evaluator:
     def _row(self, atom: Atom, axes: Environment) -> Array:
         """A function of whole rows: (position, values) pairs in order of position, evaluated, read at the
         coordinate."""
-        where, pairs = atom.arguments
+        where, *rows = atom.arguments
         shape = np.broadcast_shapes(*(p.shape for p in axes.values()))
-        found = [self._members(m, axes)[1] for m, _ in pairs]
-        columns: list[Array] = [np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True)]
-        order = np.argsort(columns[0], axis=-1, kind="stable")
-        columns = [np.take_along_axis(x, order, axis=-1) for x in columns]
-        expected = np.broadcast_to(np.arange(order.shape[-1], dtype=np.float64), order.shape)
-        if any(c != 1 for _, c in pairs) or not np.array_equal(columns[0], expected):
-            raise InternalError("a row does not have every position once")
+        values = [self._elements(pairs, axes, shape) for pairs in rows]
         *attributes, k = atom.attributes
-        result = np.asarray(ROW_FUNCTIONS[atom.op](*columns[1:], tuple(attributes))[k], dtype=np.float64)
-        undefined = np.isnan(np.stack(columns).sum(axis=(0, -1)))
         at = np.broadcast_to(self.lin(where, axes), shape).astype(np.int64)[..., np.newaxis]
+        sizes = [int(at.max(initial=0)) + 1] * (k + 1)
+        result = np.asarray(evaluate_rows(atom.op, values, tuple(attributes), sizes)[k], dtype=np.float64)
+        undefined = np.isnan(sum(x.sum(axis=-1) for x in values))
         return np.where(undefined, np.nan, np.take_along_axis(result, at, axis=-1)[..., 0])
+
+    def _elements(self, pairs: Lin, axes: Environment, shape: tuple[int, ...]) -> Array:
+        """The elements of a row in order of position, along one more dimension."""
+        if not pairs:
+            return np.zeros((*shape, 0))
+        found = [self._members(m, axes)[1] for m, _ in pairs]
+        positions, values = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
+        order = np.argsort(positions, axis=-1, kind="stable")
+        expected = np.broadcast_to(np.arange(order.shape[-1], dtype=np.float64), order.shape)
+        if any(c != 1 for _, c in pairs) or not np.array_equal(np.take_along_axis(positions, order, axis=-1), expected):
+            raise InternalError("a row does not have every position once")
+        return np.take_along_axis(values, order, axis=-1)
 
 
 def _coordinate(c: Coordinate, axes: Environment) -> Positions:

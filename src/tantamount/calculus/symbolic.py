@@ -333,7 +333,7 @@ class Symbolic(Interpretation):
         return self.where(self.equal(hit, constant_form(x.shape, ZERO)), x, value)
 
     def rows(
-        self, name: str, xs: Sequence[Form], attributes: tuple[Number, ...], results: Sequence[int]
+        self, name: str, xs: Sequence[Form], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Form, ...]:
         return tuple(contraction.rows(self.store, name, xs, attributes, results))
 

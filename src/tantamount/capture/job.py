@@ -17,8 +17,8 @@ from tantamount.capture.hlo import read_hlo
 from tantamount.capture.relations import Side, read_expectation, read_input
 from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
-from tantamount.ir.graph import Graph, Node
-from tantamount.ir.job import SAME_NAME, Assumptions, CustomOperator, Job
+from tantamount.ir.graph import CustomOperator, Graph, Node
+from tantamount.ir.job import SAME_NAME, Assumptions, Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
 from tantamount.ir.types import TensorType

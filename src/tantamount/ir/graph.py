@@ -9,7 +9,19 @@ from typing import Union
 
 from tantamount.ir.types import DType, TensorType
 
-__all__ = ["Argument", "Constant", "Device", "Graph", "Node", "Output", "Ref", "Setting", "Source", "references"]
+__all__ = [
+    "Argument",
+    "Constant",
+    "CustomOperator",
+    "Device",
+    "Graph",
+    "Node",
+    "Output",
+    "Ref",
+    "Setting",
+    "Source",
+    "references",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +95,31 @@ class Constant:
     data: tuple[bool | int | float | complex, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CustomOperator:
+    """A declared operator (an entry of [ops]): ``labels`` of an opaque one, or a ``definition`` in known operators.
+
+    ``args`` are its parameters in Python's notation. ``mutates``: parameters that it overwrites (their new values are
+    the last results); ``ignores``: parameters that do not change what it computes; ``dtypes``: the element types of the
+    results that it returns, by name or as that of a parameter (of an opaque operator; without it, that of the first
+    operand)."""
+
+    name: str
+    args: str = "*args, **kwargs"
+    definition: str = ""
+    labels: str = ""
+    mutates: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    doc: str = ""
+
+
 @dataclass(frozen=True)
 class Graph:
     """The program of one rank (or of all, if every rank runs it).
 
     ``nodes`` are in execution order: every :class:`Ref` points backwards. ``path`` names the file in messages.
+    ``operators`` are declared for this graph, by name, beyond those of the table.
     ``groups``: process groups that the program itself spells out, as the ranks of each of their instances in order; no
     instance at all means one of all ranks. ``ranks``: how many ranks the program says it is for.
     """
@@ -98,6 +130,7 @@ class Graph:
     rank: int | None = None
     origin: str = ""
     path: str = "<graph>"
+    operators: Mapping[str, CustomOperator] = field(default_factory=dict[str, CustomOperator])
     groups: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict[str, tuple[tuple[int, ...], ...]])
     ranks: int | None = None
 

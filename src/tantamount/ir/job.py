@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Union
 
-from tantamount.ir.graph import Graph
+from tantamount.ir.graph import CustomOperator, Graph
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
 
-__all__ = ["SAME_NAME", "Assumptions", "CustomOperator", "Job"]
+__all__ = ["SAME_NAME", "Assumptions", "Job"]
 
 SAME_NAME = "same name, same value"  # constants: unrecorded constants of one name have one (unknown) value everywhere
 
@@ -23,16 +23,6 @@ class Assumptions:
 
     constants: Union[Fraction, str, None] = None
     dropout: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CustomOperator:
-    """An entry of [ops]: ``parameters`` and ``definition`` by known operators, or ``labels`` of an opaque one."""
-
-    name: str
-    parameters: tuple[str, ...] = ()
-    definition: str = ""
-    labels: str = ""
 
 
 @dataclass(frozen=True)

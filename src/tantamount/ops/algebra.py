@@ -172,10 +172,12 @@ class Interpretation(ABC):
 
     @abstractmethod
     def rows(
-        self, name: str, xs: Sequence[Value], attributes: tuple[Number, ...], results: Sequence[int]
+        self, name: str, xs: Sequence[Value], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Value, ...]:
-        """An opaque function out of :data:`tantamount.ops.functions.ROW_FUNCTIONS` applied along the last dimension of
-        the operands (equal shapes, the others parallel); result k has ``results[k]`` elements in that dimension."""
+        """A function of whole rows, the last dimension of the operands; the other dimensions are parallel and equal.
+        Result k has ``results[k]`` elements in that dimension. A name out of
+        :data:`tantamount.ops.functions.ROW_FUNCTIONS`, or any other: then nothing is known of the function, but that
+        equal names and attributes are one function."""
 
     # -- process groups: a collective is defined on the members' tensors stacked in a new first dimension
     @abstractmethod
@@ -203,7 +205,7 @@ class TypesOnly(Interpretation):
     contract = maximum_over = gather = scatter = leave_group = _none
 
     def rows(
-        self, name: str, xs: Sequence[Value], attributes: tuple[Number, ...], results: Sequence[int]
+        self, name: str, xs: Sequence[Value], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Value, ...]:
         return (None,) * len(results)
 

@@ -18,7 +18,7 @@ from tantamount.ir.types import TensorType
 from tantamount.ops.algebra import Interpretation, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.calls import operator_of
-from tantamount.ops.table import Operator, bind
+from tantamount.ops.table import Operator, bind, invoke
 
 __all__ = [
     "Environment",
@@ -110,7 +110,7 @@ def apply(
     arguments = bind(row, target, args, kwargs, place)
     try:
         if row.group_parameter is None:
-            return row.define(builder, *_positional(row, arguments), **_keywords(row, arguments))
+            return invoke(row, builder, arguments)
         group: str = arguments[row.group_parameter]
         if groups is not None and group not in groups:
             raise _group_size_problem(row, group, place)
@@ -130,16 +130,6 @@ def _types_problem(row: Operator, target: str, problem: ShapeProblem, place: str
     )
 
 
-def _positional(row: Operator, arguments: Mapping[str, Any]) -> list[Any]:
-    kinds = row.signature.parameters
-    return [value for name, value in arguments.items() if kinds[name].kind is not kinds[name].KEYWORD_ONLY]
-
-
-def _keywords(row: Operator, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    kinds = row.signature.parameters
-    return {name: value for name, value in arguments.items() if kinds[name].kind is kinds[name].KEYWORD_ONLY}
-
-
 def _exchanged(row: Operator) -> str:
     """The parameter that a collective exchanges: its first tensor."""
     return next(name for name, parameter in row.parameters.items() if parameter.kind == "Tensor")
@@ -156,7 +146,7 @@ def _collective(row: Operator, arguments: dict[str, Any], group: str, size: int,
 
 
 def _define_stacked(row: Operator, arguments: dict[str, Any], builder: Builder) -> Tensor:
-    return row.define(builder, *_positional(row, arguments), **_keywords(row, arguments))
+    return invoke(row, builder, arguments)
 
 
 def check_types(graph: Graph, node: Node, result: Result) -> None:

@@ -23,7 +23,7 @@ from tantamount.ir.graph import Argument
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.table import Integers, Operator, Tensors
+from tantamount.ops.table import Integers, Operator, Tensors, invoke
 
 __all__ = ["is_wrapper", "unwrapped", "wrapper"]
 
@@ -67,10 +67,7 @@ def _run(
     inner: Operator, b: Builder, kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
     """What the inner operator returns (``None`` alone, if nothing), and the new values of what it overwrites."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    kinds = inner.signature.parameters
-    args = [kwargs[name] for name in kinds if kinds[name].kind is not keyword]
-    result: Any = inner.define(b, *args, **{name: kwargs[name] for name in kinds if kinds[name].kind is keyword})
+    result = invoke(inner, b, kwargs)
     values = cast(tuple[Tensor | None, ...], result if isinstance(result, tuple) else (result,))
     count = len(inner.mutates)
     returned, written = values[: len(values) - count], values[len(values) - count :]
@@ -101,7 +98,7 @@ def _synthetic(
     )
     define.__annotations__ = {"_mutable_op": str, **{name: hints[name] for name in parameters}}
     define.__doc__ = f"{inner.name} on copies: its results, then the new values of {', '.join(inner.mutates)}"
-    return Operator((target,), inner.category, define, assumes=(*inner.assumes, *assumes))
+    return Operator((target,), inner.category, define, assumes=(*inner.assumes, *assumes), opaque=inner.opaque)
 
 
 # ---------------------------------------------------------------------------------------------- version 2
@@ -139,8 +136,8 @@ def _second(inner: Operator, target: str, given: tuple[str, ...]) -> Operator:
                 bases[view.base] = view.write(b, bases, value)
         return (*returned, *bases)
 
-    text = (f"the bases of views that {inner.name} overwrites are contiguous",) if strided else ()
-    return _synthetic(inner, target, define, parameters, annotations, text)
+    text = f"the bases of views that {inner.name} overwrites are contiguous"
+    return _synthetic(inner, target, define, parameters, annotations, (text,) if strided else ())
 
 
 @dataclass(frozen=True, slots=True)

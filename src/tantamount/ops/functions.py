@@ -1,15 +1,17 @@
-"""Opaque functions that the primitives ``function`` (pointwise) and ``rows`` (whole rows) may name, and their facts."""
+"""Functions that the primitives ``function`` (pointwise) and ``rows`` (whole rows) may name, and their facts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import erf
+from math import erf, exp, nan, pi, sqrt
+from statistics import NormalDist
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "ROW_FUNCTIONS", "Function"]
+__all__ = ["FUNCTIONS", "ROW_FUNCTIONS", "Function", "evaluate_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,15 @@ class Function:
 
 
 _erf = np.vectorize(erf, otypes=[np.float64])
+_erfinv = np.vectorize(lambda p: _inverse_erf(float(p)), otypes=[np.float64])
+
+
+def _inverse_erf(y: float) -> float:
+    """From the normal distribution's quantile: erf(x) = 2 Phi(x sqrt 2) - 1, and one Newton step."""
+    if not -1 < y < 1:
+        return nan
+    x = NormalDist().inv_cdf((y + 1) / 2) / sqrt(2)
+    return x - (erf(x) - y) * sqrt(pi) / 2 * exp(x * x)
 
 
 def _pi_times(x: Any) -> Any:
@@ -45,7 +56,11 @@ FUNCTIONS: dict[str, Function] = {
     "sin": Function(np.sin, odd=True, at_zero=0),
     "cos": Function(np.cos, even=True, at_zero=1),
     "atan": Function(np.arctan, odd=True, at_zero=0),
+    "atan2": Function(np.arctan2, arity=2),
+    "asinh": Function(np.arcsinh, odd=True, at_zero=0),
     "tanh": Function(np.tanh, odd=True, at_zero=0),
+    "erfinv": Function(_erfinv, odd=True, at_zero=0),
+    "isnan": Function(np.isnan, integer=True, nonnegative=True),  # 0 or 1, in the type of its operand
     "erf": Function(_erf, odd=True, at_zero=0),
     "pi_times": Function(_pi_times, odd=True, at_zero=0),  # pi * x: how definitions write the constant pi
     "abs": Function(np.abs, even=True, nonnegative=True, at_zero=0),
@@ -67,8 +82,37 @@ def _argsort(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
     return (np.argsort(-x if descending else x, axis=-1, kind="stable"),)
 
 
-# f(*operands, attributes) -> results: float64 or int64 arrays with equal shapes, the function acts along the last axis
-# of each and returns one array per result (only the last axis may have another size).
+# f(*operands, attributes) -> results: float64 or int64 arrays with equal shapes but for the last axis, along which the
+# function acts; it returns one array per result (with another size there, if need be).
 ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "argsort": _argsort,
 }
+
+_FEATURES = 8  # of a stand-in: numbers that it computes of every row
+
+
+def evaluate_rows(name: str, xs: Sequence[Any], attributes: tuple[Any, ...], results: Sequence[int]) -> tuple[Any, ...]:
+    """The value of the primitive ``rows``: that of the function of this name, or of a stand-in if there is none."""
+    known = ROW_FUNCTIONS.get(name)
+    return known(*xs, attributes) if known is not None else _stand_in(name, xs, attributes, results)
+
+
+def _stand_in(name: str, xs: Sequence[Any], attributes: tuple[Any, ...], results: Sequence[int]) -> tuple[Any, ...]:
+    """A fixed smooth function in place of one that nothing is known of: different for every name and attribute, bounded
+    (also at infinities), and sensitive to every element and to its position.
+
+    ``sin(sum over k, i of w[k, i] arctan(x_k[i] + p[k, i]))``, mixed with other weights for every element of a result;
+    weights are pseudo-random. Element j of a result does not depend on how many elements there are."""
+    seed = crc32(repr((name, attributes)).encode())
+    features: Any = np.zeros(())
+    for k, x in enumerate(xs):
+        count = x.shape[-1]
+        generator = np.random.default_rng((seed, 0, k))
+        weights: Any = generator.standard_normal((count, _FEATURES)) / max(count, 1) ** 0.5
+        phases: Any = generator.standard_normal(count)
+        features = features + np.arctan(np.asarray(x, dtype=np.float64) + phases) @ weights
+    features = np.sin(features + np.arange(1.0, 1.0 + _FEATURES))
+    return tuple(
+        features @ np.random.default_rng((seed, 1, k)).standard_normal((size, _FEATURES)).T
+        for k, size in enumerate(results)
+    )

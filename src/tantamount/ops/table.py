@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NewType, Union, cast, get_type_hints
 
@@ -26,8 +27,11 @@ __all__ = [
     "Operand",
     "Operator",
     "Parameter",
+    "Scalars",
     "Tensors",
     "bind",
+    "invoke",
+    "insert",
     "lookup",
     "operator",
     "table",
@@ -36,6 +40,7 @@ __all__ = [
 Group = NewType("Group", str)  # a process-group name: its presence makes the operator a collective
 Integers = tuple[int, ...]
 Booleans = tuple[bool, ...]
+Scalars = tuple[Scalar, ...]
 Tensors = tuple[Union[Tensor, None], ...]
 Operand = Union[Tensor, Scalar]  # a tensor or a number
 Layout = Union[Device, Setting, bool, None]  # device, memory format, pin_memory: accepted, never changes a value
@@ -57,7 +62,8 @@ class Operator:
 
     ``mutates``: the parameters that the operator overwrites, in the order of its signature; the definition returns
     their new values after the operator's own results. Such an operator has a meaning inside ``auto_functionalized``
-    only. ``assumes``: what a proof with this operator rests on, one sentence each.
+    only. ``assumes``: what a proof with this operator rests on, one sentence each; ``opaque``: what it computes is not
+    known, apart from its labels.
     """
 
     targets: tuple[str, ...]
@@ -65,6 +71,7 @@ class Operator:
     define: Callable[..., Any]
     mutates: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
+    opaque: bool = False
 
     @property
     def name(self) -> str:
@@ -101,24 +108,29 @@ _TABLE: dict[str, Operator] = {}
 
 
 def operator(
-    *targets: str, category: str, mutates: tuple[str, ...] = ()
+    *targets: str, category: str, mutates: tuple[str, ...] = (), assumes: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a definition under its overload names (``aten.add.Tensor``). Its first parameter is the builder.
-    ``mutates`` names the parameters that the operator overwrites: see :class:`Operator`.
+    ``mutates`` names the parameters that the operator overwrites, ``assumes`` what its definition rests on: see
+    :class:`Operator`.
 
     The definition of a collective gets, instead of this rank's tensor, those of all members stacked in a new first
     dimension, and returns the members' results stacked the same way.
     """
 
     def register(define: Callable[..., Any]) -> Callable[..., Any]:
-        row = Operator(targets, category, define, mutates)
-        for target in targets:
-            if target in _TABLE:
-                raise InternalError(f"operator {target} is defined twice")
-            _TABLE[target] = row
+        insert(Operator(targets, category, define, mutates, assumes))
         return define
 
     return register
+
+
+def insert(row: Operator) -> None:
+    """Put a row into the table under all its names. Raises :class:`InternalError` if it has one of them."""
+    for target in row.targets:
+        if target in _TABLE:
+            raise InternalError(f"operator {target} is defined twice")
+        _TABLE[target] = row
 
 
 def table() -> Mapping[str, Operator]:
@@ -157,8 +169,9 @@ def _kind(annotation: Any, owner: str) -> str:
             Tensor: "Tensor", Tensor | None: "Tensor?", Tensors: "Tensors", Operand: "Operand",
             Operand | None: "Operand?", Scalar: "Scalar", Scalar | None: "Scalar?", int: "int", int | None: "int?",
             Integers: "Integers", Integers | None: "Integers?", bool: "bool", bool | None: "bool?",
-            Booleans: "Booleans", str: "str", str | None: "str?", DType: "DType", DType | None: "DType?",
-            Layout: "Layout", Group: "Group", float: "float", float | None: "float?",
+            Booleans: "Booleans", Scalars: "Scalars",
+            str: "str", str | None: "str?", DType: "DType", DType | None: "DType?",
+            Layout: "Layout", Group: "Group", float: "float", float | None: "float?", Any: "Any",
         })  # fmt: skip
     kind = _KINDS.get(annotation)
     if kind is None:
@@ -171,7 +184,7 @@ def _is_int(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, PerRank))
+    return isinstance(value, (bool, int, float, Fraction, PerRank))
 
 
 def _is_integers(value: Any) -> bool:
@@ -180,6 +193,10 @@ def _is_integers(value: Any) -> bool:
 
 def _is_booleans(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(item, bool) for item in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _is_numbers(value: Any) -> bool:
+    return isinstance(value, tuple) and all(_is_number(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _is_tensors(value: Any) -> bool:
@@ -196,8 +213,10 @@ _ACCEPTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Integers": (_is_integers, "a list of integers"),
     "bool": (lambda value: isinstance(value, bool), "a boolean"),
     "Booleans": (_is_booleans, "a list of booleans"),
+    "Scalars": (_is_numbers, "a list of numbers"),
     "str": (lambda value: isinstance(value, str), "a string"),
     "Group": (lambda value: isinstance(value, str), "a process-group name"),
+    "Any": (lambda value: True, "anything"),
     "DType": (lambda value: isinstance(value, DType), "an element type"),
     "Layout": (lambda value: value is None or isinstance(value, (Device, Setting, bool)), "a device or memory layout"),
 }
@@ -230,6 +249,13 @@ def bind(row: Operator, target: str, args: tuple[Any, ...], kwargs: Mapping[str,
         if not accepts(value):
             raise UserError("operator-attribute", place=f"{where}: {name}", found=_show(value), needed=needed)
     return bound.arguments
+
+
+def invoke(row: Operator, builder: Any, arguments: Mapping[str, Any]) -> Any:
+    """The definition applied to arguments that :func:`bind` has bound."""
+    kinds, keyword = row.signature.parameters, inspect.Parameter.KEYWORD_ONLY
+    positional = [arguments[name] for name in kinds if kinds[name].kind is not keyword]
+    return row.define(builder, *positional, **{name: arguments[name] for name in kinds if kinds[name].kind is keyword})
 
 
 def _show(value: object) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
-from tantamount.ops.functions import FUNCTIONS, ROW_FUNCTIONS
+from tantamount.ops.functions import FUNCTIONS, evaluate_rows
 
 __all__ = ["Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
@@ -299,10 +299,10 @@ class Reference(Interpretation):
         return np.transpose(x, order), clipped, outside, order
 
     def rows(
-        self, name: str, xs: Sequence[Array], attributes: tuple[Number, ...], results: Sequence[int]
+        self, name: str, xs: Sequence[Array], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Array, ...]:
         with self._quiet():
-            values = ROW_FUNCTIONS[name](*(_numbers(x) for x in xs), attributes)
+            values = evaluate_rows(name, [_numbers(x) for x in xs], attributes, results)
         found = tuple(np.asarray(value) for value in values)
         wanted = [(*xs[0].shape[:-1], size) for size in results]
         if [value.shape for value in found] != wanted:

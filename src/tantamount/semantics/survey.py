@@ -234,7 +234,7 @@ class _Sketching(Interpretation):
         return self._new(x.shape)
 
     def rows(
-        self, name: str, xs: Sequence[_Sketch], attributes: tuple[Number, ...], results: Sequence[int]
+        self, name: str, xs: Sequence[_Sketch], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[_Sketch, ...]:
         return tuple(
             self._new((*xs[0].shape[:-1], size), work=max(1, xs[0].shape[-1].bit_length())) for size in results

@@ -1,0 +1,197 @@
+"""Operators of vLLM: its fused kernels by what they compute, its attention by its labels, its collectives.
+
+Attention reads and writes a cache that is not part of the graph, and its masks depend on the batch; what is public is
+that every query head is computed alike from its own query and from the key and value head of its group. That is what
+its labels say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from tantamount.ir.graph import CustomOperator
+from tantamount.ir.types import Kind
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.ops.custom import custom_operator
+from tantamount.ops.definitions.activation import gelu_of, silu
+from tantamount.ops.definitions.collective import all_reduce
+from tantamount.ops.definitions.in_place import require_float
+from tantamount.ops.definitions.norm import rms_norm_of
+from tantamount.ops.table import Group, insert, operator
+
+_VENDOR = "vendor"
+
+
+# ---------------------------------------------------------------------------------------------- normalisation
+@operator("_C.rms_norm.default", category=_VENDOR, mutates=("result",))
+def rms_norm(b: Builder, result: Tensor, input: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """result := input / sqrt(mean(input^2) + epsilon) * weight, means over the last dimension"""
+    return rms_norm_of(b, input, input.shape[-1:], weight, epsilon)[0]
+
+
+@operator("_C.fused_add_rms_norm.default", category=_VENDOR, mutates=("input", "residual"))
+def fused_add_rms_norm(
+    b: Builder, input: Tensor, residual: Tensor, weight: Tensor, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """residual := s = input + residual; input := s / sqrt(mean(s^2) + epsilon) * weight"""
+    if input.shape != residual.shape:
+        raise ShapeProblem(f"a residual {residual.type} of {input.type}")
+    total = b.add(input, residual)
+    return b.cast(rms_norm_of(b, total, total.shape[-1:], weight, epsilon)[0], input.dtype), b.cast(
+        total, residual.dtype
+    )
+
+
+# ---------------------------------------------------------------------------------------------- positions
+@operator("_C.rotary_embedding.default", category=_VENDOR, mutates=("query", "key"))
+def rotary_embedding(
+    b: Builder,
+    positions: Tensor,
+    query: Tensor,
+    key: Tensor | None,
+    head_size: int,
+    cos_sin_cache: Tensor,
+    is_neox: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """query, key := every pair (x, y) of the first r of each head's elements turned: (x cos - y sin, y cos + x sin)
+
+    Rows of ``cos_sin_cache`` (one per position) have r/2 cosines, then r/2 sines; pair i uses the i-th of each. With
+    ``is_neox`` pair i is the elements i and r/2 + i, else 2 i and 2 i + 1. Elements from r on stay.
+    """
+    if cos_sin_cache.rank != 2 or cos_sin_cache.shape[1] % 2 or not 0 < cos_sin_cache.shape[1] <= head_size:
+        raise ShapeProblem(f"a cache of cosines and sines {cos_sin_cache.type} for heads of size {head_size}")
+    if positions.rank not in (1, 2) or positions.dtype.kind is not Kind.INT:
+        raise ShapeProblem(f"positions {positions.type}")
+    half = cos_sin_cache.shape[1] // 2
+    rows = b.gather(cos_sin_cache, [b.reshape(positions, (-1,)), None])  # one per token
+    cos, sin = (b.unsqueeze(b.slice(rows, 1, k * half, (k + 1) * half), 1) for k in (0, 1))
+
+    def turned(x: Tensor) -> Tensor:
+        heads = b.reshape(require_float(x), (rows.shape[0], -1, head_size))
+        if x.shape[: positions.rank] != positions.shape:
+            raise ShapeProblem(f"{x.type} at positions {positions.type}")
+        part = b.slice(heads, 2, 0, 2 * half)
+        pairs = b.reshape(part, (*part.shape[:2], *((2, half) if is_neox else (half, 2))))
+        dim = 2 if is_neox else 3
+        first, second = b.select(pairs, dim, 0), b.select(pairs, dim, 1)
+        new = b.stack(
+            [
+                b.sub(b.mul(first, cos), b.mul(second, sin)),
+                b.add(b.mul(second, cos), b.mul(first, sin)),
+            ],
+            dim,
+        )
+        out = b.concat([b.reshape(new, part.shape), b.slice(heads, 2, 2 * half)], 2)
+        return b.cast(b.reshape(out, x.shape), x.dtype)
+
+    return turned(query), None if key is None else turned(key)
+
+
+# ---------------------------------------------------------------------------------------------- activations
+def _halves(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+    if not x.rank or x.shape[-1] % 2:
+        raise ShapeProblem(f"the halves of the last dimension of {x.type}")
+    half = x.shape[-1] // 2
+    return b.slice(require_float(x), -1, 0, half), b.slice(x, -1, half)
+
+
+def _gated(target: str, formula: str, activation: Callable[[Builder, Tensor], Tensor], second: bool = False) -> None:
+    """``out := activation(input[..., :d]) * input[..., d:]``; of the second half, if ``second``."""
+
+    def define(b: Builder, out: Tensor, input: Tensor) -> Tensor:
+        x, y = _halves(b, input)
+        return b.mul(x, activation(b, y)) if second else b.mul(activation(b, x), y)
+
+    define.__doc__ = formula
+    operator(target, category=_VENDOR, mutates=("out",))(define)
+
+
+def _pointwise(target: str, formula: str, activation: Callable[[Builder, Tensor], Tensor]) -> None:
+    def define(b: Builder, out: Tensor, input: Tensor) -> Tensor:
+        return activation(b, require_float(input))
+
+    define.__doc__ = formula
+    operator(target, category=_VENDOR, mutates=("out",))(define)
+
+
+def _gelu(b: Builder, x: Tensor) -> Tensor:
+    return b.mul(*gelu_of(b, x, "none"))
+
+
+def _gelu_tanh(b: Builder, x: Tensor) -> Tensor:
+    return b.mul(*gelu_of(b, x, "tanh"))
+
+
+def _gelu_rounded(b: Builder, x: Tensor) -> Tensor:
+    """The tanh form with the constant as the kernels write it."""
+    inner = b.mul(b.add(x, b.mul(b.power(x, 3), Fraction("0.044715"))), Fraction("0.79788456"))
+    return b.mul(b.mul(x, Fraction(1, 2)), b.add(b.function("tanh", inner), 1))
+
+
+def _gelu_quick(b: Builder, x: Tensor) -> Tensor:
+    return b.div(x, b.add(b.exp(b.mul(x, Fraction("-1.702"))), 1))
+
+
+_HALVES = "where (x, y) are the halves of input's last dimension"
+_gated("_C.silu_and_mul.default", f"out := silu(x) * y, {_HALVES}", silu)
+_gated("_C.mul_and_silu.default", f"out := x * silu(y), {_HALVES}", silu, True)
+_gated("_C.gelu_and_mul.default", f"out := gelu(x) * y, {_HALVES}", _gelu)
+_gated("_C.gelu_tanh_and_mul.default", f"out := gelu(x) * y in gelu's tanh form, {_HALVES}", _gelu_tanh)
+_pointwise("_C.gelu_new.default", "out := x/2 * (1 + tanh(0.79788456 * (x + 0.044715 x^3)))", _gelu_rounded)
+_pointwise("_C.gelu_fast.default", "out := x/2 * (1 + tanh(0.79788456 * (x + 0.044715 x^3)))", _gelu_rounded)
+_pointwise("_C.gelu_quick.default", "out := x / (1 + exp(-1.702 x))", _gelu_quick)
+
+
+# ---------------------------------------------------------------------------------------------- attention
+insert(
+    custom_operator(
+        CustomOperator(
+            "vllm.unified_attention_with_output.default",
+            args="query: Tensor, key: Tensor, value: Tensor, output: Tensor, layer_name,"
+            " output_scale=None, output_block_scale=None",
+            labels="[t] (g r) [d], [t] g [d], [t] g [e], _ -> [t] (g r) [e]",
+            mutates=("output",),
+            doc="""output := attention of every query head g r + i over key and value head g, by its labels
+
+Of shape (tokens, heads, head size): query head h belongs to key and value head ``h // (query heads / key heads)``. What
+it computes of them is not known, but the same for every head and rank, and for one ``layer_name`` the same everywhere;
+the key-value cache and the masks, which are outside of the graph, are part of it.""",
+        )
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- collectives
+@operator("vllm.all_reduce.default", "vllm.outplace_all_reduce.default", category=_VENDOR)
+def vllm_all_reduce(b: Builder, tensor: Tensor, group_name: Group) -> Tensor:
+    """y_r = sum over the members s of tensor_s"""
+    return all_reduce(b, tensor, "sum", group_name)
+
+
+def _dimension(b: Builder, tensor: Tensor, dim: int, world_size: int) -> int:
+    """The dimension among the stacked ones."""
+    if world_size != tensor.shape[0]:
+        raise ShapeProblem(f"world_size {world_size} for a group of {tensor.shape[0]} ranks")
+    if not -tensor.rank < dim < tensor.rank - 1 or tensor.rank < 2:
+        raise ShapeProblem(f"dimension {dim} of a tensor with {tensor.rank - 1} dimensions")
+    return dim % (tensor.rank - 1) + 1
+
+
+@operator("vllm.all_gather.default", category=_VENDOR)
+def vllm_all_gather(b: Builder, tensor: Tensor, dim: int, world_size: int, group_name: Group) -> Tensor:
+    """y_r = the members' tensors one after the other along dim"""
+    k = _dimension(b, tensor, dim, world_size)
+    whole = b.concat([b.select(tensor, 0, member) for member in range(world_size)], k - 1)
+    return b.expand(b.unsqueeze(whole, 0), (world_size, *whole.shape))
+
+
+@operator("vllm.reduce_scatter.default", category=_VENDOR)
+def vllm_reduce_scatter(b: Builder, tensor: Tensor, dim: int, world_size: int, group_name: Group) -> Tensor:
+    """y_r = part r along dim of the sum over the members"""
+    k = _dimension(b, tensor, dim, world_size) - 1
+    total = b.cast(b.sum(tensor, (0,)), tensor.dtype)
+    if total.shape[k] % world_size:
+        raise ShapeProblem(f"dimension {dim} of size {total.shape[k]} scattered to {world_size} ranks")
+    return b.stack(b.split(total, (total.shape[k] // world_size,) * world_size, k), 0)
