@@ -1,0 +1,205 @@
+"""Captured programs, and the job that a pair of them makes. No PyTorch here: captures can be saved and read without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+from tantamount.errors import UserError
+from tantamount.ir.graph import Graph
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.types import TensorType
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.check import check_graph
+
+__all__ = ["Program", "Ranks", "job_document"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The captured program of one device or one rank. ``document`` is its graph as ``fx-nodes/1``, ``graph`` the same
+    one read and checked. ``aliases``: other names of an input (tied weights)."""
+
+    graph: Graph
+    document: Mapping[str, Any]
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def __str__(self) -> str:
+        from tantamount.ir.text import format_graph
+
+        return format_graph(self.graph)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The captured programs of all ranks. ``inputs`` and ``outputs`` are relations that the capture knows (those of
+    DTensors), as a job writes them; a name may be missing."""
+
+    programs: tuple[Program, ...]
+    mesh: Mesh
+    inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def job_document(
+    specification: Program,
+    implementation: Ranks | Program,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    assume: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The job (as TOML would have it) that the implementation refines the specification.
+
+    Relations come from ``inputs`` and ``outputs`` (names or patterns such as ``layers.*.qkv.weight``), else from what
+    the capture recorded; an input that is the same on every rank and of the specification's shape is replicated. Raises
+    :class:`UserError` that lists every input whose place is not known."""
+    if isinstance(implementation, Program):
+        implementation = Ranks((implementation,), Mesh())
+    pair = _Pair(specification, implementation)
+    chosen_inputs = pair.inputs(dict(inputs or {}))
+    chosen_outputs = pair.outputs(dict(outputs or {}))
+    document: dict[str, Any] = {
+        "format": "job/1",
+        "spec": {"graph": "spec.json.gz"},
+        "impl": {
+            "graphs": [f"rank{rank}.json.gz" for rank in range(len(implementation.programs))],
+            "mesh": dict(implementation.mesh.axes),
+            "groups": {name: list(axes) for name, axes in implementation.mesh.groups.items()},
+        },
+        "inputs": chosen_inputs,
+        "outputs": chosen_outputs,
+    }
+    if assume:
+        document["assume"] = dict(assume)
+    return document
+
+
+@dataclass(frozen=True)
+class _Pair:
+    specification: Program
+    implementation: Ranks
+
+    def inputs(self, given: dict[str, Any]) -> dict[str, Any]:
+        wanted = {node.name: node.type for node in self.specification.graph.inputs if node.type is not None}
+        _check_patterns(given, wanted, "inputs")
+        found: dict[str, Any] = {}
+        unknown: list[str] = []
+        for name, type_ in wanted.items():
+            relation = _match(given, name)
+            if relation is None:
+                relation = self._known(self.implementation.inputs, name, type_, self._rank_inputs())
+            if relation is None:
+                unknown.append(self._unknown(name, type_))
+            else:
+                found[name] = relation
+        if unknown:
+            raise UserError(
+                "capture-relation", place="refine",
+                found="inputs whose place in the implementation is not known: " + "; ".join(unknown[:8]),
+                needed='a relation for each, such as inputs={"layers.*.up.weight": "Shard(0)"}',
+                hint="DTensor placements are read by themselves; plain tensors of another shape need a word",
+            )  # fmt: skip
+        return found
+
+    def outputs(self, given: dict[str, Any]) -> dict[str, Any]:
+        values = check_graph(self.specification.graph, None)
+        wanted = {
+            output.name: value.type
+            for output in self.specification.graph.outputs
+            if isinstance(value := values[output.node], Tensor)
+        }
+        _check_patterns(given, wanted, "outputs")
+        ranks = self._rank_outputs()
+        found: dict[str, Any] = {}
+        for name, type_ in wanted.items():
+            relation = _match(given, name)
+            if relation is None:
+                relation = self._known(self.implementation.outputs, name, type_, ranks)
+            found[name] = "infer" if relation is None else relation
+        return found
+
+    def _known(
+        self, recorded: Mapping[str, Any], name: str, type_: TensorType, ranks: Sequence[Mapping[str, TensorType]]
+    ) -> Any:
+        label = self._counterpart(name, ranks)
+        if label is None:
+            return None
+        if label in recorded:
+            relation = recorded[label]
+            return relation if label == name else _renamed(relation, label)
+        holders = [rank for rank, tensors in enumerate(ranks) if label in tensors]
+        if any(ranks[rank][label].shape != type_.shape for rank in holders):
+            return None
+        if len(holders) == len(ranks):
+            return "Replicate()" if label == name else {"name": label, "placement": "Replicate()"}
+        terms = [f"rank({rank}, {_quoted(label)})" for rank in holders]
+        relation = {"relation": terms[0]}
+        return {**relation, "equal": [" == ".join(terms)]} if len(terms) > 1 else relation
+
+    def _counterpart(self, name: str, ranks: Sequence[Mapping[str, TensorType]]) -> str | None:
+        """The name under which ranks have the tensor: its own, or another name of a tied weight."""
+        prefix, _, rest = name.rpartition(" ")
+        names = [rest, *self.specification.aliases.get(rest, ())]
+        for program in self.implementation.programs:
+            names += [first for first, others in program.aliases.items() if rest in others]
+        for candidate in names:
+            label = f"{prefix} {candidate}".strip()
+            if any(label in tensors for tensors in ranks):
+                return label
+        return None
+
+    def _rank_inputs(self) -> list[dict[str, TensorType]]:
+        return [
+            {node.name: node.type for node in program.graph.inputs if node.type is not None}
+            for program in self.implementation.programs
+        ]
+
+    def _rank_outputs(self) -> list[dict[str, TensorType]]:
+        sizes = {group: self.implementation.mesh.group_size(group) for group in self.implementation.mesh.groups}
+        found: list[dict[str, TensorType]] = []
+        for program in self.implementation.programs:
+            values = check_graph(program.graph, sizes)
+            found.append(
+                {
+                    output.name: value.type
+                    for output in program.graph.outputs
+                    if isinstance(value := values[output.node], Tensor)
+                }
+            )
+        return found
+
+    def _unknown(self, name: str, type_: TensorType) -> str:
+        ranks = self._rank_inputs()
+        label = self._counterpart(name, ranks)
+        if label is None:
+            return f"{name}: {type_}, on no rank"
+        local = next(tensors[label] for tensors in ranks if label in tensors)
+        return f"{name}: {type_}, {list(local.shape)} on a rank"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _renamed(relation: Any, label: str) -> Any:
+    """A relation as a job writes it, about a tensor of another name."""
+    if isinstance(relation, dict):
+        return {"name": label, **cast("dict[str, Any]", relation)}
+    return {"name": label, "placement": relation}
+
+
+def _match(given: Mapping[str, Any], name: str) -> Any:
+    if name in given:
+        return given[name]
+    return next((relation for pattern, relation in given.items() if fnmatchcase(name, pattern)), None)
+
+
+def _check_patterns(given: Mapping[str, Any], wanted: Mapping[str, object], what: str) -> None:
+    for pattern in given:
+        if not any(name == pattern or fnmatchcase(name, pattern) for name in wanted):
+            raise UserError(
+                "capture-relation", place=f"{what}[{pattern!r}]", found="a pattern that matches nothing",
+                needed=f"one of the specification's {what}: {', '.join(list(wanted)[:12])}",
+            )  # fmt: skip

@@ -1,0 +1,245 @@
+"""In-place and asynchronous collectives of ``torch.distributed`` as functional ones.
+
+``dist.all_reduce(x)`` reaches a tracer as ``c10d.allreduce_`` on process-group objects. Here it becomes
+``x.copy_(wait_tensor(_c10d_functional.all_reduce(x, "sum", name)))``, which the second pass makes a value.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tantamount.errors import UserError
+
+__all__ = ["Functional"]
+
+_Handler = Callable[..., Any]
+_HANDLERS: dict[str, _Handler] = {}
+
+
+def _handles(*names: str) -> Callable[[_Handler], _Handler]:
+    def register(handler: _Handler) -> _Handler:
+        for name in names:
+            _HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+class Functional(TorchDispatchMode):
+    """Rewrites ``c10d.*`` (and FSDP's copies) into ``_c10d_functional.*``."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = f"{func.namespace}.{func._schema.name.partition('::')[2]}" if hasattr(func, "namespace") else ""
+        handler = _HANDLERS.get(name)
+        if handler is not None:
+            return handler(*args, **(kwargs or {}))
+        if name.startswith("c10d."):
+            raise UserError(
+                "capture-collective", place=name, found="a collective without a functional form",
+                needed=", ".join(sorted(known for known in _HANDLERS if known.startswith("c10d."))),
+            )  # fmt: skip
+        return func(*args, **(kwargs or {}))
+
+
+def _group(boxed: Any) -> str:
+    return dist.ProcessGroup.unbox(boxed).group_name
+
+
+def _size(boxed: Any) -> int:
+    return dist.ProcessGroup.unbox(boxed).size()
+
+
+_REDUCTIONS = {"SUM": "sum", "AVG": "avg", "MAX": "max", "MIN": "min", "PRODUCT": "product"}
+
+
+def _reduction(op: Any) -> str:
+    kind = op.op() if callable(getattr(op, "op", None)) else op
+    label = dist.ReduceOp.RedOpType(kind).name if isinstance(kind, int) else str(kind).rpartition(".")[2].upper()
+    if label not in _REDUCTIONS:
+        raise UserError("capture-collective", place="c10d", found=f"reduction {label}", needed=", ".join(_REDUCTIONS))
+    return _REDUCTIONS[label]
+
+
+_c10d = torch.ops._c10d_functional
+
+
+def _work() -> Any:
+    """A finished operation, for callers that wait."""
+    from torch._C._distributed_c10d import FakeWork
+
+    return FakeWork().boxed()
+
+
+def _wait(tensor: Tensor) -> Tensor:
+    return _c10d.wait_tensor.default(tensor)
+
+
+def _write(target: Tensor, value: Tensor) -> None:
+    target.copy_(value if value.shape == target.shape else value.reshape(target.shape))
+
+
+@_handles("c10d.allreduce_")
+def _all_reduce(tensors: Sequence[Tensor], group: Any, op: Any, *_: Any, **__: Any) -> Any:
+    for tensor in tensors:
+        _write(tensor, _wait(_c10d.all_reduce.default(tensor, _reduction(op), _group(group))))
+    return list(tensors), _work()
+
+
+@_handles("c10d.allreduce_coalesced_")
+def _all_reduce_coalesced(tensors: Sequence[Tensor], group: Any, op: Any, *_: Any, **__: Any) -> Any:
+    return _all_reduce(tensors, group, op)[1]
+
+
+@_handles("c10d.reduce_")
+def _reduce(tensors: Sequence[Tensor], group: Any, op: Any, root: int, *_: Any, **__: Any) -> Any:
+    for tensor in tensors:
+        value = _wait(_c10d.all_reduce.default(tensor, _reduction(op), _group(group)))
+        if dist.ProcessGroup.unbox(group).rank() == root:
+            _write(tensor, value)
+    return _work()
+
+
+@_handles("c10d.broadcast_")
+def _broadcast(tensors: Sequence[Tensor], group: Any, root: int, *_: Any, **__: Any) -> Any:
+    for tensor in tensors:
+        _write(tensor, _wait(_c10d.broadcast.default(tensor, root, _group(group))))
+    return list(tensors), _work()
+
+
+def _gathered(tensor: Tensor, group: Any) -> Tensor:
+    flat = tensor.reshape(1) if tensor.dim() == 0 else tensor
+    return _wait(_c10d.all_gather_into_tensor.default(flat, _size(group), _group(group)))
+
+
+@_handles("c10d._allgather_base_")
+def _all_gather_base(output: Tensor, source: Tensor, group: Any, *_: Any, **__: Any) -> Any:
+    _write(output, _gathered(source, group))
+    return output, _work()
+
+
+@_handles("c10d.allgather_into_tensor_coalesced_")
+def _all_gather_coalesced(outputs: Sequence[Tensor], sources: Sequence[Tensor], group: Any, *_: Any, **__: Any) -> Any:
+    for output, source in zip(outputs, sources, strict=True):
+        _write(output, _gathered(source, group))
+    return _work()
+
+
+@_handles("c10d.allgather_")
+def _all_gather(outputs: Sequence[Sequence[Tensor]], sources: Sequence[Tensor], group: Any, *_: Any, **__: Any) -> Any:
+    for parts, source in zip(outputs, sources, strict=True):
+        for part, value in zip(parts, _gathered(source, group).chunk(len(parts)), strict=True):
+            _write(part, value)
+    return [list(parts) for parts in outputs], _work()
+
+
+def _scattered(source: Tensor, group: Any, op: Any) -> Tensor:
+    return _wait(_c10d.reduce_scatter_tensor.default(source, _reduction(op), _size(group), _group(group)))
+
+
+@_handles("c10d._reduce_scatter_base_")
+def _reduce_scatter_base(output: Tensor, source: Tensor, group: Any, op: Any, *_: Any, **__: Any) -> Any:
+    _write(output, _scattered(source, group, op))
+    return output, _work()
+
+
+@_handles("c10d.reduce_scatter_tensor_coalesced_")
+def _reduce_scatter_coalesced(
+    outputs: Sequence[Tensor], sources: Sequence[Tensor], group: Any, op: Any, *_: Any, **__: Any
+) -> Any:
+    for output, source in zip(outputs, sources, strict=True):
+        _write(output, _scattered(source, group, op))
+    return _work()
+
+
+@_handles("c10d.reduce_scatter_")
+def _reduce_scatter(
+    outputs: Sequence[Tensor], sources: Sequence[Sequence[Tensor]], group: Any, op: Any, *_: Any, **__: Any
+) -> Any:
+    for output, parts in zip(outputs, sources, strict=True):
+        _write(output, _scattered(torch.cat([part.reshape(-1) for part in parts]), group, op))
+    return list(outputs), _work()
+
+
+@_handles("c10d.alltoall_base_")
+def _all_to_all_base(
+    output: Tensor, source: Tensor, group: Any, to: Sequence[int], given: Sequence[int], *_: Any, **__: Any
+) -> Any:
+    size = _size(group)
+    to = list(to) or [output.shape[0] // size] * size
+    given = list(given) or [source.shape[0] // size] * size
+    _write(output, _wait(_c10d.all_to_all_single.default(source, to, given, _group(group))))
+    return _work()
+
+
+@_handles("c10d.alltoall_")
+def _all_to_all(outputs: Sequence[Tensor], sources: Sequence[Tensor], group: Any, *_: Any, **__: Any) -> Any:
+    sent = torch.cat([source.reshape(-1) for source in sources])
+    to, given = [output.numel() for output in outputs], [source.numel() for source in sources]
+    received = _wait(_c10d.all_to_all_single.default(sent, to, given, _group(group)))
+    for output, value in zip(outputs, received.split(to), strict=True):
+        _write(output, value)
+    return list(outputs), _work()
+
+
+@_handles("c10d.send")
+def _send(tensors: Sequence[Tensor], group: Any, to: int, tag: int) -> Any:
+    for tensor in tensors:
+        _c10d.isend.default(tensor, to, tag, _group(group))
+    return _work()
+
+
+@_handles("c10d.recv_")
+def _receive(tensors: Sequence[Tensor], group: Any, source: int, tag: int) -> Any:
+    for tensor in tensors:
+        _write(tensor, _wait(_c10d.irecv.default(tensor, source, tag, _group(group))))
+    return _work()
+
+
+@_handles("c10d.barrier")
+def _barrier(*_: Any, **__: Any) -> Any:
+    return _work()
+
+
+@_handles("c10d.monitored_barrier_", "c10d.check_for_nan")
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+# ---------------------------------------------------------------------------------------------- FSDP2's copies
+@_handles("fsdp.all_gather_copy_in")
+def _copy_in(inputs: Sequence[Tensor], output: Tensor, sizes: Sequence[int], numel: int, rank: int) -> Any:
+    mine = torch.cat([tensor.reshape(-1) for tensor in inputs])
+    output.narrow(0, numel * rank, numel).copy_(mine)
+    return output.narrow(0, numel * rank, numel), output
+
+
+@_handles("fsdp.split_with_sizes_copy")
+def _split_copy(gathered: Tensor, sizes: Sequence[int], dim: int = 0, *, out: Sequence[Tensor]) -> None:
+    for target, value in zip(out, gathered.split_with_sizes(list(sizes), dim), strict=True):
+        target.copy_(value)
+
+
+@_handles("fsdp.chunk_cat")
+def _chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int, *, out: Tensor) -> None:
+    rows: list[Tensor] = []
+    for tensor in tensors:
+        missing = -tensor.shape[dim] % num_chunks
+        if dim or missing:
+            raise UserError(
+                "capture-collective", place="fsdp.chunk_cat", found=f"{tuple(tensor.shape)} in {num_chunks} chunks",
+                needed="parameters whose first dimension the data-parallel size divides",
+            )  # fmt: skip
+        rows.append(tensor.reshape(num_chunks, -1))
+    out.copy_(torch.cat(rows, 1))
+
+
+@_handles("fsdp.copy_")
+def _copy(tensor: Tensor, data: Tensor) -> None:
+    tensor.copy_(data)

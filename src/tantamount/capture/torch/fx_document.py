@@ -1,0 +1,175 @@
+"""An ``fx.GraphModule`` as a document of format ``fx-nodes/1``."""
+
+# pyright: basic
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from tantamount.errors import UserError
+
+__all__ = ["fx_document"]
+
+_MAX_CONSTANT = 1 << 20  # elements of a recorded constant
+
+
+def fx_document(
+    module: fx.GraphModule,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    rank: int | None = None,
+    groups: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The document of a functional graph. ``inputs`` and ``outputs`` name the placeholders and results in order;
+    ``groups`` renames process groups."""
+    return _Writer(module, dict(groups or {})).document(inputs, outputs, rank)
+
+
+class _Writer:
+    def __init__(self, module: fx.GraphModule, groups: dict[str, str]) -> None:
+        self.module = module
+        self.groups = groups
+        self.names: dict[fx.Node, str] = {}
+        self.constants: dict[str, Any] = {}
+
+    def document(self, inputs: Sequence[str], outputs: Sequence[str], rank: int | None) -> dict[str, Any]:
+        placeholders = [node for node in self.module.graph.nodes if node.op == "placeholder"]
+        self.names = dict(zip(placeholders, inputs, strict=True))
+        taken = set(inputs)
+        nodes: list[dict[str, Any]] = []
+        results: list[Any] = []
+        for node in self.module.graph.nodes:
+            if node.op == "output":
+                results = list(node.args[0])
+                continue
+            if node not in self.names:
+                name = node.name
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+                self.names[node] = name
+            nodes.append(self._node(node))
+        found: list[dict[str, str]] = []
+        for name, result in zip(outputs, results, strict=True):
+            if isinstance(result, fx.Node):
+                found.append({"name": name, "node": self.names[result]})
+        document: dict[str, Any] = {
+            "format": "fx-nodes/1",
+            "rank": rank,
+            "origin": f"captured by Tantamount with PyTorch {torch.__version__}",
+            "nodes": nodes,
+            "outputs": found,
+        }
+        if self.constants:
+            document["constants"] = self.constants
+        return document
+
+    def _node(self, node: fx.Node) -> dict[str, Any]:
+        value = node.meta.get("val")
+        entry: dict[str, Any] = {"name": self.names[node], "op": node.op, "target": self._target(node)}
+        if node.op == "call_function":
+            entry["args"] = [self._argument(a, node) for a in node.args]
+            entry["kwargs"] = {key: self._argument(a, node) for key, a in node.kwargs.items()}
+        if node.op == "get_attr":
+            value = self._constant(node)
+        if isinstance(value, Tensor):
+            entry["shape"] = [int(size) if isinstance(size, int) else str(size) for size in value.shape]
+            entry["dtype"] = str(value.dtype).removeprefix("torch.")
+        stack = _stack(node)
+        if stack:
+            entry["stack"] = stack
+        return entry
+
+    def _target(self, node: fx.Node) -> str:
+        if node.op in ("placeholder", "get_attr"):
+            return self.names[node] if node.op == "placeholder" else str(node.target)
+        target = node.target
+        if isinstance(target, torch._ops.OpOverload):
+            return str(target)
+        name = getattr(target, "__name__", str(target))
+        if name == "getitem":
+            return "getitem"
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            return f"higher_order.{name}"
+        return f"{getattr(target, '__module__', '')}.{name}".removeprefix("_operator.").removeprefix("operator.")
+
+    def _constant(self, node: fx.Node) -> Tensor:
+        value: Any = self.module
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if not isinstance(value, Tensor):
+            raise UserError(
+                "capture", place=node.name, found=f"a constant of type {type(value).__name__}", needed="a tensor"
+            )
+        known = value
+        if type(value) is not Tensor and type(value) is not torch.nn.Parameter:
+            return value  # fake: its value was never known
+        if value.numel() <= _MAX_CONSTANT and value.device.type != "meta":
+            known = value.detach().cpu()
+            data = torch.view_as_real(known) if known.is_complex() else known
+            if known.is_floating_point():
+                data = data.double()
+            self.constants[str(node.target)] = {
+                "dtype": str(known.dtype).removeprefix("torch."),
+                "shape": list(known.shape),
+                "data": [_number(item) for item in data.reshape(-1).tolist()],
+            }
+        return known
+
+    def _argument(self, value: Any, node: fx.Node) -> Any:
+        if isinstance(value, fx.Node):
+            return {"node": self.names[value]}
+        if isinstance(value, list | tuple):
+            return [self._argument(item, node) for item in value]
+        if isinstance(value, str):
+            return self.groups.get(value, value) if _is_collective(node) else value
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, float):
+            return _number(value)
+        if isinstance(value, complex):
+            return {"complex": [value.real, value.imag]}
+        for kind, key in _ENCODED.items():
+            if isinstance(value, kind):
+                return {key: str(value).removeprefix("torch.")}
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return str(value)
+        raise UserError(
+            "capture", place=f"node {node.name}: {node.target}",
+            found=f"an argument of type {type(value).__name__}", needed="tensors, numbers, strings, dtypes",
+        )  # fmt: skip
+
+
+_ENCODED: dict[type, str] = {
+    torch.dtype: "dtype",
+    torch.device: "device",
+    torch.layout: "torch",
+    torch.memory_format: "torch",
+}
+
+
+def _number(value: Any) -> Any:
+    return {"float": repr(value)} if isinstance(value, float) and not isfinite(value) else value
+
+
+def _is_collective(node: fx.Node) -> bool:
+    return "c10d" in str(node.target) or "all_reduce" in str(node.target)
+
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^|\n]+?) \| (?P<code>.*)', re.DOTALL)
+
+
+def _stack(node: fx.Node) -> str:
+    """The source line, with the module path before the function's name."""
+    trace: str = node.meta.get("stack_trace") or ""
+    match = _FRAME.fullmatch(trace)
+    if match is None:
+        return ""
+    module = str((node.meta.get("custom") or {}).get("module", ""))
+    function = f"{module}: {match['function']}" if module else match["function"]
+    return f'File "{match["file"]}", line {match["line"]}, in {function} | {match["code"]}'

@@ -1,0 +1,187 @@
+"""``capture`` and ``capture_ranks``: what users call."""
+
+# pyright: basic
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from tantamount.capture.fx_json import parse_graph
+from tantamount.capture.programs import Program, Ranks
+from tantamount.capture.torch.fx_document import fx_document
+from tantamount.capture.torch.placements import Layout
+from tantamount.capture.torch.ranks import groups, simulated
+from tantamount.capture.torch.relations import axes_of_name, group_names, mesh_of, relation
+from tantamount.capture.torch.tracing import Traced, trace
+from tantamount.errors import UserError
+from tantamount.ir.mesh import Mesh
+from tantamount.limits import limits_from_environment
+
+__all__ = ["capture", "capture_ranks"]
+
+Modules = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module] | None
+
+
+def capture(
+    function: Callable[..., Any] | nn.Module,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    modules: Modules = None,
+    optimizers: Sequence[torch.optim.Optimizer] | torch.optim.Optimizer = (),
+) -> Program:
+    """The program that ``function(*args, **kwargs)`` runs on one device.
+
+    Inputs are the tensors among the arguments and the parameters and buffers of the modules, under their own names.
+    Outputs are what the function returns, the gradients it leaves (``grad layers.0.weight``), and the new values of
+    state that it changes (``new layers.0.weight``): a module gives a forward pass, a function that calls ``backward()``
+    a forward and backward pass, one that calls ``optimizer.step()`` a training step. ``modules`` are those that the
+    function uses (found by themselves if it is a module or refers to them by name); values of tensors are not used, so
+    a model on the meta device will do. Raises :class:`UserError` for what cannot be captured."""
+    traced = _trace(function, args, kwargs or {}, modules, optimizers)
+    return _program(traced, None, {})
+
+
+def capture_ranks(
+    build: Callable[[int], Any],
+    world_size: int,
+    *,
+    mesh: Mapping[str, int] | None = None,
+) -> Ranks:
+    """The programs of all ranks, simulated one after the other in this process; nothing is communicated.
+
+    ``build(rank)`` runs with ``torch.distributed`` initialised as that rank, and returns ``(function, args)`` or
+    ``(function, args, options)``: a function or module as in :func:`capture`, its local arguments, and a table of
+    ``kwargs``, ``modules``, ``optimizers``. ``mesh`` names the axes (``{"dp": 2, "tp": 4}``, ranks row-major); without
+    it, that of the DTensors. Raises :class:`UserError` for what cannot be captured."""
+    found: list[tuple[Traced, dict[str, tuple[int, ...]]]] = []
+    for rank in range(world_size):
+        with simulated(rank, world_size):
+            built = build(rank)
+            function, args, options = _built(built)
+            traced = _trace(function, args, options.pop("kwargs", {}), **options)
+            found.append((traced, groups()))
+    layouts = [leaf.layout for traced, _ in found for leaf in (*traced.inputs, *traced.outputs) if leaf.layout]
+    whole = mesh_of(layouts, world_size, mesh)
+    if whole.world_size != world_size:
+        raise UserError(
+            "capture-mesh", place="capture_ranks", found=f"mesh {dict(whole.axes)}", needed=f"{world_size} ranks"
+        )
+    programs: list[Program] = []
+    used: set[str] = set()
+    for rank, (traced, members) in enumerate(found):
+        names = group_names(whole, rank, members, _group_uses(traced, set(members)))
+        used |= set(names.values())
+        programs.append(_program(traced, rank, names))
+    full = Mesh(whole.axes, {name: axes_of_name(name) for name in sorted(used)})
+    inputs = _relations([traced.inputs for traced, _ in found], full, world_size)
+    outputs = _relations([traced.outputs for traced, _ in found], full, world_size)
+    return Ranks(tuple(programs), full, inputs, outputs)
+
+
+def _built(built: Any) -> tuple[Any, Sequence[Any], dict[str, Any]]:
+    options: dict[str, Any] = {}
+    if isinstance(built, tuple) and len(built) in (2, 3):
+        function, args = built[0], built[1]
+        options = dict(built[2]) if len(built) == 3 else {}
+        if isinstance(args, list | tuple) and set(options) <= {"kwargs", "modules", "optimizers"}:
+            return function, args, options
+    raise UserError(
+        "capture-build", place="capture_ranks: build(rank)", found=f"{type(built).__name__}",
+        needed="(function or module, args) or (function or module, args, {kwargs, modules, optimizers})",
+    )  # fmt: skip
+
+
+def _trace(
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    modules: Modules = None,
+    optimizers: Sequence[torch.optim.Optimizer] | torch.optim.Optimizer = (),
+) -> Traced:
+    chosen = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(optimizers)
+    return trace(function, args, kwargs, _modules(function, modules), chosen or _found_optimizers(function))
+
+
+def _modules(function: Any, modules: Modules) -> dict[str, nn.Module]:
+    """Modules by the prefix of their names; one module alone has none."""
+    if modules is None:
+        if isinstance(function, nn.Module):
+            return {"": function}
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, nn.Module):
+            return {"": owner}
+        modules = {name: value for name, value in _closure(function).items() if isinstance(value, nn.Module)}
+        kept = {
+            name: m for name, m in modules.items() if not any(m is not o and _inside(m, o) for o in modules.values())
+        }
+        modules = kept
+    if isinstance(modules, nn.Module):
+        return {"": modules}
+    named = dict(modules) if isinstance(modules, Mapping) else {str(k): module for k, module in enumerate(modules)}
+    if len(named) == 1:
+        return {"": next(iter(named.values()))}
+    return {f"{name}.": module for name, module in named.items()}
+
+
+def _inside(module: nn.Module, other: nn.Module) -> bool:
+    return any(module is inner for inner in other.modules())
+
+
+def _closure(function: Any) -> dict[str, Any]:
+    """What a Python function refers to by name: its closure, the globals in its code, and its defaults."""
+    import inspect
+
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    if not inspect.isfunction(function):
+        return {}
+    found = inspect.getclosurevars(function)
+    return {**found.globals, **found.nonlocals}
+
+
+def _found_optimizers(function: Any) -> tuple[torch.optim.Optimizer, ...]:
+    if isinstance(function, nn.Module):
+        return ()
+    values = _closure(function).values()
+    return tuple(value for value in values if isinstance(value, torch.optim.Optimizer))
+
+
+def _program(traced: Traced, rank: int | None, names: Mapping[str, str]) -> Program:
+    document = fx_document(
+        traced.module, [leaf.name for leaf in traced.inputs], [leaf.name for leaf in traced.outputs], rank, names
+    )
+    path = "the captured program" if rank is None else f"the captured program of rank {rank}"
+    graph = parse_graph(json.dumps(document), path, limits_from_environment())
+    return Program(graph, document, traced.aliases)
+
+
+def _group_uses(traced: Traced, known: set[str]) -> set[str]:
+    """The process groups that a graph's collectives name."""
+    return {
+        argument
+        for node in traced.module.graph.nodes
+        if node.op == "call_function" and "c10d" in str(node.target)
+        for argument in (*node.args, *node.kwargs.values())
+        if isinstance(argument, str) and argument in known
+    }
+
+
+def _relations(leaves: Sequence[Sequence[Any]], mesh: Mesh, world_size: int) -> dict[str, Any]:
+    """The relation of every DTensor, where the ranks that have it agree."""
+    found: dict[str, Any] = {}
+    for rank in leaves:
+        for leaf in rank:
+            layout: Layout | None = leaf.layout
+            if layout is None:
+                continue
+            stated = relation(layout, mesh, world_size)
+            if found.setdefault(leaf.name, stated) != stated:
+                raise UserError(
+                    "capture-placement", place=leaf.name, found=f"{found[leaf.name]} on one rank, {stated} on another",
+                    needed="one placement of a tensor on all ranks",
+                )  # fmt: skip
+    return found

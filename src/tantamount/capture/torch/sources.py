@@ -1,0 +1,103 @@
+"""Where a node comes from: the user's line of code and the module path, for forward and backward nodes."""
+
+# pyright: basic
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd import _get_sequence_nr as _next_sequence_number  # pyright: ignore[reportPrivateImportUsage]
+from torch.fx import traceback
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tantamount
+
+__all__ = ["Annotate", "module_paths"]
+
+_SKIPPED = (str(Path(torch.__file__).parent), str(Path(tantamount.__file__).parent), "<")
+_STANDARD = str(Path(linecache.__file__).parent)
+
+
+class _Paths:
+    """The modules whose forward is running, innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[str] = []
+
+
+@contextmanager
+def module_paths(modules: Mapping[str, nn.Module]) -> Generator[_Paths]:
+    """Hooks that keep track of the module whose forward is running."""
+    paths = _Paths()
+    handles: list[Any] = []
+    for prefix, root in modules.items():
+        for name, module in root.named_modules():
+            path = (prefix + name).rstrip(".")
+
+            def enter(_: nn.Module, __: Any, path: str = path) -> None:
+                paths.stack.append(path)
+
+            def leave(_: nn.Module, __: Any, ___: Any) -> None:
+                paths.stack.pop()
+
+            handles.append(module.register_forward_pre_hook(enter))
+            handles.append(module.register_forward_hook(leave, always_call=True))
+    try:
+        yield paths
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class Annotate(TorchDispatchMode):
+    """Notes the source line and the module of every operator that passes, for the tracer below it to pick up.
+
+    A backward operator has those of the forward operator that made its autograd node (by sequence number)."""
+
+    def __init__(self, paths: _Paths) -> None:
+        super().__init__()
+        self.paths = paths
+        self._forward: dict[int, tuple[str, str]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        where = self._here()
+        meta: dict[str, Any] = traceback.current_meta
+        before = {key: meta.get(key) for key in ("stack_trace", "custom")}
+        meta["stack_trace"], meta["custom"] = where[0], {"module": where[1]}
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            for key, value in before.items():
+                if value is None:
+                    meta.pop(key, None)
+                else:
+                    meta[key] = value
+
+    def _here(self) -> tuple[str, str]:
+        node = torch._C._current_autograd_node()
+        if node is not None:
+            known = self._forward.get(node._sequence_nr())
+            if known is not None:
+                return known[0], f"{known[1]} backward".strip()
+        found = _user_line(), self.paths.stack[-1] if self.paths.stack else ""
+        # the operator's autograd node, if it has one, was made just before; later operators may have none of their own
+        self._forward.setdefault(_next_sequence_number() - 1, found)
+        return found
+
+
+def _user_line() -> str:
+    """The innermost frame outside PyTorch, Tantamount and the standard library, as Python prints it."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_SKIPPED) and (not name.startswith(_STANDARD) or "site-packages" in name):
+            line = linecache.getline(name, frame.f_lineno).strip()
+            return f'File "{name}", line {frame.f_lineno}, in {frame.f_code.co_name} | {line}'
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,288 @@
+"""One program as a functional ATen graph whose inputs are its arguments and its state.
+
+The program runs once on fake tensors under ``make_fx``; a second pass turns mutation into values. What comes out:
+whatever the function returns, the gradient it leaves on every parameter, and the new value of every tensor of the
+state that it changed.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import traceback
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from tantamount.capture.torch.collectives import Functional
+from tantamount.capture.torch.placements import Layout, local_part, rewrapped
+from tantamount.capture.torch.sources import Annotate, module_paths
+from tantamount.capture.torch.state import State, collect
+from tantamount.errors import UserError
+
+__all__ = ["Leaf", "Traced", "trace"]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An input or output of the graph: its name, and the layout of the DTensor that it is the local part of."""
+
+    name: str
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A functional graph with one placeholder per input. ``outputs`` are in the order of the output node."""
+
+    module: fx.GraphModule
+    inputs: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    aliases: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What is traced, and the tensors it gets: state first, then the tensors among the arguments."""
+
+    function: Callable[..., Any]
+    state: State
+    structure: pytree.TreeSpec
+    leaves: tuple[Any, ...]  # of args and kwargs; tensors are replaced
+    names: tuple[str, ...]  # of all tensors
+    tensors: tuple[Tensor, ...]
+
+
+def trace(
+    function: Callable[..., Any] | nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    modules: Mapping[str, nn.Module],
+    optimizers: Sequence[torch.optim.Optimizer],
+) -> Traced:
+    """Run ``function(*args, **kwargs)`` on fake tensors and record it.
+
+    ``modules`` maps a prefix of names (``""`` or ``"model."``) to a module that the function uses. Raises
+    :class:`UserError` for what cannot be captured."""
+    state = collect(modules, optimizers)
+    paths, structure = pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))
+    leaves = tuple(leaf for _, leaf in paths)
+    given = [(_argument_name(function, path), leaf) for path, leaf in paths if isinstance(leaf, Tensor)]
+    names = (*(entry.name for entry in state.entries), *_distinct([name for name, _ in given], state))
+    tensors = (*(entry.tensor for entry in state.entries), *(leaf for _, leaf in given))
+    program = _Program(function, state, structure, leaves, names, tensors)
+    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+    locals_ = [local_part(tensor) for tensor in tensors]
+    fakes = [fake_mode.from_tensor(tensor.detach(), static_shapes=True) for tensor, _ in locals_]
+    recorded = _Recorded([], [])
+    layouts = [layout for _, layout in locals_]
+    with _quiet(), traceback.preserve_node_meta(), fake_mode:
+        try:
+            first = make_fx(_runner(program, layouts, recorded), record_stack_traces=False)(*fakes)
+            for fake in fakes:  # the first pass made leaves of them, which must not be written to
+                fake.requires_grad_(False)
+            second = make_fx(torch.func.functionalize(_replay(first), remove="mutations"))(*fakes)
+        except UserError:
+            raise
+        except Exception as problem:
+            raise UserError(
+                "capture", place=_where(function),
+                found=f"{type(problem).__name__}: {str(problem).strip().splitlines()[0] if str(problem) else ''}"[:400],
+                needed="a program that runs on fake tensors: no branch on values, no .item() of data",
+                hint="run it with real tensors first; see docs/capture.md for what cannot be traced",
+            ) from problem  # fmt: skip
+    inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts, strict=True))
+    outputs = _outputs(second, inputs, recorded)
+    aliases = {entry.name: entry.aliases for entry in state.entries if entry.aliases}
+    return Traced(second, inputs, outputs, aliases)
+
+
+@dataclass
+class _Recorded:
+    """Names and layouts of what the function returned."""
+
+    names: list[str]
+    layouts: list[Layout | None]
+
+
+def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Recorded) -> Callable[..., Any]:
+    def run(*flat: Tensor) -> list[Tensor]:
+        state = program.state
+        count = len(state.entries)
+        whole = [rewrapped(tensor, layout) for tensor, layout in zip(flat, layouts, strict=True)]
+        for entry, tensor in zip(state.entries, whole[:count], strict=True):
+            if entry.trainable:
+                tensor.requires_grad_()
+        own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}
+        arguments = iter(zip(whole[count:], program.tensors[count:], strict=True))
+        filled: list[Any] = []
+        for leaf in program.leaves:
+            if isinstance(leaf, Tensor):
+                tensor, original = next(arguments)
+                filled.append(tensor.requires_grad_() if original.requires_grad else tensor)
+            else:
+                filled.append(leaf)
+        args, kwargs = pytree.tree_unflatten(filled, program.structure)
+        with ExitStack() as stack:
+            paths = stack.enter_context(module_paths(state.modules))
+            stack.enter_context(state.replaced(own))
+            stack.enter_context(Functional())
+            stack.enter_context(Annotate(paths))
+            returned = program.function(*args, **kwargs)
+            results = _results(returned)
+            gradients = _gradients(program, own, filled)
+        recorded.names[:] = [name for name, _ in (*results, *gradients)]
+        parts = [local_part(tensor) for _, tensor in (*results, *gradients)]
+        recorded.layouts[:] = [layout for _, layout in parts]
+        return [tensor.detach() for tensor, _ in parts]
+
+    return run
+
+
+def _results(returned: Any) -> list[tuple[str, Tensor]]:
+    found, _ = pytree.tree_flatten_with_path(returned)
+    tensors = [(path, leaf) for path, leaf in found if isinstance(leaf, Tensor)]
+    return [(_path_name(path) or "output", leaf) for path, leaf in tensors]
+
+
+def _gradients(program: _Program, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:
+    """What the run left in ``.grad``; for state that the program itself replaced (FSDP), of what stands there now."""
+    out: list[tuple[str, Tensor]] = []
+    for entry in program.state.entries:
+        tensor = _current(program.state, entry.name)
+        gradient = (own[entry.name] if tensor is None else tensor).grad
+        gradient = own[entry.name].grad if gradient is None else gradient
+        if gradient is not None:
+            out.append((f"grad {entry.name}", gradient))
+    names = program.names[len(program.state.entries) :]
+    tensors = [leaf for leaf in filled if isinstance(leaf, Tensor)]
+    for name, leaf in zip(names, tensors, strict=True):
+        if leaf.grad is not None:
+            out.append((f"grad {name}", leaf.grad))
+    return out
+
+
+def _current(state: State, name: str) -> Tensor | None:
+    for prefix, module in state.modules.items():
+        if name.startswith(prefix):
+            try:
+                return module.get_parameter(name.removeprefix(prefix))
+            except AttributeError:
+                continue
+    return None
+
+
+def _replay(module: fx.GraphModule) -> Callable[..., Any]:
+    def run(*flat: Any) -> Any:
+        with traceback.preserve_node_meta():
+            return fx.Interpreter(module).run(*flat)
+
+    return run
+
+
+# ---------------------------------------------------------------------------------------------- names
+def _argument_name(function: Callable[..., Any], path: tuple[Any, ...]) -> str:
+    """``x`` or ``batch.ids`` for a path into (args, kwargs)."""
+    import inspect
+
+    head, *rest = path[1:]
+    target = function.forward if isinstance(function, nn.Module) else function
+    if path[0].idx == 1:
+        return _path_name((head, *rest))
+    try:
+        names = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        names = []
+    position = head.idx
+    if position < len(names) and names[position].kind is not inspect.Parameter.VAR_POSITIONAL:
+        first = names[position].name
+    else:
+        first = f"arg{position}"
+    return ".".join(part for part in (first, _path_name(tuple(rest))) if part)
+
+
+def _path_name(path: tuple[Any, ...]) -> str:
+    parts: list[str] = []
+    for key in path:
+        for attribute in ("key", "name", "idx"):
+            if hasattr(key, attribute):
+                parts.append(str(getattr(key, attribute)))
+                break
+        else:
+            parts.append(str(key))
+    return ".".join(parts)
+
+
+def _distinct(names: Sequence[str], state: State) -> list[str]:
+    taken = {entry.name for entry in state.entries}
+    out: list[str] = []
+    for name in names:
+        while name in taken:
+            name = f"{name}'"
+        taken.add(name)
+        out.append(name)
+    return out
+
+
+def _where(function: Callable[..., Any] | nn.Module) -> str:
+    target = type(function) if isinstance(function, nn.Module) else function
+    return f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', repr(target))}"
+
+
+# ---------------------------------------------------------------------------------------------- the graph
+def _outputs(module: fx.GraphModule, inputs: Sequence[Leaf], recorded: _Recorded) -> tuple[Leaf, ...]:
+    """Names of the outputs. What the program wrote into its inputs is a trailing ``copy_``: it becomes an output."""
+    graph = module.graph
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    by_node = dict(zip(placeholders, inputs, strict=True))
+    output = next(node for node in reversed(graph.nodes) if node.op == "output")
+    results = list(output.args[0])
+    leaves = [Leaf(name, layout) for name, layout in zip(recorded.names, recorded.layouts, strict=True)]
+    for node in list(graph.nodes):
+        if node.op == "call_function" and node.target is torch.ops.aten.copy_.default and node.args[0] in by_node:
+            leaf = by_node[node.args[0]]
+            results.append(node.args[1])
+            leaves.append(Leaf(f"new {leaf.name}", leaf.layout))
+            node.replace_all_uses_with(node.args[1])
+            graph.erase_node(node)
+    output.args = (tuple(results),)
+    _clean(graph)
+    module.recompile()
+    return tuple(leaves)
+
+
+_IDENTITIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default, torch.ops.aten.lift_fresh.default)
+
+
+def _clean(graph: fx.Graph) -> None:
+    """Identities and what nothing uses; sends stay, whose only effect is on other ranks."""
+    for node in list(graph.nodes):
+        if node.op == "call_function" and node.target in _IDENTITIES:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+    for node in reversed(list(graph.nodes)):
+        if node.op in ("call_function", "get_attr") and not node.users and "isend" not in str(node.target):
+            graph.erase_node(node)
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Tracing warns about what we do on purpose."""
+    import logging
+    import warnings
+
+    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
