@@ -1,7 +1,8 @@
 """Tantamount proves that two tensor programs compute the same thing, or shows where they stop doing so.
 
 The public interface, loaded on first use: :func:`refine`, :func:`read_job`, :class:`Report`, :class:`Verdict`,
-:class:`UserError`. Importing this package imports neither PyTorch nor the command line's libraries.
+:class:`UserError`; and to declare operators :func:`opaque`, :func:`definition`, :func:`operator`. Importing this
+package imports neither PyTorch nor the command line's libraries.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tantamount.capture.job import read_job
     from tantamount.errors import UserError
+    from tantamount.ops.declare import definition, opaque, operator
     from tantamount.refine import refine
     from tantamount.verdict import Report, Verdict
 
-__all__ = ["Report", "UserError", "Verdict", "__version__", "read_job", "refine"]
+__all__ = [
+    "Report", "UserError", "Verdict", "__version__", "definition", "opaque", "operator", "read_job", "refine",
+]  # fmt: skip
 
 __version__ = "0.1.0"
 
@@ -25,6 +29,9 @@ _HOME = {
     "Report": "tantamount.verdict",
     "UserError": "tantamount.errors",
     "Verdict": "tantamount.verdict",
+    "definition": "tantamount.ops.declare",
+    "opaque": "tantamount.ops.declare",
+    "operator": "tantamount.ops.declare",
     "read_job": "tantamount.capture.job",
     "refine": "tantamount.refine",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from math import isfinite, prod
@@ -17,15 +17,16 @@ from tantamount.capture.hlo import read_hlo
 from tantamount.capture.relations import Side, read_expectation, read_input
 from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
-from tantamount.ir.graph import CustomOperator, Graph, Node
+from tantamount.ir.graph import ANY_ARGUMENTS, CustomOperator, Graph
 from tantamount.ir.job import SAME_NAME, Assumptions, Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
 from tantamount.ir.types import TensorType
-from tantamount.ir.validate import node_place
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
+from tantamount.ops.custom import custom_operator
+from tantamount.ops.table import table
 
 __all__ = ["read_job"]
 
@@ -47,12 +48,10 @@ def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | 
     top = Fields.of(_parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
-    ops, assume = _custom_operators(top), _assumptions(top)
-    files = _Files(path.parent, allow_outside, limits, {})
+    operators, assume = _declared_operators(top), _assumptions(top)
+    files = _Files(path.parent, allow_outside, limits, operators, {})
     specification = _specification(top, files)
     implementation, mesh = _implementation(top, files)
-    for graph in files.read.values():
-        _refuse_custom(graph, ops)
     spec_types = _types(specification, None)
     sizes = {group: mesh.group_size(group) for group in mesh.groups}
     distinct = {id(graph): graph for graph in implementation}
@@ -60,7 +59,7 @@ def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | 
     types = [rank_types[id(graph)] for graph in implementation]
     inputs = _inputs(top, spec_types, Side("input", [item.inputs for item in types], implementation, mesh))
     outputs = _outputs(top, spec_types, Side("output", [item.outputs for item in types], implementation, mesh))
-    return Job(str(path), specification, implementation, mesh, inputs, outputs, assume, ops)
+    return Job(str(path), specification, implementation, mesh, inputs, outputs, assume)
 
 
 def _parse_toml(text: str, place: Place) -> object:
@@ -82,6 +81,7 @@ class _Files:
     folder: Path
     allow_outside: bool
     limits: Limits
+    operators: Mapping[str, CustomOperator]
     read: dict[Path, Graph]
 
     def graph(self, value: object, place: Place) -> Graph:
@@ -102,7 +102,7 @@ class _Files:
                 hint="allow it explicitly if you trust the job (--allow-outside)",
             )  # fmt: skip
         if real not in self.read:
-            self.read[real] = reader(path, self.limits)
+            self.read[real] = replace(reader(path, self.limits), operators=self.operators)
         return self.read[real]
 
 
@@ -246,39 +246,34 @@ def _constant_assumption(fields: Fields) -> Fraction | str | None:
     raise fields.at("constants").wrong(shown(value), f'a finite number or "{SAME_NAME}"')
 
 
-def _custom_operators(top: Fields) -> dict[str, CustomOperator]:
+def _declared_operators(top: Fields) -> dict[str, CustomOperator]:
+    """The operators of [ops]: read, and compiled once so that what is wrong with them is said here."""
     outer = top.at("[ops]")
     operators: dict[str, CustomOperator] = {}
     for key, value in outer.table(top.values.get("ops", {}), "a table of operators").items():
         name = outer.name(key, "an operator's name")
-        fields = Fields.of(value, outer.at(name), ("args", "is", "labels"))
-        if set(fields.values) not in ({"args", "is"}, {"labels"}):
+        fields = Fields.of(value, outer.at(name), ("args", "is", "labels", "mutates", "ignores", "dtypes"))
+        if ("is" in fields) == ("labels" in fields) or ("is" in fields and "args" not in fields):
             raise fields.place.wrong(
                 f"keys {', '.join(fields.values) or 'none'}", "`args` and `is` (a definition), or `labels` (opaque)"
             )
-        text = {inner: fields.at(inner).string(fields.get(inner)) for inner in fields.values}
-        parameters = tuple(part.strip() for part in text["args"].split(",")) if text.get("args", "").strip() else ()
-        for parameter in parameters:
-            if not parameter.isidentifier() or parameters.count(parameter) > 1:
-                raise fields.at("args").wrong(shown(text["args"]), "distinct names separated by commas")
-        operators[name] = CustomOperator(name, parameters, text.get("is", ""), text.get("labels", ""))
+        if name in table():
+            raise outer.wrong(
+                f"the operator {name}, which is known", "operators that the table does not have",
+                code="known-operator", hint=f"`tantamount ops {name}` shows its definition",
+            )  # fmt: skip
+        text = {k: fields.at(k).string(fields.get(k)) for k in ("args", "is", "labels") if k in fields}
+        mutates, ignores, dtypes = (_names(fields, key) for key in ("mutates", "ignores", "dtypes"))
+        args, definition = text.get("args", ANY_ARGUMENTS), text.get("is", "")
+        declared = CustomOperator(name, args, definition, text.get("labels", ""), mutates, ignores, dtypes)
+        try:
+            custom_operator(declared)
+        except UserError as problem:
+            raise problem.within(outer.text) from None
+        operators[name] = declared
     return operators
 
 
-def _refuse_custom(graph: Graph, ops: Mapping[str, CustomOperator]) -> None:
-    """Definitions of custom operators are read but not used yet: a graph that needs one is refused."""
-    for node in graph.nodes:
-        name = _custom_name(node)
-        if node.op == "call" and name in ops:
-            raise UserError(
-                "job-custom-operator", place=node_place(graph.path, node),
-                found=f"the operator {name} of the job's [ops]", needed="operators of the table",
-                hint="custom operators are not supported yet",
-            )  # fmt: skip
-
-
-def _custom_name(node: Node) -> str:
-    """The operator, or the one that auto_functionalized wraps."""
-    if "auto_functionalized" in node.target and node.args and isinstance(node.args[0], str):
-        return node.args[0]
-    return node.target
+def _names(fields: Fields, key: str) -> tuple[str, ...]:
+    place = fields.at(key)
+    return tuple(place.string(item) for item in place.list(fields.values.get(key, []), "a list of names"))

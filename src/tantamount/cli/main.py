@@ -59,6 +59,14 @@ Outside = Annotated[
 ]
 
 
+Operators = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--operators", metavar="FILE", help="Run a Python file that declares operators. Only for files you trust."
+    ),
+]
+
+
 @app.command(epilog=_EPILOG)
 @exits
 def refine(
@@ -68,10 +76,12 @@ def refine(
     engine: EngineChoice = Engine.CALCULUS,
     verbose: Verbose = False,
     allow_outside: Outside = False,
+    operators: Operators = None,
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.report import json_report, text
 
+    _load(operators)
     to_stdout = json is not None and str(json) == "-"
     if json is not None and not to_stdout:
         json_report.check_writable(json)
@@ -94,6 +104,15 @@ def refine(
         else:
             json_report.write(json, document)
     return code
+
+
+def _load(files: list[Path] | None) -> None:
+    """The operators that the files of ``--operators`` declare."""
+    if files:
+        from tantamount.ops.declare import load_operators
+
+        for file in files:
+            load_operators(file)
 
 
 def _prove(path: Path, *, strict: bool, allow_outside: bool) -> Report:
@@ -120,11 +139,13 @@ def show(graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph fi
 @exits
 def ops(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One operator, by any of its names.")] = None,
+    operators: Operators = None,
 ) -> int:
     """List the operators that are understood, or show one."""
     from tantamount.cli.operators import overview, page
     from tantamount.ops.table import lookup, table
 
+    _load(operators)
     terminal.lines(overview(table()) if name is None else page(lookup(name, "command line")))
     return 0
 

@@ -10,6 +10,7 @@ from typing import Union
 from tantamount.ir.types import DType, TensorType
 
 __all__ = [
+    "ANY_ARGUMENTS",
     "Argument",
     "Constant",
     "CustomOperator",
@@ -95,6 +96,9 @@ class Constant:
     data: tuple[bool | int | float | complex, ...]
 
 
+ANY_ARGUMENTS = "*args, **kwargs"  # whatever a graph gives
+
+
 @dataclass(frozen=True, slots=True)
 class CustomOperator:
     """A declared operator (an entry of [ops]): ``labels`` of an opaque one, or a ``definition`` in known operators.
@@ -105,7 +109,7 @@ class CustomOperator:
     operand)."""
 
     name: str
-    args: str = "*args, **kwargs"
+    args: str = ANY_ARGUMENTS
     definition: str = ""
     labels: str = ""
     mutates: tuple[str, ...] = ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Union
 
-from tantamount.ir.graph import CustomOperator, Graph
+from tantamount.ir.graph import Graph
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
 
@@ -37,4 +37,3 @@ class Job:
     inputs: Mapping[str, InputRelation]
     outputs: Mapping[str, Expectation]
     assume: Assumptions = Assumptions()
-    ops: Mapping[str, CustomOperator] = field(default_factory=dict[str, CustomOperator])

@@ -8,6 +8,7 @@ from tantamount.calculus.constants import Reading
 from tantamount.calculus.printing import show_number
 from tantamount.calculus.symbolic import Obligation
 from tantamount.ir.job import SAME_NAME, Job
+from tantamount.ops.calls import operator_of
 from tantamount.refine.inputs import Inputs
 from tantamount.refine.ranks import Run
 from tantamount.verdict import Assumption
@@ -57,6 +58,7 @@ def gather_assumptions(
             else f"are {job.assume.constants}"
         )
         out.append(Assumption("constants", f"constants that the graphs do not record {what}", tuple(sorted(constants))))
+    out.extend(_operators(job))
     assumed = [site for trace in specification.traces for site in trace.assumed_indices]
     if assumed:
         out.append(Assumption("index-range", "indices of the specification are in range (0 <= i < n)", tuple(assumed)))
@@ -86,6 +88,18 @@ def gather_assumptions(
 def _shown(read: Reading) -> str:
     number = f"{read.radicand.numerator}/{read.radicand.denominator}".removesuffix("/1")
     return number if read.root == 1 else f"({number})^(1/{read.root})"
+
+
+def _operators(job: Job) -> list[Assumption]:
+    """What the definitions of the operators that occur rest on, with the nodes that call them."""
+    places: dict[tuple[str, str], dict[str, None]] = {}
+    for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():
+        for node in graph.nodes:
+            row = operator_of(graph, node) if node.op == "call" and node.target != "getitem" else None
+            for text in row.assumes if row is not None else ():
+                name = "opaque-operator" if row is not None and row.opaque else "operator"
+                places.setdefault((name, text), {}).setdefault(node.name)
+    return [Assumption(name, text, tuple(sites)) for (name, text), sites in places.items()]
 
 
 def open_obligations(store: Store, specification: Run, implementation: Run) -> list[Obligation]:

@@ -13,7 +13,7 @@ __all__ = ["FAMILIES", "load"]
 
 FAMILIES = (
     "elementwise", "logic", "activation", "movement", "joining", "creation", "contraction", "reduction", "indexing",
-    "norm", "attention", "loss", "random", "collective", "backward", "vendor",
+    "norm", "attention", "loss", "random", "collective", "backward", "vendor", "vllm",
     "hlo", "hlo_indexing", "hlo_collective", "hlo_custom", "complex",
 )  # fmt: skip
 
