@@ -1,11 +1,20 @@
-"""The facts about its sizes that a job rests on: both programs type-checked on integers that remember."""
+"""The facts about its sizes that a job rests on: both programs type-checked on integers that remember.
+
+Which integers are one variable? Sizes of inputs are, where relations or operators make them equal. An integer in an
+attribute is the size of the same value among the operands' (the k-th of that value the k-th), else one variable with
+those at the same place of calls with the same attributes. So sizes that are equal by chance (hidden size and sequence
+length) can come apart; what corresponds without being tied by a fact is kept equal where that costs little
+(:mod:`.reduce`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
 
-from tantamount.ir.graph import Graph, Node
+from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Concat, Expectation, Expression, InputRelation, RankTensor, Sum
 from tantamount.ir.relation_types import RelationProblem, local_shape, resolve
@@ -13,30 +22,41 @@ from tantamount.ir.types import Shape, TensorType
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, constant_type, run_node
-from tantamount.ops.execute import resolve as resolve_arguments
 from tantamount.refine.outputs import output_node
-from tantamount.refine.reduction.literals import Number, map_expression, map_node
-from tantamount.refine.reduction.sizes import FIXED, HUGE, Facts, variables
+from tantamount.refine.reduction.literals import Number, lists_of, map_expression, map_node
+from tantamount.refine.reduction.sizes import Facts, Polynomial, Size
 
-__all__ = ["Gathered", "call_key", "constant_of_type", "gather", "groups_of"]
+__all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of"]
 
-Typed = Mapping[str, TensorType]
+Pins = frozenset[tuple[str, str, int]]  # operator, attribute and value of integers that must stay
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A graph with variables for integers: the nodes, and the type of every node's value."""
+
+    graph: Graph
+    nodes: tuple[Node, ...]
+    types: Environment
 
 
 @dataclass
 class Gathered:
-    """``facts`` about sizes; ``shapes``: every tensor of the job with its number of occurrences (an execution holds all
-    of them); ``values``: the numbers that programs compute with."""
+    """``lifted``: the graphs by their identity; ``values``: the numbers that programs compute with."""
 
+    pins: Pins
     facts: Facts = field(default_factory=Facts)
-    shapes: dict[Shape, int] = field(default_factory=dict[Shape, int])
+    lifted: dict[int, Lifted] = field(default_factory=dict[int, Lifted])
     values: dict[str, Number] = field(default_factory=dict[str, Number])
+    done: dict[Any, Result] = field(default_factory=dict[Any, Result])
 
-    @property
-    def known(self) -> set[int]:
-        """The numbers that are sizes, or tied to sizes."""
-        tied = {v for kind, p in self.facts.found if kind == "==" for v in variables(p)}
-        return tied | {size for shape in self.shapes for size in shape if FIXED < size < HUGE}
+    def shapes(self, job: Job) -> list[Shape]:
+        """Of all tensors that executing the job holds."""
+        found: list[Shape] = []
+        for graph in (job.specification, *job.implementation):
+            for result in self.lifted[id(graph)].types.values():
+                found += _shapes(result)
+        return found
 
 
 def groups_of(job: Job) -> Mapping[str, int]:
@@ -44,78 +64,139 @@ def groups_of(job: Job) -> Mapping[str, int]:
     return {name: job.mesh.group_size(name) for name in job.mesh.groups}
 
 
-def gather(job: Job, pinned: frozenset[int] = frozenset()) -> Gathered:
-    """Raises :class:`UserError` as type checking does. ``pinned``: numbers that must stay what they are."""
-    out = Gathered()
-    for number in pinned:
-        out.facts.pin(number)
-    specification = _graph(out, job.specification, None, {})
-    ranks: list[Typed] = []
-    known: dict[int, Typed] = {}
-    seen: Environment = {}
-    for graph in job.implementation:
-        if id(graph) not in known:
-            known[id(graph)] = _graph(out, graph, groups_of(job), seen)
-        else:
-            for shape in _shapes(graph):
-                out.shapes[shape] = out.shapes.get(shape, 0) + 1
-        ranks.append(known[id(graph)])
+def gather(job: Job, pins: Pins = frozenset()) -> Gathered:
+    """Raises :class:`UserError` as type checking does."""
+    out = Gathered(pins)
+    whole = _inputs(out, job.specification, "specification")
+    ranks = [_inputs(out, graph, "implementation") for graph in job.implementation]
     for name, relation in job.inputs.items():
-        _relation(out, job, specification[name], relation, ranks, lambda rank, tensor: tensor)
-    for name, relation in job.outputs.items():
-        if not relation.problem:
+        _relation(out, job, whole[name], relation, lambda rank, tensor: ranks[rank][tensor])
+    _graph(out, job.specification, None, whole)
+    groups = groups_of(job)
+    for graph, inputs in zip(job.implementation, ranks, strict=True):
+        if id(graph) not in out.lifted:
+            _graph(out, graph, groups, inputs)
+    for name, expectation in job.outputs.items():
+        if not expectation.problem:
             node = next(o.node for o in job.specification.outputs if o.name == name)
+            type_ = _type(out, job.specification, node)
             _relation(
-                out, job, specification[node], relation, ranks, lambda rank, tensor: output_node(job, rank, tensor)
+                out,
+                job,
+                type_,
+                expectation,
+                lambda rank, tensor: _type(out, job.implementation[rank], output_node(job, rank, tensor)),
             )
     return out
 
 
+def _type(out: Gathered, graph: Graph, node: str) -> TensorType:
+    found = out.lifted[id(graph)].types[node]
+    if not isinstance(found, Tensor):
+        raise RelationProblem(f"{node} is not one tensor")
+    return found.type
+
+
 # ---------------------------------------------------------------------------------------------- graphs
-def _shapes(graph: Graph) -> list[Shape]:
-    return [node.type.shape for node in graph.nodes if node.type is not None]
+def _inputs(out: Gathered, graph: Graph, side: str) -> dict[str, TensorType]:
+    return {
+        node.name: replace(
+            node.type, shape=tuple(out.facts.variable((side, node.name, k), n) for k, n in enumerate(node.type.shape))
+        )
+        for node in graph.inputs
+        if node.type is not None
+    }
 
 
-def _graph(out: Gathered, graph: Graph, groups: Mapping[str, int] | None, seen: Environment) -> Typed:
-    def value(number: Number) -> Number:
-        out.values[repr(number)] = number
-        return number
-
+def _graph(out: Gathered, graph: Graph, groups: Mapping[str, int] | None, inputs: Mapping[str, TensorType]) -> None:
+    """The sizes of every node's value are tied to variables: then a call like an earlier one (the same operator,
+    attributes and operand types) has nothing new to say and is not looked at again."""
+    environment: Environment = {name: Tensor(t.shape, t.dtype, None) for name, t in inputs.items()}
+    nodes: list[Node] = []
     for node in graph.nodes:
-        map_node(graph, node, int, value)
-        if node.op == "constant" and node.target in graph.constants:
-            constant = graph.constants[node.target]
-            for size in constant.type.shape:
-                out.facts.pin(size)
-            if len(constant.data) == 1 and isinstance(constant.data[0], (int, float)):
-                value(constant.data[0])
-    types = _types(graph, groups, out.facts, seen)
-    found: dict[str, TensorType] = {}
-    for name, result in types.items():
-        for tensor in result if isinstance(result, tuple) else (result,):
-            if tensor is not None:
-                shape = tuple(map(int, tensor.shape))
-                out.shapes[shape] = out.shapes.get(shape, 0) + 1
-        if isinstance(result, Tensor):
-            found[name] = result.type
-    return found
-
-
-def _types(graph: Graph, groups: Mapping[str, int] | None, facts: Facts, seen: Environment) -> Environment:
-    """The type of every node, with the sizes tied to their values after every node: then a call like an earlier one
-    (the same operator, attributes and operand types) has nothing new to say and is not looked at again."""
-    environment: Environment = {}
-    for node in graph.nodes:
-        lifted = map_node(graph, node, facts.size)
-        if node.op == "input" and lifted.type is not None:
-            environment[node.name] = Tensor(lifted.type.shape, lifted.type.dtype, None)
+        lifted = _lifted(out, graph, node, environment)
+        nodes.append(lifted)
+        if node.op == "input":
             continue
-        key = call_key(graph, node, environment)
-        if key not in seen:
+        if node.op == "constant":
+            environment[node.name] = _constant(out, graph, node)
+            continue
+        key = call_key(lifted, environment, out.facts.settled)
+        if key not in out.done:
             builder = Builder(TypesOnly(groups), node.name)
-            seen[key] = _tied(run_node(graph, lifted, builder, environment, constant_of_type, groups), facts)
-        environment[node.name] = seen[key]
-    return environment
+            result = run_node(graph, lifted, builder, environment, constant_of_type, groups)
+            out.done[key] = _tied(result, out.facts)
+        environment[node.name] = out.done[key]
+    out.lifted[id(graph)] = Lifted(graph, tuple(nodes), environment)
+
+
+def _lifted(out: Gathered, graph: Graph, node: Node, environment: Environment) -> Node:
+    shapes = [shape for name in references(node) for shape in _shapes(environment[name])]
+    operands: dict[int, list[int]] = {}
+    for shape in shapes:
+        for size in shape:
+            operands.setdefault(int(size), []).append(size)
+    seen: dict[int, int] = {}
+    written = _integers((*node.args, *node.kwargs.values()))
+    aligned: dict[str, int] = {}
+    for place, sizes in lists_of(graph, node):
+        for k, size in _aligned(sizes, shapes).items():
+            aligned[f"{place}.{k}"] = size
+
+    def size(n: int, place: str) -> int:
+        if place in aligned:
+            return pinned(aligned[place], n, place)
+        position = seen[n] = seen.get(n, -1) + 1
+        same = operands.get(n, [])
+        return pinned(same[position], n, place) if position < len(same) and not aligned else named(n, place)
+
+    def named(n: int, place: str) -> int:
+        return pinned(out.facts.variable((node.target, place, written), n), n, place)
+
+    def pinned(size: int, n: int, place: str) -> int:
+        if (node.target, place, n) in out.pins:
+            out.facts.pin(size)
+        return size
+
+    def value(number: Number, place: str) -> Number:
+        out.values[repr(number)] = number
+        return number if isinstance(number, float) else named(number, place)
+
+    return map_node(graph, node, size, value)
+
+
+def _shapes(result: Result) -> list[Shape]:
+    return [x.shape for x in (result if isinstance(result, tuple) else (result,)) if x is not None]
+
+
+def _aligned(sizes: tuple[int, ...], shapes: list[Shape]) -> dict[int, int]:
+    """The sizes of a reshape that are dimensions of the operand: equal, with as many elements before them."""
+    for shape in shapes:
+        total, rest = prod(map(int, shape)), prod(n for n in sizes if n != -1)
+        whole = tuple(total // rest if n == -1 and rest else n for n in sizes)
+        if len(sizes) > 1 and prod(whole) == total > 0:
+            before = {(prod(map(int, shape[:k])), int(n)): n for k, n in enumerate(shape)}
+            places = {k: (prod(whole[:k]), n) for k, n in enumerate(whole)}
+            return {k: before[place] for k, place in places.items() if place in before and sizes[k] != -1}
+    return {}
+
+
+def _integers(argument: Argument) -> tuple[int, ...]:
+    if isinstance(argument, tuple):
+        return tuple(n for item in argument for n in _integers(item))
+    return (argument,) if isinstance(argument, int) else ()
+
+
+def _constant(out: Gathered, graph: Graph, node: Node) -> Tensor:
+    type_ = constant_type(graph, node)
+    sizes = tuple(out.facts.variable(("constant", node.target, k), n) for k, n in enumerate(type_.shape))
+    recorded = graph.constants.get(node.target)
+    if recorded is not None:
+        for size in sizes:
+            out.facts.pin(size)
+        if len(recorded.data) == 1 and isinstance(recorded.data[0], (int, float)):
+            out.values[repr(recorded.data[0])] = recorded.data[0]
+    return Tensor(sizes, type_.dtype, None)
 
 
 def constant_of_type(graph: Graph, node: Node, builder: Builder) -> Tensor:
@@ -124,13 +205,22 @@ def constant_of_type(graph: Graph, node: Node, builder: Builder) -> Tensor:
     return Tensor(found.shape, found.dtype, None)
 
 
-def call_key(graph: Graph, node: Node, environment: Environment) -> str:
-    """What the type of a node depends on."""
-    if node.op == "constant":
-        return repr(constant_type(graph, node))
-    args = resolve_arguments(node.args, environment)
-    kwargs = [(name, resolve_arguments(argument, environment)) for name, argument in node.kwargs.items()]
-    return repr((node.target, args, kwargs, node.type and node.type.dtype))
+def call_key(node: Node, environment: Environment, settled: Callable[[Polynomial], object] | None = None) -> Any:
+    """What the type of a call depends on."""
+
+    def shown(argument: Argument | Result) -> Any:
+        if isinstance(argument, Ref):
+            return shown(environment[argument.name])
+        if isinstance(argument, tuple):
+            return tuple(map(shown, argument))
+        if isinstance(argument, Tensor):
+            return (tuple(map(shown, argument.shape)), argument.dtype)
+        if isinstance(argument, Size) and settled is not None:
+            return ("size", int(argument), settled(argument.polynomial))
+        return (type(argument), argument)
+
+    kwargs = tuple((name, shown(argument)) for name, argument in node.kwargs.items())
+    return (node.target, shown(node.args), kwargs, node.type and node.type.dtype)
 
 
 def _tied(result: Result, facts: Facts) -> Result:
@@ -147,30 +237,33 @@ def _relation(
     job: Job,
     whole: TensorType,
     relation: InputRelation | Expectation,
-    ranks: list[Typed],
-    node: Callable[[int, str], str],
+    held: Callable[[int, str], TensorType],
 ) -> None:
     def same(found: Shape, wanted: Shape) -> None:
         for a, b in zip(found, wanted, strict=True):
-            if out.facts.tie(a) != out.facts.tie(b):
-                raise RelationProblem("shapes of a relation")
+            if out.facts.tie(a) != b:
+                raise RelationProblem(f"{relation.text}: {int(a)} where {int(b)} is needed")
 
     if relation.placements is not None:
-        for rank in range(len(ranks)):
+        for rank in range(len(job.implementation)):
             local = local_shape(whole.shape, relation.placements, job.mesh, rank)
-            same(local, ranks[rank][node(rank, relation.name)].shape)
+            same(local, held(rank, relation.name).shape)
     elif relation.expression is not None:
 
         def tensor(term: RankTensor) -> tuple[RankTensor, TensorType]:
-            return term, ranks[term.rank][node(term.rank, term.name or relation.name)]
+            return term, held(term.rank, term.name or relation.name)
 
-        same(_expression(out, map_expression(relation.expression, out.facts.size), tensor).shape, whole.shape)
+        lifted = map_expression(relation.expression, lambda n: out.facts.variable("relation", n))
+        same(_expression(out, lifted, tensor).shape, whole.shape)
+    for a, b in relation.equal:
+        left, right = (held(term.rank, term.name or relation.name) for term in (a, b))
+        same(left.shape, right.shape)
 
 
 def _expression(
     out: Gathered, expression: Expression, tensor: Callable[[RankTensor], tuple[RankTensor, TensorType]]
 ) -> TensorType:
-    """Its type, with the sizes of every part tied to their values."""
+    """Its type, with the sizes of every part tied to variables."""
     if not isinstance(expression, RankTensor):
         for part in expression.parts if isinstance(expression, (Concat, Sum)) else (expression.operand,):
             _expression(out, part, tensor)

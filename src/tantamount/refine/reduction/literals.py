@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Union
 
@@ -17,30 +17,44 @@ Number = Union[int, float]
 _VALUES = {"Scalar", "Operand", "float"}  # kinds of parameters whose numbers enter what is computed
 
 
-def map_node(
-    graph: Graph, node: Node, size: Callable[[int], int], value: Callable[[Number], Number] | None = None
-) -> Node:
-    """The node with ``size`` applied to every integer among its attributes, and to those of its type; numbers that
-    programs compute with are given to ``value`` (if ``None``: the integers among them to ``size``)."""
-    type_ = None if node.type is None else replace(node.type, shape=tuple(map(size, node.type.shape)))
+def map_node(graph: Graph, node: Node, size: Callable[[int, str], int], value: Callable[[Number, str], Number]) -> Node:
+    """The node with ``size`` applied to every integer among its attributes and ``value`` to the numbers that programs
+    compute with; both are told the attribute: its parameter's name and place in a list."""
     if node.op != "call" or node.target == "getitem":  # which of several results is structure
-        return replace(node, type=type_)
+        return node
     parameters = operator_of(graph, node).parameters
     names = list(parameters)
 
-    def mapped(argument: Argument, name: str) -> Argument:
+    def mapped(argument: Argument, name: str, place: str) -> Argument:
         kind = parameters[name].kind.rstrip("?") if name in parameters else ""
         if isinstance(argument, tuple):
-            return tuple(mapped(item, name) for item in argument)
+            return tuple(mapped(item, name, f"{place}.{k}") for k, item in enumerate(argument))
         if isinstance(argument, bool) or not isinstance(argument, (int, float)):
             return argument
-        if kind in _VALUES and value is not None:
-            return value(argument)
-        return size(argument) if isinstance(argument, int) else argument
+        if kind in _VALUES:
+            return value(argument, place)
+        return size(argument, place) if isinstance(argument, int) else argument
 
-    args = tuple(mapped(argument, names[k] if k < len(names) else "") for k, argument in enumerate(node.args))
-    kwargs = {name: mapped(argument, name) for name, argument in node.kwargs.items()}
-    return replace(node, args=args, kwargs=kwargs, type=type_)
+    def positional(k: int, argument: Argument) -> Argument:
+        name = names[k] if k < len(names) else str(k)
+        return mapped(argument, name, name)
+
+    args = tuple(positional(k, argument) for k, argument in enumerate(node.args))
+    kwargs = {name: mapped(argument, name, name) for name, argument in node.kwargs.items()}
+    return replace(node, args=args, kwargs=kwargs)
+
+
+def lists_of(graph: Graph, node: Node) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The attributes that are lists of integers, by their parameter's name."""
+    if node.op != "call" or node.target == "getitem":
+        return
+    names = list(operator_of(graph, node).parameters)
+    named = ((names[k] if k < len(names) else str(k), argument) for k, argument in enumerate(node.args))
+    for name, argument in (*named, *node.kwargs.items()):
+        if isinstance(argument, tuple):
+            sizes = tuple(n for n in argument if isinstance(n, int) and not isinstance(n, bool))
+            if sizes and len(sizes) == len(argument):
+                yield name, sizes
 
 
 def map_expression(expression: Expression, size: Callable[[int], int]) -> Expression:

@@ -8,11 +8,10 @@ be just that: then every size of which it might be a function stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose, isfinite, prod, sqrt
+from math import isclose, isfinite, sqrt
 
-from tantamount.ir.types import Shape
 from tantamount.refine.reduction.literals import Number
 from tantamount.refine.reduction.sizes import (
     HUGE,
@@ -20,9 +19,7 @@ from tantamount.refine.reduction.sizes import (
     Polynomial,
     constant,
     evaluate,
-    monomial,
     plus,
-    variables,
 )
 
 __all__ = ["Reading", "readings", "rewritten"]
@@ -58,34 +55,30 @@ class Reading:
 
 
 def readings(
-    numbers: Iterable[Number], known: Iterable[int], shapes: Iterable[Shape], ranks: int
+    numbers: Iterable[Number],
+    sizes: Iterable[int],
+    products: Iterable[Polynomial],
+    values: Sequence[int],
+    ranks: int,
 ) -> tuple[list[Reading], list[Fact]]:
-    """Every way to read each number as a function of sizes, and the sizes that plain ones fix. ``known``: the sizes;
-    products of some dimensions of ``shapes`` count where no single size does."""
-    single = {monomial((size,)): size for size in known}
-    products: dict[Polynomial, int] = {}
-    for shape in shapes:
-        for part in (shape, shape[:-1], shape[:2]):
-            products[monomial(part)] = prod(part)
-    products = {p: n for p, n in products.items() if len(variables(p)) > 1}
+    """How each number is a function of sizes, and what that asks of sizes. ``sizes`` are variables, which have
+    ``values`` in the job; ``products`` count where no single size does. All sizes of which a number is the same function
+    become one; where the function is not clear, they stay."""
+    at = dict(enumerate(values))
+    single = {(((v,), 1),): values[v] for v in sizes}
+    several = {p: evaluate(p, at) for p in products if len(p) != 1 or len(p[0][0]) > 1}
     found: list[Reading] = []
-    fixed: list[Fact] = []
+    facts: list[Fact] = []
     for number in numbers:
         if isinstance(number, bool) or not isfinite(number) or not 0 < abs(number) < HUGE:
             continue
-        here = _readings(number, single) or _multiple(number, single, ranks) or _readings(number, products)
-        if _plain(number):
-            fixed += [("==", plus(r.size, constant(-evaluate(r.size, _Itself())))) for r in here]
+        here = _readings(number, single) or _multiple(number, single, ranks) or _readings(number, several)
+        if _plain(number) or len({reading.function for reading in here}) > 1:
+            facts += [("==", plus(r.size, constant(-evaluate(r.size, at)))) for r in here]
         else:
-            found += here
-    return found, fixed
-
-
-class _Itself(dict[int, int]):
-    """Every variable at the integer that it stands for."""
-
-    def __missing__(self, key: int) -> int:
-        return key
+            found += here[:1]
+            facts += [("==", plus(r.size, here[0].size, -1)) for r in here[1:]]
+    return found, facts
 
 
 def _readings(number: Number, sizes: Mapping[Polynomial, int]) -> list[Reading]:
@@ -105,16 +98,10 @@ def _multiple(number: Number, sizes: Mapping[Polynomial, int], ranks: int) -> li
     """A whole number as the smallest multiple of a size: where a rank's shard begins or ends."""
     if not isinstance(number, int):
         return []
-    best: tuple[int, Polynomial] | None = None
-    for p, n in sizes.items():
-        if len(p) == 1 and len(p[0][0]) == 1 and abs(number) % n == 0 and 1 < abs(number) // n <= ranks:
-            factor = abs(number) // n
-            if best is None or factor < best[0]:
-                best = factor, p
-    if best is None:
-        return []
-    (m, c), factor = best[1][0], best[0]
-    return [Reading(number, -1 if number < 0 else 1, 0, ((m, c * factor),))]
+    factors = {p: abs(number) // n for p, n in sizes.items() if abs(number) % n == 0 and 1 < abs(number) // n <= ranks}
+    least = min(factors.values(), default=0)
+    sign = -1 if number < 0 else 1
+    return [Reading(number, sign, 0, tuple((m, c * least) for m, c in p)) for p, k in factors.items() if k == least]
 
 
 def _plain(number: Number) -> bool:
@@ -123,12 +110,6 @@ def _plain(number: Number) -> bool:
     return len(f"{abs(number):.15e}".split("e")[0].replace(".", "").rstrip("0")) <= _DIGITS
 
 
-def rewritten(found: Iterable[Reading], sizes: Mapping[int, int]) -> dict[str, Number] | Number:
-    """The new value of every number (by its ``repr``) that follows sizes; a number alone if its readings contradict
-    each other there."""
-    out: dict[str, Number] = {}
-    for reading in found:
-        value = reading.at(sizes)
-        if not isclose(out.setdefault(repr(reading.number), value), value, rel_tol=_ROUNDING):
-            return reading.number
-    return out
+def rewritten(found: Iterable[Reading], sizes: Mapping[int, int]) -> dict[str, Number]:
+    """The new value of every number, by its ``repr``."""
+    return {repr(reading.number): reading.at(sizes) for reading in found}

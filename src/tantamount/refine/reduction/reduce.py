@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
+from tantamount.errors import TantamountError, Unsupported, UserError
 from tantamount.ir.graph import Constant, Graph, Node
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Expectation, InputRelation
+from tantamount.ir.relation import Expectation, Expression, InputRelation
+from tantamount.ir.relation_types import RelationProblem
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, check_types, run_node
-from tantamount.refine.reduction.gather import Gathered, call_key, constant_of_type, gather, groups_of
+from tantamount.refine.reduction.gather import Gathered, Lifted, Pins, call_key, constant_of_type, gather, groups_of
 from tantamount.refine.reduction.literals import Number, map_expression, map_node
 from tantamount.refine.reduction.numbers import readings, rewritten
 from tantamount.refine.reduction.relations import check_relations
-from tantamount.refine.reduction.sizes import FIXED, HUGE
+from tantamount.refine.reduction.sizes import FIXED, HUGE, Fact, Facts, Polynomial, Size, evaluate, product, variables
 from tantamount.refine.reduction.solve import solve
-from tantamount.refine.reduction.structure import Structure
+from tantamount.refine.reduction.structure import Step, Structure
 
 __all__ = ["NotReduced", "Reduction", "reduce_job"]
 
+_ENOUGH = 1 << 19  # elements of all tensors together that are few enough to execute at once
 _ROUNDS = 6  # how often numbers that turn out to be structure are fixed before giving up
 
 
@@ -32,104 +35,188 @@ class NotReduced(TantamountError):
 @dataclass(frozen=True)
 class Reduction:
     """``job``: the smaller job. Its graphs type-check, apply the same primitives node by node, and its relations fit.
-    ``sizes``: old and new value of every size that changed; ``numbers``: of every number that programs compute with
-    and that is a function of sizes (old numbers as they are written)."""
+    ``sizes``: for every size that changed what it became (several, if sizes that are equal by chance came apart);
+    ``numbers``: the same for numbers that programs compute with and that are functions of sizes, as they are written."""
 
     job: Job
-    sizes: Mapping[int, int]
+    sizes: Mapping[int, tuple[int, ...]]
     numbers: Mapping[str, Number]
 
 
-@dataclass(frozen=True, slots=True)
 class _Broken(Exception):
-    """The smaller job is none: ``numbers`` are those that may have been structure."""
+    """The smaller job is none: ``pins`` are integers that may have been structure."""
 
-    place: str
-    numbers: frozenset[int]
+    def __init__(self, place: str, pins: Pins = frozenset()) -> None:
+        super().__init__(place)
+        self.place = place
+        self.pins = pins
 
 
 def reduce_job(job: Job) -> Reduction:
-    """The job with every size as small as the programs allow, the same number for the same number and different ones
-    for different ones. Raises :class:`NotReduced` where no size can shrink or the smaller job is not a valid one."""
-    pinned: frozenset[int] = frozenset()
+    """The job with every size as small as the programs allow, and different sizes different.
+
+    Raises :class:`NotReduced` where no size can shrink or the smaller job is not a valid one."""
+    pins: Pins = frozenset()
     place = ""
     for _ in range(_ROUNDS):
         try:
-            return _attempt(job, pinned)
+            return _attempt(job, pins)
         except _Broken as broken:
             place = broken.place
-            if broken.numbers <= pinned:
+            if broken.pins <= pins:
                 break
-            pinned |= broken.numbers
+            pins |= broken.pins
+        except RelationProblem as problem:
+            raise NotReduced(str(problem)) from None
         except Unsupported as problem:
             raise NotReduced(problem.reason) from None
     raise NotReduced(f"at smaller shapes {place} does not do the same")
 
 
-def _attempt(job: Job, pinned: frozenset[int]) -> Reduction:
-    gathered = gather(job, pinned)
-    known = gathered.known
-    found, fixed = readings(gathered.values.values(), sorted(known), gathered.shapes, job.mesh.world_size)
-    facts = {fact: None for fact in (*gathered.facts.found, *fixed) if _about(fact[1], known)}
-    sizes = solve(facts, gathered.shapes, _apart(gathered, job))
-    sizes = {old: new for old, new in sizes.items() if old in known and new != old}
-    if not sizes:
+def _attempt(job: Job, pins: Pins) -> Reduction:
+    gathered = gather(job, pins)
+    facts = gathered.facts
+    prices = _prices(gathered, job)
+    products = sorted({part for p in prices for part in (p,)})
+    known = {v for kind, p in facts.found if kind == "==" for v in variables(p)} | {
+        v for p in prices for v in variables(p)
+    }
+    found, asked = readings(gathered.values.values(), sorted(known), products, facts.values, job.mesh.world_size)
+    for kind, p in asked:
+        facts.add(kind, p)
+    classes = {facts.representative(v) for v in known}
+    conditions = [fact for fact in facts.found if variables(fact[1]) <= classes]
+    sizes = _small(conditions, _prices(gathered, job), {v: facts.values[v] for v in classes}, _taken(gathered, job))
+    if all(new == facts.values[v] for v, new in sizes.items()):
         raise NotReduced("no size can shrink")
-    numbers = rewritten(found, {**{n: n for n in known}, **sizes})
-    if not isinstance(numbers, dict):
-        raise NotReduced(f"the number {numbers!r} equals different functions of sizes")
-    smaller = _rewritten(job, sizes, numbers)
+    whole = _Everywhere(facts, sizes)
+    smaller = _rewritten(job, gathered, whole, rewritten(found, whole))
     _check(job, smaller)
-    return Reduction(smaller, sizes, numbers)
+    changed: dict[int, set[int]] = {}
+    for v, new in sizes.items():
+        if new != facts.values[v]:
+            changed.setdefault(facts.values[v], set()).add(new)
+    numbers = {repr(r.number): r.at(whole) for r in found if r.at(whole) != r.number}
+    return Reduction(smaller, {old: tuple(sorted(new)) for old, new in sorted(changed.items())}, numbers)
 
 
-def _about(p: object, known: set[int]) -> bool:
-    from tantamount.refine.reduction.sizes import variables
+def _small(
+    facts: list[Fact], prices: Mapping[Polynomial, int], values: Mapping[int, int], taken: set[int]
+) -> dict[int, int]:
+    """Small sizes. Variables of one value stay one, unless that costs too much: what is equal by chance may come apart,
+    what corresponds in the two programs should not."""
 
-    return variables(p) <= known  # type: ignore[arg-type]
+    def solution(ties: list[Fact]) -> tuple[int, dict[int, int]]:
+        found = solve([*facts, *ties], prices, values, taken)
+        at = {**values, **found}
+        return sum(evaluate(p, at) * count for p, count in prices.items()), at
+
+    groups = [[v for v in sorted(values) if values[v] == n] for n in sorted(set(values.values()))]
+    every = [_tie(a, b) for group in groups for a, b in pairwise(group)]
+    price, best = solution(every)
+    if price <= _ENOUGH:
+        return best
+    ties: list[Fact] = []
+    price, best = solution(ties)
+    bound = max(_ENOUGH, price)
+    for group in groups:
+        leaders = group[:1]
+        for v in group[1:]:
+            for leader in leaders:
+                if best[leader] != best[v]:
+                    price, trial = solution([*ties, _tie(leader, v)])
+                    if price > bound:
+                        continue
+                    best = trial
+                ties.append(_tie(leader, v))
+                break
+            else:
+                leaders.append(v)
+    return best
 
 
-def _apart(gathered: Gathered, job: Job) -> set[int]:
-    """Numbers that stay and that no size may come to equal."""
-    small = {size for shape in gathered.shapes for size in shape if size <= FIXED}
+def _tie(a: int, b: int) -> Fact:
+    return "==", (((min(a, b),), 1), ((max(a, b),), -1))
+
+
+class _Everywhere(dict[int, int]):
+    """The new value of every variable; of those that nothing is known about, the old one."""
+
+    def __init__(self, facts: Facts, sizes: Mapping[int, int]) -> None:
+        super().__init__(sizes)
+        self.facts = facts
+
+    def __missing__(self, variable: int) -> int:
+        found = self.facts.representative(variable)
+        return self[found] if found != variable else self.facts.values[variable]
+
+
+def _prices(gathered: Gathered, job: Job) -> dict[Polynomial, int]:
+    """The number of elements of every tensor, with how often it occurs."""
+    found: dict[Polynomial, int] = {}
+    for shape in gathered.shapes(job):
+        p = gathered.facts.settled(product(shape))
+        if variables(p):
+            found[p] = found.get(p, 0) + 1
+    return found
+
+
+def _taken(gathered: Gathered, job: Job) -> set[int]:
+    """Numbers that stay, which no size may come to equal."""
+    small = {int(size) for shape in gathered.shapes(job) for size in shape if int(size) <= FIXED}
     written = {number for number in gathered.values.values() if isinstance(number, int) and 1 < number < HUGE}
     return {0, 1, *small, *written, *job.mesh.sizes, job.mesh.world_size}
 
 
 # ---------------------------------------------------------------------------------------------- writing it anew
-def _rewritten(job: Job, sizes: Mapping[int, int], numbers: Mapping[str, Number]) -> Job:
+def _rewritten(job: Job, gathered: Gathered, sizes: Mapping[int, int], numbers: Mapping[str, Number]) -> Job:
+    facts = gathered.facts
+
     def size(n: int) -> int:
-        return -sizes.get(-n, -n) if n < 0 else sizes.get(n, n)
+        return evaluate(n.polynomial, sizes) if isinstance(n, Size) else n
 
-    def value(n: Number) -> Number:
-        return numbers.get(repr(n), n)
+    def node_of(node: Node, types: Environment) -> Node:
+        def value(number: Number, place: str) -> Number:
+            if isinstance(number, Size) and any(facts.representative(v) in sizes for v in variables(number.polynomial)):
+                return size(number)
+            return numbers.get(repr(number), int(number) if isinstance(number, Size) else number)
 
-    def graph_of(graph: Graph) -> Graph:
-        nodes = tuple(map_node(graph, node, size, value) for node in graph.nodes)
-        return replace(graph, nodes=nodes, constants={k: constant(c) for k, c in graph.constants.items()})
+        found = types.get(node.name)
+        type_ = node.type
+        if type_ is not None and isinstance(found, Tensor):
+            type_ = replace(type_, shape=tuple(map(size, found.shape)))
+        return replace(map_node(job.specification, node, lambda n, place: size(n), value), type=type_)
+
+    def graph_of(lifted: Lifted) -> Graph:
+        nodes = tuple(node_of(node, lifted.types) for node in lifted.nodes)
+        return replace(lifted.graph, nodes=nodes, constants={k: constant(c) for k, c in lifted.graph.constants.items()})
 
     def constant(c: Constant) -> Constant:
         first = c.data[0] if len(c.data) == 1 else True
-        if isinstance(first, (bool, complex)):
-            return c
-        return replace(c, data=(value(first),))
+        return c if isinstance(first, (bool, complex)) else replace(c, data=(numbers.get(repr(first), first),))
 
-    def relation(r: InputRelation | Expectation):
-        if r.expression is None or (isinstance(r, Expectation) and r.problem):
+    def expression(e: Expression) -> Expression:
+        return map_expression(e, lambda n: size(facts.variable("relation", n)))
+
+    def input_of(r: InputRelation) -> InputRelation:
+        if r.expression is None:
             return r
-        expression = map_expression(r.expression, size)
-        return replace(r, expression=expression, text=str(expression))
+        new = expression(r.expression)
+        return replace(r, expression=new, text=str(new))
 
-    done: dict[int, Graph] = {}
-    for graph in job.implementation:
-        if id(graph) not in done:
-            done[id(graph)] = graph_of(graph)
+    def output_of(r: Expectation) -> Expectation:
+        if r.expression is None or r.problem:
+            return r
+        new = expression(r.expression)
+        return replace(r, expression=new, text=str(new))
+
+    done = {key: graph_of(lifted) for key, lifted in gathered.lifted.items()}
     return replace(
         job,
-        specification=graph_of(job.specification),
+        specification=done[id(job.specification)],
         implementation=tuple(done[id(graph)] for graph in job.implementation),
-        inputs={name: relation(r) for name, r in job.inputs.items()},
-        outputs={name: relation(r) for name, r in job.outputs.items()},
+        inputs={name: input_of(r) for name, r in job.inputs.items()},
+        outputs={name: output_of(r) for name, r in job.outputs.items()},
     )
 
 
@@ -137,59 +224,59 @@ def _rewritten(job: Job, sizes: Mapping[int, int], numbers: Mapping[str, Number]
 def _check(job: Job, smaller: Job) -> None:
     """Raises :class:`_Broken` unless every node of the smaller job has the type recorded (that is: the one rewritten)
     and applies the same primitives, and the relations fit."""
-    seen: set[tuple[str, str]] = set()
-    _check_graph(job.specification, smaller.specification, None, seen)
     done: set[int] = set()
-    for old, new in zip(job.implementation, smaller.implementation, strict=True):
+    known: dict[object, tuple[Result, Result]] = {}
+    pairs = zip((job.specification, *job.implementation), (smaller.specification, *smaller.implementation), strict=True)
+    for old, new in pairs:
         if id(old) not in done:
             done.add(id(old))
-            _check_graph(old, new, groups_of(job), seen)
+            _check_graph(old, new, None if old is job.specification else groups_of(job), known)
     problem = check_relations(smaller)
     if problem:
-        raise _Broken(problem, frozenset())
+        raise _Broken(problem)
 
 
-def _check_graph(old: Graph, new: Graph, groups: Mapping[str, int] | None, seen: set[tuple[str, str]]) -> None:
+def _check_graph(
+    old: Graph, new: Graph, groups: Mapping[str, int] | None, known: dict[object, tuple[Result, Result]]
+) -> None:
     before: Environment = {}
     after: Environment = {}
-    done: dict[tuple[str, str], tuple[Result, Result]] = {}
     for node, twin in zip(old.nodes, new.nodes, strict=True):
         if node.op == "input":
             for one, environment in ((node, before), (twin, after)):
-                if one.type is None:
-                    raise InternalError("an input without a type")
-                environment[one.name] = Tensor(one.type.shape, one.type.dtype, None)
+                if one.type is not None:
+                    environment[one.name] = Tensor(one.type.shape, one.type.dtype, None)
             continue
-        key = (call_key(old, node, before), call_key(new, twin, after))
-        if key not in done:
-            steps: list[object] = []
-            results: list[Result] = []
-            try:
-                for graph, one, environment in ((old, node, before), (new, twin, after)):
-                    structure = Structure()
-                    builder = Builder(structure, one.name)
-                    results.append(run_node(graph, one, builder, environment, constant_of_type, groups))
-                    steps.append(structure.steps)
-            except UserError as problem:
-                raise _Broken(f"node {node.name} ({problem.found})", _integers(old, node)) from None
-            if steps[0] != steps[1]:
-                raise _Broken(f"node {node.name}", _integers(old, node))
-            done[key] = (results[0], results[1])
-        before[node.name], after[node.name] = done[key]
+        key = (node.op, call_key(node, before), call_key(twin, after), groups is None)
         try:
+            if node.op == "constant" or key not in known:
+                first, steps = _apply(old, node, before, groups)
+                second, others = _apply(new, twin, after, groups)
+                if steps != others:
+                    raise _Broken(f"node {node.name}", _integers(old, node))
+                known[key] = first, second
+            before[node.name], after[node.name] = known[key]
             check_types(new, twin, after[node.name])
         except UserError as problem:
             raise _Broken(f"node {node.name} ({problem.found})", _integers(old, node)) from None
 
 
-def _integers(graph: Graph, node: Node) -> frozenset[int]:
-    """Those among a node's attributes that may have changed."""
-    found: set[int] = set()
+def _apply(
+    graph: Graph, node: Node, environment: Environment, groups: Mapping[str, int] | None
+) -> tuple[Result, list[Step]]:
+    structure = Structure()
+    result = run_node(graph, node, Builder(structure, node.name), environment, constant_of_type, groups)
+    return result, structure.steps
 
-    def note(number: int) -> int:
+
+def _integers(graph: Graph, node: Node) -> Pins:
+    """Those among a node's attributes that may have changed."""
+    found: set[tuple[str, str, int]] = set()
+
+    def note(number: int, place: str) -> int:
         if FIXED < abs(number) < HUGE:
-            found.add(abs(number))
+            found.add((node.target, place, number))
         return number
 
-    map_node(graph, replace(node, type=None), note)
+    map_node(graph, node, note, lambda number, place: note(number, place) if isinstance(number, int) else number)
     return frozenset(found)

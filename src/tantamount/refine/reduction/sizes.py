@@ -8,19 +8,19 @@ for which all facts hold take the same way through every definition: concolic ex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from math import prod
 from typing import Any
 
 __all__ = [
-    "FIXED", "HUGE", "Fact", "Facts", "Polynomial", "Size", "constant", "evaluate", "monomial", "plus", "times",
-    "variables",
+    "FIXED", "HUGE", "Fact", "Facts", "Polynomial", "Size", "constant", "evaluate", "polynomial", "plus", "product",
+    "times", "variables",
 ]  # fmt: skip
 
 FIXED = 4  # integers up to this one stay what they are: most are dimensions, counts and small sizes
 HUGE = 1 << 31  # integers from here on are no sizes ("to the end")
 
-Monomial = tuple[int, ...]  # a sorted product of variables; a variable is named by the integer that it stands for
+Monomial = tuple[int, ...]  # a sorted product of variables; variables are numbered
 Polynomial = tuple[tuple[Monomial, int], ...]  # sorted, without zero coefficients
 Fact = tuple[str, Polynomial]  # "==": it is 0; "!=": it is not; ">=": it is not negative
 
@@ -30,26 +30,21 @@ def constant(value: int) -> Polynomial:
     return (((), value),) if value else ()
 
 
-def _of(terms: Mapping[Monomial, int]) -> Polynomial:
-    return tuple(sorted((m, c) for m, c in terms.items() if c))
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
+    total: dict[Monomial, int] = {}
+    for m, c in terms:
+        total[m] = total.get(m, 0) + c
+    return tuple(sorted((m, c) for m, c in total.items() if c))
 
 
 def plus(p: Polynomial, q: Polynomial, factor: int = 1) -> Polynomial:
     """``p + factor * q``"""
-    terms = dict(p)
-    for m, c in q:
-        terms[m] = terms.get(m, 0) + factor * c
-    return _of(terms)
+    return _sum((*p, *((m, factor * c) for m, c in q)))
 
 
 def times(p: Polynomial, q: Polynomial) -> Polynomial:
     """``p * q``"""
-    terms: dict[Monomial, int] = {}
-    for m, c in p:
-        for n, d in q:
-            product = tuple(sorted((*m, *n)))
-            terms[product] = terms.get(product, 0) + c * d
-    return _of(terms)
+    return _sum((tuple(sorted((*m, *n))), c * d) for m, c in p for n, d in q)
 
 
 def variables(p: Polynomial) -> set[int]:
@@ -76,42 +71,77 @@ def divided(p: Polynomial, q: Polynomial) -> Polynomial | None:
         if c % factor:
             return None
         terms[tuple(rest)] = c // factor
-    return _of(terms)
+    return _sum(terms.items())
 
 
 class Facts:
-    """What was concluded, without repetition. ``size`` gives the integer that stands for a number of the job."""
+    """What was concluded, without repetition, about variables that are known by a name each. Variables that were found
+    equal are one from then on."""
 
     def __init__(self) -> None:
-        self.found: dict[Fact, None] = {}
-        self._sizes: dict[int, Size] = {}
+        self.values: list[int] = []  # of each variable, at the sizes of the job
+        self._found: dict[Fact, None] = {}
+        self._names: dict[Hashable, int] = {}
+        self._parents: list[int] = []
 
-    def add(self, kind: str, p: Polynomial) -> None:
-        """Note a fact, unless it holds or fails whatever the sizes are."""
-        if variables(p):
-            self.found[kind, p] = None
+    @property
+    def found(self) -> list[Fact]:
+        """The facts, about one variable of each class."""
+        return list(dict.fromkeys((kind, self.settled(p)) for kind, p in self._found))
 
-    def size(self, value: int) -> int:
-        """The integer ``value`` as a variable (negative: minus one), if it is one that may change."""
+    def representative(self, variable: int) -> int:
+        """The variable that stands for all that equal it."""
+        while self._parents[variable] != variable:
+            self._parents[variable] = variable = self._parents[self._parents[variable]]
+        return variable
+
+    def settled(self, p: Polynomial) -> Polynomial:
+        """The polynomial in these."""
+        if all(self._parents[v] == v for m, _ in p for v in m):
+            return p
+        return _sum((tuple(sorted(map(self.representative, m))), c) for m, c in p)
+
+    def variable(self, name: Hashable, value: int) -> int:
+        """The integer ``value`` as the variable of that name (and value), if it is one that may change at all."""
         if isinstance(value, Size) or not FIXED < abs(value) < HUGE:
             return value
         if value < 0:
-            return -self.size(-value)
-        if value not in self._sizes:
-            self._sizes[value] = Size.of(value, (((value,), 1),), self)
-        return self._sizes[value]
+            return -self.variable(name, -value)
+        key = (name, value)
+        if key not in self._names:
+            self._names[key] = len(self.values)
+            self._parents.append(len(self.values))
+            self.values.append(value)
+        return Size.of(value, (((self._names[key],), 1),), self)
 
-    def tie(self, value: int) -> int:
-        """The variable of this value, noting that the polynomial equals it. A plain integer that may change was made
-        from others in a way that leaves no trace: it must stay what it is."""
-        tied = self.size(int(value))
-        if isinstance(value, Size) or isinstance(tied, Size):
-            self.add("==", plus(polynomial(tied), polynomial(value), -1))
+    def add(self, kind: str, p: Polynomial) -> None:
+        """Note a fact, unless it holds or fails whatever the sizes are."""
+        p = self.settled(p)
+        if not variables(p):
+            return
+        if kind == "==" and len(p) == 2 and [len(m) for m, _ in p] == [1, 1] and sum(c for _, c in p) == 0:
+            if abs(p[0][1]) == 1:
+                first, second = p[0][0][0], p[1][0][0]
+                self._parents[max(first, second)] = min(first, second)
+                return
+        self._found[kind, p] = None
+
+    def tie(self, size: int) -> int:
+        """A variable for a size that was computed. A plain integer that may change was made from others in a way that
+        leaves no trace: it must stay what it is."""
+        p = self.settled(polynomial(size))
+        if isinstance(size, Size):
+            if len(p) == 1 and len(p[0][0]) == p[0][1] == 1:
+                return Size.of(int(size), p, self)
+            tied = self.variable(("computed", p), int(size))
+        else:
+            tied = self.variable("fixed", size)
+        self.add("==", plus(polynomial(tied), p, -1))
         return tied
 
-    def pin(self, value: int) -> None:
-        """A number that must stay what it is."""
-        self.add("==", plus(polynomial(self.size(int(value))), constant(int(value)), -1))
+    def pin(self, size: int) -> None:
+        """A size that must stay what it is."""
+        self.add("==", plus(polynomial(size), constant(int(size)), -1))
 
 
 def polynomial(value: int) -> Polynomial:
@@ -239,16 +269,14 @@ class Size(int):
 
 
 def _divided(a: int, b: int, facts: Facts) -> tuple[int, int]:
-    """Quotient and remainder. Both are tied to their values: what divided exactly does so again, what did not does not,
-    and a number of parts up to FIXED stays that number."""
-    if b == 0:
-        return divmod(int(a), int(b))  # raises
+    """Quotient and remainder. What divided exactly does so again, what did not does not, and a number of parts or a
+    remainder up to FIXED stays that number."""
     low, rest = divmod(int(a), int(b))
-    p, q = polynomial(a), polynomial(b)
+    p, q = facts.settled(polynomial(a)), facts.settled(polynomial(b))
     whole = divided(p, q) if not rest else None
     if whole is not None:
         return (Size.of(low, whole, facts) if variables(whole) else low), 0
-    quotient, remainder = facts.size(low), facts.size(rest)
+    quotient, remainder = facts.variable(("quotient", p, q), low), facts.variable(("remainder", p, q), rest)
     facts.add("==", plus(plus(p, times(polynomial(quotient), q), -1), polynomial(remainder), -1))
     if rest:
         sign = 1 if int(b) > 0 else -1
@@ -257,9 +285,9 @@ def _divided(a: int, b: int, facts: Facts) -> tuple[int, int]:
     return quotient, remainder
 
 
-def monomial(shape: Iterable[int]) -> Polynomial:
-    """The number of elements of a shape of plain integers, each taken as its variable."""
+def product(shape: Iterable[int]) -> Polynomial:
+    """The number of elements of a shape."""
     p = constant(1)
     for size in shape:
-        p = times(p, (((size,), 1),) if FIXED < size < HUGE else constant(size))
+        p = times(p, polynomial(size))
     return p

@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from tantamount.ir.types import Shape
 from tantamount.refine.reduction.sizes import (
     Fact,
     Polynomial,
     evaluate,
-    monomial,
     plus,
     times,
     variables,
@@ -30,16 +28,20 @@ _TRIALS = 128  # all values below this one are tried for a variable
 _PRIMES = frozenset(n for n in range(2, _TRIALS) if all(n % k for k in range(2, int(n**0.5) + 1)))
 
 
-def solve(facts: Iterable[Fact], shapes: Mapping[Shape, int], distinct: Iterable[int]) -> dict[int, int]:
-    """The new value of every variable of ``facts`` and ``shapes``, small in the sum of the sizes of ``shapes`` (with
-    their numbers of occurrences). The numbers of ``distinct`` that are no variables are not taken by any."""
+def solve(
+    facts: Iterable[Fact],
+    prices: Mapping[Polynomial, int],
+    values: Mapping[int, int],
+    taken: Iterable[int],
+) -> dict[int, int]:
+    """The new value of every variable of ``facts`` and ``prices``, small in the sum of ``prices`` (with their numbers of
+    occurrences). ``values`` are those of the job; different ones stay different, and none becomes one of ``taken``."""
     facts = [fact for fact in facts if not _obvious(fact)]
-    prices = [(monomial(shape), count) for shape, count in shapes.items()]
-    names = sorted({v for p in (*(p for _, p in facts), *(p for p, _ in prices)) for v in variables(p)})
-    solved = _triangular([p for kind, p in facts if kind == "=="])
+    names = sorted({v for p in (*(p for _, p in facts), *prices) for v in variables(p)})
+    solved = _triangular([p for kind, p in facts if kind == "=="], values)
     dependent = {s.variable for s in solved}
     free = [v for v in names if v not in dependent]
-    return _Search(facts, prices, frozenset(distinct) - set(names), names, solved).descend(free)
+    return _Search(facts, prices, frozenset(taken), {v: values[v] for v in names}, solved).descend(free)
 
 
 def _obvious(fact: Fact) -> bool:
@@ -59,13 +61,15 @@ class _Solved:
     denominator: Polynomial
 
 
-def _triangular(equations: Sequence[Polynomial]) -> list[_Solved]:
+def _triangular(equations: Sequence[Polynomial], values: Mapping[int, int]) -> list[_Solved]:
     """The equations, each solved for a variable that later ones do not have. What is not linear in any is left out:
     it remains a condition."""
     found: list[_Solved] = []
     open_ = _tidy(equations)
     while open_:
-        best = max((choice for p in open_ for choice in _choices(p)), key=lambda choice: choice[0], default=None)
+        best = max(
+            (choice for p in open_ for choice in _choices(p, values)), key=lambda choice: choice[0], default=None
+        )
         if best is None:
             break
         found.append(best[1])
@@ -77,7 +81,7 @@ def _tidy(equations: Iterable[Polynomial]) -> list[Polynomial]:
     return list(dict.fromkeys(p for p in map(_cancelled, equations) if p))
 
 
-def _choices(p: Polynomial) -> Iterator[tuple[tuple[bool, bool, int], _Solved]]:
+def _choices(p: Polynomial, values: Mapping[int, int]) -> Iterator[tuple[tuple[bool, bool, int, int], _Solved]]:
     """Ways to solve p == 0 for a variable, with a preference: whole numbers, then few divisors, then large ones."""
     for v in variables(p):
         if any(m.count(v) > 1 for m, _ in p):
@@ -86,7 +90,7 @@ def _choices(p: Polynomial) -> Iterator[tuple[tuple[bool, bool, int], _Solved]]:
         rest = tuple((m, c) for m, c in p if v not in m)
         if len(factor) == 1:
             whole = factor[0][0] == () and abs(factor[0][1]) == 1
-            yield (whole, factor[0][0] == (), v), _Solved(v, plus((), rest, -1), factor)
+            yield (whole, factor[0][0] == (), values[v], v), _Solved(v, plus((), rest, -1), factor)
 
 
 def _substituted(p: Polynomial, solved: _Solved) -> Polynomial:
@@ -128,22 +132,25 @@ def _cancelled(p: Polynomial) -> Polynomial:
 @dataclass(frozen=True)
 class _Search:
     facts: Sequence[Fact]
-    prices: Sequence[tuple[Polynomial, int]]
+    prices: Mapping[Polynomial, int]
     taken: frozenset[int]
-    names: Sequence[int]
+    values: Mapping[int, int]
     solved: Sequence[_Solved]
 
     def complete(self, at: Mapping[int, int]) -> dict[int, int] | None:
-        """The value of every variable from those of the free ones; ``None`` if they are not all whole and distinct."""
+        """The value of every variable from those of the free ones; ``None`` if one is not whole, or taken."""
         out = dict(at)
         for s in reversed(self.solved):
             value, rest = divmod(evaluate(s.numerator, out), evaluate(s.denominator, out) or 1)
             if rest or value < 2:
                 return None
             out[s.variable] = value
-        values = set(out.values())
-        moved = {n for v, n in out.items() if n != v}
-        return None if len(values) < len(out) or moved & self.taken else out
+        before: dict[int, int] = {}
+        for v, n in out.items():
+            old = self.values[v]
+            if before.setdefault(n, old) != old or (n != old and n in self.taken):
+                return None
+        return out
 
     def fits(self, at: Mapping[int, int]) -> bool:
         for kind, p in self.facts:
@@ -153,11 +160,11 @@ class _Search:
         return True
 
     def price(self, at: Mapping[int, int]) -> int:
-        return sum(evaluate(p, at) * count for p, count in self.prices)
+        return sum(evaluate(p, at) * count for p, count in self.prices.items())
 
     def descend(self, free: Sequence[int]) -> dict[int, int]:
-        at = {v: v for v in free}
-        best = {v: v for v in self.names}
+        best = dict(self.values)
+        at = {v: best[v] for v in free}
         for _ in range(_SWEEPS):
             before = dict(at)
             for v in sorted(free, key=lambda v: (-self._gain(v, best), v)):

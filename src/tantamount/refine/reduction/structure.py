@@ -7,7 +7,7 @@ from typing import Any
 
 from tantamount.ops.algebra import Interpretation, TypesOnly
 
-__all__ = ["Structure"]
+__all__ = ["Step", "Structure"]
 
 Step = tuple[Any, ...]
 
