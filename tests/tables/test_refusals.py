@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tables.sample import F32, F64, I32, Operand, Sample, call, f, i, m
+from tables.sample import F32, F64, I32, Operand, Sample, c, call, f, i, m
 from tantamount.errors import UserError
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import PerRank, Tensor, TypesOnly
@@ -65,8 +65,14 @@ REFUSALS = [
     no("one value for all", "index_put.default", f(4), (m(4),), f(2)),
     no("more than one boolean mask", "index_put.default", f(4, 4), (m(4), m(4)), f()),
     no("reduction 'amax'", "scatter_reduce.two", f(3), 0, i(3, low=0, high=3), f(3), "amax"),
-    no("include_self = False", "scatter_reduce.two", f(3), 0, i(3, low=0, high=3), f(3), "sum", include_self=False),
-    no("padding mode 'reflect'", "pad.default", f(2, 3), (1, 1), "reflect"),
+    no("reflections (3, 1)", "reflection_pad1d.default", f(2, 3), (3, 1)),
+    no("leave float32[4]", "as_strided.default", f(4), (2, 2), (2, 2)),
+    no("complex numbers (complex64[3])", "maximum.default", c(3), c(3)),
+    no("complex numbers (complex64[3])", "sin.default", c(3)),
+    no("complex numbers (complex64[3])", "lt.Tensor", c(3), c(3)),
+    no("complex numbers (complex64[3])", "amax.default", c(3)),
+    no("lists of 2, 1 elements", "_foreach_mul.List", (f(2), f(3)), (f(2),)),
+    no("padding mode 'mirror'", "pad.default", f(2, 3), (1, 1), "mirror"),
     no("rounding mode 'up'", "div.Tensor_mode", f(3), f(3), rounding_mode="up"),
     no("approximate = 'fast'", "gelu.default", f(3), approximate="fast"),
     no("sorted=False", "topk.default", f(5), 2, -1, True, False),
@@ -83,7 +89,7 @@ REFUSALS = [
     ),
     no("return_debug_mask", "_scaled_dot_product_flash_attention.default", *[f(1, 1, 4, 8)] * 3, 0.0, False, True),
     no("scale_grad_by_freq", "embedding_dense_backward.default", f(2, 3), i(2, low=0, high=5), 5, -1, True),
-    no("order 3", "linalg_vector_norm.default", f(3), 3),
+    no("order -2", "linalg_vector_norm.default", f(3), -2),
     no("reduction 3", "mse_loss.default", f(3), f(3), 3),
     no("half_to_float", "_softmax.default", f(3), 0, True),
     no("not positive", "pow.Scalar", -2.0, f(3)),

@@ -132,9 +132,7 @@ def test_values_are_those_of_pytorch(sample: Sample) -> None:
 # Attributes that are refused unless they have their default (tests/tables/test_refusals.py), or that change no value.
 FIXED = {
     ("aten.einsum.default", "path"),
-    ("aten.scatter_reduce.two", "include_self"),
     ("aten.topk.default", "sorted"),
-    ("aten.pad.default", "mode"),
 }
 
 

@@ -137,10 +137,46 @@ def test_fused_rms_norm_backward(wanted: tuple[bool, bool]) -> None:
             close(gradient, tensor.grad)
 
 
+def test_scaled_product() -> None:
+    """A scale for all, or one for every row of the first and every column of the second matrix."""
+    a, c = X, GENERATOR.standard_normal((6, 6))
+    target = "aten._scaled_mm.default"
+    found = result(target, a, c, np.array(0.5), np.array([2.0]), None, None, DType.FLOAT32)
+    close(found, a @ c)
+    rows, columns = np.arange(1.0, 5.0).reshape(4, 1), np.arange(1.0, 7.0).reshape(1, 6)
+    found = result(target, a, c, rows, columns, WEIGHT, None, DType.FLOAT64, True)
+    close(found, (a * rows) @ (c * columns) + WEIGHT)
+    with pytest.raises(UserError, match="scales float64"):
+        result(target, a, c, rows.reshape(1, 4), columns)
+
+
+def test_grouped_product() -> None:
+    """Group by group, rows or columns of the matrix chosen by where the groups end; an empty group too."""
+    target, ends = "aten._grouped_mm.default", np.array([2, 2, 4])
+    x, batch = X, GENERATOR.standard_normal((3, 6, 5))
+    by_rows = np.concatenate([x[low:high] @ batch[g] for g, (low, high) in enumerate(((0, 2), (2, 2), (2, 4)))])
+    close(result(target, x, batch, ends), by_rows)
+    close(result(target, batch.swapaxes(1, 2), x.T, ends), by_rows.T)
+    y = GENERATOR.standard_normal((4, 5))
+    by_terms = np.stack([x.T[:, low:high] @ y[low:high] for low, high in ((0, 2), (2, 2), (2, 4))])
+    close(result(target, x.T, y, ends), by_terms)
+    close(result(target, batch, batch.swapaxes(1, 2), None, None, DType.FLOAT32), batch @ batch.swapaxes(1, 2))
+    kernel = torch.ops.aten._grouped_mm.default
+    theirs = kernel(
+        torch.tensor(x, dtype=torch.float32).repeat(1, 4)[:, :16],
+        torch.tensor(np.tile(batch, (1, 3, 2))[:, :16, :8], dtype=torch.float32),
+        torch.tensor(ends, dtype=torch.int32),
+    )
+    ours = result(target, np.tile(x, 4)[:, :16], np.tile(batch, (1, 3, 2))[:, :16, :8], ends)
+    torch.testing.assert_close(ours.float(), theirs, rtol=1e-4, atol=1e-5)
+
+
 def test_every_kernel_that_is_not_run_is_here() -> None:
     assert {
         "aten._scaled_dot_product_flash_attention.default",
         "aten._scaled_dot_product_efficient_attention.default",
         "aten._scaled_dot_product_cudnn_attention.default",
         "aten._fused_rms_norm_backward.default",
+        "aten._scaled_mm.default",
+        "aten._grouped_mm.default",
     } == NOT_RUN

@@ -33,7 +33,6 @@ class Function:
 
 
 _erf = np.vectorize(erf, otypes=[np.float64])
-_erfinv = np.vectorize(lambda p: _inverse_erf(float(p)), otypes=[np.float64])
 
 
 def _inverse_erf(y: float) -> float:
@@ -42,6 +41,9 @@ def _inverse_erf(y: float) -> float:
         return nan
     x = NormalDist().inv_cdf((y + 1) / 2) / sqrt(2)
     return x - (erf(x) - y) * sqrt(pi) / 2 * exp(x * x)
+
+
+_erfinv = np.vectorize(_inverse_erf, otypes=[np.float64])
 
 
 def _pi_times(x: Any) -> Any:

@@ -15,6 +15,7 @@ FAMILIES = (
     "elementwise", "logic", "activation", "movement", "joining", "creation", "contraction", "reduction", "indexing",
     "norm", "attention", "loss", "random", "collective", "backward", "vendor", "vllm",
     "hlo", "hlo_indexing", "hlo_collective", "hlo_custom", "complex",
+    "functions", "orders", "searching", "views", "padding", "sampling", "foreach", "products", "overwrites",
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.definitions.in_place import require_float
+from tantamount.ops.definitions.in_place import overwriting, require_float
 from tantamount.ops.table import operator
 
 _COMPLEX = "complex"
@@ -54,6 +54,7 @@ def imag(b: Builder, self: Tensor) -> Tensor:
     return complex_numbers.parts(b, self)[1]
 
 
+@overwriting("aten.conj_physical_.default", category=_COMPLEX)
 @operator(
     "aten.conj.default",
     "aten._conj.default",

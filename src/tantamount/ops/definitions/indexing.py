@@ -222,18 +222,6 @@ def scatter_add(b: Builder, self: Tensor, dim: int, index: Tensor, src: Tensor) 
     return _scattered(b, self, dim, index, src, True)
 
 
-@operator("aten.scatter_reduce.two", category=_INDEXING)
-def scatter_reduce(
-    b: Builder, self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
-) -> Tensor:
-    """self with src added at index along dim (reduce = "sum")"""
-    if reduce != "sum" or not include_self:
-        raise ShapeProblem(
-            f"reduction {reduce!r} with include_self = {include_self}; a sum that includes self is known"
-        )
-    return _scattered(b, self, dim, index, src, True)
-
-
 @operator("aten.one_hot.default", category=_INDEXING)
 def one_hot(b: Builder, self: Tensor, num_classes: int = -1) -> Tensor:
     """y[..., c] = 1 where self[...] = c, else 0"""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, slice_bound
+from tantamount.ops.definitions.padding import padded_by
 from tantamount.ops.table import Integers, Tensors, operator
 
 _JOINING = "joining"
@@ -51,9 +52,9 @@ def constant_pad_nd(b: Builder, self: Tensor, pad: Integers, value: Scalar = 0) 
 
 @operator("aten.pad.default", category=_JOINING)
 def pad(b: Builder, self: Tensor, pad: Integers, mode: str = "constant", value: float | None = None) -> Tensor:
-    """self with `value` (0 without one) put before and after, (before, after) from the last dimension on"""
+    """self with `value` (0 without one) around it, from the last dimension on; or `reflect`, `replicate`, `circular`"""
     if mode != "constant":
-        raise ShapeProblem(f"padding mode {mode!r}")
+        return padded_by(b, self, pad, mode)
     return constant_pad_nd(b, self, pad, 0 if value is None else value)
 
 

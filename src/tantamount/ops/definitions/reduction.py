@@ -158,7 +158,7 @@ def vector_norm(
     *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """(sum |self|^ord)^(1/ord); the largest |self| for ord = inf"""
+    """(sum |self|^ord)^(1/ord); the largest (smallest) |self| for inf (-inf), how many are not zero for 0"""
     x = require_float(b.cast(self, dtype or self.dtype))
     size = b.function("abs", x)
     if ord == 2:
@@ -167,7 +167,14 @@ def vector_norm(
         return b.sum(size, dim, keepdim)
     if ord == float("inf"):
         return b.amax(size, dim, keepdim)
-    raise ShapeProblem(f"a norm of order {ord}; 1, 2 and inf are known")
+    if ord == float("-inf"):
+        return _amin(b, size, dim, keepdim)
+    if ord == 0:
+        return b.cast(b.sum(b.cast(x, DType.BOOL), dim, keepdim), x.dtype)
+    order = Fraction(exact(ord))
+    if order < 0:
+        raise ShapeProblem(f"a norm of order {ord}")
+    return b.power(b.sum(b.power(size, order), dim, keepdim), 1 / order)
 
 
 # ---------------------------------------------------------------------------------------------- extremes

@@ -1,0 +1,129 @@
+"""Products that models rarely use: by groups of rows, with scales, of vectors."""
+
+from __future__ import annotations
+
+from tantamount.ir.types import DType
+from tantamount.ops.algebra import Scalar, Tensor
+from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.ops.definitions import contraction
+from tantamount.ops.definitions.in_place import is_zero, require_float, scaled
+from tantamount.ops.table import Layout, operator
+
+_CONTRACTION = "contraction"
+
+
+@operator("aten.addr.default", category=_CONTRACTION)
+def addr(b: Builder, self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """beta * self[i, j] + alpha * vec1[i] vec2[j]; beta = 0 ignores self"""
+    product = scaled(b, contraction.outer(b, vec1, vec2), alpha)
+    addend = b.expand(self, product.shape)
+    return product if is_zero(beta) else b.add(scaled(b, addend, beta), product)
+
+
+@operator("aten.vdot.default", category=_CONTRACTION)
+def vdot(b: Builder, self: Tensor, other: Tensor) -> Tensor:
+    """sum_i self[i] other[i], self conjugated"""
+    from tantamount.ops.definitions.complex import conj
+
+    return contraction.dot(b, conj(b, self), other)
+
+
+@operator("aten.inner.default", category=_CONTRACTION)
+def inner(b: Builder, self: Tensor, other: Tensor) -> Tensor:
+    """y[..., k...] = sum_j self[..., j] other[k..., j]"""
+    if not self.rank or not other.rank:
+        return b.mul(self, other)
+    columns = other.shape[:-1]
+    flat = b.reshape(other, (-1, other.shape[-1])) if other.rank != 2 else other
+    return b.reshape(contraction.linear(b, self, flat), (*self.shape[:-1], *columns))
+
+
+@operator("aten.linalg_cross.default", category=_CONTRACTION)
+def cross(b: Builder, self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """the cross product along dim, of size 3"""
+    x, y = b.operands(self, other)
+    k = b.dim(x, dim)
+    if not x.rank or x.shape[k] != 3:
+        raise ShapeProblem(f"a cross product along dimension {dim} of {x.type}")
+    a, c = ([b.slice(z, k, n, n + 1) for n in range(3)] for z in (x, y))
+    return b.concat([b.sub(b.mul(a[m], c[n]), b.mul(a[n], c[m])) for m, n in ((1, 2), (2, 0), (0, 1))], k)
+
+
+@operator("aten._scaled_mm.default", category=_CONTRACTION)
+def scaled_mm(
+    b: Builder,
+    self: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: DType | None = None,
+    use_fast_accum: Layout = False,
+) -> Tensor:
+    """(scale_a * self) @ (scale_b * mat2) + bias; a scale for all, for each row of self, for each column of mat2"""
+    if scale_result is not None:
+        raise ShapeProblem("a scale of the result")
+    if self.rank != 2 or mat2.rank != 2:
+        raise ShapeProblem(f"a matrix product of {self.type} and {mat2.type}")
+    for scale, allowed in ((scale_a, (self.shape[0], 1)), (scale_b, (1, mat2.shape[1]))):
+        if scale.shape not in ((), (1,), (1, 1), allowed):
+            raise ShapeProblem(f"scales {scale.type} of a product of {self.type} and {mat2.type}")
+    x = b.mul(b.cast(require_float(self), DType.FLOAT32), _flat(b, scale_a))
+    y = b.mul(b.cast(require_float(mat2), DType.FLOAT32), _flat(b, scale_b))
+    out = b.contract("ij,jk->ik", x, y)
+    if bias is not None:
+        out = b.add(out, b.expand(b.cast(bias, out.dtype), out.shape))
+    return b.cast(out, out_dtype or self.dtype)
+
+
+def _flat(b: Builder, scale: Tensor) -> Tensor:
+    return b.reshape(scale, ()) if scale.shape == (1,) else scale
+
+
+@operator(
+    "aten._grouped_mm.default",
+    category=_CONTRACTION,
+    assumes=("the groups of _grouped_mm cover all rows, in order",),
+)
+def grouped_mm(
+    b: Builder,
+    self: Tensor,
+    mat2: Tensor,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: DType | None = None,
+) -> Tensor:
+    """self @ mat2 group by group; group g ends before row (column, for two matrices) offs[g]"""
+    if bias is not None or self.dtype is not mat2.dtype:
+        raise ShapeProblem(f"a grouped product of {self.type} and {mat2.type} with bias {bias}")
+    out = _grouped(b, require_float(self), mat2, offs)
+    return b.cast(out, out_dtype or self.dtype)
+
+
+def _members(b: Builder, offs: Tensor, groups: int, size: int) -> Tensor:
+    """[i, g]: whether place i lies in group g, which is the number of groups that end at or before i."""
+    if offs.shape != (groups,):
+        raise ShapeProblem(f"ends {offs.type} of {groups} groups")
+    place = b.iota(size, offs.dtype)
+    before = b.sum(b.not_(b.less(b.unsqueeze(place, 1), offs)), (1,))
+    return b.equal(b.unsqueeze(before, 1), b.iota(groups))
+
+
+def _grouped(b: Builder, x: Tensor, y: Tensor, offs: Tensor | None) -> Tensor:
+    if x.rank == 3 and y.rank == 3:
+        if offs is not None:
+            raise ShapeProblem("ends of groups of two batches of matrices")
+        return b.contract("gij,gjk->gik", x, y)
+    if offs is None:
+        raise ShapeProblem(f"a grouped product of {x.type} and {y.type} without the ends of its groups")
+    if (x.rank, y.rank) == (2, 3):
+        members = b.cast(_members(b, offs, y.shape[0], x.shape[0]), x.dtype)
+        return b.contract("ig,ij,gjk->ik", members, x, y)
+    if (x.rank, y.rank) == (3, 2):
+        members = b.cast(_members(b, offs, x.shape[0], y.shape[1]), x.dtype)
+        return b.contract("kg,gij,jk->ik", members, x, y)
+    if (x.rank, y.rank) == (2, 2):
+        members = b.cast(_members(b, offs, offs.shape[0] if offs.rank else 0, x.shape[1]), x.dtype)
+        return b.contract("jg,ij,jk->gik", members, x, y)
+    raise ShapeProblem(f"a grouped product of {x.type} and {y.type}")

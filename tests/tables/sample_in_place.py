@@ -1,0 +1,51 @@
+"""Samples of the in-place variants in ``definitions.overwrites``: those of the definitions that they come from, as far
+as the first operand can hold the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tables.sample import Operand, Sample
+from tantamount.errors import UserError
+from tantamount.ops.algebra import Tensor, TypesOnly
+from tantamount.ops.builder import Builder
+from tantamount.ops.definitions.overwrites import VARIANTS
+from tantamount.ops.execute import apply
+from tantamount.ops.table import lookup
+
+__all__ = ["derived"]
+
+_OTHER_OVERLOAD = {
+    "aten.floor_divide_.Tensor": "aten.floor_divide.default",
+    "aten.pow_.Tensor": "aten.pow.Tensor_Tensor",
+    "aten.true_divide_.Tensor": "aten.div.Tensor",
+}
+
+
+def _typed(item: Any) -> Any:
+    if isinstance(item, Operand):
+        return Tensor(item.shape, item.dtype, None)
+    return tuple(_typed(entry) for entry in item) if isinstance(item, tuple) else item
+
+
+def _fits(sample: Sample) -> bool:
+    args = tuple(_typed(item) for item in sample.args)
+    kwargs = {key: _typed(item) for key, item in sample.kwargs.items()}
+    try:
+        apply(lookup(sample.target, ""), sample.target, args, kwargs, Builder(TypesOnly()), "")
+    except UserError:
+        return False
+    return True
+
+
+def derived(samples: tuple[Sample, ...]) -> Iterator[Sample]:
+    """The samples of the in-place variants, from those of all definitions."""
+    names = [f"aten.{name}" for rows in VARIANTS.values() for _, text in rows for name in text.split()]
+    for name in (*names, "aten.conj_physical_.default"):
+        base = _OTHER_OVERLOAD.get(name, name.replace("_.", ".", 1))
+        for sample in samples:
+            variant = replace(sample, target=name)
+            if sample.target == base and isinstance(sample.args[0], Operand) and _fits(variant):
+                yield variant
