@@ -291,7 +291,44 @@ class Symbolic(Interpretation):
 
     def gather(self, x: Form, indices: Sequence[Form | None]) -> Form:
         n = len(self.batch)
+        number = self._looked_up(x, indices)
+        if number is not None:
+            return number
         return contraction.gather(self.store, x, [*(None for _ in range(n)), *indices], n, self._check_index)
+
+    def _looked_up(self, x: Form, indices: Sequence[Form | None]) -> Form | None:
+        """One number per rank, read off a table of numbers at a place that is a number on every rank: how XLA's
+        partitioner writes the offset of a shard. ``None`` where it is something else."""
+        index, n = indices[0], len(self.batch)
+        if (
+            len(indices) != 1
+            or index is None
+            or self.batch != tuple(range(len(self.mesh.sizes)))
+            or not 1 < self.mesh.world_size <= _MAX_RANKS
+            or prod(index.shape[n:]) != 1
+            or any(m for _, z in x.pieces for m, _ in z)
+        ):
+            return None
+        values: list[Number] = []
+        for rank in range(self.mesh.world_size):
+            here = self.mesh.coordinates(rank)
+            place = self._number_at(index, here)
+            if place is None or place.denominator != 1 or not 0 <= place < x.shape[n]:
+                return None
+            value = self._number_at(x, (*here, int(place)))
+            if value is None:
+                return None
+            values.append(value)
+        return forms.reshape(self.store, self._per_rank(PerRank(tuple(values))), index.shape)
+
+    def _number_at(self, x: Form, coordinates: Sequence[int]) -> Fraction | None:
+        """The element at these coordinates of the first dimensions, all others of size 1, if it is a number."""
+        for dim, at in enumerate(coordinates):
+            x = forms.slice_form(self.store, x, dim, at, at + 1, 1)
+        ((_, found),) = x.pieces
+        if any(m for m, _ in found):
+            return None
+        return Fraction(found[0][1]) if found else Fraction(0)
 
     def _check_index(self, value: Lin, size: int, box: Box) -> None:
         """An index on a box: shown to be in range, assumed to be (in a specification), or an obligation."""

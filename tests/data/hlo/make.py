@@ -182,6 +182,30 @@ RANKS = {
     "transposed": (lambda x: x.T, (P("dp", "tp"),), P("dp", "tp"), f(4, 6)),
     "softmax_sharded": (lambda x: jax.nn.softmax(x), (P(None, "tp"),), P(None, "tp"), f(3, 6)),
 }
+def attention(x, wq, wk, wv, wo):
+    heads = lambda w: (x @ w).reshape(x.shape[0], -1, 4).transpose(1, 0, 2)  # noqa: E731
+    scores = heads(wq) @ heads(wk).transpose(0, 2, 1) / 2
+    mask = jnp.tril(jnp.ones((x.shape[0], x.shape[0]), bool))
+    probabilities = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1)
+    return (probabilities @ heads(wv)).transpose(1, 0, 2).reshape(x.shape[0], -1) @ wo
+
+
+def normal(x, w):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * w
+
+
+COLUMN, ROW, WHOLE = P(None, "tp"), P("tp", None), P(None, None)
+RANKS |= {
+    "attention": (attention, (WHOLE, COLUMN, COLUMN, COLUMN, ROW), WHOLE, f(6, 8), *(f(8, 16) for _ in "qkv"), f(16, 8)),
+    "normal": (normal, (P("dp", "tp"), P("tp")), P("dp", "tp"), f(4, 6), f(6)),
+    "cache": (
+        lambda cache, new, at: lax.dynamic_update_slice(cache, new, (at, 0, 0)),
+        (P(None, "tp", None), P(None, "tp", None), P()), P(None, "tp", None), f(8, 4, 2), f(1, 4, 2), np.array(3),
+    ),
+    "reverse": (lambda x: x[::-1], (P("tp", None),), P("tp", None), f(4, 3)),
+    "outer_sum": (lambda x, y: (x[:, None] + y[None, :]).sum(0), (P("dp"), P("tp")), P("tp"), f(4), f(6)),
+}  # fmt: skip
 LOCAL = {
     "psum": (lambda x: lax.psum(x, "tp"), (P("dp", "tp"),), P("dp", None), f(4, 6)),
     "pmax_both": (lambda x: lax.pmax(x, ("dp", "tp")), (P("dp", "tp"),), P(None, None), f(4, 6)),
@@ -232,10 +256,20 @@ def ranks(name, function, ins, out, *args):
     def shards(x):
         return [array(s.data) for s in sorted(x.addressable_shards, key=lambda s: s.device.id)]
 
-    return {
-        "name": name, "text": Path(path).read_text(), "mesh": dict(MESH),
+    case = {
+        "name": name, "text": Path(path).read_text(), "mesh": dict(MESH), "inputs": [placements(s, mesh) for s in ins],
+        "output": placements(out, mesh),
         "arguments": [shards(p) for p in placed], "results": [shards(result)],
     }  # fmt: skip
+    if name in RANKS:
+        case["specification"] = jax.jit(function).lower(*args).as_text("hlo")
+    return case
+
+
+def placements(spec, mesh):
+    """DTensor's words for a PartitionSpec, one per mesh axis."""
+    where = {axis: dim for dim, axes in enumerate(spec) for axis in ([axes] if isinstance(axes, str) else axes or ())}
+    return [f"Shard({where[axis]})" if axis in where else "Replicate()" for axis in mesh.axis_names]
 
 
 def strip(text):
@@ -249,7 +283,8 @@ def strip(text):
 
 def write(name, cases):
     for case in cases:
-        case["text"] = strip(case["text"]).split("\n")
+        for key in {"text", "specification"} & case.keys():
+            case[key] = strip(case[key]).split("\n")
     lines = ",\n".join(json.dumps(case) for case in cases)
     (HERE / name).write_text(f"[\n{lines}\n]\n")
 

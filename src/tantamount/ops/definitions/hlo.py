@@ -159,7 +159,10 @@ def clamp(b: Builder, min: Tensor, operand: Tensor, max: Tensor) -> Tensor:
     for bound in (min, max):
         if bound.dtype is not operand.dtype or bound.shape not in ((), operand.shape):
             raise ShapeProblem(f"a bound {bound.type} for {operand.type}")
-    return elementwise.clamp(b, operand, min, max)
+    if operand.dtype.is_float:
+        return elementwise.clamp(b, operand, min, max)
+    raised = b.where(b.less(operand, min), min, operand)  # choices, as for integers everywhere (elementwise.clamp)
+    return b.where(b.less(max, raised), max, raised)
 
 
 # ---------------------------------------------------------------------------------------------- layout

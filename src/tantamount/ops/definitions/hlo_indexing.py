@@ -8,6 +8,7 @@ from math import prod
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.ops.definitions.elementwise import clamp
 from tantamount.ops.definitions.indexing import index_select
 from tantamount.ops.table import Integers, Tensors, operator
 
@@ -16,7 +17,7 @@ _HLO = "hlo"
 
 def _clamped(b: Builder, index: Tensor, highest: int) -> Tensor:
     """``minimum(maximum(index, 0), highest)``."""
-    return b.minimum(b.maximum(index, 0), highest)
+    return clamp(b, index, 0, highest)
 
 
 # ---------------------------------------------------------------------------------------------- one window

@@ -1,0 +1,314 @@
+"""HLO text: what is read, and what is refused with its line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tantamount.capture.fields import Place
+from tantamount.capture.hlo import parse_hlo, read_hlo
+from tantamount.capture.hlo_values import groups_of
+from tantamount.errors import UserError
+from tantamount.ir.graph import Graph
+from tantamount.limits import Limits
+from tantamount.ops.check import check_graph
+from tantamount.semantics.interpret import interpret
+
+PLACE = Place("graph", "a.hlo", Limits())
+ADD = "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y)\n}\n"
+
+
+def module(body: str, before: str = "", header: str = "") -> str:
+    return f"HloModule m{header}\n\n{before}\nENTRY %main {{\n{body}\n}}\n"
+
+
+def read(body: str, before: str = "", header: str = "") -> Graph:
+    graph = parse_hlo(module(body, before, header), "a.hlo", Limits())
+    check_graph(graph, {name: 2 for name in graph.groups} if graph.groups else None)
+    return graph
+
+
+def value(body: str, *arguments: Any, before: str = "", header: str = "") -> Any:
+    graph = read(body, before, header)
+    values = interpret(graph, {f"parameter{k}": np.asarray(x) for k, x in enumerate(arguments)})
+    found = [values.array(output.node) for output in graph.outputs]
+    return found[0] if len(found) == 1 else found
+
+
+# ---------------------------------------------------------------------------------------------- what is read
+def test_names_types_sources_and_outputs() -> None:
+    graph = read(
+        """
+        %p.0 = f16[2,3]{1,0} parameter(1), metadata={source="layers/a.py:12"}
+        %q = f32[3]{0} parameter(0), sharding={replicated}
+        %c = f32[2,3]{1,0:T(8,128)} convert(f16[2,3]{1,0} %p.0), metadata={op_name="jit(f)/c" source_file="b.py" source_line=7}
+        %b = f32[2,3] broadcast(%q), dimensions={1}
+        ROOT %t = (f32[2,3]{1,0}, /*index=1*/(f32[3])) tuple(%add.1, %n)
+        """.replace(
+            "ROOT", "%add.1 = f32[2,3] add(%c, b), metadata={stack_frame_id=2}\n %n = (f32[3]) tuple(%q)\n ROOT"
+        ),
+        before='FileNames\n1 "m.py"\n\nFunctionNames\n1 "f"\n\nFileLocations\n'
+        "1 {file_name_id=1 function_name_id=1 line=31 end_line=31}\n\nStackFrames\n2 {file_location_id=1}\n\n",
+    )
+    assert [node.name for node in graph.nodes] == ["parameter0", "parameter1", "c", "b", "add.1"]
+    assert [(o.name, o.node) for o in graph.outputs] == [("output0", "add.1"), ("output1", "parameter0")]
+    assert [str(node.type) for node in graph.inputs] == ["float32[3]", "float16[2, 3]"]
+    assert [str(graph.by_name[n].source) for n in ("parameter1", "c", "add.1")] == [
+        "layers/a.py:12",
+        "b.py:7",
+        "m.py:31",
+    ]
+
+
+def test_gzip_and_plain(tmp_path: Path) -> None:
+    text = module("ROOT p = f32[2] parameter(0)")
+    (tmp_path / "a.hlo").write_text(text)
+    (tmp_path / "a.hlo.gz").write_bytes(gzip.compress(text.encode()))
+    assert read_hlo(tmp_path / "a.hlo").nodes == read_hlo(tmp_path / "a.hlo.gz").nodes
+
+
+def test_constants() -> None:
+    body = """
+      a = s32[2,2]{1,0} constant({ { 1, 2 }, { -3, 4 } })
+      b = pred[3] constant({1, 0, 1})
+      c = f32[] constant(-1.5e-07)
+      d = f32[2,1] constant({{inf}, {-inf}})
+      e = f32[5] constant({...})
+      f = u8[2] constant({7, 7})
+      ROOT r = (s32[2,2], pred[3], f32[], f32[2,1], u8[2]) tuple(a, b, c, d, f)
+    """
+    graph = read(body)
+    assert "e" in graph.by_name
+    assert "e" not in graph.constants
+    values = [x.tolist() for x in value(body.replace("e = f32[5] constant({...})", ""))]
+    assert values == [[[1, 2], [-3, 4]], [True, False, True], -1.5e-07, [[np.inf], [-np.inf]], [7, 7]]
+
+
+def test_calls_and_fusions_are_put_in_place() -> None:
+    body = """
+      p = f32[2] parameter(0)
+      a = f32[2] call(p), to_apply=twice
+      b = f32[2] fusion(a), kind=kLoop, calls=%twice, backend_config={"x":"}"}
+      s = ((f32[2]), f32[2]) async-start(b), calls=twice
+      ROOT d = f32[2] async-done(s), calls=twice
+    """
+    before = '%twice (x: f32[2]) -> f32[2] {\n x = f32[2]{0} parameter(0)\n ROOT y = f32[2] add(x, x)\n}, execution_thread="main"\n'
+    assert value(body, [1.0, 2.0], before=before).tolist() == [8.0, 16.0]
+    assert [n.name for n in read(body, before).nodes] == ["parameter0", "a/y", "b/y", "s/y"]
+
+
+def test_asynchronous_and_combined_collectives() -> None:
+    graph = read(
+        """
+        p = f32[4] parameter(0)
+        q = f32[2] parameter(1)
+        s = f32[4] all-reduce-start(p), replica_groups={{0,1}}, to_apply=add
+        d = f32[4] all-reduce-done(s)
+        c = (f32[4], f32[2]) all-reduce(p, q), replica_groups={{0,1}}, to_apply=add
+        e = f32[2] get-tuple-element(c), index=1
+        g = (f32[2], f32[4]) all-gather-start(e), replica_groups={{0,1}}, dimensions={0}
+        h = f32[4] all-gather-done(g)
+        ROOT t = (f32[4], f32[4]) tuple(d, h)
+        """,
+        ADD,
+    )
+    assert [(n.name, n.target) for n in graph.nodes[2:]] == [
+        ("d", "hlo.all-reduce"), ("c[0]", "hlo.all-reduce"), ("c[1]", "hlo.all-reduce"), ("h", "hlo.all-gather"),
+    ]  # fmt: skip
+    assert graph.groups == {"{{0,1}}": ((0, 1),)}
+
+
+def test_all_to_all_of_several_tensors() -> None:
+    graph = read(
+        """
+        p = f32[3] parameter(0)
+        q = f32[3] parameter(1)
+        a = (f32[3], f32[3]) all-to-all(p, q), replica_groups={{0,1}}
+        ROOT r = f32[3] get-tuple-element(a), index=1
+        """
+    )
+    assert graph.outputs[0].node == "a[1]"
+    assert str(graph.by_name["a"].type) == "float32[2, 3]"
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("{{0,1},{2,3}}", ((0, 1), (2, 3))),
+        ("{}", ()),
+        ("{{}}", ()),
+        ("[2,4]<=[8]", ((0, 1, 2, 3), (4, 5, 6, 7))),
+        ("[4,2]<=[2,4]T(1,0)", ((0, 4), (1, 5), (2, 6), (3, 7))),
+        ("[2,4]<=[2,2,2]T(1,0,2)", ((0, 1, 4, 5), (2, 3, 6, 7))),
+        ("mesh['a'=2,'b'=2] {'b'}", ((0, 1), (2, 3))),
+        ("mesh['a'=2,'b'=2] {'a'}", ((0, 2), (1, 3))),
+        ("mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'a'}", ((0, 1), (2, 3))),
+        ("mesh['a'=2,'b'=2] {'b','a'}", ((0, 2, 1, 3),)),
+    ],
+)
+def test_replica_groups(text: str, groups: object) -> None:
+    assert groups_of(text, PLACE) == groups
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{0,1}", "[2,3]<=[8]", "[2,4]<=[8]T(1)", "[8]<=[8]", "mesh['a'=2] {'b'}", "mesh['a'=2,'b':(1)2=2] {'a'}", "x"],
+)
+def test_replica_groups_that_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match=r"hlo-(groups|attribute)"):
+        groups_of(text, PLACE)
+
+
+# ---------------------------------------------------------------------------------------------- meanings
+def test_logistic_and_bitcasts() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    found = value("p = f64[2,3]{1,0} parameter(0)\n ROOT l = f64[2,3] logistic(p)", x)
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(-x)), rtol=1e-15)
+    transposed = value("p = f64[2,3]{1,0} parameter(0)\n ROOT b = f64[3,2]{0,1} bitcast(p)", x)
+    assert transposed.tolist() == x.T.tolist()
+    assert value("p = f64[2,3] parameter(0)\n ROOT b = f64[6]{0} bitcast(p)", x).tolist() == x.ravel().tolist()
+
+
+def test_neuron_custom_calls() -> None:
+    x, w = np.arange(24.0).reshape(2, 3, 4), np.array([1.0, 2.0, 3.0])
+    body = """
+      p = f32[2,3,4] parameter(0)
+      w = f32[3] parameter(1)
+      t = f32[3] custom-call(w), custom_call_target="AwsNeuronTransferWithStaticRing", api_version=API_VERSION_UNSPECIFIED
+      e = f32[] constant(0.5)
+      ROOT n = f16[2,3,4] custom-call(p, t, e), custom_call_target="AwsNeuronRmsNorm", backend_config="1"
+    """
+    wanted = x / np.sqrt((x * x).mean(1, keepdims=True) + 0.5) * w[:, None]
+    np.testing.assert_allclose(value(body, x, w), wanted, rtol=1e-14)
+    with pytest.raises(UserError, match="dimension's number"):
+        read(body.replace('backend_config="1"', 'backend_config="3"'))
+
+
+def test_not_a_number_is_where_a_condition_must_hold() -> None:
+    body = """
+      p = f64[3] parameter(0)
+      z = f64[3] parameter(1)
+      n = f64[] constant(nan)
+      b = f64[3] broadcast(n), dimensions={}
+      c = pred[3] compare(z, p), direction=LT
+      ROOT s = f64[3] select(c, p, b)
+    """
+    found = value(body, [1.0, 2.0, 3.0], [0.0, 2.0, 1.0])
+    np.testing.assert_array_equal(found, [1.0, np.nan, 3.0])
+
+
+def test_partition_id_is_the_rank() -> None:
+    with pytest.raises(UserError, match="both partition-id and replica-id"):
+        read("a = u32[] partition-id()\n b = u32[] replica-id()\n ROOT c = u32[] add(a, b)")
+    graph = read(
+        "a = u32[] partition-id()\n b = u32[] replica-id()\n ROOT c = u32[] add(a, b)", header=", replica_count=2"
+    )
+    assert [n.target for n in graph.nodes] == ["hlo.constant", "hlo.constant", "hlo.partition-id", "hlo.add"]
+    assert graph.nodes[0].name == "a"
+    assert graph.ranks == 2
+
+
+# ---------------------------------------------------------------------------------------------- what is refused
+P = "p = f32[4] parameter(0)\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "because"),
+    [
+        (P + "ROOT a = f32[4] add(p, q)", 6, "the operand 'q'"),
+        (P + "ROOT a = f32[4] add(p, p", 6, "brackets that match"),
+        (P + "ROOT a = f32[4] add(p, p) x", 6, "the end of the line"),
+        (P + "ROOT a = f32[4] negate(p), dimensions={0}", 6, "the attribute dimensions"),
+        (P + "ROOT a = f32[4] negate(p), a=1, a=2", 6, "the attribute a twice"),
+        (P + "ROOT a = f32[<=4] negate(p)", 6, "size '<=4'"),
+        (P + "ROOT a = c64[4] negate(p)", 6, "complex numbers are not"),
+        (P + "a = f32[4] negate(p)", 7, "0 in computation main"),
+        (P + "p = f32[4] negate(p)", 6, "two instructions named p"),
+        (P + "ROOT a = f32[4] while(p), condition=c, body=b", 6, "a loop"),
+        (P + "ROOT a = f32[4] conditional(p), branch_computations={}", 6, "a branch"),
+        (P + "ROOT a = f32[4] rng(p, p), distribution=rng_uniform", 6, "the instruction rng"),
+        (P + "ROOT a = f32[4] convolution(p, p)", 6, "the instruction convolution"),
+        (P + "ROOT a = s32[4] bitcast(p)", 6, "the bits of a number"),
+        (P + "ROOT a = s32[4] bitcast-convert(p)", 6, "bitcast-convert"),
+        (P + 'ROOT a = f32[4] custom-call(p), custom_call_target="Sharding"', 6, "SPMD partitioner"),
+        (P + 'ROOT a = f32[4] custom-call(p), custom_call_target="f", custom_call_has_side_effect=true', 6, "side effects"),
+        (P + "ROOT a = f32[4] call(p), to_apply=f", 6, "to_apply='f'"),
+        (P + "z = f32[] constant(0)\nROOT a = f32[] reduce(p, z), dimensions={0}, to_apply=second", 7, "the computation second"),
+        (P + "ROOT a = f32[4] all-reduce(p), replica_groups={{0,1},{2}}, to_apply=add", 6, "groups of one size"),
+        (P + "ROOT a = f32[4] all-reduce(p), use_global_device_ids=true, to_apply=add", 6, "without a channel_id"),
+        (P + "ROOT a = pred[4] compare(p, p), direction=LT, type=TOTALORDER", 6, "TOTALORDER"),
+        (P + "ROOT a = pred[4] compare(p, p), direction=XX", 6, "'XX'"),
+        (P + "n = f32[4] constant({nan, nan, nan, nan})\nROOT a = f32[4] add(p, n)", 7, "not-a-number"),
+        (P + "ROOT n = f32[2] constant({nan, 1})", 6, "not-a-number"),
+        (P + "ROOT n = s8[2] constant({300, 1})", 6, "'300'"),
+        (P + "ROOT n = f32[2] constant({1, 2, 3})", 6, "longer than 2"),
+        (P + "ROOT n = f32[2] constant({1})", 6, "a list of 1"),
+        (P + "ROOT a = f32[4] get-tuple-element(p), index=0", 6, "something that is no tuple"),
+        ("p = (f32[4]) parameter(0)\nROOT a = f32[4] get-tuple-element(p), index=0", 5, "an input that is one tensor"),
+        ("p = f32[4] parameter(1)\nROOT a = f32[4] negate(p)", 4, "without a gap"),
+        (P + "s = f32[4] all-reduce-start(p), to_apply=add\nROOT a = f32[4] negate(s)", 7, "no tensor"),
+        (P + "ROOT a = f32[4] all-reduce-done(p)", 6, "the matching all-reduce-start"),
+    ],
+)  # fmt: skip
+def test_refused_with_its_line(body: str, line: int, because: str) -> None:
+    second = "second { x = f32[] parameter(0)\n ROOT y = f32[] parameter(1)\n}\n"
+    before = ADD + second
+    offset = before.count("\n")
+    with pytest.raises(UserError) as caught:
+        read(body, before)
+    assert f"line {line + offset}" in caught.value.place
+    assert because in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        ("", "`HloModule`"),
+        ("HloModule m", "ENTRY"),
+        ("HloModule m, new_thing=1\nENTRY e { ROOT p = f32[] parameter(0)\n}", "the attribute new_thing"),
+        ("HloModule m, replica_count=2, num_partitions=2\nENTRY e { ROOT p = f32[] parameter(0)\n}", "not both"),
+        ("HloModule m\nENTRY e { ROOT p = f32[] parameter(0)\n", "closing brace"),
+        (
+            "HloModule m\nENTRY e { ROOT p = f32[] parameter(0)\n}\nENTRY g { ROOT p = f32[] parameter(0)\n}",
+            "two: e and g",
+        ),
+        ("HloModule m\nENTRY e { ROOT c = f32[] call(), to_apply=e\n}", "limit nesting"),
+    ],
+)
+def test_modules_that_are_refused(text: str, because: str) -> None:
+    with pytest.raises(UserError, match="error") as caught:
+        parse_hlo(text, "a.hlo", Limits())
+    assert because in str(caught.value)
+
+
+def test_calls_that_multiply_are_bounded() -> None:
+    bodies = ["f0 { p = f32[] parameter(0)\n ROOT a = f32[] negate(p)\n}"]
+    for k in range(40):
+        call = f"p = f32[] parameter(0)\n a = f32[] call(p), to_apply=f{k}\n ROOT b = f32[] call(a), to_apply=f{k}"
+        bodies.append(f"f{k + 1} {{ {call}\n}}")
+    text = module("p = f32[] parameter(0)\nROOT c = f32[] call(p), to_apply=f40", "\n".join(bodies))
+    with pytest.raises(UserError, match="limit nodes"):
+        parse_hlo(text, "a.hlo", Limits(nodes=5000))
+
+
+@pytest.mark.parametrize("attribute", ["channel_id=1", "channel_id=1, use_global_device_ids=true", ""])
+@pytest.mark.parametrize("header", [", num_partitions=4", ", replica_count=4"])
+def test_ids_mean_what_the_channel_says(attribute: str, header: str) -> None:
+    """Cross-replica, cross-partition and flattened ids, as XLA's four modes of groups have them."""
+    body = f"{P}ROOT a = f32[4] all-reduce(p), replica_groups={{{{0,1}},{{2,3}}}}, to_apply=add, {attribute}".rstrip(
+        ", "
+    )
+    by_rank = "use_global" in attribute or header == ", replica_count=4"
+    if by_rank:
+        assert read(body, ADD, header).groups == {"{{0,1},{2,3}}": ((0, 1), (2, 3))}
+    else:
+        with pytest.raises(UserError, match="do not number them"):
+            read(body, ADD, header)
+    one = body.replace("{{0,1},{2,3}}", "{{0}}")
+    if header == ", num_partitions=4" and not by_rank:
+        groups = read(one, ADD, header).groups
+        assert groups == ({"{}": ()} if attribute else {"each rank alone": ((0,), (1,), (2,), (3,))})
