@@ -20,6 +20,7 @@ from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.functionalized import unwrapped
 from tantamount.refine.explain import Finding, describe
 from tantamount.refine.outputs import ancestors, candidates, holds, matches, output_node, show
 from tantamount.refine.placements import distribute, even
@@ -145,10 +146,21 @@ class _Search:
         ):
             return True  # made of nothing: a factory
         if isinstance(value, Tensor):
-            return False
+            return self._unwritten(value.value)
         # several results: related if every one that is used is
         users = self.job.specification.users.get(name, ())
         return bool(users) and all(user in self.relations for user in users)
+
+    def _unwritten(self, form: Form) -> bool:
+        """Memory that nothing was written to (``empty_like``, or a view of it): nothing corresponds to it, and nothing
+        has to."""
+        leaves = [self.store.atoms[a] for _, x in form.pieces for m, _ in x for a, _, _ in m]
+        return bool(leaves) and all(
+            atom.op == "leaf"
+            and atom.attributes[0] == "unknown"
+            and not any(str(atom.attributes[1][0]).endswith(name) for name in self.specification.failures)
+            for atom in leaves
+        )
 
     def _introduced_by(self, finding: Finding, node: str) -> str | None:
         """The first node, among those that ``node`` depends on, whose form contains the differing term or atom."""
@@ -204,7 +216,8 @@ class _Search:
         line."""
         node = self.job.specification.by_name[name]
         graph = self.job.implementation[0]
-        same = [n for n in graph.nodes if n.target == node.target and n.op == node.op and _item(n) == _item(node)]
+        kind = _kind(self.job.specification, node)
+        same = [n for n in graph.nodes if n.op == node.op and _kind(graph, n) == kind]
         if node.source is not None:
             lined = [
                 n
@@ -216,12 +229,11 @@ class _Search:
             mine = [
                 n
                 for n in self.job.specification.nodes
-                if n.target == node.target
-                and _item(n) == _item(node)
+                if _kind(self.job.specification, n) == kind
                 and (not lined or (n.source is not None and (n.source.file, n.source.line) == here))
             ]
         else:
-            mine = [n for n in self.job.specification.nodes if n.target == node.target and _item(n) == _item(node)]
+            mine = [n for n in self.job.specification.nodes if _kind(self.job.specification, n) == kind]
         position = [n.name for n in mine].index(name)
         return same[position].name if position < len(same) else None
 
@@ -281,10 +293,10 @@ class _Search:
             equations = (f"specification:  {finding.specification}", f"implementation: {finding.implementation}")
         return Mismatch(
             specification=name,
-            operator=node.target,
+            operator=unwrapped(node.target, node.args),
             difference=finding.text,
             implementation=other.name if other is not None else twin,
-            implementation_operator=other.target if other is not None else "",
+            implementation_operator=unwrapped(other.target, other.args) if other is not None else "",
             specification_source=node.source,
             implementation_source=other.source if other is not None else None,
             equations=equations,
@@ -298,8 +310,13 @@ class _Search:
         return node
 
 
-def _item(node: Node) -> object:
-    return node.args[1] if node.target == "getitem" and len(node.args) > 1 else None
+def _kind(graph: Graph, node: Node) -> tuple[object, ...]:
+    """What nodes have in common that play the same part: the operator, and for one of several results its number."""
+    items: list[object] = []
+    while node.target == "getitem":
+        items.append(node.args[1])
+        node = graph.by_name[next(iter(references(node)))]
+    return (unwrapped(node.target, node.args), *items)
 
 
 def _has_term(x: Lin, finding: Finding) -> bool:
