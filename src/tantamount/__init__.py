@@ -1,8 +1,9 @@
 """Tantamount proves that two tensor programs compute the same thing, or shows where they stop doing so.
 
-The public interface, loaded on first use: :func:`refine`, :func:`read_job`, :class:`Report`, :class:`Verdict`,
-:class:`UserError`; and to declare operators :func:`opaque`, :func:`definition`, :func:`operator`. Importing this
-package imports neither PyTorch nor the command line's libraries.
+The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks`, :func:`refine`, :func:`save_job`,
+:func:`read_job`, :class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators
+:func:`opaque`, :func:`definition`, :func:`operator`. Importing this package imports neither PyTorch nor the command
+line's libraries.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tantamount.capture.job import read_job
+    from tantamount.capture.programs import save_job
+    from tantamount.capture.torch.programs import capture, capture_ranks
     from tantamount.errors import UserError
     from tantamount.ops.declare import definition, opaque, operator
     from tantamount.refine import refine
-    from tantamount.verdict import Report, Verdict
+    from tantamount.verdict import NotProved, Report, Verdict
 
 __all__ = [
-    "Report", "UserError", "Verdict", "__version__", "definition", "opaque", "operator", "read_job", "refine",
+    "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_ranks", "definition", "opaque",
+    "operator", "read_job", "refine", "save_job",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -29,11 +33,15 @@ _HOME = {
     "Report": "tantamount.verdict",
     "UserError": "tantamount.errors",
     "Verdict": "tantamount.verdict",
+    "NotProved": "tantamount.verdict",
+    "capture": "tantamount.capture",
+    "capture_ranks": "tantamount.capture",
     "definition": "tantamount.ops.declare",
     "opaque": "tantamount.ops.declare",
     "operator": "tantamount.ops.declare",
     "read_job": "tantamount.capture.job",
     "refine": "tantamount.refine",
+    "save_job": "tantamount.capture.programs",
 }
 
 

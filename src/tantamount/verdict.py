@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from tantamount.ir.graph import Source
@@ -13,6 +15,7 @@ __all__ = [
     "Assumption",
     "Counterexample",
     "Mismatch",
+    "NotProved",
     "OutputReport",
     "Relation",
     "Report",
@@ -96,7 +99,9 @@ class Counterexample:
     """A concrete input on which the two differ, replayed by executing both graphs.
 
     ``inputs`` are specification inputs as nested lists; ``expected`` is the specification's value at ``element`` of
-    ``output``, ``actual`` the implementation's there, on ``rank``.
+    ``output``, ``actual`` the implementation's there, on ``rank``. If the job is too large to be executed, it was at
+    smaller shapes: ``sizes`` has what became of every size that changed (several, if sizes that are equal by chance
+    became different); empty: at the job's own shapes.
     """
 
     output: str
@@ -106,6 +111,7 @@ class Counterexample:
     rank: int
     inputs: Mapping[str, Any]
     seed: int
+    sizes: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +165,33 @@ class Report:
     @property
     def exit_code(self) -> int:
         return self.verdict.exit_code
+
+    @property
+    def proved(self) -> bool:
+        """Whether everything that was asked is proved."""
+        return self.verdict is Verdict.PROVED
+
+    def __str__(self) -> str:
+        return str(_report("text").text(self)).rstrip("\n")
+
+    def raise_if_not_proved(self) -> None:
+        """Raise :class:`NotProved`, whose text is the report, unless everything is proved."""
+        if not self.proved:
+            raise NotProved(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the report: ``.json`` (tantamount-report/1), ``.html`` or ``.txt``. Raises :class:`UserError`."""
+        _report("saving").save(self, Path(path))
+
+
+class NotProved(AssertionError):
+    """Raised where a proof was wanted. ``report`` has the whole answer."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+
+def _report(module: str) -> Any:
+    """The layer that renders reports is above this one: it is looked up when somebody prints."""
+    return import_module(f"tantamount.report.{module}")

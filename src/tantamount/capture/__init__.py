@@ -1,4 +1,38 @@
-"""Readers: files of several formats become ``ir`` graphs and jobs. All input is untrusted.
+"""Readers and captures: files of several formats, and running PyTorch programs, become ``ir`` graphs and jobs.
 
-May import: ``errors``, ``limits``, ``ir``, ``ops``. Only ``capture.torch`` may import torch.
+What comes from files is untrusted. May import: ``errors``, ``limits``, ``ir``, ``ops``. Only ``capture.torch`` may
+import torch; ``capture`` and ``capture_ranks`` are found there when they are asked for.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tantamount.errors import UserError
+
+__all__ = ["capture", "capture_ranks"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+_TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _check_torch()
+    return getattr(import_module("tantamount.capture.torch.programs"), name)
+
+
+def _check_torch() -> None:
+    """Raise :class:`UserError` unless the PyTorch that captures were written for is installed."""
+    try:
+        found = version("torch")
+    except PackageNotFoundError:
+        found = ""
+    if not found.startswith(f"{_TORCH}."):
+        raise UserError(
+            "torch-version", place="capture", found=f"PyTorch {found}" if found else "no PyTorch",
+            needed=f"PyTorch {_TORCH}",
+            hint="pip install 'tantamount[torch]'; reading and proving jobs needs no PyTorch",
+        )  # fmt: skip

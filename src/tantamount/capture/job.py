@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import chain
 from math import isfinite, prod
 from pathlib import Path
+from typing import Protocol
 
 from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
 from tantamount.capture.files import read_text
@@ -28,7 +29,7 @@ from tantamount.ops.check import check_graph
 from tantamount.ops.custom import custom_operator
 from tantamount.ops.table import table
 
-__all__ = ["read_job"]
+__all__ = ["job_of", "read_job"]
 
 _FORMAT = "job/1"
 _TOP = ("format", "spec", "impl", "inputs", "outputs", "assume", "ops")
@@ -48,8 +49,23 @@ def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | 
     top = Fields.of(_parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
-    operators, assume = _declared_operators(top), _assumptions(top)
-    files = _Files(path.parent, allow_outside, limits, operators, {})
+    return _resolved(top, _Files(path.parent, allow_outside, limits, _declared_operators(top), {}), str(path))
+
+
+def job_of(document: Mapping[str, object], graphs: Mapping[str, Graph], name: str = "<job>") -> Job:
+    """The job in a table such as TOML would give, about graphs that are at hand under the names that it uses.
+
+    Raises :class:`UserError` as :func:`read_job` does; ``name`` is the job's in messages."""
+    limits = limits_from_environment()
+    place = Place("job", name, limits)
+    top = Fields.of(dict(document), place, _TOP, ("format", "spec", "impl"))
+    operators = _declared_operators(top)
+    found = {key: replace(graph, operators=operators) if operators else graph for key, graph in graphs.items()}
+    return _resolved(top, _AtHand(found), name)
+
+
+def _resolved(top: Fields, files: _Graphs, name: str) -> Job:
+    assume = _assumptions(top)
     specification = _specification(top, files)
     implementation, mesh = _implementation(top, files)
     spec_types = _types(specification, None)
@@ -59,7 +75,7 @@ def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | 
     types = [rank_types[id(graph)] for graph in implementation]
     inputs = _inputs(top, spec_types, Side("input", [item.inputs for item in types], implementation, mesh))
     outputs = _outputs(top, spec_types, Side("output", [item.outputs for item in types], implementation, mesh))
-    return Job(str(path), specification, implementation, mesh, inputs, outputs, assume)
+    return Job(name, specification, implementation, mesh, inputs, outputs, assume)
 
 
 def _parse_toml(text: str, place: Place) -> object:
@@ -74,6 +90,25 @@ def _parse_toml(text: str, place: Place) -> object:
 
 
 # ---------------------------------------------------------------------------------------------- graphs
+class _Graphs(Protocol):
+    def graph(self, value: object, place: Place) -> Graph:
+        """The graph that a job names."""
+        ...
+
+
+@dataclass(frozen=True)
+class _AtHand:
+    """Graphs by the names that a job uses for them."""
+
+    graphs: Mapping[str, Graph]
+
+    def graph(self, value: object, place: Place) -> Graph:
+        name = place.name(value, "the name of a graph")
+        if name not in self.graphs:
+            raise place.wrong(name, f"one of {', '.join(self.graphs)}", code="graph-path")
+        return self.graphs[name]
+
+
 @dataclass(frozen=True)
 class _Files:
     """Where graphs may come from, and those read so far by path."""
@@ -106,14 +141,14 @@ class _Files:
         return self.read[real]
 
 
-def _specification(top: Fields, files: _Files) -> Graph:
+def _specification(top: Fields, files: _Graphs) -> Graph:
     fields = Fields.of(top.get("spec"), top.at("[spec]"), ("graph",), ("graph",))
     graph = files.graph(fields.get("graph"), fields.at("graph"))
     check_alone(graph, fields.at("graph"))
     return graph
 
 
-def _implementation(top: Fields, files: _Files) -> tuple[tuple[Graph, ...], Mesh]:
+def _implementation(top: Fields, files: _Graphs) -> tuple[tuple[Graph, ...], Mesh]:
     fields = Fields.of(top.get("impl"), top.at("[impl]"), ("graph", "graphs", "mesh", "groups"), ("mesh",))
     mesh = _mesh(fields)
     if ("graph" in fields) == ("graphs" in fields):

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, cast
 
+import tomli_w
+
+from tantamount.capture.job import job_of
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
+from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.text import format_graph
 from tantamount.ir.types import TensorType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
 
-__all__ = ["Program", "Ranks", "job_document"]
+__all__ = ["Program", "Ranks", "job_document", "save_job", "write_document"]
 
 
 @dataclass(frozen=True)
@@ -27,9 +36,73 @@ class Program:
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def __str__(self) -> str:
-        from tantamount.ir.text import format_graph
-
         return format_graph(self.graph)
+
+    def against(
+        self,
+        implementation: object,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        assume: Mapping[str, Any] | None = None,
+    ) -> Job:
+        """The job that ``implementation`` refines this program (see :func:`job_document`)."""
+        if not isinstance(implementation, Program | Ranks):
+            raise UserError(
+                "capture-pair", place="refine", found=f"an implementation of type {type(implementation).__name__}",
+                needed="what capture or capture_ranks returned",
+            )  # fmt: skip
+        document = job_document(self, implementation, inputs, outputs, assume)
+        return job_of(document, _graphs(self, implementation), "captured programs")
+
+
+def _graphs(specification: Program, implementation: Ranks | Program) -> dict[str, Graph]:
+    programs = (implementation,) if isinstance(implementation, Program) else implementation.programs
+    ranks = {f"rank{rank}.json.gz": program.graph for rank, program in enumerate(programs)}
+    return {"spec.json.gz": specification.graph, **ranks}
+
+
+def save_job(
+    folder: str | Path,
+    specification: Program,
+    implementation: Ranks | Program,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    assume: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the graphs and ``job.toml`` to a folder (made if need be); the path of the job. Files appear whole or not
+    at all; those of an earlier job are replaced."""
+    document = job_document(specification, implementation, inputs, outputs, assume)
+    target = Path(folder)
+    programs = (implementation,) if isinstance(implementation, Program) else implementation.programs
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        write_document(target / "spec.json.gz", specification.document)
+        for rank, program in enumerate(programs):
+            write_document(target / f"rank{rank}.json.gz", program.document)
+        replace_file(target / "job.toml", tomli_w.dumps(document).encode())
+    except OSError as problem:
+        raise UserError(
+            "file-write", place=str(target), found=str(problem.strerror), needed="a folder that can be written to"
+        ) from None
+    return target / "job.toml"
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """A graph as ``fx-nodes/1``, compressed; equal graphs give equal files."""
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    replace_file(path, gzip.compress(text.encode(), mtime=0))
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import resource
 import time
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.refine.assumptions import gather_assumptions
 from tantamount.refine.cover import relate
+from tantamount.refine.execution import TooLarge
 from tantamount.refine.localise import find_mismatch
 from tantamount.refine.outputs import check_outputs
+from tantamount.refine.reduced import search_reduced
 from tantamount.refine.sides import Progress, run_sides
 from tantamount.refine.witness import search
 from tantamount.verdict import Report, Statistics, Verdict, worst
@@ -18,9 +23,28 @@ from tantamount.verdict import Report, Statistics, Verdict, worst
 __all__ = ["refine"]
 
 
+class Captured(Protocol):
+    """A captured specification, which with an implementation makes a job."""
+
+    def against(
+        self,
+        implementation: object,
+        *,
+        inputs: Mapping[str, Any] | None,
+        outputs: Mapping[str, Any] | None,
+        assume: Mapping[str, Any] | None,
+    ) -> Job:
+        """The job of a pair."""
+        ...
+
+
 def refine(
-    job: Job,
+    job: Job | Captured,
+    implementation: object = None,
     *,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    assume: Mapping[str, Any] | None = None,
     strict: bool = False,
     fold: bool | None = None,
     progress: Progress | None = None,
@@ -28,28 +52,38 @@ def refine(
 ) -> Report:
     """Whether the implementation refines the specification, output by output.
 
+    Either ``refine(job)``, or ``refine(specification, implementation)`` with captured programs; then ``inputs`` and
+    ``outputs`` state relations (``{"layers.*.up.weight": "Shard(0)"}``) where the capture does not know them, and
+    ``assume`` what a job's ``[assume]`` would.
     ``strict`` refuses assumptions other than real arithmetic; ranks are mesh axes where their graphs are isomorphic,
     unless ``fold`` is ``False``. ``progress(phase, done, total)`` is told of every node.
     ``limits`` (default: those of the environment) bound what is executed in search of a counterexample.
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
+    if not isinstance(job, Job):
+        job = job.against(implementation, inputs=inputs, outputs=outputs, assume=assume)
+    elif implementation is not None or inputs or outputs or assume:
+        raise UserError("job-arguments", place="refine", found="a job with more", needed="refine(job) alone")
     clock = _Clock()
     sides = run_sides(job, fold, progress, clock.lap)
-    store, inputs = sides.store, sides.inputs
-    specification, implementation = sides.specification, sides.implementation
-    outputs = check_outputs(store, job, specification, implementation)
+    store = sides.store
+    specification, ranks = sides.specification, sides.implementation
+    checked = check_outputs(store, job, specification, ranks)
     clock.lap("outputs")
-    relations = relate(store, job, specification, implementation)
+    relations = relate(store, job, specification, ranks)
     clock.lap("relation")
-    failing = [output for output in outputs if output.verdict is not Verdict.PROVED]
-    mismatch = find_mismatch(store, job, specification, implementation, relations, failing) if failing else None
+    failing = [output for output in checked if output.verdict is not Verdict.PROVED]
+    mismatch = find_mismatch(store, job, specification, ranks, relations, failing) if failing else None
     clock.lap("localise")
     counterexample, notes = None, ()
     if failing:
         bounds = limits if limits is not None else limits_from_environment()
-        outputs, counterexample, notes = search(store, job, outputs, inputs, specification, implementation, bounds)
+        try:
+            checked, counterexample, notes = search(store, job, checked, sides.inputs, specification, ranks, bounds)
+        except TooLarge as problem:
+            checked, counterexample, notes = search_reduced(job, checked, relations, fold, bounds, str(problem))
     clock.lap("witness")
-    assumptions = gather_assumptions(store, job, inputs, specification, implementation)
-    verdict = worst(output.verdict for output in outputs)
+    assumptions = gather_assumptions(store, job, sides.inputs, specification, ranks)
+    verdict = worst(output.verdict for output in checked)
     refused: tuple[str, ...] = ()
     if strict and verdict is Verdict.PROVED:
         refused = tuple(dict.fromkeys(a.name for a in assumptions if a.name != "real-arithmetic"))
@@ -68,7 +102,7 @@ def refine(
     return Report(
         job=job.path,
         verdict=verdict,
-        outputs=outputs,
+        outputs=checked,
         outputs_total=len(job.specification.outputs),
         assumptions=assumptions,
         relations=tuple(relations.values()),

@@ -3,13 +3,16 @@
 # pyright: basic
 from __future__ import annotations
 
+import functools
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor
 
-__all__ = ["Layout", "local_part", "rewrapped"]
+__all__ = ["Layout", "index_arithmetic_outside", "local_part", "rewrapped"]
 
 
 @dataclass(frozen=True)
@@ -46,3 +49,26 @@ def rewrapped(tensor: Tensor, layout: Layout | None) -> Tensor:
     from torch.distributed.tensor import DTensor
 
     return DTensor(tensor, layout.spec, requires_grad=False)
+
+
+@contextmanager
+def index_arithmetic_outside() -> Generator[None]:
+    """Strided shards compute their indices with tensors; inside a trace that would be part of the program."""
+    if not dist.is_available():
+        yield
+        return
+    from torch.distributed.tensor.placement_types import _StridedShard
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    original = _StridedShard.__dict__["local_shard_size_and_offset"]
+
+    @functools.wraps(original)
+    def outside(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return original(*args, **kwargs)
+
+    _StridedShard.local_shard_size_and_offset = outside
+    try:
+        yield
+    finally:
+        _StridedShard.local_shard_size_and_offset = original

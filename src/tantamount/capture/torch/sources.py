@@ -16,11 +16,9 @@ from torch.autograd import _get_sequence_nr as _next_sequence_number  # pyright:
 from torch.fx import traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import tantamount
-
 __all__ = ["Annotate", "module_paths"]
 
-_SKIPPED = (str(Path(torch.__file__).parent), str(Path(tantamount.__file__).parent), "<")
+_SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
 _STANDARD = str(Path(linecache.__file__).parent)
 
 

@@ -21,7 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from tantamount.capture.torch.collectives import Functional
-from tantamount.capture.torch.placements import Layout, local_part, rewrapped
+from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
 from tantamount.capture.torch.sources import Annotate, module_paths
 from tantamount.capture.torch.state import State, collect
 from tantamount.errors import UserError
@@ -82,7 +82,7 @@ def trace(
     fakes = [fake_mode.from_tensor(tensor.detach(), static_shapes=True) for tensor, _ in locals_]
     recorded = _Recorded([], [])
     layouts = [layout for _, layout in locals_]
-    with _quiet(), traceback.preserve_node_meta(), fake_mode:
+    with _quiet(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
         try:
             first = make_fx(_runner(program, layouts, recorded), record_stack_traces=False)(*fakes)
             for fake in fakes:  # the first pass made leaves of them, which must not be written to
