@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from math import prod
 
+from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import fingerprint, locate
-from tantamount.calculus.forms import Form
+from tantamount.calculus.forms import Box, Form
 from tantamount.calculus.printing import axis_names, show_coordinate
 from tantamount.errors import Unsupported
 from tantamount.ir.job import Job
@@ -20,6 +22,7 @@ from tantamount.verdict import Relation
 __all__ = ["PIECES", "relate"]
 
 PIECES = "pieces at "  # how the text of an index map begins
+_MAX_PIECES = 64  # pieces of an implementation tensor that are placed in the specification's one by one
 _MAX_CANDIDATES = 8  # implementation tensors with the right atoms that are tried per specification tensor
 
 
@@ -41,7 +44,9 @@ def relate(store: Store, job: Job, specification: Run, implementation: Run) -> d
         whole = value.value
         key = (whole.dims, whole.pieces)
         if key not in memo:
-            memo[key] = _cover(store, whole, index.get(fingerprint(store, whole), ())[:_MAX_CANDIDATES], implementation)
+            found = index.get(fingerprint(store, whole), [])
+            likely = sorted(found, key=lambda item: not candidates(whole.shape, item[1], sizes, partial=False))
+            memo[key] = _cover(store, whole, likely[:_MAX_CANDIDATES], implementation)
         related = memo[key]
         if related is not None:
             out[node.name] = Relation(node.name, related[0], related[1], node.source)
@@ -77,18 +82,48 @@ def _placement(store: Store, whole: Form, shape: Shape, run: Run, name: str, siz
 
 
 def _index_map(store: Store, whole: Form, run: Run, name: str) -> str | None:
-    """``whole[index map of mesh and local axes]``, if the ranks' tensors are one piece and cover the whole."""
+    """``whole[index map of mesh and local axes]``, piece by piece, if the ranks' tensors cover the whole."""
     stacked = run.stacked(store, name)
-    if stacked is None or len(stacked.pieces) != 1:
+    if stacked is None or not 0 < len(stacked.pieces) <= _MAX_PIECES:
         return None
     places = locate(store, whole, stacked)
-    if places is None:
-        return None
-    box, index = places[0]
-    used = {v for parts, _ in index for v, _ in parts}
-    if prod(box[v][1] - box[v][0] for v in used) != prod(whole.shape):
+    images = [_image(box, index) for box, index in places or ()]
+    known = [image for image in images if image is not None]
+    apart = not any(_meet(a, b) for a, b in combinations(known, 2))
+    if not images or len(known) != len(images) or not apart or sum(map(_volume, known)) != prod(whole.shape):
         return None
     names = axis_names(len(stacked.sizes))
     meshed = [axis for axis, size in zip(run.mesh.names, run.mesh.sizes, strict=True) if size > 1]
     names.update(enumerate(meshed))
-    return f"{PIECES}[{', '.join(show_coordinate(c, names) for c in index)}]"
+    texts: list[str] = []
+    for box, index in places or ():
+        cut = [v for v, size in enumerate(stacked.sizes) if box[v] != (0, size)]
+        where = " and ".join(f"{names[v]} in {box[v][0]}..{box[v][1]}" for v in cut)
+        texts.append(f"[{', '.join(show_coordinate(c, names) for c in index)}]" + (f" for {where}" if where else ""))
+    return PIECES + ", ".join(texts)
+
+
+def _image(box: Box, index: Sequence[Coordinate]) -> Box | None:
+    """The box that a piece goes to, if every point of it is met once: each axis steps in one dimension only, by what
+    the faster ones there add up to."""
+    seen: set[int] = set()
+    out: list[tuple[int, int]] = []
+    for parts, offset in index:
+        low, reach = offset, 1
+        for v, stride in sorted(parts, key=lambda part: abs(part[1])):
+            start, stop = box[v]
+            if v in seen or abs(stride) != reach:
+                return None
+            seen.add(v)
+            low += min(stride * start, stride * (stop - 1))
+            reach *= stop - start
+        out.append((low, low + reach))
+    return tuple(out)
+
+
+def _volume(box: Box) -> int:
+    return prod(high - low for low, high in box)
+
+
+def _meet(a: Box, b: Box) -> bool:
+    return all(low < top and bottom < high for (low, high), (bottom, top) in zip(a, b, strict=True))
