@@ -122,10 +122,11 @@ def _relation_claim(job: Job, sides: Sides, relation: Relation) -> Claim:
         whole = sides.specification.values[relation.tensor]
         stacked = sides.implementation.stacked(sides.store, relation.implementation)
         places = locate(sides.store, whole.value, stacked) if isinstance(whole, Tensor) and stacked else None
-        if stacked is None or not places or len(places) != 1:
+        if stacked is None or not places:
             raise InternalError(f"the index map of {relation.tensor} is not found again: {relation.expression}")
         about = Expectation(relation.implementation, text=relation.expression)
-        return Claim(f"%{relation.tensor}", relation.tensor, about, of_nodes=True, pieces=(stacked.sizes, places[0][1]))
+        pieces = stacked.sizes, tuple(places)
+        return Claim(f"%{relation.tensor}", relation.tensor, about, of_nodes=True, pieces=pieces)
     read = _read(job, relation.expression, relation.implementation)
     return Claim(f"%{relation.tensor}", relation.tensor, read, of_nodes=True)
 

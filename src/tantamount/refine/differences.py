@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from tantamount.calculus.affine import Index
+from tantamount.calculus.forms import Box
 from tantamount.errors import InternalError, Unsupported
 from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
@@ -65,13 +66,13 @@ class Claim:
     """That ``relation`` holds of the specification's ``node``: an output, or any tensor; ``name`` is for messages.
     The relation is about implementation nodes if ``of_nodes``, else about outputs (an output and an input may share a
     name). With ``pieces`` the claim is another: what all ranks hold of ``relation.name``, stacked and cut into axes of
-    these sizes, is the specification's tensor at this index of the axes."""
+    these sizes, is on each of these boxes the specification's tensor at that index of the axes."""
 
     name: str
     node: str
     relation: Expectation
     of_nodes: bool = False
-    pieces: tuple[tuple[int, ...], Index] | None = None
+    pieces: tuple[tuple[int, ...], tuple[tuple[Box, Index], ...]] | None = None
 
     def tensor(self, job: Job, rank: int, name: str) -> str:
         """The implementation node that the relation calls ``name``."""
@@ -99,22 +100,30 @@ def _sides(job: Job, claim: Claim, execution: Execution) -> list[Comparison]:
 
     whole = _array(execution.specification[claim.node])
     if claim.pieces is not None:
-        return [_pieces(job, whole, *claim.pieces, [held(r, claim.relation.name) for r in range(job.mesh.world_size)])]
+        return _pieces(whole, *claim.pieces, [held(r, claim.relation.name) for r in range(job.mesh.world_size)])
     return comparisons(whole, claim.relation, job.mesh, held)
 
 
-def _pieces(job: Job, whole: Array, sizes: tuple[int, ...], index: Index, ranks: Sequence[Array]) -> Comparison:
+def _pieces(
+    whole: Array, sizes: tuple[int, ...], places: Sequence[tuple[Box, Index]], ranks: Sequence[Array]
+) -> list[Comparison]:
     local = ranks[0].shape
-    found = np.stack(ranks).reshape(sizes)
+    stacked = np.stack(ranks).reshape(sizes)
     holders = np.broadcast_to(np.arange(len(ranks)).reshape((-1,) + (1,) * len(local)), (len(ranks), *local))
     axes = np.indices(sizes, sparse=True)
-    at = [np.asarray(offset + sum((s * axes[v] for v, s in parts), np.int64(0))) for parts, offset in index]
     hit = np.zeros(whole.shape, dtype=np.bool_)
-    hit[tuple(at)] = True
+    out: list[Comparison] = []
+    for box, index in places:
+        cut = tuple(slice(low, high) for low, high in box)
+        here = [axis[tuple(c if j == k else slice(None) for j, c in enumerate(cut))] for k, axis in enumerate(axes)]
+        at = tuple(np.asarray(offset + sum((s * here[v] for v, s in parts), np.int64(0))) for parts, offset in index)
+        hit[at] = True
+        found = stacked[cut]
+        wanted = np.broadcast_to(whole[at], found.shape)
+        out.append(Comparison(wanted, found, holders.reshape(sizes)[cut], (0,) * len(sizes)))
     if not hit.all():
         raise InternalError(f"pieces that do not cover the whole of shape {list(whole.shape)}")
-    wanted = np.broadcast_to(whole[tuple(at)], sizes)
-    return Comparison(wanted, found, holders.reshape(sizes), (0,) * len(sizes))
+    return out
 
 
 def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Comparison], checked: Checked) -> Checked:
