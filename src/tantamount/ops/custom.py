@@ -23,7 +23,7 @@ from tantamount.ops.table import Operator
 
 __all__ = ["custom_operator"]
 
-_ANNOTATIONS: dict[str, Any] = {"Tensor": Tensor | None, "": Any}
+_ANNOTATIONS: dict[Any, Any] = {"Tensor": Tensor | None, inspect.Parameter.empty: Any}
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -52,6 +52,7 @@ def custom_operator(declared: CustomOperator, category: str = "vendor") -> Opera
     define.__doc__ = declared.doc or (f"opaque: {text}" if declared.labels else text)
     assumes = (
         f"{declared.name} is a function with the labels {text!r}, defined everywhere and the same on every rank"
+        " (when executed, a fixed smooth function with these labels stands in for it)"
         if declared.labels
         else f"{declared.name} is {text!r} of ({declared.args})",
     )
@@ -79,7 +80,7 @@ def _parameters(text: str) -> list[inspect.Parameter]:
     def add(arg: ast.arg | None, kind: Any, default: ast.expr | None) -> None:
         if arg is None:
             return
-        annotation = "" if arg.annotation is None else ast.unparse(arg.annotation)
+        annotation = inspect.Parameter.empty if arg.annotation is None else ast.unparse(arg.annotation)
         if annotation not in _ANNOTATIONS:
             raise _Problem(f"the annotation {annotation!r} of {arg.arg}; only Tensor is known")
         value = inspect.Parameter.empty if default is None else _literal(default)
@@ -93,6 +94,8 @@ def _parameters(text: str) -> list[inspect.Parameter]:
     for arg, default in zip(found.kwonlyargs, found.kw_defaults, strict=True):
         add(arg, inspect.Parameter.KEYWORD_ONLY, default)
     add(found.kwarg, inspect.Parameter.VAR_KEYWORD, None)
+    if len({"_builder", *(p.name for p in out)}) <= len(out):
+        raise _Problem(f"args {text[:80]!r}, with one name twice (or _builder)")
     return out
 
 
@@ -122,8 +125,7 @@ def _by_labels(declared: CustomOperator, parameters: Sequence[inspect.Parameter]
         operands, attributes, sizes = _sorted_out(parameters, declared, given)
         dtypes = [_dtype(text, given) for text in declared.dtypes] or [None] * returned
         overwritten = [value.dtype if isinstance(value := given[name], Tensor) else None for name in mutates]
-        used = {name: size for name, size in sizes.items() if name in labels.bound}
-        out = apply_opaque(b, declared.name, labels, operands, attributes, used, [*dtypes, *overwritten])
+        out = apply_opaque(b, declared.name, labels, operands, attributes, sizes, [*dtypes, *overwritten])
         return out[0] if len(out) == 1 else out
 
     return define
@@ -146,12 +148,13 @@ def _sorted_out(
     for name, value in _flat(parameters, given):
         if isinstance(value, Tensor) or (value is None and name in always):
             operands.append(value)
-        elif name not in declared.ignores:
+            continue
+        if isinstance(value, int) and not isinstance(value, bool):
+            sizes[name] = value
+        if name not in declared.ignores:
             if isinstance(value, tuple) and any(isinstance(item, Tensor) for item in value):  # pyright: ignore[reportUnknownVariableType]
                 raise ShapeProblem(f"a list of tensors as {name} of an opaque operator")
             attributes.append(f"{name}={value!r}")
-            if isinstance(value, int) and not isinstance(value, bool):
-                sizes[name] = value
     return operands, tuple(attributes), sizes
 
 

@@ -192,7 +192,10 @@ def _dtype_of(row: Operator, name: str, value: Any) -> Any:
     """A string as an element type, where the operator takes one."""
     parameter = row.parameters.get(name)
     if parameter is not None and parameter.kind.startswith("DType") and isinstance(value, str):
-        return DType.named(value)
+        dtype = DType.named(value)
+        if dtype is None:
+            raise ShapeProblem(f"the element type {value[:40]!r}")
+        return dtype
     return value
 
 

@@ -8,7 +8,7 @@ one item per dimension:
 ``[t]``     bound: the function sees the whole dimension (brackets in one place bind the label everywhere)
 ``+k``      summed: the result is the sum over the dimension of what the function gives at each of its points
 ``(g r)``   one dimension that consists of several, row-major: ``index = g * size(r) + r``
-``[4]``     a dimension of this size; in a result, also of the size that an integer attribute of this name has
+``[4]``     a dimension of this size; the size of a label may also come from an integer attribute of its name
 ``...``     any number of parallel dimensions
 ``_``       (a whole group) an operand whose value is not read, such as a result that is passed in to be written
 ==========  =======================================================================================================
@@ -136,8 +136,8 @@ def apply_opaque(
     dtypes: Sequence[DType | None],
 ) -> tuple[Tensor, ...]:
     """The results of the opaque function ``name``: one and the same function for equal names, labels, ``attributes``,
-    kinds of elements and sizes of bound dimensions. ``sizes`` are those that attributes give; a result without a dtype
-    has that of the first operand. Raises :class:`ShapeProblem` for operands that do not fit.
+    kinds of elements and sizes of bound dimensions. ``sizes``: integer attributes, which settle labels of their name;
+    a result without a dtype has that of the first operand. Raises :class:`ShapeProblem` for operands that do not fit.
 
     In the algebra it is a function of rows: parallel and summed labels in front, the bound ones flattened behind."""
     if len(operands) != len(labels.operands):
@@ -212,12 +212,17 @@ def _spread(group: Group, extra: int) -> Group:
 
 
 def _size(label: str, found: Mapping[str, int]) -> int:
-    return int(label.partition("#")[0]) if "#" in label else found[label]
+    if "#" in label:
+        return int(label.partition("#")[0])
+    if label not in found:
+        raise ShapeProblem(f"label {label}, whose size neither an operand nor an integer attribute settles")
+    return found[label]
 
 
 def _sizes(xs: Sequence[Tensor], groups: Sequence[Group], given: Mapping[str, int]) -> dict[str, int]:
     """The size of every label; a dimension of several labels settles one of them that no other dimension settles."""
     found = {label: _size(label, {}) for group in groups for dim in group for label in dim if "#" in label}
+    found |= {name: size for name, size in given.items() if size >= 0}
     pending = [
         (size, dim, x) for x, group in zip(xs, groups, strict=True) for size, dim in zip(x.shape, group, strict=True)
     ]
@@ -236,9 +241,6 @@ def _sizes(xs: Sequence[Tensor], groups: Sequence[Group], given: Mapping[str, in
         if len(later) == len(pending):
             raise ShapeProblem(f"labels ({' '.join(later[0][1])}) of one dimension whose sizes nothing settles")
         pending = later
-    for label, size in given.items():
-        if found.setdefault(label, size) != size or size < 0:
-            raise ShapeProblem(f"label {label} of size {found[label]} and an attribute {label} = {size}")
     return found
 
 

@@ -12,7 +12,8 @@ import pytest
 from support.graphs import call, graph, placeholder, ref, returns, write, write_job
 from tantamount.capture.job import read_job
 from tantamount.errors import UserError
-from tantamount.ir.job import SAME_NAME, Assumptions, CustomOperator
+from tantamount.ir.graph import CustomOperator
+from tantamount.ir.job import SAME_NAME, Assumptions
 from tantamount.ir.relation import Concat, Expectation, InputRelation, Partial, RankTensor, Replicate, Shard, Slice
 from tantamount.limits import Limits
 
@@ -70,10 +71,12 @@ dropout = "same mask"
     assert job.inputs == {"x": InputRelation("x", (Shard(0),), text="Shard(0)")}
     assert job.outputs == {"y": Expectation("y", (Replicate(),), text="Replicate()")}
     assert job.assume == Assumptions(Fraction(1, 10), dropout=True)
-    assert job.ops == {
-        "mylib.scaled_add.default": CustomOperator("mylib.scaled_add.default", ("a", "b", "s"), "add(a, mul(b, s))"),
+    declared = job.specification.operators
+    assert declared == {
+        "mylib.scaled_add.default": CustomOperator("mylib.scaled_add.default", "a, b, s", "add(a, mul(b, s))"),
         "mylib.kernel.default": CustomOperator("mylib.kernel.default", labels="b q, b k -> b q"),
     }
+    assert all(graph.operators == declared for graph in job.implementation)
 
 
 def test_nothing_is_assumed_by_default(tmp_path: Path) -> None:
@@ -332,11 +335,23 @@ WRONG: dict[str, tuple[str, str, str, str]] = {
         HEAD + INPUTS + '[ops]\n"a.b" = { args = "a" }\n', "job-field", "[ops]: a.b", "args",
     ),
     "operator with bad names": (
-        HEAD + INPUTS + '[ops]\n"a.b" = { args = "a, a", is = "a" }\n', "job-field", "[ops]: a.b: args", "'a, a'",
+        HEAD + INPUTS + '[ops]\n"a.b" = { args = "a, a", is = "a" }\n', "operator-declaration", "[ops]: operator a.b",
+        "'a, a'",
     ),
-    "custom operator in use": (
+    "operator with bad labels": (
+        HEAD + INPUTS + '[ops]\n"a.b" = { labels = "a b" }\n', "operator-declaration", "[ops]: operator a.b", "'a b'",
+    ),
+    "operator with labels and a definition": (
+        HEAD + INPUTS + '[ops]\n"a.b" = { labels = "a -> a", args = "a", is = "a" }\n', "job-field", "[ops]: a.b",
+        "labels",
+    ),
+    "operator with names that are no list": (
+        HEAD + INPUTS + '[ops]\n"a.b" = { labels = "a -> a", mutates = "x" }\n', "job-field", "[ops]: a.b: mutates",
+        "'x'",
+    ),
+    "operator that is known": (
         HEAD + INPUTS + '[ops]\n"aten.mul.Tensor" = { args = "a, b", is = "mul(a, b)" }\n',
-        "job-custom-operator", "spec.json: node y", "aten.mul.Tensor",
+        "job-known-operator", "[ops]", "aten.mul.Tensor",
     ),
 }  # fmt: skip
 
