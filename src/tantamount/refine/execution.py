@@ -29,7 +29,9 @@ from tantamount.semantics.interpret import Evaluation, interpret, interpret_rank
 from tantamount.semantics.reference import Array, IntegerOverflow, Masks
 from tantamount.semantics.survey import survey
 
-__all__ = ["Execution", "Leaf", "Leaves", "NotExecuted", "Plan", "Scale", "draw", "execute", "plan_execution"]
+__all__ = [
+    "Execution", "Leaf", "Leaves", "NotExecuted", "Plan", "Scale", "TooLarge", "draw", "execute", "plan_execution",
+]  # fmt: skip
 
 LeafName = tuple[str, Any]  # kind and name of a leaf atom
 Leaves = Mapping[LeafName, Array]
@@ -41,6 +43,10 @@ _EXACT = ("out-of-range", "undefined-comparison", "undefined-integer", "double-w
 
 class NotExecuted(TantamountError):
     """Why both programs cannot be executed; the text is one clause."""
+
+
+class TooLarge(NotExecuted):
+    """Both programs together exceed the limits of what is executed."""
 
 
 class _Unpaired(TantamountError):
@@ -110,7 +116,7 @@ class Execution:
 def plan_execution(
     store: Store, job: Job, inputs: Inputs, specification: Run, implementation: Run, limits: Limits
 ) -> Plan:
-    """Raises :class:`NotExecuted` beyond the limits ``witness_elements`` and ``witness_work``."""
+    """Raises :class:`TooLarge` beyond the limits ``witness_elements`` and ``witness_work``."""
     groups = {name: job.mesh.group_size(name) for name in job.mesh.groups}
     try:
         ours = survey(job.specification)
@@ -128,7 +134,7 @@ def plan_execution(
         (work, limits.witness_work, "element operations", "witness_work"),
     ):
         if count > limit:
-            raise NotExecuted(
+            raise TooLarge(
                 f"executing both programs takes {count:.2g} {what}, more than {limit:.2g} (limit {name}; "
                 f"raise it with TANTAMOUNT_LIMIT_{name.upper()}=<number>)"
             )

@@ -13,13 +13,15 @@ from tantamount.semantics.reference import Array
 __all__ = ["simplify"]
 
 _TRIALS = 400  # executions that simplifying may take
-_WORK = 4_000_000_000  # and element operations
+_WORK = 4_000_000_000  # and element operations,
+_NODES = 8_000  # and nodes of both programs
 _ELEMENTWISE = 64  # elements of a tensor that are zeroed one by one
 
 
 class _Budget:
     def __init__(self, plan: Plan, differs: Callable[[Leaves], bool]) -> None:
-        self.left = min(_TRIALS, _WORK // max(1, plan.work))
+        nodes = sum(len(graph.nodes) for graph in (plan.job.specification, *plan.job.implementation))
+        self.left = min(_TRIALS, _WORK // max(1, plan.work), _NODES // nodes)
         self._differs = differs
 
     def __call__(self, leaves: Leaves) -> bool:

@@ -12,14 +12,17 @@ from tantamount.errors import Unsupported
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
 from tantamount.refine.differences import Difference, confirm, examine, output_claim
-from tantamount.refine.execution import Leaves, NotExecuted, Plan, Scale, draw, execute, plan_execution
+from tantamount.refine.execution import Leaves, NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
 from tantamount.refine.inputs import Inputs
 from tantamount.refine.ranks import Run
 from tantamount.refine.simplify import simplify
 from tantamount.semantics.reference import Array
 from tantamount.verdict import Counterexample, OutputReport, Verdict
 
-__all__ = ["SCALES", "search"]
+__all__ = ["SCALES", "Searched", "search"]
+
+# The outputs with what was found, the simplest counterexample for the first of them, and notes.
+Searched = tuple[tuple[OutputReport, ...], Counterexample | None, tuple[str, ...]]
 
 SCALES = (
     Scale(),
@@ -65,7 +68,7 @@ class _Search:
             if difference is None:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
-            elif (not difference.fails or not execution.underflow) and confirm(
+            elif (difference.outside or not difference.fails or not execution.underflow) and confirm(
                 self.plan, claim, leaves, seed, difference
             ):
                 self.found[name] = _Found(difference, leaves, seed)
@@ -79,9 +82,10 @@ def search(
     specification: Run,
     implementation: Run,
     limits: Limits,
-) -> tuple[tuple[OutputReport, ...], Counterexample | None, tuple[str, ...]]:
-    """Execute both sides where outputs are not proved: the outputs with what was found, the simplest counterexample for
-    the first of them, and notes (why nothing was executed, or what the executions say)."""
+) -> Searched:
+    """Execute both sides where outputs are not proved; notes say why nothing was executed, or what the executions say.
+
+    Raises :class:`TooLarge` beyond the limits of what is executed."""
     open_ = [o.name for o in outputs if o.verdict in (Verdict.UNKNOWN, Verdict.REFUTED) and _checkable(job, o)]
     if not open_:
         return outputs, None, ()
@@ -92,6 +96,8 @@ def search(
             state.sample(seed, scale, [name for name in open_ if name not in state.found])
             if len(state.found) == len(open_):
                 break
+    except TooLarge:
+        raise
     except NotExecuted as problem:
         return outputs, None, (f"no counterexample was looked for: {problem}",)
     except Unsupported as problem:
@@ -167,7 +173,7 @@ def _simplest(plan: Plan, found: _Found) -> _Found:
             return False
         if (difference.fails, difference.outside) != (found.difference.fails, found.difference.outside):
             return False
-        if difference.fails and execution.underflow:
+        if difference.fails and not difference.outside and execution.underflow:
             return False
         if not confirm(plan, claim, leaves, found.seed, difference):
             return False

@@ -179,6 +179,7 @@ def _counterexample(found: Counterexample) -> dict[str, Any]:
         "actual": _value(found.actual),
         "rank": found.rank,
         "seed": found.seed,
+        "sizes": {str(old): list(new) for old, new in found.sizes.items()},
         "inputs": {name: _value(value) for name, value in found.inputs.items()},
     }
 

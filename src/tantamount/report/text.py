@@ -168,6 +168,9 @@ def _counterexample(found: Counterexample) -> list[Line]:
         lines.append((Span(f"  {name:<{width}} = "), Span(shortened(value)), Span(f"   ({shape})", Style.QUIET)))
     expected, actual = number(found.expected), number(found.actual)
     lines.append((Span(f"  {found.output}{element}: expected {expected}, rank {found.rank} has {actual}", Style.BAD),))
+    if found.sizes:
+        changes = [f"{old} -> {' or '.join(map(str, new))}" for old, new in sorted(found.sizes.items(), reverse=True)]
+        lines += paragraph(f"at reduced sizes: {', '.join(changes)}", 2)
     return _titled(f"Counterexample: both programs were executed on this input (seed {found.seed})", lines)
 
 

@@ -62,8 +62,8 @@ def readings(
     ranks: int,
 ) -> tuple[list[Reading], list[Fact]]:
     """How each number is a function of sizes, and what that asks of sizes. ``sizes`` are variables, which have
-    ``values`` in the job; ``products`` count where no single size does. All sizes of which a number is the same function
-    become one; where the function is not clear, they stay."""
+    ``values`` in the job; ``products`` count where no single size does. All sizes of which a number is the same
+    function become one; where the function is not clear, they stay."""
     at = dict(enumerate(values))
     single = {(((v,), 1),): values[v] for v in sizes}
     several = {p: evaluate(p, at) for p in products if len(p) != 1 or len(p[0][0]) > 1}

@@ -24,7 +24,7 @@ from tantamount.refine.reduction.structure import Step, Structure
 
 __all__ = ["NotReduced", "Reduction", "reduce_job"]
 
-_ENOUGH = 1 << 19  # elements of all tensors together that are few enough to execute at once
+_ENOUGH = 1 << 17  # elements of all tensors together that are few enough to execute at once
 _ROUNDS = 6  # how often numbers that turn out to be structure are fixed before giving up
 
 
@@ -36,7 +36,8 @@ class NotReduced(TantamountError):
 class Reduction:
     """``job``: the smaller job. Its graphs type-check, apply the same primitives node by node, and its relations fit.
     ``sizes``: for every size that changed what it became (several, if sizes that are equal by chance came apart);
-    ``numbers``: the same for numbers that programs compute with and that are functions of sizes, as they are written."""
+    ``numbers``: the same for numbers that programs compute with and that are functions of sizes, as they are
+    written."""
 
     job: Job
     sizes: Mapping[int, tuple[int, ...]]
@@ -175,7 +176,7 @@ def _rewritten(job: Job, gathered: Gathered, sizes: Mapping[int, int], numbers: 
     def size(n: int) -> int:
         return evaluate(n.polynomial, sizes) if isinstance(n, Size) else n
 
-    def node_of(node: Node, types: Environment) -> Node:
+    def node_of(graph: Graph, node: Node, types: Environment) -> Node:
         def value(number: Number, place: str) -> Number:
             if isinstance(number, Size) and any(facts.representative(v) in sizes for v in variables(number.polynomial)):
                 return size(number)
@@ -185,10 +186,10 @@ def _rewritten(job: Job, gathered: Gathered, sizes: Mapping[int, int], numbers: 
         type_ = node.type
         if type_ is not None and isinstance(found, Tensor):
             type_ = replace(type_, shape=tuple(map(size, found.shape)))
-        return replace(map_node(job.specification, node, lambda n, place: size(n), value), type=type_)
+        return replace(map_node(graph, node, lambda n, place: size(n), value), type=type_)
 
     def graph_of(lifted: Lifted) -> Graph:
-        nodes = tuple(node_of(node, lifted.types) for node in lifted.nodes)
+        nodes = tuple(node_of(lifted.graph, node, lifted.types) for node in lifted.nodes)
         return replace(lifted.graph, nodes=nodes, constants={k: constant(c) for k, c in lifted.graph.constants.items()})
 
     def constant(c: Constant) -> Constant:

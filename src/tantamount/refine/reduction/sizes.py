@@ -119,11 +119,10 @@ class Facts:
         p = self.settled(p)
         if not variables(p):
             return
-        if kind == "==" and len(p) == 2 and [len(m) for m, _ in p] == [1, 1] and sum(c for _, c in p) == 0:
-            if abs(p[0][1]) == 1:
-                first, second = p[0][0][0], p[1][0][0]
-                self._parents[max(first, second)] = min(first, second)
-                return
+        if kind == "==" and len(p) == 2 and {(len(m), abs(c)) for m, c in p} == {(1, 1)} and p[0][1] + p[1][1] == 0:
+            first, second = p[0][0][0], p[1][0][0]
+            self._parents[max(first, second)] = min(first, second)
+            return
         self._found[kind, p] = None
 
     def tie(self, size: int) -> int:

@@ -34,8 +34,9 @@ def solve(
     values: Mapping[int, int],
     taken: Iterable[int],
 ) -> dict[int, int]:
-    """The new value of every variable of ``facts`` and ``prices``, small in the sum of ``prices`` (with their numbers of
-    occurrences). ``values`` are those of the job; different ones stay different, and none becomes one of ``taken``."""
+    """The new value of every variable of ``facts`` and ``prices``, small in the sum of ``prices`` (with their numbers
+    of occurrences). ``values`` are those of the job; different ones stay different, and none becomes one of
+    ``taken``."""
     facts = [fact for fact in facts if not _obvious(fact)]
     names = sorted({v for p in (*(p for _, p in facts), *prices) for v in variables(p)})
     solved = _triangular([p for kind, p in facts if kind == "=="], values)
