@@ -47,7 +47,7 @@ test: $(SETUP)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --maxprocesses=8 $(TESTS)
 
 bench: $(SETUP)
-	@set -e; for file in benchmarks/bench_*.py benchmarks/fuzz_*.py; do echo "== $$file"; $(BIN)/python $$file; done
+	@set -e; for file in benchmarks/bench_*.py benchmarks/fuzz_*.py benchmarks/mutants.py; do echo "== $$file"; $(BIN)/python $$file; done
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """Mutants of every proved pair: is one that differs ever PROVED, and how many that do not differ are not?
 
-    python benchmarks/mutants.py --mutants 2400 --seed 1 --workers 2 [--json FILE] [--out FOLDER] [JOB.toml ...]
+    python benchmarks/mutants.py --mutants 3200 --seed 1 --workers 2 [--json FILE] [--out FOLDER] [JOB.toml ...]
 
 Every proved job (captured ones in the folder ``TANTAMOUNT_SHARED``, the examples, and the small golden jobs) is mutated
 systematically; every mutant that type-checks is judged by execution (``tests/support/mutants/classify.py`` says how)
@@ -40,7 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", nargs="*", type=Path, help="default: all that are known")
     parser.add_argument("--jobs", dest="only", default="", help="only jobs whose folder has one of these names (a,b,c)")
-    parser.add_argument("--mutants", type=int, default=2400, help="proposals in all, discarded ones included")
+    parser.add_argument("--mutants", type=int, default=3200, help="proposals in all, discarded ones included")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for one run of the prover")
@@ -78,11 +78,14 @@ def main() -> int:
 
 
 def collect(results: Iterable[list[Outcome]], todo: Sequence[Task]) -> list[Outcome]:
+    """All outcomes; what must not be is said at once."""
     found: list[Outcome] = []
     for k, outcomes in enumerate(results, 1):
         found += outcomes
-        if sys.stdout.isatty():
-            print(f"\r{k}/{len(todo)} tasks, {len(found)} mutants", end="", flush=True)
+        for outcome in broken(outcomes):
+            print(f"!! {sentence(outcome)}", flush=True)
+        if sys.stdout.isatty() or k % 20 == 0:
+            print(f"{k} of {len(todo)} tasks, {len(found)} mutants", flush=True)
     return found
 
 

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.refine import refine
 from tantamount.refine.cross_check import proved_claim
+from tantamount.refine.reduction import NotReduced, reduce_job
 from tantamount.verdict import Report, Verdict
 
 from .classify import DIFFERENT, EQUAL, UNDECIDED, UNDEFINED, Subject, executes, subject_of
@@ -101,7 +102,7 @@ class Prepared:
     skipped: str = ""
 
 
-def prepare(path: str, seed: int, seconds: float = 20.0) -> Prepared:
+def prepare(path: str, seed: int, seconds: float = 30.0) -> Prepared:
     """``skipped`` says why a job has no mutants: it is not proved, or it cannot be executed."""
     name = _name(path)
     nothing = Subject(None, None, ())  # type: ignore[arg-type]
@@ -113,6 +114,9 @@ def prepare(path: str, seed: int, seconds: float = 20.0) -> Prepared:
                 return Prepared(name, nothing, (), report.verdict.value)
             job = _pinned(job, report)
             subject = subject_of(job)
+            if subject.skipped and (smaller := _smaller(job)) is not None:
+                job = smaller
+                subject = subject_of(job)
     except UserError as problem:
         return Prepared(name, nothing, (), f"not read: {problem.code}: {problem.found}"[:160])
     except _Late:
@@ -122,6 +126,15 @@ def prepare(path: str, seed: int, seconds: float = 20.0) -> Prepared:
     if subject.skipped:
         return Prepared(name, subject, (), f"not executed: {subject.skipped}")
     return Prepared(name, subject, tuple(proposals(job, seed)))
+
+
+def _smaller(job: Job) -> Job | None:
+    """The job at reduced shapes, if it is proved as well: its mutants stand for the job's."""
+    try:
+        smaller = reduce_job(job).job
+    except NotReduced:
+        return None
+    return smaller if refine(smaller).verdict is Verdict.PROVED else None
 
 
 def _name(path: str) -> str:
@@ -135,7 +148,7 @@ def _pinned(job: Job, report: Report) -> Job:
     for found in report.outputs:
         if outputs[found.name].infer:
             outputs[found.name] = proved_claim(job, found).relation
-    return Job(job.path, job.specification, job.implementation, job.mesh, job.inputs, outputs, job.assume, job.ops)
+    return replace(job, outputs=outputs)
 
 
 def proposals(job: Job, seed: int) -> Iterator[Proposal]:
@@ -187,16 +200,18 @@ class _Late(BaseException):
 
 @contextmanager
 def _within(seconds: float) -> Iterator[None]:
+    """CPU seconds of this process."""
+
     def stop(signum: int, frame: object) -> None:
         raise _Late
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def run_task(task: Task) -> list[Outcome]:
@@ -230,6 +245,8 @@ def run_mutant(prepared: Prepared, path: str, number: int, seconds: float) -> Ou
         classes, problem = (judged, "") if isinstance(judged, dict) else ({}, judged)
     except _Late:
         problem = "executing takes too long"
+    except Exception:
+        return outcome(CRASHED, problem=f"execution: {traceback.format_exc(limit=-6)}")
     middle = time.process_time()
     verdicts: dict[str, str] = {}
     try:

@@ -34,7 +34,6 @@ from tantamount.limits import Limits
 from tantamount.refine.arrays import Comparison
 from tantamount.refine.differences import Claim, _perturbed, _sides, examine, output_claim
 from tantamount.refine.execution import Execution, Leaf, Leaves, NotExecuted, Plan, execute, plan_execution
-from tantamount.refine.inputs import build_inputs
 from tantamount.refine.sides import run_sides
 from tantamount.semantics.reference import Array
 
@@ -197,7 +196,7 @@ def classify(subject: Subject, mutant: Job) -> dict[str, str]:
     for run in subject.runs:
         if len(found) == len(mutant.outputs):
             break
-        if plan.inputs is subject.plan.inputs:
+        if subject.plan is not None and plan.inputs is subject.plan.inputs:
             leaves = run.leaves
         else:
             leaves = {leaf.name: _drawn(leaf, run.seed, WAYS[run.seed]) for leaf in plan.leaves}
@@ -225,8 +224,8 @@ def _plan(subject: Subject, mutant: Job) -> Plan:
     assert plan is not None
     if mutant.inputs == plan.job.inputs:
         return replace(plan, job=mutant)
-    by_rank = build_inputs(plan.store, mutant, by_rank=True)
-    return plan_execution(plan.store, mutant, by_rank, plan.specification, plan.implementation, Limits())
+    sides = run_sides(mutant)  # for the inputs that the new relation admits; they are checked against it as arrays
+    return plan_execution(sides.store, mutant, sides.inputs, sides.specification, sides.implementation, Limits())
 
 
 class _Shaken:

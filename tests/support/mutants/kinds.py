@@ -8,13 +8,11 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
-from tantamount.errors import UserError
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import REDUCTIONS
 from tantamount.ir.types import DType, TensorType
-from tantamount.ops.algebra import Tensor
-from tantamount.ops.table import Operator, bind, table
+from tantamount.ops.table import Operator, table
 
 from .edits import Change, Proposal, call, changed, leaves_of, live, ref_type, same_typed, with_literal
 from .rewrites import rewrites
@@ -26,6 +24,8 @@ _MODES = (
     ("none", "tanh"),
     ("floor", "trunc"),
     ("mean", "sum", "amax", "amin", "prod"),
+    ("add", "multiply", "maximum", "minimum"),
+    ("EQ", "NE", "LT", "LE", "GT", "GE"),
 )  # what strings may be exchanged for
 _STARTS, _STOPS = ("start", "starts", "start_indices"), ("end", "ends", "stop", "stops", "limit_indices", "limits")
 _TINY = 1 + 1e-3
@@ -88,28 +88,35 @@ def _operators(graph: Graph, node: Node, row: Operator | None) -> Iterator[tuple
     if row is None:
         return
     kind = {"reduction": "reduction", "collective": "collective"}.get(row.category, "operator")
-    args, kwargs = _bound(graph, node)
     for other in _pool(row.category):
-        if other is row:
-            continue
-        try:
-            bind(other, other.name, args, kwargs, node.name)
-        except UserError:
-            continue
-        target = other.name
-        yield kind, f"{target} instead", lambda g, n, target=target: (replace(n, target=target),)
+        if other is not row and _takes(other, node):
+            target = other.name
+            yield kind, f"{target} instead", lambda g, n, target=target: (replace(n, target=target),)
 
 
-def _bound(graph: Graph, node: Node) -> tuple[tuple[object, ...], dict[str, object]]:
-    def value(argument: Argument) -> object:
-        if isinstance(argument, Ref):
-            type_ = graph.by_name[argument.name].type
-            return Tensor(type_.shape, type_.dtype, None) if type_ is not None else (None,)
-        if isinstance(argument, tuple):
-            return tuple(value(item) for item in argument)
-        return argument
+def _takes(row: Operator, node: Node) -> bool:
+    """Whether the operator has these attributes, and tensors where the node has them; the type check says the rest."""
+    try:
+        bound = row.signature.bind(*node.args, **node.kwargs).arguments
+    except TypeError:
+        return False
+    return all(_fits(value, row.parameters[name].kind.rstrip("?")) for name, value in bound.items())
 
-    return tuple(value(item) for item in node.args), {key: value(item) for key, item in node.kwargs.items()}
+
+def _fits(value: object, kind: str) -> bool:
+    match value:
+        case None:
+            return True
+        case Ref():
+            return kind in ("Tensor", "Operand")
+        case tuple():
+            return kind in ("Tensors", "Integers", "Booleans")
+        case str():
+            return kind in ("str", "Group")
+        case bool() | int() | float():
+            return kind in ("Operand", "Scalar", "int", "float", "bool")
+        case _:
+            return kind in ("DType", "Layout")
 
 
 # ------------------------------------------------------------------------------------------------ operands
