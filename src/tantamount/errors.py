@@ -10,7 +10,7 @@ Three kinds, never mixed up:
 
 from __future__ import annotations
 
-__all__ = ["InternalError", "TantamountError", "Unsupported", "UserError"]
+__all__ = ["DataDependent", "InternalError", "TantamountError", "Unsupported", "UserError"]
 
 
 class TantamountError(Exception):
@@ -50,6 +50,10 @@ class Unsupported(TantamountError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class DataDependent(Unsupported):
+    """A size or an attribute is decided by the data, so that it is known in an execution only."""
 
 
 class InternalError(TantamountError):

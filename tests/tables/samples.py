@@ -7,6 +7,7 @@ from tables import (
     sample_complex,
     sample_layers,
     sample_layout,
+    sample_numbers,
     sample_pointwise,
     sample_rare,
     sample_rare_layout,
@@ -25,6 +26,7 @@ _SAMPLES: tuple[Sample, ...] = (
     *sample_complex.SAMPLES,
     *sample_rare.SAMPLES,
     *sample_rare_layout.SAMPLES,
+    *sample_numbers.SAMPLES,
     *sample_attributes.SAMPLES,
 )
 

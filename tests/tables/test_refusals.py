@@ -61,10 +61,9 @@ REFUSALS = [
     no("factor 0.5 for integers", "add.Tensor", i(3), i(3), alpha=0.5),
     no("bits of float32", "view.dtype", f(3), I32),
     # attributes and values that are not implemented
-    no("boolean mask", "index.Tensor", f(3), (m(3),)),
-    no("one value for all", "index_put.default", f(4), (m(4),), f(2)),
-    no("more than one boolean mask", "index_put.default", f(4, 4), (m(4), m(4)), f()),
     no("reduction 'amax'", "scatter_reduce.two", f(3), 0, i(3, low=0, high=3), f(3), "amax"),
+    no("a mask bool[4]", "index.Tensor", f(3), (m(4),)),
+    no("assertion that float32[3]", "_assert_tensor_metadata.default", f(3), (4,)),
     no("reflections (3, 1)", "reflection_pad1d.default", f(2, 3), (3, 1)),
     no("leave float32[4]", "as_strided.default", f(4), (2, 2), (2, 2)),
     no("complex numbers (complex64[3])", "maximum.default", c(3), c(3)),

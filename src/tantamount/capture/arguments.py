@@ -42,7 +42,7 @@ def decode_dtype(value: object, place: Place) -> DType:
 
 
 def decode_shape(value: object, place: Place) -> Shape:
-    """Sizes of a tensor. A symbol name is refused: dynamic shapes come later."""
+    """Sizes of a tensor; a symbol's name is refused."""
     sizes = place.list(value, "a list of sizes")
     place.limits.check("dimensions", len(sizes), place.text, "dimensions")
     shape: list[int] = []
@@ -50,7 +50,7 @@ def decode_shape(value: object, place: Place) -> Shape:
         if isinstance(size, str):
             raise place.wrong(
                 f"the symbolic size {shown(size)}", "sizes that are numbers", code="symbolic-size",
-                hint="graphs with dynamic shapes are not supported yet: capture with fixed sizes",
+                hint="only sizes that data decide inside the graph may be symbols: capture with inputs of fixed sizes",
             )  # fmt: skip
         if not is_integer(size) or size < 0:
             raise place.wrong(f"size {shown(size)}", "sizes that are integers from 0 on")
@@ -60,9 +60,13 @@ def decode_shape(value: object, place: Place) -> Shape:
     return tuple(shape)
 
 
-def decode_type(shape: object, dtype: object, place: Place) -> TensorType | None:
-    """Both or none of the two."""
+def decode_type(shape: object, dtype: object, place: Place, symbols: bool = False) -> TensorType | None:
+    """Both or none of the two. With ``symbols``, a shape with symbolic sizes is as good as none: it is found again when
+    the graph is executed."""
     if shape is None and dtype is None:
+        return None
+    if symbols and isinstance(shape, list) and any(isinstance(size, str) for size in cast("list[object]", shape)):
+        decode_dtype(dtype, place.at("dtype"))
         return None
     if shape is None or dtype is None:
         found = f"shape {shown(shape)} with dtype {shown(dtype)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -20,7 +21,7 @@ __all__ = ["parse_graph", "read_graph"]
 _FORMAT = "fx-nodes/1"
 _TOP = ("format", "rank", "origin", "nodes", "outputs", "constants")
 _NODE = ("name", "op", "target", "args", "kwargs", "shape", "dtype", "stack")
-_GETITEM = ("getitem", "<built-in function getitem>", "_operator.getitem", "operator.getitem")
+_PYTHON = re.compile(r"<built-in function (\w+)>|<function (sym_\w+) at 0x[0-9a-f]+>|_operator\.(\w+)|(sym_\w+)")
 _OPS = {"placeholder": "input", "get_attr": "constant", "call_function": "call", "output": "output"}
 
 
@@ -125,8 +126,8 @@ def _keywords(fields: Fields) -> dict[str, Argument]:
 def _node(name: str, op: str, fields: Fields, constants: dict[str, Constant]) -> Node:
     given = fields.get("target") if "target" in fields or op != "input" else name
     target = fields.at("target").name(given, "an operator's name" if op == "call" else "a name")
-    target = "getitem" if op == "call" and target in _GETITEM else target
-    node_type = decode_type(fields.get("shape"), fields.get("dtype"), fields.place)
+    target = _operator_name(target) if op == "call" else target
+    node_type = decode_type(fields.get("shape"), fields.get("dtype"), fields.place, symbols=op == "call")
     args, kwargs = _arguments(fields), _keywords(fields)
     if op != "call" and (args or kwargs):
         raise fields.place.wrong(f"{len(args) + len(kwargs)} arguments", f"no arguments for {fields.get('op')}")
@@ -137,6 +138,16 @@ def _node(name: str, op: str, fields: Fields, constants: dict[str, Constant]) ->
     if target == "getitem" and op == "call":
         _check_getitem(args, kwargs, fields.place)
     return Node(name, op, target, args, kwargs, node_type, decode_source(fields.get("stack"), fields.at("stack")))
+
+
+def _operator_name(target: str) -> str:
+    """``operator.mul`` for what Python prints of its function, ``torch.sym_max`` likewise, ``getitem`` for any of its
+    names; other names as they are."""
+    found = _PYTHON.fullmatch(target)
+    if found is not None:
+        built_in, symbolic, plain, bare = found.groups()
+        target = f"operator.{built_in or plain}" if built_in or plain else f"torch.{symbolic or bare}"
+    return "getitem" if target == "operator.getitem" else target
 
 
 def _check_constant_type(

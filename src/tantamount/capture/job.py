@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
@@ -74,7 +74,11 @@ def _resolved(top: Fields, files: _Graphs, name: str) -> Job:
     rank_types = {key: _types(graph, sizes) for key, graph in distinct.items()}
     types = [rank_types[id(graph)] for graph in implementation]
     inputs = _inputs(top, spec_types, Side("input", [item.inputs for item in types], implementation, mesh))
-    outputs = _outputs(top, spec_types, Side("output", [item.outputs for item in types], implementation, mesh))
+    outputs = _outputs(
+        top,
+        spec_types,
+        Side("output", [item.outputs for item in types], implementation, mesh, [item.unsized for item in types]),
+    )
     return Job(name, specification, implementation, mesh, inputs, outputs, assume)
 
 
@@ -206,17 +210,19 @@ class _Types:
 
     inputs: Mapping[str, TensorType]
     outputs: Mapping[str, TensorType]
+    unsized: frozenset[str] = frozenset()  # outputs whose types data decide
 
 
 def _types(graph: Graph, groups: Mapping[str, int] | None) -> _Types:
     values = check_graph(graph, groups)
     inputs = {node.name: node.type.stored for node in graph.inputs if node.type is not None}
-    results = ((output.name, values[output.node]) for output in graph.outputs)
-    return _Types(inputs, {name: value.type.stored for name, value in results if isinstance(value, Tensor)})
+    results = {output.name: values[output.node] for output in graph.outputs}
+    sized = {name: value.type.stored for name, value in results.items() if isinstance(value, Tensor)}
+    return _Types(inputs, sized, frozenset(results) - frozenset(sized))
 
 
 # ---------------------------------------------------------------------------------------------- relations
-def _entries(top: Fields, key: str, known: Mapping[str, TensorType], what: str) -> dict[str, object]:
+def _entries(top: Fields, key: str, known: Collection[str], what: str) -> dict[str, object]:
     """One table, its keys checked against the specification's tensors; ``default`` is kept."""
     place = top.at(f"[{key}]")
     entries = place.table(top.values.get(key, {}))
@@ -247,16 +253,17 @@ def _inputs(top: Fields, types: _Types, side: Side) -> dict[str, InputRelation]:
 
 
 def _outputs(top: Fields, types: _Types, side: Side) -> dict[str, Expectation]:
+    names = [*types.outputs, *sorted(types.unsized)]
     if "outputs" not in top:
-        return {name: Expectation(name) for name in types.outputs}
-    entries = _entries(top, "outputs", types.outputs, "output")
+        return {name: Expectation(name) for name in names}
+    entries = _entries(top, "outputs", names, "output")
     place = top.at("[outputs]")
     expectations: dict[str, Expectation] = {}
-    for name, type_ in types.outputs.items():
+    for name in names:
         if name in entries or "default" in entries:
             where = place.at(name if name in entries else f"default, for {name}")
             value = entries.get(name, entries.get("default"))
-            expectations[name] = read_expectation(name, type_, value, where, side)
+            expectations[name] = read_expectation(name, types.outputs.get(name), value, where, side)
     return expectations
 
 

@@ -34,12 +34,18 @@ _TABLE = ("name", "placement", "relation", "equal")
 @dataclass(frozen=True)
 class Side:
     """The tensors that relations may name: ``tensors[rank]`` maps the name of an implementation input (or output) to
-    its type; ``what`` is ``input`` or ``output``; ``graphs`` for messages."""
+    its type; ``what`` is ``input`` or ``output``; ``graphs`` for messages; ``unsized`` names, for every rank, the
+    tensors whose types data decide."""
 
     what: str
     tensors: Sequence[Mapping[str, TensorType]]
     graphs: Sequence[Graph]
     mesh: Mesh
+    unsized: Sequence[frozenset[str]] = ()
+
+    def decided(self, rank: int, name: str) -> bool:
+        """Whether the tensor's type is known, or else there is no such tensor."""
+        return rank >= len(self.unsized) or name not in self.unsized[rank]
 
     def find(self, rank: int, name: str, place: Place) -> TensorType:
         """Raises :class:`UserError` if there is no such rank or tensor."""
@@ -91,9 +97,10 @@ def read_input(tensor: str, type_: TensorType, value: object, place: Place, side
     return InputRelation(parsed.name, parsed.placements, parsed.expression, equal, parsed.text)
 
 
-def read_expectation(tensor: str, type_: TensorType, value: object, place: Place, side: Side) -> Expectation:
+def read_expectation(tensor: str, type_: TensorType | None, value: object, place: Place, side: Side) -> Expectation:
     """What the job wants of one specification output. Shapes that contradict it are not the job's fault (the
-    implementation may be wrong): they are told in ``problem``. Raises :class:`UserError` for syntax and names."""
+    implementation may be wrong): they are told in ``problem``. Where data decide a type (``type_`` is ``None``, or an
+    implementation's), nothing is said about shapes. Raises :class:`UserError` for syntax and names."""
     parsed = _parse(tensor, value, place, side.mesh)
     if parsed is None:
         return Expectation(tensor)
@@ -101,8 +108,11 @@ def read_expectation(tensor: str, type_: TensorType, value: object, place: Place
     mentioned = [*rank_tensors(parsed.expression)] if parsed.expression is not None else []
     mentioned += [term for pair in parsed.equal for term in pair]
     names += [(term.rank, parsed.name if term.name is None else term.name) for term in mentioned]
-    for rank, name in names:
+    decided = [(rank, name) for rank, name in names if side.decided(rank, name)]
+    for rank, name in decided:
         side.find(rank, name, place)
+    if type_ is None or len(decided) < len(names):
+        return Expectation(parsed.name, parsed.placements, parsed.expression, parsed.equal, parsed.text)
     placements, expression, equal, found = parsed.placements, parsed.expression, parsed.equal, ""
     try:
         if placements is not None:

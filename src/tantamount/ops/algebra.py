@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Union
 
+from tantamount.errors import DataDependent
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 
-__all__ = ["Interpretation", "Number", "PerRank", "Scalar", "ShapeProblem", "Tensor", "TypesOnly", "Value"]
+__all__ = ["Interpretation", "Number", "PerRank", "Scalar", "ShapeProblem", "Tensor", "TypesOnly", "Unsized", "Value"]
 
 Value = Any  # what an interpretation computes with: None, an ndarray, a normal form
 Number = Union[bool, int, float, Fraction]
@@ -55,6 +56,13 @@ class Tensor:
     def rank(self) -> int:
         """The number of dimensions."""
         return len(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsized:
+    """What stands for the results of a node where even their types depend on data; ``reason`` is one clause."""
+
+    reason: str
 
 
 class Interpretation(ABC):
@@ -179,6 +187,21 @@ class Interpretation(ABC):
         :data:`tantamount.ops.functions.ROW_FUNCTIONS`, or any other: then nothing is known of the function, but that
         equal names and attributes are one function."""
 
+    # -- what data decide: known in an execution, and nowhere else
+    def nonzero(self, x: Value) -> Value:
+        """The places of the elements that are not zero, in row-major order: integers, one row per element found, one
+        column per dimension of x."""
+        raise DataDependent("the number of elements that are not zero depends on data")
+
+    def number(self, x: Value) -> Number:
+        """A 0-d value as a number that may be a size."""
+        raise DataDependent("a size or an attribute depends on data")
+
+    def lost(self, shape: Shape | None, problem: DataDependent) -> Value:
+        """What stands for a value that is known in an execution only, if all that is known is its shape (``None``: not
+        even that). By default the problem is the caller's."""
+        raise problem
+
     # -- process groups: a collective is defined on the members' tensors stacked in a new first dimension
     @abstractmethod
     def enter_group(self, x: Value, shape: Shape, group: str) -> tuple[Interpretation, Value]:
@@ -208,6 +231,9 @@ class TypesOnly(Interpretation):
         self, name: str, xs: Sequence[Value], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Value, ...]:
         return (None,) * len(results)
+
+    def lost(self, shape: Shape | None, problem: DataDependent) -> Value:
+        return None
 
     def enter_group(self, x: Value, shape: Shape, group: str) -> tuple[Interpretation, Value]:
         return self, None

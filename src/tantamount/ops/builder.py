@@ -521,6 +521,16 @@ class Builder:
         values = [*(None if i is None else i.value for i in aligned), *([None] if x.dtype.is_complex else [])]
         return Tensor(x.shape, x.dtype, self.interpretation.scatter(x.value, values, source.value, accumulate))
 
+    def nonzero(self, x: Tensor) -> Tensor:
+        """The places of the elements that are not zero, ``(count, rank)``: known in an execution only, else
+        :class:`~tantamount.errors.DataDependent`."""
+        value = self.interpretation.nonzero(self._truth(x).value)
+        return Tensor(tuple(value.shape), DType.INT64, value)
+
+    def concrete(self, x: Tensor) -> Number:
+        """The number in a tensor of one element; known in an execution only, as :meth:`nonzero`."""
+        return self.interpretation.number(self.reshape(_real(x), ()).value)
+
     def rows(
         self,
         name: str,

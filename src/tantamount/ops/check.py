@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tantamount.errors import InternalError, TantamountError, UserError
 from tantamount.ir.graph import Graph, Node
-from tantamount.ops.algebra import Tensor, TypesOnly
+from tantamount.ops.algebra import Tensor, TypesOnly, Unsized
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, constant_type, place_of, run
 
@@ -45,7 +45,7 @@ def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
     except Exception as problem:
         raise InternalError(f"{_failing(graph, done)}: its type rule failed with {problem!r}") from problem
     for output in graph.outputs:
-        if not isinstance(types[output.node], Tensor):
+        if not isinstance(types[output.node], (Tensor, Unsized)):
             raise UserError(
                 "graph-output-type",
                 place=f"{graph.path}: output {output.name}",

@@ -40,6 +40,7 @@ _HEADINGS = {
     "reduction": "Reductions, running sums, orders",
     "indexing": "Indexing",
     "complex": "Complex numbers",
+    "numbers": "Numbers and sizes that data decide",
     "norm": "Normalisation",
     "attention": "Attention",
     "loss": "Losses",

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
-from tantamount.errors import Unsupported, UserError
-from tantamount.ir.graph import Argument, Graph, Node, Ref
+from tantamount.errors import DataDependent, Unsupported, UserError
+from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import TensorType
-from tantamount.ops.algebra import Interpretation, Tensor
+from tantamount.ops.algebra import Interpretation, Tensor, Unsized
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.calls import operator_of
 from tantamount.ops.table import Operator, bind, invoke
@@ -26,6 +26,7 @@ __all__ = [
     "apply",
     "check_types",
     "constant_type",
+    "lost_operand",
     "place_of",
     "recorded_constant",
     "resolve",
@@ -34,7 +35,7 @@ __all__ = [
     "run_ranks",
 ]
 
-Result = Union[Tensor, tuple[Union[Tensor, None], ...], None]
+Result = Union[Tensor, tuple[Union[Tensor, None], ...], None, Unsized]
 Environment = dict[str, Result]
 ConstantOf = Callable[[Graph, Node, Builder], Tensor]
 
@@ -107,7 +108,7 @@ def apply(
     groups: Mapping[str, int] | None = None,
 ) -> Result:
     """The value of one call. ``groups`` gives the size of every process group; ``None``: each is the rank alone."""
-    arguments = bind(row, target, args, kwargs, place)
+    arguments = bind(row, target, args, kwargs, place, builder.concrete)
     try:
         if row.group_parameter is None:
             return invoke(row, builder, arguments)
@@ -185,6 +186,20 @@ def _getitem(graph: Graph, node: Node, environment: Environment) -> Result:
     )
 
 
+def lost_operand(node: Node, environment: Mapping[str, Result]) -> str | None:
+    """Why the node's value is known in an execution only: an operand is; ``None`` if none is."""
+    return next((x.reason for x in (environment[name] for name in references(node)) if isinstance(x, Unsized)), None)
+
+
+def _lost(node: Node, builder: Builder, problem: DataDependent) -> Result:
+    """What is left of a node whose value is known in an execution only: its recorded type, if there is one."""
+    if node.type is None:
+        builder.interpretation.lost(None, problem)
+        return Unsized(problem.reason)
+    value = builder.interpretation.lost(node.type.stored.shape, problem)
+    return Tensor(node.type.shape, node.type.dtype, value)
+
+
 def run_node(
     graph: Graph,
     node: Node,
@@ -193,7 +208,27 @@ def run_node(
     constant: ConstantOf,
     groups: Mapping[str, int] | None,
 ) -> Result:
-    """The value of one node that is not an input, from the values in ``environment``; its type is not checked yet."""
+    """The value of one node that is not an input, from the values in ``environment``; its type is not checked yet.
+
+    Where data decide its size, or an operand's, the interpretation decides: :class:`Unsized` or the recorded type where
+    only types matter, :class:`DataDependent` where values do."""
+    try:
+        reason = lost_operand(node, environment)
+        if reason is not None:
+            raise DataDependent(reason)
+        return _run_node(graph, node, builder, environment, constant, groups)
+    except DataDependent as problem:
+        return _lost(node, builder, problem)
+
+
+def _run_node(
+    graph: Graph,
+    node: Node,
+    builder: Builder,
+    environment: Environment,
+    constant: ConstantOf,
+    groups: Mapping[str, int] | None,
+) -> Result:
     if node.op == "constant":
         return constant(graph, node, builder)
     if node.target == "getitem":
@@ -238,9 +273,18 @@ class _Call:
     arguments: dict[str, Any]
     group: str
     place: str
+    lost: str | None = None  # why its operands are known in an execution only
+
+    def agrees(self, other: _Call) -> bool:
+        """Whether two members call the same; of operands that data decide only the operator is known."""
+        if self.lost is not None or other.lost is not None:
+            return self.row.name == other.row.name
+        return self.signature() == other.signature()
 
     def signature(self) -> tuple[Any, ...]:
         """What all members must agree in."""
+        if self.lost is not None:
+            return (self.row.name, f"a tensor of which {self.lost}", ())
         name = _exchanged(self.row)
         plain = tuple(
             (key, repr(value)) for key, value in self.arguments.items() if key not in (name, self.row.group_parameter)
@@ -292,7 +336,8 @@ def run_ranks(
             if node.op == "call" and node.target != "getitem":
                 row = operator_of(graph, node)
                 if row.group_parameter is not None:
-                    waiting[rank] = _waiting_call(graph, node, row, environments[rank], mesh)
+                    builder = Builder(interpretations[rank], node.name)
+                    waiting[rank] = _waiting_call(graph, node, row, environments[rank], mesh, builder)
                     return
             finish(rank, node, attempt(rank, node))
 
@@ -304,7 +349,7 @@ def run_ranks(
             raise _deadlock(waiting, mesh, graphs)
         first = waiting[ready[0]]
         for rank in ready[1:]:
-            if waiting[rank].signature() != first.signature():
+            if not waiting[rank].agrees(first):
                 raise _mismatch(first, waiting[rank], ready[0], rank)
         results = _exchange(waiting, ready, interpretations, environments, rescue)
         for rank, result in zip(ready, results, strict=True):
@@ -328,6 +373,9 @@ def _exchange(
     name = _exchanged(first.row)
     builder = Builder(interpretations[ready[0]], first.node.name)
     try:
+        reason = next((waiting[rank].lost for rank in ready if waiting[rank].lost is not None), None)
+        if reason is not None:
+            raise DataDependent(reason)
         stacked = builder.stack([waiting[rank].arguments[name] for rank in ready], 0)
         y = _define_stacked(first.row, {**first.arguments, name: stacked}, builder)
         return [Builder(interpretations[rank], first.node.name).select(y, 0, k) for k, rank in enumerate(ready)]
@@ -339,14 +387,31 @@ def _exchange(
         return [rescue(rank, waiting[rank].node, environments[rank], problem) for rank in ready]
 
 
-def _waiting_call(graph: Graph, node: Node, row: Operator, environment: Environment, mesh: Mesh) -> _Call:
+def _waiting_call(
+    graph: Graph, node: Node, row: Operator, environment: Environment, mesh: Mesh, builder: Builder
+) -> _Call:
     place = place_of(graph, node)
     kwargs = {key: resolve(value, environment) for key, value in node.kwargs.items()}
-    arguments = bind(row, node.target, resolve(node.args, environment), kwargs, place)
+    args = resolve(node.args, environment)
+    try:
+        lost = lost_operand(node, environment)
+        if lost is not None:
+            raise DataDependent(lost)
+        arguments, reason = bind(row, node.target, args, kwargs, place, builder.concrete), None
+    except DataDependent as problem:
+        arguments, reason = {row.group_parameter or "": _group_of(row, args, kwargs)}, problem.reason
     group: str = arguments[row.group_parameter or ""]
     if group not in mesh.groups:
         raise _group_size_problem(row, group, place)
-    return _Call(node, row, arguments, group, place)
+    return _Call(node, row, arguments, group, place, reason)
+
+
+def _group_of(row: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The group of a call whose other arguments are not known."""
+    try:
+        return row.signature.bind(*args, **kwargs).arguments.get(row.group_parameter or "")
+    except TypeError:
+        return None
 
 
 def _ready(

@@ -78,6 +78,27 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
+_STEPS = 10_000
+
+
+def _sinkhorn(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``attributes = (rows, columns, tolerance)``. Scaling as Megatron-LM's router does it, until a step changes the
+    columns' factors by less than the tolerance on average; undefined where that takes too long."""
+    rows, columns, tolerance = (*map(int, attributes[:2]), float(attributes[2]))
+    cost = np.exp(np.asarray(x, dtype=np.float64).reshape(-1, rows, columns))
+    out = np.empty_like(cost)
+    for k, matrix in enumerate(cost):
+        before, out[k] = np.ones(columns), nan
+        for _ in range(_STEPS):
+            factors = 1 / (rows * (matrix @ before + 1e-8))
+            after = 1 / (columns * (factors @ matrix + 1e-8))
+            error, before = float(np.mean(np.abs(before - after))), after
+            if not error > tolerance:
+                out[k] = before * matrix * factors[:, np.newaxis]
+                break
+    return (out.reshape(np.shape(x)),)
+
+
 def _argsort(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
     """``attributes = (descending,)``. Positions in sorted order; equal elements keep their order."""
     (descending,) = attributes
@@ -88,6 +109,7 @@ def _argsort(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
 # function acts; it returns one array per result (with another size there, if need be).
 ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "argsort": _argsort,
+    "sinkhorn": _sinkhorn,
 }
 
 _FEATURES = 8  # of a stand-in: numbers that it computes of every row

@@ -17,7 +17,7 @@ from typing import Any, NewType, Union, cast, get_type_hints
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType
-from tantamount.ops.algebra import PerRank, Scalar, Tensor
+from tantamount.ops.algebra import Number, PerRank, Scalar, Tensor
 
 __all__ = [
     "Booleans",
@@ -222,8 +222,28 @@ _ACCEPTS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def bind(row: Operator, target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """A node's arguments (references already replaced by tensors) as the definition's parameters.
+_OF_TENSORS = ("Tensor", "Tensors", "Operand", "Any")
+
+
+def _numbers_of(value: Any, concrete: Callable[[Tensor], Number]) -> Any:
+    """An attribute with the numbers in the places of numbers that were taken out of tensors."""
+    if isinstance(value, Tensor) and value.weak:
+        return concrete(value)
+    if isinstance(value, tuple):
+        return tuple(_numbers_of(item, concrete) for item in cast(tuple[object, ...], value))
+    return value
+
+
+def bind(
+    row: Operator,
+    target: str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    place: str,
+    concrete: Callable[[Tensor], Number] | None = None,
+) -> dict[str, Any]:
+    """A node's arguments (references already replaced by tensors) as the definition's parameters. ``concrete`` gives
+    the number in a 0-d tensor where an attribute is meant (a size that was computed).
 
     Raises :class:`UserError` for an unknown, missing or doubled attribute and for one of the wrong kind.
     """
@@ -245,6 +265,8 @@ def bind(row: Operator, target: str, args: tuple[Any, ...], kwargs: Mapping[str,
             if value is None:
                 continue
             kind = kind[:-1]
+        if concrete is not None and kind not in _OF_TENSORS:
+            value = bound.arguments[name] = _numbers_of(value, concrete)
         accepts, needed = _ACCEPTS[kind]
         if not accepts(value):
             raise UserError("operator-attribute", place=f"{where}: {name}", found=_show(value), needed=needed)

@@ -59,6 +59,9 @@ def gather_assumptions(
         )
         out.append(Assumption("constants", f"constants that the graphs do not record {what}", tuple(sorted(constants))))
     out.extend(_operators(job))
+    if implementation.undecided:
+        text = "operators of the implementation whose sizes data decide do not fail"
+        out.append(Assumption("data-dependent-sizes", text, tuple(implementation.undecided)))
     assumed = [site for trace in specification.traces for site in trace.assumed_indices]
     if assumed:
         out.append(Assumption("index-range", "indices of the specification are in range (0 <= i < n)", tuple(assumed)))

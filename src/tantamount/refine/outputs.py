@@ -160,16 +160,28 @@ def check_outputs(store: Store, job: Job, specification: Run, implementation: Ru
         if expectation is None:
             continue
         value = specification.values.get(output.node)
-        if not isinstance(value, Tensor):
-            out.append(
-                OutputReport(
-                    output.name, Verdict.UNKNOWN, None, expectation.text, "the specification's value is not known"
-                )
+        if isinstance(value, Tensor):
+            report = _check(store, job, output.name, value.value, expectation, implementation)
+            report = _with_indices_in_range(store, job, report, specification, implementation)
+        else:
+            reason = "the specification's value is not known"
+            report = OutputReport(output.name, Verdict.UNKNOWN, None, expectation.text, reason)
+        if report.verdict is Verdict.UNKNOWN:
+            behind = output_node(job, 0, expectation.name or output.name)
+            notes = (
+                *_not_expressed(job.specification, output.node, specification, "the specification's"),
+                *_not_expressed(job.implementation[0], behind, implementation, "the implementation's"),
             )
-            continue
-        report = _check(store, job, output.name, value.value, expectation, implementation)
-        out.append(_with_indices_in_range(store, job, report, specification, implementation))
+            report = replace(report, notes=(*report.notes, *notes))
+        out.append(report)
     return tuple(out)
+
+
+def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, ...]:
+    """Why the first tensor, among those that ``node`` depends on, has no normal form, if that is so."""
+    above = ancestors(graph, node) if node in graph.by_name else set[str]()
+    first = next((n.name for n in graph.nodes if n.name in above and n.name in run.failures), None)
+    return () if first is None else (f"{whose} {first} has no normal form: {run.failures[first]}",)
 
 
 def _with_indices_in_range(

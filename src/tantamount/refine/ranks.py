@@ -17,12 +17,12 @@ from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.compare import locate
 from tantamount.calculus.forms import Form, constant_form
 from tantamount.calculus.symbolic import Symbolic, Trace, identity
-from tantamount.errors import TantamountError, Unsupported
+from tantamount.errors import DataDependent, TantamountError, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import Shape
-from tantamount.ops.algebra import Number, PerRank, Tensor, TypesOnly
+from tantamount.ops.algebra import Number, PerRank, Tensor, TypesOnly, Unsized
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import (
@@ -63,6 +63,7 @@ class Run:
     values: dict[str, Result] = field(default_factory=dict[str, Result])
     by_rank: list[dict[str, Result]] | None = None
     failures: dict[str, str] = field(default_factory=dict[str, str])
+    undecided: dict[str, None] = field(default_factory=dict[str, None])  # failures because data decide a size
     traces: list[Trace] = field(default_factory=list[Trace])
     dropouts: list[Dropout] = field(default_factory=list[Dropout])
     fresh_masks: list[str] = field(default_factory=list[str])
@@ -177,10 +178,16 @@ def _guarded(
     try:
         result = compute()
     except Unsupported as problem:
-        run.failures[node.name] = problem.reason
+        _fail(run, node.name, problem, problem.reason)
         result = rescue(problem)
     check_types(graph, node, result)
     run.values[node.name] = result
+
+
+def _fail(run: Run, name: str, problem: Unsupported, reason: str) -> None:
+    run.failures.setdefault(name, reason)
+    if isinstance(problem, DataDependent):
+        run.undecided[name] = None
 
 
 def _unknown(
@@ -198,7 +205,7 @@ def _unknown(
 
     if isinstance(types, tuple):
         return tuple(fresh(tensor, k) for k, tensor in enumerate(types))
-    return fresh(types, 0)
+    return types if isinstance(types, Unsized) else fresh(types, 0)
 
 
 def _type_of_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
@@ -413,7 +420,7 @@ class _LocalView(dict[str, Result]):
     def _localise(self, value: Result) -> Result:
         if isinstance(value, tuple):
             return tuple(self._one(item) for item in value)
-        return self._one(value)
+        return value if isinstance(value, Unsized) else self._one(value)
 
     def _one(self, value: Tensor | None) -> Tensor | None:
         if value is None:
@@ -466,7 +473,7 @@ def _run_by_rank(store: Store, job: Job, inputs: Inputs, specification: Run, pro
     groups = {name: mesh.group_size(name) for name in mesh.groups}
 
     def rescue(rank: int, node: Node, environment: Environment, problem: Unsupported) -> Result:
-        run.failures.setdefault(node.name, f"{problem.reason} (rank {rank})")
+        _fail(run, node.name, problem, f"{problem.reason} (rank {rank})")
         return _unknown(graphs[rank], node, interpretations[rank], environment, groups)
 
     constant = _constants(store, job, run, _spread)

@@ -13,7 +13,7 @@ from tantamount.errors import UserError
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, TensorType
-from tantamount.ops.algebra import Tensor
+from tantamount.ops.algebra import Tensor, Unsized
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Result, constant_type, place_of, recorded_constant, run, run_ranks
 from tantamount.semantics.reference import Array, Flag, Masks, Reference
@@ -136,8 +136,10 @@ class _Naming:
 
 
 def _evaluation(environment: Mapping[str, Result], reference: Reference) -> Evaluation:
-    def plain(tensor: Tensor | None) -> Array | None:
-        return None if tensor is None else np.asarray(tensor.value, dtype=_DTYPE[tensor.dtype.part.kind])
+    def plain(tensor: Tensor | Unsized | None) -> Array | None:
+        if not isinstance(tensor, Tensor):
+            return None
+        return np.asarray(tensor.value, dtype=_DTYPE[tensor.dtype.part.kind])
 
     values = {
         name: tuple(map(plain, result)) if isinstance(result, tuple) else plain(result)

@@ -311,6 +311,13 @@ class Reference(Interpretation):
             )
         return found
 
+    # -- what data decide
+    def nonzero(self, x: Array) -> Array:
+        return np.argwhere(x).astype(np.int64)
+
+    def number(self, x: Array) -> Number:
+        return x.item()
+
     # -- process groups: this rank alone; ops.execute.run_ranks does the lock step
     def enter_group(self, x: Array, shape: Shape, group: str) -> tuple[Interpretation, Array]:
         return self, x[np.newaxis]

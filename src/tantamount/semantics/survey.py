@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
-from tantamount.errors import UserError
+from tantamount.errors import DataDependent, UserError
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor
@@ -71,7 +71,7 @@ def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
     kept = largest = 0
     for result in environment.values():
         for tensor in result if isinstance(result, tuple) else (result,):
-            if tensor is not None:
+            if isinstance(tensor, Tensor):
                 kept += prod(tensor.shape)
                 largest = max(largest, prod(tensor.shape))
     bounds = {**sketching.compared, **sketching.bounds}
@@ -239,6 +239,10 @@ class _Sketching(Interpretation):
         return tuple(
             self._new((*xs[0].shape[:-1], size), work=max(1, xs[0].shape[-1].bit_length())) for size in results
         )
+
+    def lost(self, shape: Shape | None, problem: DataDependent) -> _Sketch | None:
+        """What data decide is not counted."""
+        return None if shape is None else self._new(shape)
 
     # -- process groups
     def enter_group(self, x: _Sketch, shape: Shape, group: str) -> tuple[Interpretation, Any]:

@@ -15,13 +15,18 @@ _INDEXING = "indexing"
 
 
 # ---------------------------------------------------------------------------------------------- advanced indexing
-def _positions(x: Tensor, indices: Tensors) -> list[Tensor | None]:
-    """One entry per dimension of x; integer tensors only."""
+def _positions(b: Builder, x: Tensor, indices: Tensors) -> list[Tensor | None]:
+    """One entry per dimension of x: integers. A mask is an index for every dimension of it: where it holds, which is
+    known in an execution only."""
+    for k, index in enumerate(indices):
+        if index is not None and index.dtype in (DType.BOOL, DType.UINT8):
+            if not index.rank or x.shape[k : k + index.rank] != index.shape:
+                raise ShapeProblem(f"a mask {index.type} at dimension {k} of {x.type}")
+            places = b.nonzero(index)
+            columns = [b.select(places, 1, j) for j in range(index.rank)]
+            return _positions(b, x, (*indices[:k], *columns, *indices[k + 1 :]))
     if len(indices) > x.rank or all(index is None for index in indices):
         raise ShapeProblem(f"{len(indices)} index positions for {x.type}")
-    for index in indices:
-        if index is not None and index.dtype in (DType.BOOL, DType.UINT8):
-            raise ShapeProblem("indexing by a boolean mask, whose result has no fixed size")
     return [*indices, *[None] * (x.rank - len(indices))]
 
 
@@ -39,7 +44,7 @@ def _index_shape(b: Builder, positions: Sequence[Tensor | None]) -> tuple[int, .
 @operator("aten.index.Tensor", "aten._unsafe_index.Tensor", category=_INDEXING)
 def index(b: Builder, self: Tensor, indices: Tensors) -> Tensor:
     """y = self[i, j, ...]; dimensions without an index are kept"""
-    positions = _positions(self, indices)
+    positions = _positions(b, self, indices)
     found = b.gather(self, positions)
     rank, before = len(_index_shape(b, positions)), _leading(positions)
     kept = found.rank - rank
@@ -54,9 +59,9 @@ def index_put(b: Builder, self: Tensor, indices: Tensors, values: Tensor, accumu
     if values.dtype is not self.dtype:
         raise ShapeProblem(f"values {values.type} written into {self.type}")
     masks = [index for index in indices if index is not None and index.dtype in (DType.BOOL, DType.UINT8)]
-    if masks:
+    if masks and _one_value(self, indices, values):
         return _put_masked(b, self, indices, values, accumulate)
-    positions = _positions(self, indices)
+    positions = _positions(b, self, indices)
     shape, before = _index_shape(b, positions), _leading(positions)
     kept = tuple(size for size, index in zip(self.shape, positions, strict=True) if index is None)
     spread = b.expand(values, (*kept[:before], *shape, *kept[before:]))
@@ -65,23 +70,24 @@ def index_put(b: Builder, self: Tensor, indices: Tensors, values: Tensor, accumu
     return b.scatter(self, positions, moved, accumulate)
 
 
-def _put_masked(b: Builder, x: Tensor, indices: Tensors, values: Tensor, accumulate: bool) -> Tensor:
-    """One mask over adjacent dimensions: ``values`` must not depend on how many elements it selects."""
+def _one_value(x: Tensor, indices: Tensors, values: Tensor) -> bool:
+    """Whether one mask is the only index, and what is written does not depend on how many elements it selects."""
     chosen = [(k, index) for k, index in enumerate(indices) if index is not None]
     (before, mask), *others = chosen
-    if others or mask.dtype is not DType.BOOL:
-        raise ShapeProblem("indices that are more than one boolean mask")
+    rest = x.rank - before - mask.rank
+    if others or mask.dtype is not DType.BOOL or not mask.rank or values.rank > before + 1 + rest:
+        return False
+    return values.rank <= rest or values.shape[values.rank - rest - 1] == 1
+
+
+def _put_masked(b: Builder, x: Tensor, indices: Tensors, values: Tensor, accumulate: bool) -> Tensor:
+    """One mask over adjacent dimensions: ``values`` do not depend on how many elements it selects."""
+    before, mask = next((k, index) for k, index in enumerate(indices) if index is not None)
     after = before + mask.rank
-    if (
-        x.shape[before:after] != mask.shape
-        or any(index is not None for index in indices[before + 1 :])
-        or not mask.rank
-    ):
+    if x.shape[before:after] != mask.shape:
         raise ShapeProblem(f"a mask {mask.type} at dimension {before} of {x.type}")
     rest = x.rank - after  # the values broadcast to (dimensions before, selected elements, dimensions after)
     if values.rank > rest:
-        if values.shape[values.rank - rest - 1] != 1 or values.rank > before + 1 + rest:
-            raise ShapeProblem(f"values {values.type} for the elements that a mask selects; one value for all is known")
         split = values.rank - rest - 1
         values = b.reshape(values, (*values.shape[:split], *(1,) * mask.rank, *values.shape[split + 1 :]))
     spread = b.expand(values, x.shape)
