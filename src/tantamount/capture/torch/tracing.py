@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
 from tantamount.capture.torch.sources import Annotate, module_paths
+from tantamount.capture.torch.strides import views_for_strides
 from tantamount.capture.torch.state import State, collect
 from tantamount.errors import UserError
 
@@ -262,6 +263,7 @@ _IDENTITIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default, torc
 
 def _clean(graph: fx.Graph) -> None:
     """Identities and what nothing uses; sends stay, whose only effect is on other ranks."""
+    views_for_strides(graph)
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target in _IDENTITIES:
             node.replace_all_uses_with(node.args[0])
