@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
-from tantamount.calculus.affine import Coordinate, Index, coordinate
+from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index
 from tantamount.calculus.atoms import IOTA, Factor, Factors, Facts, Lin, Monomial, Rational, Store
 from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
 from tantamount.calculus.lins import add, as_factors, lin, product
@@ -178,10 +178,31 @@ def _guards_inside(
     return found
 
 
+def _booleans_inside(store: Store, number: int) -> frozenset[tuple[int, Index]]:
+    """The booleans inside an atom, at indices in its coordinates; without those that depend on what it binds, of which
+    nothing outside can know the value."""
+    memo: dict[int, frozenset[tuple[int, Index]]] = store.cache("booleans inside")
+    found = memo.get(number)
+    if found is None:
+        inside: set[tuple[int, Index]] = set()
+        for x in store.atoms[number].arguments:
+            for a, _, index in (f for m, _ in x for f in m):
+                if store.atoms[a].facts.boolean:
+                    inside.add((a, index))
+                if store.atoms[a].guards:
+                    replace = dict(enumerate(index))
+                    inside.update((b, substitute_index(at, replace)) for b, at in _booleans_inside(store, a))
+        found = memo[number] = frozenset(key for key in inside if all(v >= 0 for v in _variables(key[1])))
+    return found
+
+
 def _assume(store: Store, flat: Flat, factor: Factor, known: Known, box: Ranges) -> list[Flat] | None:
     """``factor`` rebuilt with the known truth values put in; ``None`` if that changes nothing."""
     from tantamount.calculus.rebuild import Rebuild
 
+    replace = dict(enumerate(factor[2]))
+    if not any((a, substitute_index(index, replace)) in known for a, index in _booleans_inside(store, factor[0])):
+        return None
     posing = store.fresh_axes(len(flat.ranges))
     away: dict[int, Coordinate] = {-1 - j: (((axis, 1),), 0) for j, axis in enumerate(posing)}
     back: dict[int, Coordinate] = {axis: (((-1 - j, 1),), 0) for j, axis in enumerate(posing)}

@@ -36,7 +36,7 @@ class Rebuild:
         self.known = known or {}
         self.names = frozenset(a for a, _ in self.known)
         self.memo: dict[Factor, Lin] = {}
-        self._stale: dict[int, bool] = {}
+        self._stale: dict[int, bool] = store.cache("stale").setdefault(len(store.redirects), {})
 
     def lin(self, x: Lin) -> Lin:
         """The sum of the rebuilt terms."""

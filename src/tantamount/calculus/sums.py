@@ -184,7 +184,7 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
     for factors, _ in components:
         linear = [f for f in factors if store.atoms[f[0]].op == "lin" and f[1] == 1]
         if len(factors) > 1:
-            hot = {v for f in factors if store.atoms[f[0]].op == "equal" for v in bound_variables(f)}
+            hot = {v for f in factors if _at_most_one(store, f) for v in bound_variables(f)}
             linear = [f for f in linear if bound_variables(f) & hot]
         if not linear:
             continue

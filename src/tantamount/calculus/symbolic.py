@@ -354,20 +354,40 @@ class Symbolic(Interpretation):
         for d, index in zip(chosen, given, strict=True):
             for box, value in index.pieces:
                 self._check_index(value, x.shape[n + d], box)
-            hot.append((contraction.one_hot(self.store, index, x.shape[n + d]), (*lead, *places, n + d)))
-        values = (source, (*lead, *places, *(n + d for d in range(rank) if d not in chosen)))
-        added = contraction.contract(self.store, [values, *hot], (*lead, *kept))
+            guard = contraction.one_hot(self.store, index, x.shape[n + d])
+            guard = forms.refactor(self.store, guard, [*guard.dims[:-1], x.dims[n + d]])
+            hot.append((guard, (*lead, *places, n + d)))
+
+        def spread(values: Form) -> Form:
+            """The sum of what is written at every element."""
+            labels = (*lead, *places, *(n + d for d in range(rank) if d not in chosen))
+            return contraction.contract(self.store, [(values, labels), *hot], (*lead, *kept))
+
         if accumulate:
-            return self.add(x, added)
+            return self.add(x, spread(source))
+        distinct = contraction.distinct(self.store, given, n)
+        change = self._change(x, indices, source) if distinct else None
+        if change is not None:
+            return self.add(x, spread(change))
         hit = contraction.contract(self.store, hot, (*lead, *(n + d for d in chosen)))
         flat = tuple(size if d in chosen else 1 for d, size in enumerate(x.shape[n:]))
         hit = forms.expand(forms.reshape(self.store, hit, (*self.prefix, *flat)), x.shape)
-        if contraction.distinct(self.store, given, n):
-            return self.add(self.where(hit, constant_form(x.shape, ZERO), x), added)
+        if distinct:
+            return self.add(self.where(hit, constant_form(x.shape, ZERO), x), spread(source))
         if forms.number_of(source) is None:
             raise Unsupported("writing different values at computed places, where two writes might meet")
         value = constant_form(x.shape, source.pieces[0][1])  # however many of the writes meet
         return self.where(self.equal(hit, constant_form(x.shape, ZERO)), x, value)
+
+    def _change(self, x: Form, indices: Sequence[Form | None], source: Form) -> Form | None:
+        """``source - x`` at the places where source is written, if x cancels there: ``x[i] -= u`` adds -u at i. (With
+        writes at distinct places, ``x + sum of [i == v] (source - x[i])`` is x with source written.)"""
+        if any(powers.unbounded(self.store, z) for form in (x, source) for _, z in form.pieces):
+            return None
+        there = self.gather(x, indices)
+        change = self.add(source, contraction.pointwise(self.store, lambda _, xs: scale(xs[0], -1), [there]))
+        shorter = sum(len(z) for _, z in change.pieces) < sum(len(z) for _, z in source.pieces)
+        return change if shorter else None
 
     def rows(
         self, name: str, xs: Sequence[Form], attributes: tuple[Number | str, ...], results: Sequence[int]

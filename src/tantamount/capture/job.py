@@ -27,6 +27,7 @@ from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
 from tantamount.ops.custom import custom_operator
+from tantamount.ops.groups import with_one_name_per_group
 from tantamount.ops.table import table
 
 __all__ = ["job_of", "read_job"]
@@ -69,6 +70,7 @@ def _resolved(top: Fields, files: _Graphs, name: str) -> Job:
     specification = _specification(top, files)
     implementation, mesh = _implementation(top, files)
     spec_types = _types(specification, None)
+    implementation = with_one_name_per_group(implementation, mesh)
     sizes = {group: mesh.group_size(group) for group in mesh.groups}
     distinct = {id(graph): graph for graph in implementation}
     rank_types = {key: _types(graph, sizes) for key, graph in distinct.items()}

@@ -14,17 +14,17 @@ from dataclasses import replace
 from tantamount.calculus.atoms import Lin, Store
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
-from tantamount.calculus.sums import signature
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Partial, Placement, Replicate
+from tantamount.ir.relation import Partial
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.functionalized import unwrapped
 from tantamount.refine.explain import Finding, describe
-from tantamount.refine.outputs import ancestors, candidates, holds, matches, output_node, show
+from tantamount.refine.outputs import ancestors, candidates, holds, matches, output_node
 from tantamount.refine.placements import distribute, even
 from tantamount.refine.ranks import Run
+from tantamount.refine.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.verdict import Mismatch, OutputReport, Relation
 
 __all__ = ["find_mismatch"]
@@ -37,24 +37,36 @@ def find_mismatch(
     implementation: Run,
     relations: Mapping[str, Relation],
     failing: Sequence[OutputReport],
-) -> Mismatch | None:
-    """The first place where the implementation leaves the specification, for the first failing output that has one."""
+) -> tuple[Mismatch | None, Mapping[str, str]]:
+    """The first place where the implementation leaves the specification, for the first failing output that has one; and
+    for every failing output that comes of a missing reduction, by name, where."""
     nodes = {output.name: output.node for output in job.specification.outputs}
+    search = _Search(store, job, specification, implementation, relations)
+    first: Mismatch | None = None
+    reductions: dict[str, str] = {}
     for report in failing:
         node = nodes.get(report.name)
         if node is None:
             continue
         try:
-            found = _Search(store, job, specification, implementation, relations).run(report, node)
+            if first is None:
+                first = search.run(report, node)
+            found = search.unreduced(report, node)
+            if found is not None:
+                reductions[report.name] = found.difference
         except Unsupported:
-            found = None
-        if found is not None:
-            return found
-    return None
+            continue
+    return first, reductions
 
 
 # what says all there is to say when it is found in the output itself, not inside one of its atoms
 _PLAIN = ("factor", "constant", "missing", "extra")
+
+
+def _says_all(finding: Finding) -> bool:
+    return finding.atom is None and finding.kind in _PLAIN
+
+
 _MAX_RANKS = 8  # ranks that are looked at one by one
 
 # how much a kind of difference says; positions alone may be due to the placement that was guessed
@@ -70,6 +82,7 @@ class _Search:
         self.specification = specification
         self.implementation = implementation
         self.relations = relations
+        self.summands: dict[str, Summand | None] = {}
         self.order = {node.name: k for k, node in enumerate(job.specification.nodes)}
 
     def run(self, report: OutputReport, node: str) -> Mismatch | None:
@@ -78,12 +91,16 @@ class _Search:
         frontier = [
             name for name in sorted(self._frontier(node), key=self.order.__getitem__) if self._worth(name, node)
         ]
-        if finding is not None and source is not None and finding.atom is None and finding.kind in _PLAIN:
+        if finding is not None and source is not None and _says_all(finding):
             return self._mismatch(source, self._twin(source) or self._output(report), finding)
+        unreduced = self._misused(report, node)
+        if unreduced is not None:
+            return unreduced
         for name in frontier:
-            unreduced = self._unreduced_somewhere(name)
-            if unreduced is not None:
-                return self._mismatch(name, *unreduced)
+            summand = self._summand(name)
+            if summand is not None:
+                finding = Finding("unreduced", bare_summand(self.job, summand), "", "")
+                return self._mismatch(name, summand.node, finding)
         best: tuple[int, str, str, Finding] | None = None
         for name in frontier:
             twin = self._twin(name)
@@ -95,6 +112,11 @@ class _Search:
         if finding is None:
             return None
         return self._mismatch(source or node, self._twin(source or node) or self._output(report), finding)
+
+    def unreduced(self, report: OutputReport, node: str) -> Mismatch | None:
+        """The missing reduction that an output comes of, unless the output's own difference says more."""
+        finding = self._output_difference(report, node)
+        return None if finding is not None and _says_all(finding) else self._misused(report, node)
 
     def _output(self, report: OutputReport) -> str:
         return output_node(self.job, 0, self.job.outputs[report.name].name)
@@ -187,29 +209,40 @@ class _Search:
         return value.dtype.kind is failing.dtype.kind and bool(list(references(self.job.specification.by_name[name])))
 
     # -- the implementation's side
-    def _unreduced_somewhere(self, name: str) -> tuple[str, Finding] | None:
-        """An implementation tensor whose sum over ranks is the specification's tensor: a reduction is missing after
+    def _summand(self, name: str) -> Summand | None:
+        """The implementation tensor whose sum over ranks is this specification tensor: a reduction is missing after
         it."""
-        value = self.specification.values.get(name)
-        if not isinstance(value, Tensor) or not value.dtype.is_float:
-            return None
-        sizes = self.job.mesh.sizes
-        found: tuple[str, Finding] | None = None
-        for node in self.job.implementation[0].nodes:
-            if node.type is None or node.type.dtype.kind is not value.dtype.kind or node.op == "input":
+        if name not in self.summands:
+            value = self.specification.values.get(name)
+            self.summands[name] = (
+                summand_of(self.store, self.job, self.implementation, value) if isinstance(value, Tensor) else None
+            )
+        return self.summands[name]
+
+    def _misused(self, report: OutputReport, node: str) -> Mismatch | None:
+        """The first specification operator, of those that ``node`` depends on, without a counterpart in the
+        implementation, not even summand by summand, though of all its operands there is one and of some there are
+        summands only."""
+        graph = self.job.specification
+        above = ancestors(graph, node)
+        for candidate in graph.nodes:
+            name = candidate.name
+            if name not in above or candidate.op != "call" or self._related(name):
                 continue
-            options = [
-                ps
-                for ps in candidates(value.shape, node.type.shape, sizes, partial=True)
-                if any(isinstance(p, Partial) for p in ps)
-            ]
-            stacked = self.implementation.stacked(self.store, node.name) if options else None
-            if stacked is None or not atoms_of(self.store, stacked) & atoms_of(self.store, value.value):
+            if not isinstance(self.specification.values.get(name), Tensor):
                 continue
-            for placements in options:
-                if holds(self.store, value.value, placements, self.implementation, node.name, expand=False) is None:
-                    found = node.name, self._unreduced(value.value, placements, node.name)
-        return found
+            operands = {ref: None if self._related(ref) else self._summand(ref) for ref in self._operands(graph, name)}
+            if all(found is None for found in operands.values()):
+                continue
+            if any(found is None and not self._related(ref) for ref, found in operands.items()) or self._summand(name):
+                continue
+            found = misuse(
+                self.store, self.job, self.specification, self.implementation, self.relations, operands,
+                self._output(report),
+            )  # fmt: skip
+            if found is not None:
+                return self._mismatch(name, found[0], Finding("unreduced", found[1], "", ""))
+        return None
 
     def _twin(self, name: str) -> str | None:
         """The implementation node with the same operator at the same place in its order; preferably the same source
@@ -251,7 +284,7 @@ class _Search:
                 any(isinstance(p, Partial) for p in placements)
                 and holds(self.store, whole, placements, self.implementation, twin, expand=False) is None
             ):
-                return self._unreduced(whole, placements, twin)
+                return Finding("unreduced", bare_summand(self.job, Summand(twin, placements)), "", "")
         for placements in options:
             if any(isinstance(p, Partial) for p in placements) or not even(whole.shape, placements, sizes):
                 continue
@@ -273,17 +306,6 @@ class _Search:
             if found.kind not in ("offset", "different", "range"):
                 return replace(found, text=f"on rank {rank}, {found.text}")
         return None
-
-    def _unreduced(self, whole: Form, placements: Sequence[Placement], twin: str) -> Finding:
-        axes = [axis for axis, p in zip(self.job.mesh.names, placements, strict=True) if isinstance(p, Partial)]
-        over = " and ".join(axes)
-        summed = show([Replicate() if isinstance(p, Partial) else p for p in placements])
-        text = (
-            f"{twin} is {show(placements)}: every rank holds one summand over {over}, "
-            f"and what follows uses it as if it were {summed}: "
-            f"a sum over {over} is missing (all_reduce or reduce_scatter)"
-        )
-        return Finding("unreduced", text, "", "")
 
     def _mismatch(self, name: str, twin: str, finding: Finding) -> Mismatch:
         node = self._named(self.job.specification, name)
@@ -325,12 +347,3 @@ def _has_term(x: Lin, finding: Finding) -> bool:
         return False
     wanted = (finding.term[1], tuple((a, e) for a, e, _ in finding.term[0]))
     return any((c, tuple((a, e) for a, e, _ in m)) == wanted for m, c in x)
-
-
-def atoms_of(store: Store, form: Form) -> set[tuple[int, object]]:
-    """The leaves and functions of the summands at the top of a form: what a form shares with its partial sums."""
-    found: set[tuple[int, object]] = set()
-    for _, x in form.pieces:
-        for m, _ in x:
-            found.update(signature(store, m))
-    return found

@@ -31,7 +31,17 @@ from tantamount.refine.placements import collapse, distribute, evaluate, even, p
 from tantamount.refine.ranks import Run, foldable
 from tantamount.verdict import OutputReport, Relation, Verdict
 
-__all__ = ["ancestors", "assembled", "candidates", "check_outputs", "holds", "matches", "output_node", "show"]
+__all__ = [
+    "ancestors",
+    "assembled",
+    "candidates",
+    "check_outputs",
+    "holds",
+    "independent",
+    "matches",
+    "output_node",
+    "show",
+]
 
 
 _MAX_PAIRED = 16  # ranks along one mesh axis of which every pair is compared for being replicas
@@ -283,7 +293,7 @@ def _infer(
             for placements in candidates(whole.shape, local_shape, run.mesh.sizes, partial):
                 if any(isinstance(p, Partial) for p in placements) != partial:
                     continue
-                if partial and not _independent(store, stacked, placements):
+                if partial and not independent(store, stacked, placements):
                     continue
                 if holds(store, whole, placements, run, node, expand=node == outputs[0]) is None:
                     relation = Relation(name, show(placements), names[node])
@@ -297,7 +307,7 @@ def _infer(
     return None if text is None else (Relation(name, text, ""), ())
 
 
-def _independent(store: Store, stacked: Form, placements: Sequence[Placement]) -> bool:
+def independent(store: Store, stacked: Form, placements: Sequence[Placement]) -> bool:
     """Whether the ranks' summands really differ: replicas must never be summed to make a fit. Every pair of the first
     coordinates along a summed axis is compared, and every coordinate with its neighbour."""
     for axis, p in enumerate(placements):
@@ -318,6 +328,7 @@ def assembled(
     """A concatenation along one dimension of tensors of single ranks, each found to be a slice of the whole. With
     ``job``, the names are those of outputs, which must mean these nodes on the rank."""
     outputs = nodes
+    atoms = _atoms(whole)
     for dim in range(len(whole.shape)):
         parts: list[tuple[int, int, Expression]] = []
         for node in outputs:
@@ -329,6 +340,8 @@ def assembled(
                     continue
                 if any(a != b for d, (a, b) in enumerate(zip(here.shape, whole.shape, strict=True)) if d != dim):
                     continue
+                if not _atoms(here) <= atoms:  # no slice of the whole
+                    continue
                 start = _offset(store, whole, here, dim)
                 if start is not None:
                     parts.append((start, start + here.shape[dim], RankTensor(rank, names[node])))
@@ -336,6 +349,11 @@ def assembled(
         if chosen:
             return str(chosen[0]) if len(chosen) == 1 else f"concat({', '.join(map(str, chosen))}, dim={dim})"
     return None
+
+
+def _atoms(form: Form) -> set[int]:
+    """The atoms of a form's terms."""
+    return {a for _, x in form.pieces for m, _ in x for a, _, _ in m}
 
 
 def _offset(store: Store, whole: Form, here: Form, dim: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from tantamount.errors import UserError
@@ -18,7 +19,7 @@ from tantamount.refine.outputs import check_outputs
 from tantamount.refine.reduced import search_reduced
 from tantamount.refine.sides import Progress, run_sides
 from tantamount.refine.witness import search
-from tantamount.verdict import Report, Statistics, Verdict, worst
+from tantamount.verdict import OutputReport, Report, Statistics, Verdict, worst
 
 __all__ = ["refine"]
 
@@ -72,7 +73,7 @@ def refine(
     relations = relate(store, job, specification, ranks)
     clock.lap("relation")
     failing = [output for output in checked if output.verdict is not Verdict.PROVED]
-    mismatch = find_mismatch(store, job, specification, ranks, relations, failing) if failing else None
+    mismatch, reductions = find_mismatch(store, job, specification, ranks, relations, failing)
     clock.lap("localise")
     counterexample, notes = None, ()
     if failing:
@@ -81,6 +82,8 @@ def refine(
             checked, counterexample, notes = search(store, job, checked, sides.inputs, specification, ranks, bounds)
         except TooLarge as problem:
             checked, counterexample, notes = search_reduced(job, checked, relations, fold, bounds, str(problem))
+    if len(failing) > 1:  # of one the mismatch says it
+        checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
     clock.lap("witness")
     assumptions = gather_assumptions(store, job, sides.inputs, specification, ranks)
     verdict = worst(output.verdict for output in checked)
@@ -112,6 +115,15 @@ def refine(
         notes=notes,
         refused=refused,
     )
+
+
+def _explained(output: OutputReport, reduction: str) -> OutputReport:
+    """The report with the reduction that is missing, if one is, in its reason."""
+    if not reduction:
+        return output
+    if output.verdict is Verdict.UNKNOWN:
+        return replace(output, reason=f"{output.name} = {output.expectation} was not proved: {reduction}")
+    return replace(output, reason=f"{output.reason}\n{reduction}")
 
 
 class _Clock:

@@ -130,7 +130,7 @@ def _statement(output: OutputReport, verbose: bool) -> str:
 def _place(source: Source | None) -> str:
     if source is None:
         return ""
-    code = source.text.strip()
+    code = source.text.strip() if source.file else ""
     return f"   {source}" + (f"  `{code}`" if code else "")
 
 

@@ -1,0 +1,80 @@
+"""Writing and adding at computed places: against evaluation, in one normal form for the whole and its shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.calculus import Workbench
+from support.jobs import job_files
+from tantamount.capture.job import read_job
+from tantamount.ir.types import DType
+from tantamount.refine.prove import refine
+from tantamount.verdict import Verdict
+
+INT = DType.INT64
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([(6, 1), (3, 2), (2, 3)]), st.sampled_from([1, -2]), st.booleans(), st.integers(0, 3))
+def test_what_is_taken_off_at_distinct_places(rows: tuple[int, int], factor: int, reshaped: bool, seed: int) -> None:
+    """``x[i, t_i] = factor * x[i, t_i] - u_i``, rows being one axis or two, is what it says, and for factor 1 it is
+    ``x - [t == v] u``."""
+    w = Workbench()
+    shaped, column = w.input("x", *rows, 5), w.input("t", *rows, dtype=INT)
+    x, t, u = w.b.reshape(shaped, (6, 5)), w.b.reshape(column, (6,)), w.input("u", 6)
+    if reshaped:
+        x = w.b.add(x, 1)
+    places = (w.b.iota(6), t)
+    less = w.b.sub(w.b.mul(w.aten("aten.index.Tensor", x, places), factor), u)
+    found = w.aten("aten.index_put.default", x, places, less)
+    data = w.data(seed)
+    expected = data["x"].reshape(6, 5) + reshaped
+    at = (np.arange(6), data["t"].reshape(6))
+    expected[at] = factor * expected[at] - data["u"]
+    assert np.allclose(w.value(found, data), expected)
+    if factor == 1:
+        hit = w.b.equal(w.b.unsqueeze(t, 1), w.b.unsqueeze(w.b.iota(5), 0))
+        assert w.same(found, w.b.sub(x, w.b.mul(w.b.cast(hit, DType.FLOAT32), w.b.unsqueeze(u, 1))))
+
+
+def test_added_sums_stay_factors() -> None:
+    """What is added at computed places is not multiplied out: the normal form of nested sums would be exponential."""
+    w = Workbench()
+    ids = w.input("ids", 6, dtype=INT)
+    g = w.input("g", 6, 4)
+    for k in range(6):
+        g = w.b.mul(w.b.add(w.b.add(g, w.input(f"a{k}", 6, 4)), w.input(f"b{k}", 6, 4)), w.input(f"c{k}", 6, 4))
+    added = w.aten("aten.embedding_dense_backward.default", g, ids, 4, -1, False)
+    (piece,) = added.value.pieces
+    assert len(piece[1]) == 1
+    data = w.data(1)
+    expected = np.zeros((4, 4))
+    np.add.at(expected, data["ids"], w.value(g, data))
+    assert np.allclose(w.value(added, data), expected)
+
+
+ADDED = {
+    "scatter_add": "y = aten.scatter_add.default(x, 0, {k}, z)",
+    "index_add": "y = aten.index_add.default(x, 0, {k}, z)",
+    "index_put": "y = aten.index_put.default(x, [{k}], z, True)",
+    "embedding_dense_backward": "e = aten.embedding_dense_backward.default(z, {k}, 5, -1, False)\ny = add(x, e)",
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+@pytest.mark.parametrize(("index", "proved"), [("ids", False), ("k", True)])
+def test_indices_of_writes_must_be_in_range(tmp_path: Path, name: str, index: str, proved: bool) -> None:
+    """Adding zeros at an unknown place changes no element, and fails where the place does not exist."""
+    row = ", 2" if name == "embedding_dense_backward" else ""
+    head = f"x: float32[5{row}]\nids: int64[3]\n"
+    body = f"z = aten.zeros.default([3{row}])\nk = aten.clamp.default(ids, 0, 4)\n" + ADDED[name].format(k=index)
+    path = job_files(
+        tmp_path, head + "y = aten.add.Tensor(x, 0)\n-> y", [head + body + "\n-> y"],
+        '[inputs]\ndefault = "Replicate()"', {}, {},
+    )  # fmt: skip
+    assert (refine(read_job(path)).verdict is Verdict.PROVED) == proved
