@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from tantamount.errors import TantamountError, Unsupported, UserError
 from tantamount.ir.graph import Constant, Graph, Node
@@ -18,13 +17,12 @@ from tantamount.refine.reduction.gather import Gathered, Lifted, Pins, call_key,
 from tantamount.refine.reduction.literals import Number, map_expression, map_node
 from tantamount.refine.reduction.numbers import readings, rewritten
 from tantamount.refine.reduction.relations import check_relations
-from tantamount.refine.reduction.sizes import FIXED, HUGE, Fact, Facts, Polynomial, Size, evaluate, product, variables
+from tantamount.refine.reduction.sizes import FIXED, HUGE, Facts, Polynomial, Size, evaluate, product, variables
 from tantamount.refine.reduction.solve import solve
 from tantamount.refine.reduction.structure import Step, Structure
 
 __all__ = ["NotReduced", "Reduction", "reduce_job"]
 
-_ENOUGH = 1 << 17  # elements of all tensors together that are few enough to execute at once
 _ROUNDS = 6  # how often numbers that turn out to be structure are fixed before giving up
 
 
@@ -87,7 +85,7 @@ def _attempt(job: Job, pins: Pins) -> Reduction:
         facts.add(kind, p)
     classes = {facts.representative(v) for v in known}
     conditions = [fact for fact in facts.found if variables(fact[1]) <= classes]
-    sizes = _small(conditions, _prices(gathered, job), {v: facts.values[v] for v in classes}, _taken(gathered, job))
+    sizes = solve(conditions, _prices(gathered, job), {v: facts.values[v] for v in classes}, _taken(gathered, job))
     if all(new == facts.values[v] for v, new in sizes.items()):
         raise NotReduced("no size can shrink")
     whole = _Everywhere(facts, sizes)
@@ -99,45 +97,6 @@ def _attempt(job: Job, pins: Pins) -> Reduction:
             changed.setdefault(facts.values[v], set()).add(new)
     numbers = {repr(r.number): r.at(whole) for r in found if r.at(whole) != r.number}
     return Reduction(smaller, {old: tuple(sorted(new)) for old, new in sorted(changed.items())}, numbers)
-
-
-def _small(
-    facts: list[Fact], prices: Mapping[Polynomial, int], values: Mapping[int, int], taken: set[int]
-) -> dict[int, int]:
-    """Small sizes. Variables of one value stay one, unless that costs too much: what is equal by chance may come apart,
-    what corresponds in the two programs should not."""
-
-    def solution(ties: list[Fact]) -> tuple[int, dict[int, int]]:
-        found = solve([*facts, *ties], prices, values, taken)
-        at = {**values, **found}
-        return sum(evaluate(p, at) * count for p, count in prices.items()), at
-
-    groups = [[v for v in sorted(values) if values[v] == n] for n in sorted(set(values.values()))]
-    every = [_tie(a, b) for group in groups for a, b in pairwise(group)]
-    price, best = solution(every)
-    if price <= _ENOUGH:
-        return best
-    ties: list[Fact] = []
-    price, best = solution(ties)
-    bound = max(_ENOUGH, price)
-    for group in groups:
-        leaders = group[:1]
-        for v in group[1:]:
-            for leader in leaders:
-                if best[leader] != best[v]:
-                    price, trial = solution([*ties, _tie(leader, v)])
-                    if price > bound:
-                        continue
-                    best = trial
-                ties.append(_tie(leader, v))
-                break
-            else:
-                leaders.append(v)
-    return best
-
-
-def _tie(a: int, b: int) -> Fact:
-    return "==", (((min(a, b),), 1), ((max(a, b),), -1))
 
 
 class _Everywhere(dict[int, int]):

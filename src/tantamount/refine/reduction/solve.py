@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd
 
 from tantamount.refine.reduction.sizes import (
@@ -21,7 +22,9 @@ from tantamount.refine.reduction.sizes import (
     variables,
 )
 
-__all__ = ["solve"]
+__all__ = ["ENOUGH", "solve"]
+
+ENOUGH = 1 << 20  # elements of all tensors together: few enough to execute at once
 
 _SWEEPS = 6  # how often every variable is tried
 _TRIALS = 128  # all values below this one are tried for a variable
@@ -39,10 +42,22 @@ def solve(
     ``taken``."""
     facts = [fact for fact in facts if not _obvious(fact)]
     names = sorted({v for p in (*(p for _, p in facts), *prices) for v in variables(p)})
+    here = {v: values[v] for v in names}
+    groups: dict[int, list[int]] = {}
+    for v in names:
+        groups.setdefault(values[v], []).append(v)
+    ties: list[Fact] = [("==", (((a,), 1), ((b,), -1))) for group in groups.values() for a, b in pairwise(group)]
+    best = _search([*facts, *ties], prices, taken, here).descend(here)
+    loose = _search(facts, prices, taken, here)
+    return best if loose.price(best) <= ENOUGH else loose.loosened(best)
+
+
+def _search(
+    facts: Sequence[Fact], prices: Mapping[Polynomial, int], taken: Iterable[int], values: Mapping[int, int]
+) -> _Search:
     solved = _triangular([p for kind, p in facts if kind == "=="], values)
     dependent = {s.variable for s in solved}
-    free = [v for v in names if v not in dependent]
-    return _Search(facts, prices, frozenset(taken), {v: values[v] for v in names}, solved).descend(free)
+    return _Search(facts, prices, frozenset(taken), values, solved, [v for v in values if v not in dependent])
 
 
 def _obvious(fact: Fact) -> bool:
@@ -137,6 +152,7 @@ class _Search:
     taken: frozenset[int]
     values: Mapping[int, int]
     solved: Sequence[_Solved]
+    free: Sequence[int]
 
     def complete(self, at: Mapping[int, int]) -> dict[int, int] | None:
         """The value of every variable from those of the free ones; ``None`` if one is not whole, or taken."""
@@ -163,24 +179,46 @@ class _Search:
     def price(self, at: Mapping[int, int]) -> int:
         return sum(evaluate(p, at) * count for p, count in self.prices.items())
 
-    def descend(self, free: Sequence[int]) -> dict[int, int]:
-        best = dict(self.values)
-        at = {v: best[v] for v in free}
+    def descend(self, best: dict[int, int], moves: Sequence[Sequence[int]] = (), stop: int = 0) -> dict[int, int]:
+        """Variables made small one after the other (or those of one of ``moves`` together), until nothing changes or
+        the price is at most ``stop``."""
+        moves = moves or [[v] for v in self.free]
         for _ in range(_SWEEPS):
-            before = dict(at)
-            for v in sorted(free, key=lambda v: (-self._gain(v, best), v)):
-                for candidate in _candidates(at[v]):
-                    trial = self.complete({**at, v: candidate})
-                    if trial is not None and self.fits(trial):
-                        at[v], best = candidate, trial
-                        break
-            if at == before:
+            before = best
+            for move in sorted(moves, key=lambda move: (-self._gain(move, best), move)):
+                if self.price(best) > stop:
+                    best = self._moved(best, move, _candidates(max(best[v] for v in move)))
+            if best == before:
                 break
         return best
 
-    def _gain(self, v: int, best: Mapping[int, int]) -> int:
-        """What a ninth of the size saves, if other sizes followed without rounding."""
-        return self.price(best) - self.price({**best, v: best[v] // 8})
+    def loosened(self, best: dict[int, int]) -> dict[int, int]:
+        """Variables of one value were one. What of them is free moves together, then alone as far as is needed; then
+        comes together again where that costs nothing."""
+        groups: dict[int, list[int]] = {}
+        for v in self.free:
+            groups.setdefault(self.values[v], []).append(v)
+        together = list(groups.values())
+        best = self.descend(best, together)
+        best = self.descend(best, stop=ENOUGH)
+        bound = max(ENOUGH, self.price(best))
+        for move in together:
+            trial = self._moved(best, move, sorted({best[v] for v in move}))
+            best = trial if self.price(trial) <= bound else best
+        return best
+
+    def _moved(self, best: dict[int, int], move: Sequence[int], candidates: Iterable[int]) -> dict[int, int]:
+        """The first candidate for the variables of ``move`` that fits."""
+        at = {v: best[v] for v in self.free}
+        for candidate in candidates:
+            trial = self.complete({**at, **dict.fromkeys(move, candidate)})
+            if trial is not None and self.fits(trial):
+                return trial
+        return best
+
+    def _gain(self, move: Sequence[int], best: Mapping[int, int]) -> int:
+        """What an eighth of the sizes saves, if other sizes followed without rounding."""
+        return self.price(best) - self.price({**best, **{v: best[v] // 8 for v in move}})
 
 
 def _candidates(old: int) -> Iterator[int]:
