@@ -68,6 +68,16 @@ def test_all_to_all(sizes: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(results("all_to_all_single", x, sizes, sizes), expected)
 
 
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor"])
+def test_coalesced_are_those_of_each_tensor(kind: str) -> None:
+    attributes: Any = {"all_reduce": ("sum",), "all_gather_into_tensor": (MEMBERS,)}.get(kind, ("sum", MEMBERS))
+    xs = (stacked(6, 2), stacked(3))
+    row = table()[f"_c10d_functional.{kind}_coalesced.default"]
+    found = row.define(Builder(Reference(), "node"), xs, *attributes, "group")
+    for x, y in zip(xs, found, strict=True):
+        np.testing.assert_array_equal(y.value, results(kind, x, *attributes))
+
+
 def test_broadcast() -> None:
     x = stacked(2)
     for target in ("broadcast", "broadcast_"):
@@ -83,7 +93,8 @@ def test_broadcast() -> None:
         ("all_gather_into_tensor", stacked(), (3,), "without dimensions"),
         ("reduce_scatter_tensor", stacked(4), ("sum", 3), "size 4 scattered to 3"),
         ("reduce_scatter_tensor", stacked(6), ("sum", 4), "group_size 4"),
-        ("all_to_all_single", stacked(6), ((1, 2, 3), (2, 2, 2)), "equal ones are known"),
+        ("all_to_all_single", stacked(6), ((2, 2, 2), (1, 2, 2)), "split sizes"),
+        ("all_to_all_single", stacked(6), ((3, 3), ()), "for 3 ranks"),
         ("all_to_all_single", stacked(4), ((), ()), "exchanged between 3"),
         ("broadcast", stacked(2), (3,), "source 3"),
     ],

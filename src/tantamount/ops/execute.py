@@ -1,19 +1,17 @@
-"""Running graphs under any interpretation: one rank alone, or all ranks in lock step.
+"""Running one graph under any interpretation.
 
-``run`` evaluates one graph in which every process group is the rank alone (a specification), or in which the
-interpretation itself knows the other ranks. ``run_ranks`` advances one graph per rank until each waits at a
-collective, matches the k-th call of every group on all its members, and evaluates the collective on their tensors.
+Every process group is the rank alone (a specification), or the interpretation itself knows the other ranks. Graphs of
+several ranks are run in ``ops.lockstep``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Union
 
-from tantamount.errors import DataDependent, Unsupported, UserError
+from tantamount.errors import DataDependent, UserError
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
-from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import TensorType
 from tantamount.ops.algebra import Interpretation, Tensor, Unsized
 from tantamount.ops.builder import Builder, ShapeProblem
@@ -21,18 +19,22 @@ from tantamount.ops.calls import operator_of
 from tantamount.ops.table import Operator, bind, invoke
 
 __all__ = [
+    "ConstantOf",
     "Environment",
     "Result",
     "apply",
     "check_types",
     "constant_type",
+    "exchanged",
+    "group_size_problem",
     "lost_operand",
+    "operands",
     "place_of",
     "recorded_constant",
     "resolve",
     "run",
     "run_node",
-    "run_ranks",
+    "types_problem",
 ]
 
 Result = Union[Tensor, tuple[Union[Tensor, None], ...], None, Unsized]
@@ -88,7 +90,8 @@ def recorded_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
     return builder.table(constant.data, constant.type.shape, constant.type.dtype)
 
 
-def _group_size_problem(row: Operator, group: str, place: str) -> UserError:
+def group_size_problem(row: Operator, group: str, place: str) -> UserError:
+    """A process group that the job does not list."""
     return UserError(
         "group-unknown",
         place=place,
@@ -114,14 +117,19 @@ def apply(
             return invoke(row, builder, arguments)
         group: str = arguments[row.group_parameter]
         if groups is not None and group not in groups:
-            raise _group_size_problem(row, group, place)
+            raise group_size_problem(row, group, place)
         size = 1 if groups is None else groups[group]
+        if row.peer_parameter is not None:
+            peers: int | tuple[int, ...] = arguments[row.peer_parameter]
+            _check_peers(peers if isinstance(peers, tuple) else (peers,), size)
+            return invoke(row, builder, arguments)
         return _collective(row, arguments, group, size, builder)
     except ShapeProblem as problem:
-        raise _types_problem(row, target, problem, place) from None
+        raise types_problem(row, target, problem, place) from None
 
 
-def _types_problem(row: Operator, target: str, problem: ShapeProblem, place: str) -> UserError:
+def types_problem(row: Operator, target: str, problem: ShapeProblem, place: str) -> UserError:
+    """Operands or attributes that do not fit an operator."""
     return UserError(
         "operator-types",
         place=place,
@@ -131,23 +139,43 @@ def _types_problem(row: Operator, target: str, problem: ShapeProblem, place: str
     )
 
 
-def _exchanged(row: Operator) -> str:
-    """The parameter that a collective exchanges: its first tensor."""
-    return next(name for name, parameter in row.parameters.items() if parameter.kind == "Tensor")
+def _check_peers(peers: Sequence[int], size: int) -> None:
+    """Raise :class:`ShapeProblem` unless all are members of a group of that size, which has others."""
+    for peer in peers:
+        if size == 1:
+            raise ShapeProblem("a message in a process group of one rank")
+        if not 0 <= peer < size:
+            raise ShapeProblem(f"peer {peer} in a process group of {size} ranks: peers are positions in the group")
 
 
-def _collective(row: Operator, arguments: dict[str, Any], group: str, size: int, builder: Builder) -> Tensor:
-    name = _exchanged(row)
-    x: Tensor = arguments[name]
-    inner, value = builder.interpretation.enter_group(x.value, x.type.stored.shape, group)
-    stacked = Tensor((size, *x.shape), x.dtype, value)
-    y = _define_stacked(row, {**arguments, name: stacked}, Builder(inner, builder.site))
-    member = TensorType(y.shape[1:], y.dtype)
-    return Tensor(member.shape, member.dtype, builder.interpretation.leave_group(y.value, member.stored.shape, group))
+def exchanged(row: Operator) -> str:
+    """The parameter that a collective exchanges: its first tensor or list of tensors."""
+    return next(name for name, parameter in row.parameters.items() if parameter.kind in ("Tensor", "Tensors"))
 
 
-def _define_stacked(row: Operator, arguments: dict[str, Any], builder: Builder) -> Tensor:
-    return invoke(row, builder, arguments)
+def _collective(row: Operator, arguments: dict[str, Any], group: str, size: int, builder: Builder) -> Result:
+    name = exchanged(row)
+    inner = builder.interpretation
+    stacked: list[Tensor] = []
+    for x in operands(arguments[name]):
+        inner, value = builder.interpretation.enter_group(x.value, x.type.stored.shape, group)
+        stacked.append(Tensor((size, *x.shape), x.dtype, value))
+    several = isinstance(arguments[name], tuple)
+    given = {**arguments, name: tuple(stacked) if several else stacked[0]}
+    results: list[Tensor] = []
+    for y in operands(invoke(row, Builder(inner, builder.site), given)):
+        member = TensorType(y.shape[1:], y.dtype)
+        value = builder.interpretation.leave_group(y.value, member.stored.shape, group)
+        results.append(Tensor(member.shape, member.dtype, value))
+    return tuple(results) if several else results[0]
+
+
+def operands(given: Tensor | tuple[Tensor | None, ...]) -> list[Tensor]:
+    """The tensors that a collective exchanges, or gives back."""
+    found = [x for x in given if x is not None] if isinstance(given, tuple) else [given]
+    if not found or (isinstance(given, tuple) and len(found) != len(given)):
+        raise ShapeProblem("a list of tensors that is empty or has gaps")
+    return found
 
 
 def check_types(graph: Graph, node: Node, result: Result) -> None:
@@ -261,199 +289,3 @@ def run(
         check_types(graph, node, result)
         environment[node.name] = each(node, result) if each else result
     return environment
-
-
-# ---------------------------------------------------------------------------------------------- ranks in lock step
-@dataclass(frozen=True)
-class _Call:
-    """A rank waiting at a collective."""
-
-    node: Node
-    row: Operator
-    arguments: dict[str, Any]
-    group: str
-    place: str
-    lost: str | None = None  # why its operands are known in an execution only
-
-    def agrees(self, other: _Call) -> bool:
-        """Whether two members call the same; of operands that data decide only the operator is known."""
-        if self.lost is not None or other.lost is not None:
-            return self.row.name == other.row.name
-        return self.signature() == other.signature()
-
-    def signature(self) -> tuple[Any, ...]:
-        """What all members must agree in."""
-        if self.lost is not None:
-            return (self.row.name, f"a tensor of which {self.lost}", ())
-        name = _exchanged(self.row)
-        plain = tuple(
-            (key, repr(value)) for key, value in self.arguments.items() if key not in (name, self.row.group_parameter)
-        )
-        x: Tensor = self.arguments[name]
-        return (self.row.name, str(x.type), plain)
-
-
-def run_ranks(
-    graphs: Sequence[Graph],
-    mesh: Mesh,
-    interpretations: Sequence[Interpretation],
-    inputs: Sequence[Mapping[str, Tensor]],
-    *,
-    constant: ConstantOf = recorded_constant,
-    each: Callable[[int, Node, Result], Result] | None = None,
-    rescue: Callable[[int, Node, Environment, Unsupported], Result] | None = None,
-) -> list[Environment]:
-    """The value of every node on every rank; ``rescue`` gives a value where the interpretation cannot.
-
-    Raises :class:`UserError` if the ranks' collectives do not match: another kind, type or attribute at the same
-    position of a group, or ranks that wait for each other."""
-    environments: list[Environment] = [dict(given) for given in inputs]
-    position = [0] * len(graphs)
-    calls: list[dict[tuple[int, ...], int]] = [{} for _ in graphs]  # per rank: collectives finished, by group members
-    waiting: dict[int, _Call] = {}
-
-    def finish(rank: int, node: Node, result: Result) -> None:
-        check_types(graphs[rank], node, result)
-        environments[rank][node.name] = each(rank, node, result) if each else result
-        position[rank] += 1
-
-    def attempt(rank: int, node: Node) -> Result:
-        builder = Builder(interpretations[rank], node.name)
-        try:
-            return run_node(graphs[rank], node, builder, environments[rank], constant, None)
-        except Unsupported as problem:
-            if rescue is None:
-                raise
-            return rescue(rank, node, environments[rank], problem)
-
-    def advance(rank: int) -> None:
-        graph = graphs[rank]
-        while position[rank] < len(graph.nodes):
-            node = graph.nodes[position[rank]]
-            if node.op == "input":
-                position[rank] += 1
-                continue
-            if node.op == "call" and node.target != "getitem":
-                row = operator_of(graph, node)
-                if row.group_parameter is not None:
-                    builder = Builder(interpretations[rank], node.name)
-                    waiting[rank] = _waiting_call(graph, node, row, environments[rank], mesh, builder)
-                    return
-            finish(rank, node, attempt(rank, node))
-
-    for rank in range(len(graphs)):
-        advance(rank)
-    while waiting:
-        ready = _ready(waiting, calls, mesh)
-        if ready is None:
-            raise _deadlock(waiting, mesh, graphs)
-        first = waiting[ready[0]]
-        for rank in ready[1:]:
-            if not waiting[rank].agrees(first):
-                raise _mismatch(first, waiting[rank], ready[0], rank)
-        results = _exchange(waiting, ready, interpretations, environments, rescue)
-        for rank, result in zip(ready, results, strict=True):
-            call = waiting.pop(rank)
-            calls[rank][ready] = calls[rank].get(ready, 0) + 1
-            finish(rank, call.node, result)
-        for rank in ready:
-            advance(rank)
-    return environments
-
-
-def _exchange(
-    waiting: Mapping[int, _Call],
-    ready: tuple[int, ...],
-    interpretations: Sequence[Interpretation],
-    environments: Sequence[Environment],
-    rescue: Callable[[int, Node, Environment, Unsupported], Result] | None,
-) -> list[Result]:
-    """The results of one collective on its members, in their order."""
-    first = waiting[ready[0]]
-    name = _exchanged(first.row)
-    builder = Builder(interpretations[ready[0]], first.node.name)
-    try:
-        reason = next((waiting[rank].lost for rank in ready if waiting[rank].lost is not None), None)
-        if reason is not None:
-            raise DataDependent(reason)
-        stacked = builder.stack([waiting[rank].arguments[name] for rank in ready], 0)
-        y = _define_stacked(first.row, {**first.arguments, name: stacked}, builder)
-        return [Builder(interpretations[rank], first.node.name).select(y, 0, k) for k, rank in enumerate(ready)]
-    except ShapeProblem as problem:
-        raise _types_problem(first.row, first.node.target, problem, first.place) from None
-    except Unsupported as problem:
-        if rescue is None:
-            raise
-        return [rescue(rank, waiting[rank].node, environments[rank], problem) for rank in ready]
-
-
-def _waiting_call(
-    graph: Graph, node: Node, row: Operator, environment: Environment, mesh: Mesh, builder: Builder
-) -> _Call:
-    place = place_of(graph, node)
-    kwargs = {key: resolve(value, environment) for key, value in node.kwargs.items()}
-    args = resolve(node.args, environment)
-    try:
-        lost = lost_operand(node, environment)
-        if lost is not None:
-            raise DataDependent(lost)
-        arguments, reason = bind(row, node.target, args, kwargs, place, builder.concrete), None
-    except DataDependent as problem:
-        arguments, reason = {row.group_parameter or "": _group_of(row, args, kwargs)}, problem.reason
-    group: str = arguments[row.group_parameter or ""]
-    if group not in mesh.groups:
-        raise _group_size_problem(row, group, place)
-    return _Call(node, row, arguments, group, place, reason)
-
-
-def _group_of(row: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """The group of a call whose other arguments are not known."""
-    try:
-        return row.signature.bind(*args, **kwargs).arguments.get(row.group_parameter or "")
-    except TypeError:
-        return None
-
-
-def _ready(
-    waiting: Mapping[int, _Call], calls: Sequence[Mapping[tuple[int, ...], int]], mesh: Mesh
-) -> tuple[int, ...] | None:
-    """The members of a group that all wait at the same position of it."""
-    for rank, call in waiting.items():
-        members = mesh.members(call.group, rank)
-        if all(
-            other in waiting
-            and mesh.members(waiting[other].group, other) == members
-            and calls[other].get(members, 0) == calls[rank].get(members, 0)
-            for other in members
-        ):
-            return members
-    return None
-
-
-def _mismatch(a: _Call, b: _Call, rank_a: int, rank_b: int) -> UserError:
-    differing = " but ".join(
-        f"{call.row.name} of {call.signature()[1]} {dict(call.signature()[2])} on rank {rank}"
-        for call, rank in ((a, rank_a), (b, rank_b))
-    )
-    return UserError(
-        "collective-mismatch",
-        place=b.place,
-        found=differing,
-        needed="the same collective, type and attributes on every member of the group",
-    )
-
-
-def _deadlock(waiting: Mapping[int, _Call], mesh: Mesh, graphs: Sequence[Graph]) -> UserError:
-    lines = [
-        f"rank {rank} waits in {call.node.name} for ranks {list(mesh.members(call.group, rank))}"
-        for rank, call in sorted(waiting.items())
-    ]
-    done = [str(rank) for rank in range(len(graphs)) if rank not in waiting]
-    if done:
-        lines.append(f"rank {', '.join(done)} has finished")
-    return UserError(
-        "collective-deadlock",
-        place=next(iter(waiting.values())).place,
-        found="; ".join(lines),
-        needed="collectives in the same order on every member of a group",
-    )

@@ -27,7 +27,10 @@ __all__ = [
     "Operand",
     "Operator",
     "Parameter",
+    "Peer",
+    "Peers",
     "Scalars",
+    "Strings",
     "Tensors",
     "bind",
     "invoke",
@@ -38,7 +41,10 @@ __all__ = [
 ]
 
 Group = NewType("Group", str)  # a process-group name: its presence makes the operator a collective
+Peer = NewType("Peer", int)  # a position in the process group: the operator sends to it or receives from it
+Peers = NewType("Peers", "tuple[int, ...]")
 Integers = tuple[int, ...]
+Strings = tuple[str, ...]
 Booleans = tuple[bool, ...]
 Scalars = tuple[Scalar, ...]
 Tensors = tuple[Union[Tensor, None], ...]
@@ -63,7 +69,7 @@ class Operator:
     ``mutates``: the parameters that the operator overwrites, in the order of its signature; the definition returns
     their new values after the operator's own results. Such an operator has a meaning inside ``auto_functionalized``
     only. ``assumes``: what a proof with this operator rests on, one sentence each; ``opaque``: what it computes is not
-    known, apart from its labels.
+    known, apart from its labels; ``apart``: of a collective, what members with unlike arguments get.
     """
 
     targets: tuple[str, ...]
@@ -72,6 +78,7 @@ class Operator:
     mutates: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
     opaque: bool = False
+    apart: Callable[..., Any] | None = None
 
     @property
     def name(self) -> str:
@@ -99,6 +106,11 @@ class Operator:
         """The parameter that names the process group: the operator is a collective if there is one."""
         return next((name for name, parameter in self.parameters.items() if parameter.kind == "Group"), None)
 
+    @cached_property
+    def peer_parameter(self) -> str | None:
+        """The parameter that names the other end: the operator sends or receives a message if there is one."""
+        return next((name for name, parameter in self.parameters.items() if parameter.kind in ("Peer", "Peers")), None)
+
     @property
     def doc(self) -> str:
         return inspect.getdoc(self.define) or ""
@@ -108,18 +120,23 @@ _TABLE: dict[str, Operator] = {}
 
 
 def operator(
-    *targets: str, category: str, mutates: tuple[str, ...] = (), assumes: tuple[str, ...] = ()
+    *targets: str,
+    category: str,
+    mutates: tuple[str, ...] = (),
+    assumes: tuple[str, ...] = (),
+    apart: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a definition under its overload names (``aten.add.Tensor``). Its first parameter is the builder.
     ``mutates`` names the parameters that the operator overwrites, ``assumes`` what its definition rests on: see
     :class:`Operator`.
 
     The definition of a collective gets, instead of this rank's tensor, those of all members stacked in a new first
-    dimension, and returns the members' results stacked the same way.
+    dimension, and returns the members' results stacked the same way. ``apart`` defines one whose members' types or
+    attributes may differ: it gets the bound arguments of every member, and returns a result for each.
     """
 
     def register(define: Callable[..., Any]) -> Callable[..., Any]:
-        insert(Operator(targets, category, define, mutates, assumes))
+        insert(Operator(targets, category, define, mutates, assumes, apart=apart))
         return define
 
     return register
@@ -171,7 +188,8 @@ def _kind(annotation: Any, owner: str) -> str:
             Integers: "Integers", Integers | None: "Integers?", bool: "bool", bool | None: "bool?",
             Booleans: "Booleans", Scalars: "Scalars",
             str: "str", str | None: "str?", DType: "DType", DType | None: "DType?",
-            Layout: "Layout", Group: "Group", float: "float", float | None: "float?", Any: "Any",
+            Layout: "Layout", Group: "Group", Peer: "Peer", Peers: "Peers", Strings: "Strings",
+            float: "float", float | None: "float?", Any: "Any",
         })  # fmt: skip
     kind = _KINDS.get(annotation)
     if kind is None:
@@ -189,6 +207,10 @@ def _is_number(value: Any) -> bool:
 
 def _is_integers(value: Any) -> bool:
     return isinstance(value, tuple) and all(_is_int(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, str) for item in value)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _is_booleans(value: Any) -> bool:
@@ -215,6 +237,9 @@ _ACCEPTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Booleans": (_is_booleans, "a list of booleans"),
     "Scalars": (_is_numbers, "a list of numbers"),
     "str": (lambda value: isinstance(value, str), "a string"),
+    "Strings": (_is_strings, "a list of strings"),
+    "Peer": (_is_int, "a position in the process group"),
+    "Peers": (_is_integers, "positions in the process group"),
     "Group": (lambda value: isinstance(value, str), "a process-group name"),
     "Any": (lambda value: True, "anything"),
     "DType": (lambda value: isinstance(value, DType), "an element type"),

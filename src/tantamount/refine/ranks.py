@@ -32,8 +32,9 @@ from tantamount.ops.execute import (
     constant_type,
     recorded_constant,
     run_node,
-    run_ranks,
 )
+from tantamount.ops.lockstep import run_ranks
+from tantamount.ops.messages import has_messages
 from tantamount.refine.inputs import Inputs
 from tantamount.refine.placements import local, stack
 
@@ -215,8 +216,11 @@ def _type_of_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
 
 # ------------------------------------------------------------------------------------------------ implementation
 def foldable(graphs: Sequence[Graph]) -> bool:
-    """Whether all ranks run one program up to attributes: same nodes, operators, types, references and groups."""
+    """Whether all ranks run one program up to attributes: same nodes, operators, types, references and groups. Ranks
+    that send messages are not: what a node gets depends on who sends to it."""
     first = graphs[0]
+    if len(graphs) > 1 and has_messages(first):
+        return False
     for other in graphs[1:]:
         if other is first:
             continue
@@ -231,11 +235,14 @@ def foldable(graphs: Sequence[Graph]) -> bool:
                 or a.kwargs.keys() != b.kwargs.keys()
             ):
                 return False
-            if not _same_shape(a.args, b.args) or not all(
-                _same_shape(a.kwargs[key], b.kwargs[key]) for key in a.kwargs
-            ):
+            alike = _same_shape if not _is_collective(first, a) else _same  # an attribute may differ, a call may not
+            if not alike(a.args, b.args) or not all(alike(a.kwargs[key], b.kwargs[key]) for key in a.kwargs):
                 return False
     return True
+
+
+def _is_collective(graph: Graph, node: Node) -> bool:
+    return node.op == "call" and node.target != "getitem" and operator_of(graph, node).group_parameter is not None
 
 
 def _same_shape(a: Argument, b: Argument) -> bool:

@@ -15,7 +15,8 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, TensorType
 from tantamount.ops.algebra import Tensor, Unsized
 from tantamount.ops.builder import Builder
-from tantamount.ops.execute import Result, constant_type, place_of, recorded_constant, run, run_ranks
+from tantamount.ops.execute import Result, constant_type, place_of, recorded_constant, run
+from tantamount.ops.lockstep import run_ranks
 from tantamount.semantics.reference import Array, Flag, Masks, Reference
 
 __all__ = [

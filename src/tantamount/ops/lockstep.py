@@ -1,0 +1,341 @@
+"""Running the graphs of all ranks, in lock step, under any interpretation.
+
+Every rank goes on until it waits: at a collective for the other members, at the use of a message for the other side.
+The k-th call of every group is matched on all its members; messages are matched in ``ops.messages``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tantamount.errors import DataDependent, Unsupported, UserError
+from tantamount.ir.graph import Graph, Node
+from tantamount.ir.mesh import Mesh
+from tantamount.ops.algebra import Interpretation, Tensor, TypesOnly
+from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.ops.calls import operator_of
+from tantamount.ops.execute import (
+    ConstantOf,
+    Environment,
+    Result,
+    check_types,
+    exchanged,
+    group_size_problem,
+    lost_operand,
+    operands,
+    place_of,
+    recorded_constant,
+    resolve,
+    run_node,
+    types_problem,
+)
+from tantamount.ops.messages import Post, Postbox, posts_of
+from tantamount.ops.table import Operator, bind, invoke
+
+__all__ = ["run_ranks"]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A rank waiting at a collective."""
+
+    node: Node
+    row: Operator
+    arguments: dict[str, Any]
+    group: str
+    place: str
+    lost: str | None = None  # why its operands are known in an execution only
+
+    def agrees(self, other: _Call) -> bool:
+        """Whether two members call the same; of operands that data decide only the operator is known."""
+        if self.lost is not None or other.lost is not None or self.row.apart is not None:
+            return self.row.name == other.row.name
+        return self.signature() == other.signature()
+
+    def signature(self) -> tuple[Any, ...]:
+        """What all members must agree in."""
+        if self.lost is not None:
+            return (self.row.name, f"a tensor of which {self.lost}", ())
+        name = exchanged(self.row)
+        plain = tuple(
+            (key, repr(value)) for key, value in self.arguments.items() if key not in (name, self.row.group_parameter)
+        )
+        types = ", ".join(str(x.type) for x in operands(self.arguments[name]))
+        return (self.row.name, types, plain)
+
+
+def run_ranks(
+    graphs: Sequence[Graph],
+    mesh: Mesh,
+    interpretations: Sequence[Interpretation],
+    inputs: Sequence[Mapping[str, Tensor]],
+    *,
+    constant: ConstantOf = recorded_constant,
+    each: Callable[[int, Node, Result], Result] | None = None,
+    rescue: Callable[[int, Node, Environment, Unsupported], Result] | None = None,
+) -> list[Environment]:
+    """The value of every node on every rank; ``rescue`` gives a value where the interpretation cannot.
+
+    Raises :class:`UserError` if the ranks' collectives do not match (another kind, type or attribute at the same
+    position of a group), if a message has no other side, or if ranks wait for each other."""
+    environments: list[Environment] = [dict(given) for given in inputs]
+    postbox = Postbox(mesh)
+    halted: dict[int, Node | None] = {}  # ranks that wait for messages: at a node, or at the end
+    position = [0] * len(graphs)
+    calls: list[dict[tuple[int, ...], int]] = [{} for _ in graphs]  # per rank: collectives finished, by group members
+    waiting: dict[int, _Call] = {}
+
+    def finish(rank: int, node: Node, result: Result) -> None:
+        check_types(graphs[rank], node, result)
+        environments[rank][node.name] = each(rank, node, result) if each else result
+        position[rank] += 1
+
+    def attempt(rank: int, node: Node) -> Result:
+        builder = Builder(interpretations[rank], node.name)
+        try:
+            return run_node(graphs[rank], node, builder, environments[rank], constant, None)
+        except Unsupported as problem:
+            if rescue is None:
+                raise
+            return rescue(rank, node, environments[rank], problem)
+
+    def settle(rank: int, node: Node | None) -> bool:
+        """Give the nodes that ``node`` reads (``None``: all) what has arrived; whether nothing is missing."""
+        for name in postbox.awaited(rank, node):
+            done = postbox.complete(rank, name)
+            if done is None:
+                halted[rank] = node
+                return False
+            receiver, several, arrived = done
+            builder = Builder(interpretations[rank], name)
+            parts = tuple(_delivered(post, tensor, builder) for post, tensor in arrived)
+            result = parts if several else parts[0]
+            check_types(graphs[rank], receiver, result)
+            environments[rank][name] = each(rank, receiver, result) if each else result
+        return True
+
+    def advance(rank: int) -> None:
+        graph = graphs[rank]
+        while position[rank] < len(graph.nodes):
+            node = graph.nodes[position[rank]]
+            if node.op == "input":
+                position[rank] += 1
+                continue
+            if node.target == "getitem" and postbox.take(rank, node):
+                position[rank] += 1
+                continue
+            if not settle(rank, node):
+                return
+            if node.op == "call" and node.target != "getitem":
+                row = operator_of(graph, node)
+                if row.peer_parameter is not None:
+                    builder = Builder(interpretations[rank], node.name)
+                    _post(postbox, rank, graph, node, row, environments[rank], mesh, builder)
+                    position[rank] += 1
+                    continue
+                if row.group_parameter is not None:
+                    builder = Builder(interpretations[rank], node.name)
+                    waiting[rank] = _waiting_call(graph, node, row, environments[rank], mesh, builder)
+                    return
+            finish(rank, node, attempt(rank, node))
+        settle(rank, None)
+
+    def advance_all(ranks: Iterable[int]) -> None:
+        """Advance these ranks, and those that their messages set free."""
+        moving = list(ranks)
+        while moving:
+            for rank in moving:
+                advance(rank)
+            moving = [rank for rank, node in halted.items() if not postbox.missing(rank, node)]
+            for rank in moving:
+                del halted[rank]
+
+    advance_all(range(len(graphs)))
+    while waiting:
+        ready = _ready(waiting, calls, mesh)
+        if ready is None:
+            raise _deadlock(waiting, halted, postbox, mesh, graphs)
+        first = waiting[ready[0]]
+        for rank in ready[1:]:
+            if not waiting[rank].agrees(first):
+                raise _mismatch(first, waiting[rank], ready[0], rank)
+        results = _exchange(waiting, ready, interpretations, environments, rescue)
+        for rank, result in zip(ready, results, strict=True):
+            call = waiting.pop(rank)
+            calls[rank][ready] = calls[rank].get(ready, 0) + 1
+            finish(rank, call.node, result)
+        advance_all(ready)
+    if halted:
+        raise _deadlock(waiting, halted, postbox, mesh, graphs)
+    return environments
+
+
+def _post(
+    postbox: Postbox,
+    rank: int,
+    graph: Graph,
+    node: Node,
+    row: Operator,
+    environment: Environment,
+    mesh: Mesh,
+    builder: Builder,
+) -> None:
+    """Post what a node sends and receives."""
+    call = _waiting_call(graph, node, row, environment, mesh, builder)
+    if call.lost is not None:
+        raise UserError(
+            "message-size", place=call.place, found=f"a message of which {call.lost}", needed="tensors of known sizes"
+        )
+    try:
+        invoke(row, Builder(TypesOnly(), node.name), call.arguments)
+    except ShapeProblem as problem:
+        raise types_problem(row, node.target, problem, call.place) from None
+    rows, several = posts_of(call.arguments)
+    posts = tuple(
+        postbox.post(rank, node, kind, call.group, peer, tag, tensor, call.place) for kind, peer, tag, tensor in rows
+    )
+    postbox.add(rank, node, posts, several)
+
+
+def _delivered(post: Post, tensor: Tensor | None, builder: Builder) -> Tensor:
+    """The result of a complete message: what was received, in the shape of the buffer; nothing for what was sent."""
+    if tensor is None:
+        return builder.full((0,), 0, post.tensor.dtype)
+    return tensor if tensor.shape == post.tensor.shape else builder.reshape(tensor, post.tensor.shape)
+
+
+def _exchange(
+    waiting: Mapping[int, _Call],
+    ready: tuple[int, ...],
+    interpretations: Sequence[Interpretation],
+    environments: Sequence[Environment],
+    rescue: Callable[[int, Node, Environment, Unsupported], Result] | None,
+) -> list[Result]:
+    """The results of one collective on its members, in their order."""
+    first = waiting[ready[0]]
+    name = exchanged(first.row)
+    builder = Builder(interpretations[ready[0]], first.node.name)
+    try:
+        reason = next((waiting[rank].lost for rank in ready if waiting[rank].lost is not None), None)
+        if reason is not None:
+            raise DataDependent(reason)
+        if first.row.apart is not None:
+            return list(first.row.apart(builder, [waiting[rank].arguments for rank in ready]))
+        members = [operands(waiting[rank].arguments[name]) for rank in ready]
+        stacked = tuple(builder.stack(list(xs), 0) for xs in zip(*members, strict=True))
+        several = isinstance(first.arguments[name], tuple)
+        y = invoke(first.row, builder, {**first.arguments, name: stacked if several else stacked[0]})
+        results: list[Result] = []
+        for k, rank in enumerate(ready):
+            own = Builder(interpretations[rank], first.node.name)
+            parts = tuple(own.select(x, 0, k) for x in operands(y))
+            results.append(parts if several else parts[0])
+        return results
+    except ShapeProblem as problem:
+        raise types_problem(first.row, first.node.target, problem, first.place) from None
+    except Unsupported as problem:
+        if rescue is None:
+            raise
+        return [rescue(rank, waiting[rank].node, environments[rank], problem) for rank in ready]
+
+
+def _waiting_call(
+    graph: Graph, node: Node, row: Operator, environment: Environment, mesh: Mesh, builder: Builder
+) -> _Call:
+    place = place_of(graph, node)
+    kwargs = {key: resolve(value, environment) for key, value in node.kwargs.items()}
+    args = resolve(node.args, environment)
+    try:
+        lost = lost_operand(node, environment)
+        if lost is not None:
+            raise DataDependent(lost)
+        arguments, reason = bind(row, node.target, args, kwargs, place, builder.concrete), None
+    except DataDependent as problem:
+        arguments, reason = {row.group_parameter or "": _group_of(row, args, kwargs)}, problem.reason
+    group: str = arguments[row.group_parameter or ""]
+    if group not in mesh.groups:
+        raise group_size_problem(row, group, place)
+    return _Call(node, row, arguments, group, place, reason)
+
+
+def _group_of(row: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The group of a call whose other arguments are not known."""
+    try:
+        return row.signature.bind(*args, **kwargs).arguments.get(row.group_parameter or "")
+    except TypeError:
+        return None
+
+
+def _ready(
+    waiting: Mapping[int, _Call], calls: Sequence[Mapping[tuple[int, ...], int]], mesh: Mesh
+) -> tuple[int, ...] | None:
+    """The members of a group that all wait at the same position of it."""
+    for rank, call in waiting.items():
+        members = mesh.members(call.group, rank)
+        if all(
+            other in waiting
+            and mesh.members(waiting[other].group, other) == members
+            and calls[other].get(members, 0) == calls[rank].get(members, 0)
+            for other in members
+        ):
+            return members
+    return None
+
+
+def _mismatch(a: _Call, b: _Call, rank_a: int, rank_b: int) -> UserError:
+    differing = " but ".join(
+        f"{call.row.name} of {call.signature()[1]} {dict(call.signature()[2])} on rank {rank}"
+        for call, rank in ((a, rank_a), (b, rank_b))
+    )
+    return UserError(
+        "collective-mismatch",
+        place=b.place,
+        found=differing,
+        needed="the same collective, type and attributes on every member of the group",
+    )
+
+
+def _deadlock(
+    waiting: Mapping[int, _Call],
+    halted: Mapping[int, Node | None],
+    postbox: Postbox,
+    mesh: Mesh,
+    graphs: Sequence[Graph],
+) -> UserError:
+    lines = {
+        rank: f"rank {rank} waits in {call.node.name} for ranks {list(mesh.members(call.group, rank))}"
+        for rank, call in waiting.items()
+    }
+    missing: list[Post] = []
+    for rank, node in halted.items():
+        found = postbox.missing(rank, node)
+        missing += found
+        at = f"rank {rank} has finished" if node is None else f"rank {rank} waits in {_site(graphs[rank], node)}"
+        lines[rank] = f"{at}: nothing answers {' and '.join(_posted(graphs[post.rank], post) for post in found)}"
+    text = [line for _, line in sorted(lines.items())]
+    done = [str(rank) for rank in range(len(graphs)) if rank not in lines]
+    if done:
+        text.append(f"rank {', '.join(done)} has finished")
+    place = next(iter(waiting.values())).place if waiting else missing[0].place
+    if not missing:
+        return UserError(
+            "collective-deadlock", place=place, found="; ".join(text),
+            needed="collectives in the same order on every member of a group",
+        )  # fmt: skip
+    return UserError(
+        "message-deadlock", place=missing[0].place, found="; ".join(text),
+        needed="a receive for every send, a send for every receive, and neither behind what waits for the other",
+        hint="the k-th send to a rank belongs to the k-th receive from it, per process group and tag; "
+        "a send is waited for until its receive is posted",
+    )  # fmt: skip
+
+
+def _site(graph: Graph, node: Node) -> str:
+    return f"{node.name} ({node.source})" if node.source else node.name
+
+
+def _posted(graph: Graph, post: Post) -> str:
+    source = graph.by_name[post.node].source
+    return f"{post} ({source})" if source else str(post)
