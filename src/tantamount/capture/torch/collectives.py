@@ -188,17 +188,70 @@ def _all_to_all(outputs: Sequence[Tensor], sources: Sequence[Tensor], group: Any
     return list(outputs), _work()
 
 
+# ---------------------------------------------------------------------------------------------- messages
+def _pending(finish: Callable[[], None]) -> Any:
+    """An operation that ``finish`` ends when the program waits for it, and not before."""
+    from torch._C._distributed_c10d import PythonCallbackWork
+
+    done: list[bool] = []
+
+    def wait(_: Any) -> bool:
+        if not done:
+            done.append(True)
+            finish()
+        return True
+
+    return PythonCallbackWork(wait).boxed()
+
+
 @_handles("c10d.send")
 def _send(tensors: Sequence[Tensor], group: Any, to: int, tag: int) -> Any:
-    for tensor in tensors:
-        _c10d.isend.default(tensor, to, tag, _group(group))
-    return _work()
+    sent = [_c10d.isend.default(tensor, to, tag, _group(group)) for tensor in tensors]
+
+    def finish() -> None:
+        for tensor in sent:
+            _wait(tensor)
+
+    return _pending(finish)
 
 
 @_handles("c10d.recv_")
 def _receive(tensors: Sequence[Tensor], group: Any, source: int, tag: int) -> Any:
-    for tensor in tensors:
-        _write(tensor, _wait(_c10d.irecv.default(tensor, source, tag, _group(group))))
+    received = [_c10d.irecv.default(tensor, source, tag, _group(group)) for tensor in tensors]
+
+    def finish() -> None:
+        for tensor, value in zip(tensors, received, strict=True):
+            _write(tensor, _wait(value))
+
+    return _pending(finish)
+
+
+_SCATTER_TAG, _GATHER_TAG = -1, -2  # tags that programs do not use
+
+
+@_handles("c10d.scatter_")
+def _scatter(outputs: Sequence[Tensor], sources: Sequence[Sequence[Tensor]], group: Any, root: int, *_: Any) -> Any:
+    rank, name = dist.ProcessGroup.unbox(group).rank(), _group(group)
+    if rank != root:
+        _write(outputs[0], _wait(_c10d.irecv.default(outputs[0], root, _SCATTER_TAG, name)))
+        return list(outputs), _work()
+    for member, part in enumerate(sources[0]):
+        if member != rank:
+            _c10d.isend.default(part, member, _SCATTER_TAG, name)
+    _write(outputs[0], sources[0][rank])
+    return list(outputs), _work()
+
+
+@_handles("c10d.gather_")
+def _gather(outputs: Sequence[Sequence[Tensor]], sources: Sequence[Tensor], group: Any, root: int, *_: Any) -> Any:
+    rank, name = dist.ProcessGroup.unbox(group).rank(), _group(group)
+    if rank != root:
+        _c10d.isend.default(sources[0], root, _GATHER_TAG, name)
+        return _work()
+    for member, part in enumerate(outputs[0]):
+        if member != rank:
+            _write(part, _wait(_c10d.irecv.default(part, member, _GATHER_TAG, name)))
+    _write(outputs[0][rank], sources[0])
     return _work()
 
 

@@ -23,8 +23,8 @@ from torch.utils import _pytree as pytree
 from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
 from tantamount.capture.torch.sources import Annotate, module_paths
-from tantamount.capture.torch.strides import views_for_strides
 from tantamount.capture.torch.state import State, collect
+from tantamount.capture.torch.strides import views_for_strides
 from tantamount.errors import UserError
 
 __all__ = ["Leaf", "Traced", "trace"]
@@ -262,15 +262,22 @@ _IDENTITIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default, torc
 
 
 def _clean(graph: fx.Graph) -> None:
-    """Identities and what nothing uses; sends stay, whose only effect is on other ranks."""
+    """Drop identities and what nothing uses; not what other ranks take part in."""
     views_for_strides(graph)
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target in _IDENTITIES:
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
     for node in reversed(list(graph.nodes)):
-        if node.op in ("call_function", "get_attr") and not node.users and "isend" not in str(node.target):
+        if node.op in ("call_function", "get_attr") and not node.users and not _concerns_others(node):
             graph.erase_node(node)
+
+
+def _concerns_others(node: fx.Node) -> bool:
+    """Collectives, messages, and waiting for a message to be taken."""
+    if node.target is torch.ops._c10d_functional.wait_tensor.default:
+        return getattr(node.args[0], "target", None) is torch.ops._c10d_functional.isend.default
+    return str(node.target).startswith("_c10d_functional.")
 
 
 @contextmanager
