@@ -3,10 +3,13 @@
 # pyright: basic
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import torch.distributed as dist
 
@@ -31,7 +34,8 @@ def simulated(rank: int, world_size: int) -> Generator[None]:
     hook = sys.excepthook  # init_process_group puts the rank before every line of a traceback
     dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
     try:
-        yield
+        with _meshes_apart():
+            yield
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -41,6 +45,35 @@ def simulated(rank: int, world_size: int) -> Generator[None]:
                 os.environ.pop(key, None)
             else:
                 os.environ[key] = value
+
+
+_simulations = itertools.count(1)
+
+
+@contextmanager
+def _meshes_apart() -> Generator[None]:
+    """Device meshes that are made while this lasts equal no others.
+
+    PyTorch caches much by mesh (how DTensors are sharded, at which offset a rank's part begins, the name of a process
+    group), and compares meshes without the rank, which never changes within a process. Here it does. Meshes have a
+    field for ranks that are threads of one process, and we are in their place."""
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor.debug import _clear_sharding_prop_cache
+
+    simulation = next(_simulations)
+    original = DeviceMesh.__init__
+
+    @functools.wraps(original)
+    def marked(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self._thread_id, self._hash = -simulation, None
+
+    DeviceMesh.__init__ = marked
+    _clear_sharding_prop_cache()  # holds meshes of the rank before; nothing will ask for them again
+    try:
+        yield
+    finally:
+        DeviceMesh.__init__ = original
 
 
 def groups() -> dict[str, tuple[int, ...]]:
