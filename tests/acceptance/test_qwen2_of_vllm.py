@@ -1,5 +1,5 @@
-"""One decoder layer of Qwen2 as vLLM runs it, on two ranks: fused weights, grouped heads, an opaque attention kernel and
-a vocabulary-parallel embedding, proved; and what a person might get wrong in it, never proved."""
+"""One decoder layer of Qwen2 as vLLM runs it, on two ranks: fused weights, grouped heads, an opaque attention kernel
+and a vocabulary-parallel embedding, proved; and what a person might get wrong in it, never proved."""
 
 from __future__ import annotations
 
