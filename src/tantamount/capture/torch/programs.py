@@ -13,6 +13,7 @@ from torch import nn
 from tantamount.capture.fx_json import parse_graph
 from tantamount.capture.programs import Program, Ranks
 from tantamount.capture.torch.fx_document import fx_document
+from tantamount.capture.torch.pipelines import stages_without_vote
 from tantamount.capture.torch.placements import Layout
 from tantamount.capture.torch.ranks import groups, simulated
 from tantamount.capture.torch.relations import axes_of_name, group_names, mesh_of, relation
@@ -60,7 +61,7 @@ def capture_ranks(
     it, that of the DTensors. Raises :class:`UserError` for what cannot be captured."""
     found: list[tuple[Traced, dict[str, tuple[int, ...]]]] = []
     for rank in range(world_size):
-        with simulated(rank, world_size):
+        with simulated(rank, world_size), stages_without_vote():
             built = build(rank)
             function, args, options = _built(built)
             traced = _trace(function, args, options.pop("kwargs", {}), **options)
