@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Concat, Expectation, Expression, InputRelation, RankTensor, Sum
@@ -92,13 +93,22 @@ def gather(job: Job, pins: Pins = frozenset()) -> Gathered:
 
 def _type(out: Gathered, graph: Graph, node: str) -> TensorType:
     found = out.lifted[id(graph)].types[node]
-    if not isinstance(found, Tensor):
-        raise RelationProblem(f"{node} is not one tensor")
+    if not isinstance(found, Tensor) or found.dtype.is_complex:
+        raise RelationProblem(f"{node} is not one tensor of real numbers")
     return found.type
 
 
 # ---------------------------------------------------------------------------------------------- graphs
+class _Sizes(TypesOnly):
+    """Types only. What data decide has no type to reduce: :class:`DataDependent`, which refuses the job."""
+
+    def lost(self, shape: Shape | None, problem: DataDependent) -> Any:
+        raise problem
+
+
 def _inputs(out: Gathered, graph: Graph, side: str) -> dict[str, TensorType]:
+    if any(node.type is not None and node.type.dtype.is_complex for node in graph.inputs):
+        raise Unsupported("inputs that are complex numbers")
     return {
         node.name: replace(
             node.type, shape=tuple(out.facts.variable((side, node.name, k), n) for k, n in enumerate(node.type.shape))
@@ -123,7 +133,7 @@ def _graph(out: Gathered, graph: Graph, groups: Mapping[str, int] | None, inputs
             continue
         key = call_key(lifted, environment, out.facts.settled)
         if key not in out.done:
-            builder = Builder(TypesOnly(groups), node.name)
+            builder = Builder(_Sizes(groups), node.name)
             result = run_node(graph, lifted, builder, environment, constant_of_type, groups)
             out.done[key] = _tied(result, out.facts)
         environment[node.name] = out.done[key]

@@ -28,10 +28,18 @@ _ROUNDING = 1e-7  # a literal may be the float32 nearest to the function's value
 _PLAIN = 32  # whole numbers up to this one are plain,
 _DIGITS = 4  # and fractions with at most so many significant digits
 
+_ROOTED = 8192  # roots are taken of sizes up to this one
+
+
+def _inverse_root(n: float) -> float:
+    return 1 / sqrt(n)
+
+
+_ROOTS = (sqrt, _inverse_root)
 _FUNCTIONS: tuple[Callable[[float], float], ...] = (
     lambda n: n,
     lambda n: 1 / n,
-    lambda n: 1 / sqrt(n),
+    _inverse_root,
     sqrt,
     lambda n: 2 / n,
     lambda n: n - 1,
@@ -62,8 +70,8 @@ def readings(
     ranks: int,
 ) -> tuple[list[Reading], list[Fact]]:
     """How each number is a function of sizes, and what that asks of sizes. ``sizes`` are variables, which have
-    ``values`` in the job; ``products`` count where no single size does. All sizes of which a number is the same
-    function become one; where the function is not clear, they stay."""
+    ``values`` in the job; ``products`` and their inverses count where no single size does. All sizes of which a number
+    is the same function become one; where the function is not clear, they stay."""
     at = dict(enumerate(values))
     single = {(((v,), 1),): values[v] for v in sizes}
     several = {p: evaluate(p, at) for p in products if len(p) != 1 or len(p[0][0]) > 1}
@@ -72,7 +80,7 @@ def readings(
     for number in numbers:
         if isinstance(number, bool) or not isfinite(number) or not 0 < abs(number) < HUGE:
             continue
-        here = _readings(number, single) or _multiple(number, single, ranks) or _readings(number, several)
+        here = _readings(number, single) or _multiple(number, single, ranks) or _readings(number, several, 2)
         if _plain(number) or len({reading.function for reading in here}) > 1:
             facts += [("==", plus(r.size, constant(-evaluate(r.size, at)))) for r in here]
         else:
@@ -81,11 +89,13 @@ def readings(
     return found, facts
 
 
-def _readings(number: Number, sizes: Mapping[Polynomial, int]) -> list[Reading]:
+def _readings(number: Number, sizes: Mapping[Polynomial, int], functions: int = len(_FUNCTIONS)) -> list[Reading]:
     sign, size = (-1 if number < 0 else 1), abs(number)
     out: list[Reading] = []
-    for k, function in enumerate(_FUNCTIONS):
+    for k, function in enumerate(_FUNCTIONS[:functions]):
         for p, n in sizes.items():
+            if function in _ROOTS and n > _ROOTED:
+                continue
             value = function(n)
             if value == size if float(size).is_integer() else isclose(value, size, rel_tol=_ROUNDING):
                 out.append(Reading(number, sign, k, p))
