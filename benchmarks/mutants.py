@@ -62,18 +62,13 @@ def main() -> int:
         todo = tasks(sizes, options.seed, options.mutants, options.seconds)
         figures = Figures(collect(pool.map(run_task, todo), todo))
         spent = time.perf_counter() - started
+        if options.json:
+            save(figures, spent, options)
         bad = broken(figures.outcomes)
-        for outcome in bad:
-            if not outcome.problem.startswith("type check"):
-                write(outcome, options)
+        written = {id(outcome): write(outcome, options) for outcome in bad}
     show(figures, spent, len(sizes), len(paths))
-    if options.json:
-        totals = {"seed": options.seed, "seconds": round(spent, 1), "jobs": len(sizes), "mutants": len(figures.mutants)}
-        options.json.write_text(
-            json.dumps({"totals": totals, "outcomes": [o.json() for o in figures.outcomes]}, indent=1)
-        )
     for outcome in bad:
-        print(f"==== {sentence(outcome)}\n{outcome.problem}\n     reproducer: {reproducer(options.out, outcome)}")
+        print(f"==== {sentence(outcome)}\n{outcome.problem}\n     reproducer: {written[id(outcome)]}")
     return 1 if bad else 0
 
 
@@ -84,7 +79,7 @@ def collect(results: Iterable[list[Outcome]], todo: Sequence[Task]) -> list[Outc
         found += outcomes
         for outcome in broken(outcomes):
             print(f"!! {sentence(outcome)}", flush=True)
-        if sys.stdout.isatty() or k % 20 == 0:
+        if sys.stdout.isatty() or k % 10 == 0:
             print(f"{k} of {len(todo)} tasks, {len(found)} mutants", flush=True)
     return found
 
@@ -99,13 +94,19 @@ def sentence(o: Outcome) -> str:
     return f"{fault} {names} | {o.job}: {o.kind}: {o.what} | {o.said}, {o.classes}"
 
 
-def reproducer(folder: Path, o: Outcome) -> Path:
-    return folder / f"{o.job.replace('/', '_')}_{o.number}"
+def write(o: Outcome, options: argparse.Namespace) -> str:
+    """Where the mutant is now a job of its own, or why it is not."""
+    folder = options.out / f"{o.job.replace('/', '_')}_{o.number}"
+    try:
+        return str(write_mutant(folder, prepare(o.path, options.seed).proposals[o.number].build(), sentence(o)))
+    except Exception as problem:
+        return f"not written: {problem!r}"
 
 
-def write(o: Outcome, options: argparse.Namespace) -> None:
-    job = prepare(o.path, options.seed).proposals[o.number].build()
-    write_mutant(reproducer(options.out, o), job, sentence(o))
+def save(figures: Figures, spent: float, options: argparse.Namespace) -> None:
+    totals = {"seed": options.seed, "seconds": round(spent, 1), "mutants": len(figures.mutants)}
+    outcomes = [o.json() for o in figures.outcomes]
+    options.json.write_text(json.dumps({"totals": totals, "outcomes": outcomes}, indent=1))
 
 
 # ------------------------------------------------------------------------------------------------ tables

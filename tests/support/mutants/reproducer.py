@@ -7,6 +7,7 @@ from typing import Any
 
 from support.graphs import write_job
 from support.jobs import as_json
+from tantamount.ir.graph import Device, Setting
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, InputRelation
 
@@ -20,6 +21,7 @@ def write_mutant(folder: Path, job: Job, note: str) -> Path:
     graphs: dict[str, Any] = {"spec.json": as_json(job.specification, None)}
     ranks = [f"rank{k}.json" for k in range(len(job.implementation))]
     graphs |= {name: as_json(graph, sizes) for name, graph in zip(ranks, job.implementation, strict=True)}
+    graphs = {name: _plain(graph) for name, graph in graphs.items()}
     lines = [f"# {line}" for line in note.splitlines()]
     axes = ", ".join(f"{axis} = {size}" for axis, size in job.mesh.axes.items())
     lines += [
@@ -41,6 +43,17 @@ def write_mutant(folder: Path, job: Job, note: str) -> Path:
         if job.assume.dropout:
             lines.append('dropout = "same mask"')
     return write_job(folder, "\n".join(lines) + "\n", graphs)
+
+
+def _plain(value: Any) -> Any:
+    """Devices and layouts, which never change a value, as files write them."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Device):
+        return {"device": value.name}
+    return f"torch.{value.name}" if isinstance(value, Setting) else value
 
 
 def _entry(relation: InputRelation | Expectation) -> str:
