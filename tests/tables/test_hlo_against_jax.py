@@ -82,5 +82,6 @@ def test_names_are_those_of_the_text(case: Case) -> None:
 
 def test_every_operator_of_the_table_occurs() -> None:
     used = {node.target for case in (*ONE, *RANKS) for node in graph_of(case).nodes}
-    missing = {name for name in table() if name.startswith("hlo.")} - used
-    assert missing == {"hlo.bitcast", *(name for name in missing if name.startswith("hlo.custom-call."))}
+    elsewhere = {"hlo.bitcast", "hlo.logistic"}  # tests/unit/capture/test_hlo.py, as the custom calls
+    known = {name for name in table() if name.startswith("hlo.") and not name.startswith("hlo.custom-call.")}
+    assert known - used == elsewhere

@@ -15,9 +15,11 @@ from typing import Union
 
 from tantamount.capture.fields import Place, nearest, shown
 from tantamount.capture.files import read_text
-from tantamount.capture.hlo_instructions import ROWS, Row, check_header, refusal
+from tantamount.capture.hlo_groups import group_of, pairs_of_ranks
+from tantamount.capture.hlo_instructions import ROWS, check_header, refusal
+from tantamount.capture.hlo_rows import HARMLESS
 from tantamount.capture.hlo_text import Array, Computation, HloType, Instruction, Module, Tuple, parse_module
-from tantamount.capture.hlo_values import boolean, groups_of, integer, literal, pairs
+from tantamount.capture.hlo_values import integer, literal
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, Source
 from tantamount.ir.validate import check_structure
 from tantamount.limits import Limits, limits_from_environment
@@ -243,31 +245,35 @@ class _Translator:
             return None
         if opcode in _SAME:
             self.consumed(instruction, {"cross_program_prefetch_index"})
-            return operands[0] if operands else self.arity(instruction, "an operand")
+            return self.printed(operands, instruction)
         if opcode in _CALLS:
-            return self.call(instruction, operands, prefix, depth)
+            return self.printed([self.call(instruction, operands, prefix, depth)], instruction)
         if opcode in ("async-update", "async-done"):
             self.consumed(instruction, {"calls", "async_execution_thread"})
-            return operands[0] if operands else self.arity(instruction, "an operand")
+            return self.printed(operands, instruction)
         return self.operation(instruction, operands, prefix)
 
-    def arity(self, instruction: Instruction, needed: str) -> _Value:
-        raise self.at(instruction).wrong(f"{len(instruction.operands)} operands", needed, code="hlo-operands")
+    def printed(self, operands: Sequence[_Value], instruction: Instruction) -> _Value:
+        """The first operand; a tensor under the printed type, whose layout may be another (``copy``)."""
+        if not operands:
+            raise self.at(instruction).wrong("no operands", "an operand", code="hlo-operands")
+        return self.same_type(operands[0], instruction) if isinstance(instruction.type, Array) else operands[0]
 
     def same_type(self, value: _Value, instruction: Instruction) -> _Value:
-        """The argument of a computation under the type, and layout, that its parameter states."""
+        """The value under the type, and layout, that an instruction states."""
         if isinstance(value, _Tensor):
             stated = self.array(instruction.type, instruction)
             if stated.type != value.type.type:
                 raise self.at(instruction).wrong(
-                    f"a parameter {stated.type}", f"{value.type.type}, the type of the argument"
+                    f"the type {stated.type}", f"{value.type.type}, that of the value", code="hlo-type"
                 )
+            return _Tensor(value.node, stated)
         return value
 
     def consumed(self, instruction: Instruction, known: set[str]) -> None:
         """Refuse attributes beyond ``known`` and those that never change a value."""
         for key, text in instruction.attributes.items():
-            if key not in known and key not in Row.harmless:
+            if key not in known and key not in HARMLESS:
                 raise self.at(instruction).wrong(
                     f"the attribute {key}={shown(text)}", f"attributes that are known for {instruction.opcode}",
                     code="hlo-attribute",
@@ -429,57 +435,12 @@ class _Step:
 
     def group(self) -> str:
         """The name of the group that ``replica_groups`` and the channel's mode mean."""
-        translator, attributes = self.translator, self.instruction.attributes
-        text = attributes.get("replica_groups", "{}")
-        if "device_ids" in attributes:
-            text += f", device_ids={attributes['device_ids']}"
-        place = self.place.at("replica_groups")
-        rows = groups_of(text, place)
-        name = re.sub(r"\s+", "", text) if rows else "{}"
-        unified = boolean(attributes.get("use_global_device_ids", "false"), self.place)
-        channel = "channel_id" in attributes
-        if unified and not channel:
-            raise self.place.wrong("use_global_device_ids without a channel_id", "both", code="hlo-groups")
-        if translator.ranks is not None:
-            rows, name = self._by_mode(rows, name, channel, unified, place)
-        if len({len(row) for row in rows}) > 1 or len({r for row in rows for r in row}) != sum(map(len, rows)):
-            raise place.wrong(shown(text), "groups of one size, every rank in one of them", code="hlo-groups")
-        translator.groups[name] = rows
+        name, rows = group_of(self.instruction, self.translator.ranks, self.place)
+        self.translator.groups[name] = rows
         return name
 
-    def _by_mode(
-        self, rows: tuple[tuple[int, ...], ...], name: str, channel: bool, unified: bool, place: Place
-    ) -> tuple[tuple[tuple[int, ...], ...], str]:
-        """The ids of a module that says whether its ranks are partitions or replicas, as rank numbers.
-
-        Without a channel the ids are replicas and every partition is for itself; with one, the exchange is across
-        partitions: of all-to-all and collective-permute by partition number, of the others by replica number,
-        all partitions together, or by rank (``use_global_device_ids``)."""
-        if self.translator.ranks is None:
-            return rows, name
-        what, count = self.translator.ranks
-        by_partition = self.instruction.opcode in ("all-to-all", "collective-permute")
-        if what == "partition":
-            own = channel and (unified or by_partition)
-            together = channel and not own
-        else:
-            own = unified or not (channel and by_partition)
-            together = False
-        if own:
-            return rows, name
-        if rows not in ((), ((0,),)):
-            raise place.wrong(
-                name, f"{{}} or {{{{0}}}}: the module has {count} {what}s, and these ids do not number them",
-                code="hlo-groups",
-            )  # fmt: skip
-        return ((), "{}") if together else (tuple((rank,) for rank in range(count)), "each rank alone")
-
     def source_targets(self) -> tuple[tuple[int, ...], ...]:
-        place = self.place.at("source_target_pairs")
-        rows = pairs(self.instruction.attributes.get("source_target_pairs", "{}"), place)
-        if self.translator.ranks is not None:
-            self._by_mode(rows, "these pairs", "channel_id" in self.instruction.attributes, False, place)
-        return rows
+        return pairs_of_ranks(self.instruction, self.translator.ranks, self.place)
 
 
 def _printable(text: str) -> str:

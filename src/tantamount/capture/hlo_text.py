@@ -113,7 +113,7 @@ class _Parser:
     def __init__(self, text: str, place: Place) -> None:
         self.text = _COMMENT.sub(_without_comment, text)
         self.place = place
-        self.at = 0
+        self.at: int = 0
         self._counted, self._line = 0, 1
 
     # -- places
@@ -350,7 +350,8 @@ def _operands(inside: str) -> tuple[str, ...]:
     if not any(bracket in inside for bracket in "([{"):
         parts = inside.split(",")
     else:
-        parts, depth, start = [], 0, 0
+        parts: list[str] = []
+        depth = start = 0
         for k, character in enumerate(inside):
             if character in "([{":
                 depth += 1

@@ -48,6 +48,7 @@ _HEADINGS = {
     "collective": "Collectives",
     "backward": "Gradients",
     "vendor": "Other libraries",
+    "hlo": "HLO instructions",
 }
 
 

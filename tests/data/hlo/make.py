@@ -1,3 +1,4 @@
+# ruff: noqa: E501, T201 (a table of calls; a script)
 """Makes the HLO texts of this folder and what JAX computes with them; needs jax (0.10.2 was used), the tests do not.
 
     python make.py
@@ -182,6 +183,8 @@ RANKS = {
     "transposed": (lambda x: x.T, (P("dp", "tp"),), P("dp", "tp"), f(4, 6)),
     "softmax_sharded": (lambda x: jax.nn.softmax(x), (P(None, "tp"),), P(None, "tp"), f(3, 6)),
 }
+
+
 def attention(x, wq, wk, wv, wo):
     heads = lambda w: (x @ w).reshape(x.shape[0], -1, 4).transpose(1, 0, 2)  # noqa: E731
     scores = heads(wq) @ heads(wk).transpose(0, 2, 1) / 2
@@ -204,6 +207,10 @@ RANKS |= {
         (P(None, "tp", None), P(None, "tp", None), P()), P(None, "tp", None), f(8, 4, 2), f(1, 4, 2), np.array(3),
     ),
     "reverse": (lambda x: x[::-1], (P("tp", None),), P("tp", None), f(4, 3)),
+    "vocabulary_clipped": (
+        lambda ids, table: table.at[ids].get(mode="clip"), (P("dp"), P("tp", None)), P("dp", None),
+        i(4, low=0, high=8), f(8, 3),
+    ),
     "outer_sum": (lambda x, y: (x[:, None] + y[None, :]).sum(0), (P("dp"), P("tp")), P("tp"), f(4), f(6)),
 }  # fmt: skip
 LOCAL = {

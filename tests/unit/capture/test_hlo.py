@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (lines of HLO text)
 """HLO text: what is read, and what is refused with its line."""
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import pytest
 
 from tantamount.capture.fields import Place
 from tantamount.capture.hlo import parse_hlo, read_hlo
-from tantamount.capture.hlo_values import groups_of
+from tantamount.capture.hlo_groups import groups_of
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.limits import Limits
@@ -28,7 +29,7 @@ def module(body: str, before: str = "", header: str = "") -> str:
 
 def read(body: str, before: str = "", header: str = "") -> Graph:
     graph = parse_hlo(module(body, before, header), "a.hlo", Limits())
-    check_graph(graph, {name: 2 for name in graph.groups} if graph.groups else None)
+    check_graph(graph, dict.fromkeys(graph.groups, 2) or None)
     return graph
 
 
@@ -170,7 +171,12 @@ def test_logistic_and_bitcasts() -> None:
     np.testing.assert_allclose(found, 1 / (1 + np.exp(-x)), rtol=1e-15)
     transposed = value("p = f64[2,3]{1,0} parameter(0)\n ROOT b = f64[3,2]{0,1} bitcast(p)", x)
     assert transposed.tolist() == x.T.tolist()
-    assert value("p = f64[2,3] parameter(0)\n ROOT b = f64[6]{0} bitcast(p)", x).tolist() == x.ravel().tolist()
+    assert value("p = f64[2,3]{1,0} parameter(0)\n ROOT b = f64[6]{0} bitcast(p)", x).tolist() == x.ravel().tolist()
+    copied = "p = f64[2,3]{1,0} parameter(0)\n c = f64[2,3]{0,1} copy(p)\n ROOT b = f64[6]{0} bitcast(c)"
+    assert value(copied, x).tolist() == x.T.ravel().tolist()
+    fused = "p = f64[2,3]{1,0} parameter(0)\n c = f64[2,3]{0,1} fusion(p), calls=f\n ROOT b = f64[6]{0} bitcast(c)"
+    before = "f { p = f64[2,3]{1,0} parameter(0)\n ROOT c = f64[2,3]{0,1} copy(p)\n}"
+    assert value(fused, x, before=before).tolist() == x.T.ravel().tolist()
 
 
 def test_neuron_custom_calls() -> None:
@@ -233,6 +239,8 @@ P = "p = f32[4] parameter(0)\n"
         (P + "ROOT a = f32[4] rng(p, p), distribution=rng_uniform", 6, "the instruction rng"),
         (P + "ROOT a = f32[4] convolution(p, p)", 6, "the instruction convolution"),
         (P + "ROOT a = s32[4] bitcast(p)", 6, "the bits of a number"),
+        (P + "ROOT a = f32[2,2] bitcast(p)", 6, "no layout"),
+        (P + "ROOT a = f32[2,2]{1,0:T(8,128)} bitcast(p)", 6, "without tiles"),
         (P + "ROOT a = s32[4] bitcast-convert(p)", 6, "bitcast-convert"),
         (P + 'ROOT a = f32[4] custom-call(p), custom_call_target="Sharding"', 6, "SPMD partitioner"),
         (P + 'ROOT a = f32[4] custom-call(p), custom_call_target="f", custom_call_has_side_effect=true', 6, "side effects"),

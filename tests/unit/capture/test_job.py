@@ -246,7 +246,7 @@ WRONG: dict[str, tuple[str, str, str, str]] = {
     "spec has graphs": (_with('graph = "spec.json"', "graphs = []"), "job-unknown-key", "[spec]", "'graphs'"),
     "graph is a number": (_with('"spec.json"', "3"), "job-field", "[spec]: graph", "3"),
     "missing file": (_with("spec.json", "absent.json"), "file-unreadable", "absent.json", "No such file"),
-    "HLO": (_with("spec.json", "spec.hlo.gz"), "job-graph-format", "[spec]: graph", "HLO text"),
+    "HLO": (_with("spec.json", "spec.hlo.gz"), "file-unreadable", "spec.hlo.gz", "No such file"),
     "unknown kind of file": (_with("spec.json", "spec.pt"), "job-graph-format", "[spec]: graph", "spec.pt"),
     "path with NUL": (_with("spec.json", "a\\u0000.json"), "job-field", "[spec]: graph", "\\x00"),
     "no mesh": (_with("mesh = { tp = 2 }\n", ""), "job-missing-key", "[impl]", "no 'mesh'"),
