@@ -23,8 +23,7 @@ from tantamount.ir.types import Shape, TensorType
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, constant_type, run_node
-from tantamount.refine.outputs import output_node
-from tantamount.refine.reduction.literals import Number, lists_of, map_expression, map_node
+from tantamount.refine.reduction.literals import Number, lists_of, map_expression, map_node, output_node
 from tantamount.refine.reduction.sizes import Facts, Polynomial, Size
 
 __all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of"]
@@ -86,7 +85,9 @@ def gather(job: Job, pins: Pins = frozenset()) -> Gathered:
                 job,
                 type_,
                 expectation,
-                lambda rank, tensor: _type(out, job.implementation[rank], output_node(job, rank, tensor)),
+                lambda rank, tensor: _type(
+                    out, job.implementation[rank], output_node(job.implementation[rank], tensor)
+                ),
             )
     return out
 
@@ -176,7 +177,7 @@ def _lifted(out: Gathered, graph: Graph, node: Node, environment: Environment) -
 
 
 def _shapes(result: Result) -> list[Shape]:
-    return [x.shape for x in (result if isinstance(result, tuple) else (result,)) if x is not None]
+    return [x.shape for x in (result if isinstance(result, tuple) else (result,)) if isinstance(x, Tensor)]
 
 
 def _aligned(sizes: tuple[int, ...], shapes: list[Shape]) -> dict[int, int]:
@@ -234,11 +235,9 @@ def call_key(node: Node, environment: Environment, settled: Callable[[Polynomial
 
 
 def _tied(result: Result, facts: Facts) -> Result:
-    if result is None:
-        return None
     if isinstance(result, tuple):
         return tuple(None if x is None else replace(x, shape=tuple(map(facts.tie, x.shape))) for x in result)
-    return replace(result, shape=tuple(map(facts.tie, result.shape)))
+    return replace(result, shape=tuple(map(facts.tie, result.shape))) if isinstance(result, Tensor) else result
 
 
 # ---------------------------------------------------------------------------------------------- relations
