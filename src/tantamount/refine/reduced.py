@@ -63,6 +63,8 @@ def _control(
     lost = [name for name in relations if name not in small]
     if lost:
         raise NotReduced(f"the tensor {lost[0]} has a counterpart at the job's shapes only")
+    if Verdict.PROVED not in verdicts.values():
+        return
     checked = check_claims(reduction.job, sides, reports, (), limits)
     if checked.disagreements:
         raise NotReduced(f"what is proved does not hold there: {checked.disagreements[0]}")

@@ -14,7 +14,7 @@ __all__ = ["simplify"]
 
 _TRIALS = 400  # executions that simplifying may take
 _WORK = 4_000_000_000  # and element operations,
-_NODES = 8_000  # and nodes of both programs
+_NODES = 2_000  # and nodes of both programs
 _ELEMENTWISE = 64  # elements of a tensor that are zeroed one by one
 
 

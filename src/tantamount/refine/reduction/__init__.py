@@ -1,6 +1,6 @@
 """Smaller jobs of the same structure: every size shrunk consistently, so that both programs can be executed.
 
-Part of ``refine``; imports ``ir``, ``ops``, ``errors``, ``limits`` and :mod:`tantamount.refine.arrays` at most.
+Part of ``refine``, of which it imports nothing: ``ir``, ``ops`` and ``errors`` only.
 See docs/design/reduced-shapes.md.
 """
 

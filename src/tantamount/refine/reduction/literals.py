@@ -10,11 +10,16 @@ from tantamount.ir.graph import Argument, Graph, Node
 from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice, Sum, Transpose
 from tantamount.ops.calls import operator_of
 
-__all__ = ["Number", "map_expression", "map_node"]
+__all__ = ["Number", "lists_of", "map_expression", "map_node", "output_node"]
 
 Number = Union[int, float]
 
 _VALUES = {"Scalar", "Operand", "float"}  # kinds of parameters whose numbers enter what is computed
+
+
+def output_node(graph: Graph, name: str) -> str:
+    """The node behind an output's name (a node's own name will do)."""
+    return next((output.node for output in graph.outputs if output.name == name), name)
 
 
 def map_node(graph: Graph, node: Node, size: Callable[[int, str], int], value: Callable[[Number, str], Number]) -> Node:

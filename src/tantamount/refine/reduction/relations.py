@@ -6,7 +6,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, InputRelation, RankTensor
 from tantamount.ir.relation_types import RelationProblem, local_shape, resolve
 from tantamount.ir.types import TensorType
-from tantamount.refine.outputs import output_node
+from tantamount.refine.reduction.literals import output_node
 
 __all__ = ["check_relations"]
 
@@ -27,7 +27,7 @@ def check_relations(job: Job) -> str:
 
 def _problem(job: Job, node: str, relation: InputRelation | Expectation, outputs: bool) -> str:
     def held(rank: int, name: str) -> TensorType | None:
-        return job.implementation[rank].by_name[output_node(job, rank, name) if outputs else name].type
+        return job.implementation[rank].by_name[output_node(job.implementation[rank], name) if outputs else name].type
 
     def tensor(term: RankTensor) -> tuple[RankTensor, TensorType]:
         found = held(term.rank, term.name or relation.name)
