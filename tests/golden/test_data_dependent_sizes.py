@@ -1,0 +1,116 @@
+"""Sizes that data decide: what depends on them is not proved, all else is decided, and executions still refute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.graphs import call, placeholder, ref, write_job
+from tantamount import read_job
+from tantamount.refine import refine
+from tantamount.verdict import Report, Verdict
+
+T, D = 6, 4
+JOB = """
+format = "job/1"
+[spec]
+graph = "spec.json"
+[impl]
+graphs = ["impl.json", "impl.json"]
+mesh = { tp = 2 }
+[impl.groups]
+tp = ["tp"]
+[inputs]
+default = "Replicate()"
+[outputs]
+default = "Replicate()"
+"""
+
+
+def routed(factor: float = 2.0, bias: float = 0.0, reduced: bool = False) -> Any:
+    """Tokens whose first score is the best go through an expert, as an exporter records it."""
+    nodes = [
+        placeholder("x", (T, D)),
+        placeholder("gate", (D, 2)),
+        placeholder("w", (D, D)),
+        call("scores", "aten.mm.default", [ref("x"), ref("gate")], (T, 2)),
+        call("best", "aten.argmax.default", [ref("scores"), 1], (T,), "int64"),
+        call("mask", "aten.eq.Scalar", [ref("best"), 0], (T,), "bool"),
+        call("places", "aten.nonzero.default", [ref("mask")], None) | {"shape": ["u0", 1], "dtype": "int64"},
+        call("count", "aten.sym_size.int", [ref("places"), 0], None),
+        call("some", "<built-in function ge>", [ref("count"), 0], None),
+        call("holds", "aten._assert_scalar.default", [ref("some"), "u0 >= 0"], None),
+        call("bounded", "aten.sym_constrain_range_for_size.default", [ref("count")], None, min=0),
+        call("index", "aten.view.default", [ref("places"), [ref("count")]], None) | {"shape": ["u0"], "dtype": "int64"},
+        call("tokens", "aten.index.Tensor", [ref("x"), [ref("index")]], None)
+        | {"shape": ["u0", D], "dtype": "float32"},
+        call("hidden", "aten.mm.default", [ref("tokens"), ref("w")], None) | {"shape": ["u0", D], "dtype": "float32"},
+        call("scaled", "aten.mul.Tensor", [ref("hidden"), factor], None) | {"shape": ["u0", D], "dtype": "float32"},
+    ]
+    found = "scaled"
+    if reduced:
+        nodes.append(
+            call("summed", "_c10d_functional.all_reduce.default", [ref("scaled"), "avg", "tp"], None)
+            | {"shape": ["u0", D], "dtype": "float32"}
+        )
+        found = "summed"
+    nodes += [
+        call("zero", "aten.zeros_like.default", [ref("x")], (T, D)),
+        call("out", "aten.index_add.default", [ref("zero"), 0, ref("index"), ref(found)], (T, D)),
+        call("total", "aten.sum.default", [ref("scores")], ()),
+        call("aux", "aten.add.Tensor", [ref("total"), bias], ()),
+    ]
+    outputs = [{"name": name, "node": node} for name, node in (("out", "out"), ("aux", "aux"), ("rows", found))]
+    return {"format": "fx-nodes/1", "rank": None, "nodes": nodes, "outputs": outputs}
+
+
+def judged(folder: Path, implementation: Any, fold: bool | None = None) -> Report:
+    path = write_job(folder, JOB, {"spec.json": routed(), "impl.json": implementation})
+    return refine(read_job(path), fold=fold)
+
+
+def verdicts(report: Report) -> dict[str, str]:
+    return {output.name: output.verdict.name for output in report.outputs}
+
+
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("reduced", [False, True])
+def test_what_does_not_depend_on_data_is_decided(tmp_path: Path, fold: bool, reduced: bool) -> None:
+    report = judged(tmp_path, routed(reduced=reduced), fold)
+    assert verdicts(report) == {"out": "UNKNOWN", "aux": "PROVED", "rows": "UNKNOWN"}
+    reasons = [note for output in report.outputs for note in output.notes]
+    assert any("places has no normal form: the number of elements that are not zero" in note for note in reasons)
+    assert {"operator", "data-dependent-sizes"} <= {assumption.name for assumption in report.assumptions}
+
+
+def test_a_wrong_factor_is_refuted_by_execution(tmp_path: Path) -> None:
+    report = judged(tmp_path, routed(factor=3.0))
+    assert verdicts(report) == {"out": "REFUTED", "aux": "PROVED", "rows": "REFUTED"}
+    assert report.counterexample is not None
+
+
+def test_what_does_not_depend_on_data_is_refuted(tmp_path: Path) -> None:
+    report = judged(tmp_path, routed(bias=1.0))
+    assert verdicts(report)["aux"] == "REFUTED"
+    assert report.verdict is Verdict.REFUTED
+
+
+def test_a_number_that_is_no_size_is_a_tensor(tmp_path: Path) -> None:
+    """A loss scale that was taken out of a tensor: arithmetic with it is proved."""
+
+    def scaled(first: str) -> Any:
+        nodes = [
+            placeholder("x", (T, D)),
+            placeholder("scale", ()),
+            call("number", "aten.item.default", [ref("scale")], None),
+            call("twice", "<built-in function mul>", [ref("number"), 2], None),
+            call("y", "aten.mul.Tensor", [ref("x"), ref(first)], (T, D)),
+            call("z", "aten.mul.Scalar", [ref("y"), 0.5 if first == "twice" else 1.0], (T, D)),
+        ]
+        outputs = [{"name": "z", "node": "z"}]
+        return {"format": "fx-nodes/1", "rank": None, "nodes": nodes, "outputs": outputs}
+
+    path = write_job(tmp_path, JOB, {"spec.json": scaled("number"), "impl.json": scaled("twice")})
+    assert refine(read_job(path)).verdict is Verdict.PROVED
