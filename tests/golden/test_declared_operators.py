@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -188,3 +189,17 @@ def test_a_python_file_of_operators(tmp_path: Path) -> None:
     done = command("refine", str(path), "--operators", str(source))
     assert done.returncode == 2
     assert "ZeroDivisionError" in done.stderr
+
+
+def test_the_declarations_of_the_documentation(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text()
+    blocks = re.findall(r"^```toml\n(\[ops\]\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        path = attention(tmp_path, "")
+        path.write_text(
+            path.read_text().replace("[ops]\n", block).replace("mylib.attend.default", "mylib.attend.other")
+        )
+        with pytest.raises(UserError) as caught:  # all is read; the graph's own operator is not there
+            read_job(path)
+        assert caught.value.code == "operator-unknown"

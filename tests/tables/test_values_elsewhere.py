@@ -126,6 +126,30 @@ def test_apex_layer_norm() -> None:
         close(gradient, tensor.grad)
 
 
+def test_apex_norms_without_weights() -> None:
+    for name, norm in (("layer", functional.layer_norm), ("rms", functional.rms_norm)):
+        x = torch.tensor(X, requires_grad=True)
+        wanted = norm(x, (6,), eps=0.01)
+        out, *saved = result(f"apex.fused_{name}_norm_fwd.default", X, (6,), 0.01, True)
+        close(out, wanted.detach())
+        wanted.backward(torch.tensor(GRADIENT))
+        statistics = [item.numpy() for item in saved]
+        close(result(f"apex.fused_{name}_norm_bwd.default", GRADIENT, *statistics, X, (6,), 0.01), x.grad)
+        with pytest.raises(UserError, match="saved its output"):
+            result(f"apex.fused_{name}_norm_bwd.default", GRADIENT, *statistics, X, (6,), 0.01, True)
+
+
+def test_apex_rms_norm() -> None:
+    x, weight = (torch.tensor(item, requires_grad=True) for item in (X, WEIGHT))
+    wanted = functional.rms_norm(x, (6,), weight, 0.01)
+    out, rstd = result("apex.fused_rms_norm_affine_fwd.default", X, WEIGHT, (6,), 0.01)
+    close(out, wanted.detach())
+    wanted.backward(torch.tensor(GRADIENT))
+    found = result("apex.fused_rms_norm_affine_bwd.default", GRADIENT, rstd.numpy(), X, (6,), WEIGHT, 0.01)
+    for gradient, tensor in zip(found, (x, weight), strict=True):
+        close(gradient, tensor.grad)
+
+
 @pytest.mark.parametrize("wanted", [(True, True), (True, False), (False, True)])
 def test_fused_rms_norm_backward(wanted: tuple[bool, bool]) -> None:
     x, weight = (torch.tensor(item, requires_grad=True) for item in (X, WEIGHT))

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "ROW_FUNCTIONS", "Function", "evaluate_rows"]
+__all__ = ["FUNCTIONS", "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "evaluate_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "sinkhorn": _sinkhorn,
 }
 
-_FEATURES = 8  # of a stand-in: numbers that it computes of every row
+STAND_IN_FEATURES = 8  # of a stand-in: numbers that it computes of every row
 
 
 def evaluate_rows(name: str, xs: Sequence[Any], attributes: tuple[Any, ...], results: Sequence[int]) -> tuple[Any, ...]:
@@ -130,13 +130,13 @@ def _stand_in(name: str, xs: Sequence[Any], attributes: tuple[Any, ...], results
     seed = crc32(repr((name, attributes)).encode())
     features: Any = np.zeros(())
     for k, x in enumerate(xs):
-        count = x.shape[-1]
+        count = int(x.shape[-1])
         generator = np.random.default_rng((seed, 0, k))
-        weights: Any = generator.standard_normal((count, _FEATURES)) / max(count, 1) ** 0.5
+        weights: Any = generator.standard_normal((count, STAND_IN_FEATURES)) / max(count, 1) ** 0.5
         phases: Any = generator.standard_normal(count)
         features = features + np.arctan(np.asarray(x, dtype=np.float64) + phases) @ weights
-    features = np.sin(features + np.arange(1.0, 1.0 + _FEATURES))
+    features = np.sin(features + np.arange(1.0, 1.0 + STAND_IN_FEATURES))
     return tuple(
-        features @ np.random.default_rng((seed, 1, k)).standard_normal((size, _FEATURES)).T
+        features @ np.random.default_rng((seed, 1, k)).standard_normal((size, STAND_IN_FEATURES)).T
         for k, size in enumerate(results)
     )

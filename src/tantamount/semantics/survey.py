@@ -18,6 +18,7 @@ from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import constant_type, place_of, run
+from tantamount.ops.functions import ROW_FUNCTIONS, STAND_IN_FEATURES
 
 __all__ = ["Survey", "elements", "index_bounds", "survey"]
 
@@ -236,6 +237,9 @@ class _Sketching(Interpretation):
     def rows(
         self, name: str, xs: Sequence[_Sketch], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[_Sketch, ...]:
+        if name not in ROW_FUNCTIONS:  # a stand-in has some weights per element of a row
+            for x in xs:
+                self._new((x.shape[-1], STAND_IN_FEATURES), work=prod(x.shape[:-1]))
         return tuple(
             self._new((*xs[0].shape[:-1], size), work=max(1, xs[0].shape[-1].bit_length())) for size in results
         )

@@ -60,14 +60,22 @@ def all_reduce(b: Builder, input: Tensor, reduce_op: str, group_name: Group) -> 
     return _for_all(b, _reduced(b, input, reduce_op), input.shape[0])
 
 
-@operator("_c10d_functional.all_gather_into_tensor.default", category=_COLLECTIVE)
+@operator(
+    "_c10d_functional.all_gather_into_tensor.default",
+    "_c10d_functional_autograd.all_gather_into_tensor.default",
+    category=_COLLECTIVE,
+)
 def all_gather_into_tensor(b: Builder, input: Tensor, group_size: int, group_name: Group) -> Tensor:
     """y_r = the members' tensors one after the other along dimension 0"""
     members = _check_size(input, group_size)
     return _for_all(b, b.reshape(input, (members * input.shape[1], *input.shape[2:])), members)
 
 
-@operator("_c10d_functional.reduce_scatter_tensor.default", category=_COLLECTIVE)
+@operator(
+    "_c10d_functional.reduce_scatter_tensor.default",
+    "_c10d_functional_autograd.reduce_scatter_tensor.default",
+    category=_COLLECTIVE,
+)
 def reduce_scatter_tensor(b: Builder, input: Tensor, reduce_op: str, group_size: int, group_name: Group) -> Tensor:
     """y_r = part r along dimension 0 of the sum (avg, max, min) over the members"""
     members = _check_size(input, group_size)
