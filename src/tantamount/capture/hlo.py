@@ -93,6 +93,7 @@ class _Translator:
     names: set[str] = field(default_factory=set[str])
     numbers: dict[str, bool | int | float] = field(default_factory=dict[str, bool | int | float])  # of constants
     identities: set[str] = field(default_factory=set[str])
+    steps: int = 0
 
     def graph(self, path: str) -> Graph:
         entry = self.module.entry
@@ -100,6 +101,7 @@ class _Translator:
         outputs: list[Output] = []
 
         def flatten(value: _Value) -> None:
+            self.step()
             if isinstance(value, tuple):
                 for item in value:
                     flatten(item)
@@ -161,10 +163,14 @@ class _Translator:
         source: Source | None,
         op: str = "call",
     ) -> _Tensor:
-        self.place.limits.check("nodes", len(self.nodes) + 1, self.place.text, "nodes, called computations included")
         name = self.fresh(name)
         self.nodes.append(Node(name, op, target or name, tuple(args), dict(kwargs), type_.type, source))
         return _Tensor(name, type_)
+
+    def step(self) -> None:
+        """Count what is put in place: calls of calls, and tuples of tuples, may grow without bound."""
+        self.steps += 1
+        self.place.limits.check("nodes", self.steps, self.place.text, "instructions, called computations included")
 
     # -- computations
     def inputs(self, entry: Computation) -> list[_Value]:
@@ -191,6 +197,7 @@ class _Translator:
         self.place.limits.check("nesting", depth + 1, self.place.text, "computations called from one another")
         values: dict[str, _Value] = {}
         for instruction in computation.instructions:
+            self.step()
             operands: list[_Value] = []
             for name in instruction.operands:
                 if name not in values:

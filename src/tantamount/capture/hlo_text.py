@@ -23,7 +23,7 @@ _DTYPES = {
     "bf16": DType.BFLOAT16, "f32": DType.FLOAT32, "f64": DType.FLOAT64, "f8e4m3fn": DType.FLOAT8_E4M3FN,
     "f8e5m2": DType.FLOAT8_E5M2,
 }  # fmt: skip
-_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/', re.DOTALL)
+_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|/\*')
 _SPACE = re.compile(r"[ \t]*")
 _BLANK = re.compile(r"\s*")
 _NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)")
@@ -111,7 +111,7 @@ class _Parser:
     """A position in the text."""
 
     def __init__(self, text: str, place: Place) -> None:
-        self.text = _COMMENT.sub(_without_comment, text)
+        self.text = _without_comments(text)
         self.place = place
         self.at: int = 0
         self._counted, self._line = 0, 1
@@ -334,10 +334,19 @@ class _Parser:
         )  # fmt: skip
 
 
-def _without_comment(found: re.Match[str]) -> str:
-    """Strings as they are; of a comment only its line ends."""
-    token = found[0]
-    return token if token.startswith('"') else " " + "\n" * token.count("\n")
+def _without_comments(text: str) -> str:
+    """The text with the line ends of its comments only; strings as they are."""
+    kept: list[str] = []
+    at = copied = 0
+    while (found := _COMMENT.search(text, at)) is not None:
+        at = found.end()
+        if found[0] == "/*":
+            end = text.find("*/", at)
+            if end < 0:
+                break
+            kept += [text[copied : found.start()], " ", "\n" * text.count("\n", at, end)]
+            at = copied = end + 2
+    return "".join([*kept, text[copied:]])
 
 
 _OPERAND = re.compile(r"%?([A-Za-z_][\w.\-]*)\s*$")

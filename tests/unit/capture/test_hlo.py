@@ -293,14 +293,28 @@ def test_modules_that_are_refused(text: str, because: str) -> None:
     assert because in str(caught.value)
 
 
-def test_calls_that_multiply_are_bounded() -> None:
-    bodies = ["f0 { p = f32[] parameter(0)\n ROOT a = f32[] negate(p)\n}"]
+@pytest.mark.parametrize("first", ["ROOT a = f32[] negate(p)", "ROOT a = f32[] copy(p)"])
+def test_calls_that_multiply_are_bounded(first: str) -> None:
+    bodies = [f"f0 {{ p = f32[] parameter(0)\n {first}\n}}"]
     for k in range(40):
         call = f"p = f32[] parameter(0)\n a = f32[] call(p), to_apply=f{k}\n ROOT b = f32[] call(a), to_apply=f{k}"
         bodies.append(f"f{k + 1} {{ {call}\n}}")
     text = module("p = f32[] parameter(0)\nROOT c = f32[] call(p), to_apply=f40", "\n".join(bodies))
     with pytest.raises(UserError, match="limit nodes"):
         parse_hlo(text, "a.hlo", Limits(nodes=5000))
+
+
+def test_tuples_that_multiply_are_bounded() -> None:
+    body = "p = f32[] parameter(0)\nt0 = () tuple()\n" + "\n".join(
+        f"t{k + 1} = () tuple(t{k}, t{k})" for k in range(60)
+    )
+    with pytest.raises(UserError, match="limit nodes"):
+        parse_hlo(module(body + "\nROOT r = () tuple(t60)"), "a.hlo", Limits(nodes=5000))
+
+
+def test_comments_that_do_not_end_take_linear_time() -> None:
+    with pytest.raises(UserError):
+        parse_hlo("HloModule m " + "/*" * 1_000_000, "a.hlo", Limits())
 
 
 @pytest.mark.parametrize("attribute", ["channel_id=1", "channel_id=1, use_global_device_ids=true", ""])
