@@ -529,7 +529,8 @@ class Builder:
 
     def concrete(self, x: Tensor) -> Number:
         """The number in a tensor of one element; known in an execution only, as :meth:`nonzero`."""
-        return self.interpretation.number(self.reshape(_real(x), ()).value)
+        found = self.interpretation.number(self.reshape(_real(x), ()).value)
+        return bool(found) if x.dtype is DType.BOOL else found
 
     def rows(
         self,
