@@ -70,6 +70,8 @@ def test_an_attribute_is_part_of_the_function(tmp_path: Path, fold: bool) -> Non
     report = refine(read_job(path), fold=fold)
     assert report.verdict is Verdict.REFUTED
     assert any("stands in" in a.text for a in report.assumptions)
+    assert report.mismatch is not None
+    assert report.mismatch.difference == "opaque mylib.attend.default has scale=2.0 where scale=1.0 is wanted"
     proved(attention(tmp_path, KERNEL.replace(" }", ', ignores = ["scale"] }'), scale=2.0))
 
 
@@ -197,9 +199,8 @@ def test_the_declarations_of_the_documentation(tmp_path: Path) -> None:
     assert len(blocks) == 2
     for block in blocks:
         path = attention(tmp_path, "")
-        path.write_text(
-            path.read_text().replace("[ops]\n", block).replace("mylib.attend.default", "mylib.attend.other")
-        )
+        text = path.read_text().replace("[ops]\n", block)
+        path.write_text(text.replace("mylib.attend.default", "mylib.attend.other"))
         with pytest.raises(UserError) as caught:  # all is read; the graph's own operator is not there
             read_job(path)
         assert caught.value.code == "operator-unknown"

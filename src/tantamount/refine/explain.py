@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 from math import prod
 
 from tantamount.calculus.affine import Coordinate
@@ -213,12 +214,22 @@ class _Walk:
         if a.op == "sum":
             return self._sums(a, b, f, g, depth)
         if a.op == b.op and len(a.arguments) == len(b.arguments):
+            if a.attributes != b.attributes:
+                return self._attributes(f, g)
             for p, q in zip(a.arguments, b.arguments, strict=True):
                 left = pinned(self.store, p, dict(enumerate(f[2])))
                 right = pinned(self.store, q, dict(enumerate(g[2])))
                 if left != right:
                     return self.lins(left, right, a.number, depth)
         return None
+
+    def _attributes(self, f: Factor, g: Factor) -> Finding:
+        """The first attribute in which two functions of one name differ."""
+        a, b = (self.store.atoms[h[0]] for h in (f, g))
+        pairs = zip_longest(a.attributes, b.attributes, fillvalue="nothing")
+        wanted, given = next((p, q) for p, q in pairs if type(p) is not type(q) or p != q)
+        text = f"{a.op} has {given} where {wanted} is wanted"
+        return self.found("operand", text, (((f,), 1),), (((g,), 1),), a.number, ((f,), 1))
 
     def _sums(self, a: Atom, b: Atom, f: Factor, g: Factor, depth: int) -> Finding | None:
         x: Lin = (((f,), 1),)
