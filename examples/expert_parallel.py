@@ -1,6 +1,6 @@
 """Expert parallelism with a capacity: every rank has its tokens and its experts, an all-to-all brings them together.
 
-As in GShard, the tokens form groups, one per rank here; an expert takes at most ``CAPACITY`` tokens of a group, the rest
+As in GShard, tokens form groups, one per rank here; an expert takes at most ``CAPACITY`` tokens of a group, the rest
 pass by. The single-device model has all groups and all experts. The broken twin multiplies by the router's weights on
 the way to the experts instead of on the way back, which is not the same, for experts are not linear.
 

@@ -26,6 +26,7 @@ _NORM: list[Sample] = [
 ]
 
 _Q, _K, _V = f(2, 4, 5, 8), f(2, 4, 6, 8), f(2, 4, 6, 8)
+_GRADIENTS = "_scaled_dot_product_flash_attention_for_cpu_backward.default"
 _ONE_OPEN = m(5, 6, data=(1, 0, 0, 1, 1, 0) * 5)
 
 _ATTENTION: list[Sample] = [
@@ -40,6 +41,9 @@ _ATTENTION: list[Sample] = [
     call("_scaled_dot_product_flash_attention_for_cpu.default", _Q, _K, _V),
     call("_scaled_dot_product_flash_attention_for_cpu.default", _Q, _K, _V, 0.0, True, scale=0.5),
     call("_scaled_dot_product_flash_attention_for_cpu.default", _Q, _K, _V, attn_mask=f(5, 6)),
+    call(_GRADIENTS, f(2, 4, 5, 8), _Q, _K, _V, f(2, 4, 5, 8), f(2, 4, 5), 0.0, False),
+    call(_GRADIENTS, f(2, 4, 5, 8), _Q, _K, _V, f(2, 4, 5, 8), f(2, 4, 5), 0.0, True, scale=0.5),
+    call(_GRADIENTS, f(2, 4, 5, 8), _Q, _K, _V, f(2, 4, 5, 8), f(2, 4, 5), 0.0, False, attn_mask=f(5, 6)),
 ]
 
 _LOGITS, _TARGETS = f(6, 5), i(6, low=0, high=5)

@@ -35,6 +35,7 @@ SAMPLES: tuple[Sample, ...] = (*_SAMPLES, *derived(_SAMPLES))
 # Kernels that PyTorch has on accelerators only.
 NOT_RUN = frozenset({
     "aten._scaled_dot_product_flash_attention.default",
+    "aten._scaled_dot_product_flash_attention_backward.default",
     "aten._scaled_dot_product_efficient_attention.default",
     "aten._scaled_dot_product_cudnn_attention.default",
     "aten._fused_rms_norm_backward.default",

@@ -64,6 +64,20 @@ def test_flash_attention(causal: bool, scale: float | None) -> None:
     assert rest == [None] * 7
 
 
+@pytest.mark.parametrize(("causal", "scale"), [(False, None), (True, None), (False, 0.3)])
+def test_gradients_of_flash_attention(causal: bool, scale: float | None) -> None:
+    """Those that autograd finds, from the results of attention itself."""
+    grad = np.cos(np.arange(QUERY.size)).reshape(QUERY.shape)
+    operands = [torch.tensor(x, requires_grad=True) for x in (QUERY, KEY, VALUE)]
+    wanted = torch.nn.functional.scaled_dot_product_attention(*operands, is_causal=causal, scale=scale)
+    wanted.backward(torch.tensor(grad))
+    out, sums = attended(None, causal, scale)
+    target = "aten._scaled_dot_product_flash_attention_backward.default"
+    given = (grad, QUERY, KEY, VALUE, out.numpy(), sums.numpy(), None, None, 5, 5, 0.0, causal, None, None)
+    for x, operand in zip(result(target, *given, scale=scale), operands, strict=True):
+        close(x, operand.grad)
+
+
 @pytest.mark.parametrize("kernel", ["efficient", "cudnn"])
 @pytest.mark.parametrize(
     ("bias", "causal", "scale"), [(None, False, None), (BIAS, False, 0.3), (None, True, 0.3), (BIAS, False, None)]

@@ -21,23 +21,34 @@ def _scores(
     b: Builder, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: Scalar | None
 ) -> Tensor:
     """``scale * query key^T``, masked: ``(..., L, S)``."""
-    if query.rank < 2 or key.rank < 2 or query.shape[-1] != key.shape[-1] or not query.shape[-1]:
-        raise ShapeProblem(f"attention of queries {query.type} to keys {key.type}")
-    if scale is None:  # exactly 1 / sqrt(head size)
-        factor = b.power(b.number(query.shape[-1], query.dtype), Fraction(-1, 2))
-    else:
-        factor = b.number(scale, query.dtype)
-    scores = b.mul(matmul_of(b, require_float(query), b.transpose(key, -2, -1)), factor)
-    if is_causal:
-        if mask is not None:
-            raise ShapeProblem("attention with both a mask and is_causal")
-        i, j = b.unsqueeze(b.iota(scores.shape[-2]), 1), b.unsqueeze(b.iota(scores.shape[-1]), 0)
-        mask = b.not_(b.less(i, j))
+    scores, mask = _scores_and_mask(b, query, key, mask, is_causal, scale)
     if mask is None:
         return scores
     if mask.dtype is DType.BOOL:
         return b.where(b.expand(mask, scores.shape), scores, b.number(-b.infinity, scores.dtype))
     return b.cast(b.add(scores, b.expand(require_float(mask), scores.shape)), scores.dtype)
+
+
+def _scores_and_mask(
+    b: Builder, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: Scalar | None
+) -> tuple[Tensor, Tensor | None]:
+    """``scale * query key^T``, and what masks it."""
+    if query.rank < 2 or key.rank < 2 or query.shape[-1] != key.shape[-1] or not query.shape[-1]:
+        raise ShapeProblem(f"attention of queries {query.type} to keys {key.type}")
+    scores = b.mul(matmul_of(b, require_float(query), b.transpose(key, -2, -1)), _factor(b, query, scale))
+    if is_causal:
+        if mask is not None:
+            raise ShapeProblem("attention with both a mask and is_causal")
+        i, j = b.unsqueeze(b.iota(scores.shape[-2]), 1), b.unsqueeze(b.iota(scores.shape[-1]), 0)
+        mask = b.not_(b.less(i, j))
+    return scores, mask
+
+
+def _factor(b: Builder, query: Tensor, scale: Scalar | None) -> Tensor:
+    """What scores are multiplied by: ``scale``, else exactly 1 / sqrt(head size)."""
+    if scale is None:
+        return b.power(b.number(query.shape[-1], query.dtype), Fraction(-1, 2))
+    return b.number(scale, query.dtype)
 
 
 def _grouped(b: Builder, x: Tensor, heads: int) -> Tensor:
@@ -184,3 +195,95 @@ def cudnn_attention(
         raise ShapeProblem("return_debug_mask = True")
     _require_square(query, key, is_causal)
     return (_with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)[0], *[None] * 8)
+
+
+# ---------------------------------------------------------------------------------------------- gradients
+def _attention_backward(
+    b: Builder,
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    sums: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Scalar | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """With the given ``out`` and ``sums``, which may be those of more keys (ring attention): weights
+    ``p = exp(scores - sums)``, ``ds = p * (grad value^T - sum(grad * out))``; gradients ``scale ds key``,
+    ``scale ds^T query`` and ``p^T grad``. A masked score has the weight 0."""
+    if dropout_p:
+        raise ShapeProblem(f"the gradient of attention with dropout_p = {dropout_p}")
+    heads = query.shape[:-2]
+    if query.rank != 4 or not heads == key.shape[:-2] == value.shape[:-2] or grad.shape != out.shape:
+        raise ShapeProblem(f"the gradient of attention of {query.type} to {key.type} and {value.type}")
+    if out.shape != (*query.shape[:-1], value.shape[-1]) or sums.shape != query.shape[:-1]:
+        raise ShapeProblem(f"results {out.type} and {sums.type} of attention of {query.type} to {value.type}")
+    scores, mask = _scores_and_mask(b, query, key, mask, is_causal, scale)
+    if mask is not None and mask.dtype is not DType.BOOL:
+        scores, mask = b.cast(b.add(scores, b.expand(require_float(mask), scores.shape)), scores.dtype), None
+    weights = b.exp(b.sub(scores, b.cast(b.unsqueeze(sums, -1), scores.dtype)))
+    if mask is not None:
+        weights = b.where(b.expand(mask, scores.shape), weights, b.number(0, weights.dtype))
+    mean = b.sum(b.mul(require_float(grad), out), (-1,), keepdim=True)
+    change = b.mul(
+        b.mul(weights, b.sub(matmul_of(b, grad, b.transpose(value, -2, -1)), mean)), _factor(b, query, scale)
+    )
+    results = (
+        (matmul_of(b, change, key), query),
+        (matmul_of(b, b.transpose(change, -2, -1), query), key),
+        (matmul_of(b, b.transpose(weights, -2, -1), grad), value),
+    )
+    return tuple(b.cast(x, like.dtype) for x, like in results)  # pyright: ignore[reportReturnType]
+
+
+@operator("aten._scaled_dot_product_flash_attention_backward.default", category=_ATTENTION)
+def flash_attention_backward(
+    b: Builder,
+    grad_out: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    cum_seq_q: Tensor | None,
+    cum_seq_k: Tensor | None,
+    max_q: int | None,
+    max_k: int | None,
+    dropout_p: float,
+    is_causal: bool,
+    philox_seed: Tensor | None,
+    philox_offset: Tensor | None,
+    *,
+    scale: Scalar | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """the gradients of query, key and value, with the weights exp(scale * query key^T + mask - logsumexp)"""
+    if cum_seq_q is not None or cum_seq_k is not None:
+        raise ShapeProblem("the gradient of attention to sequences of several lengths")
+    if max_q not in (None, query.shape[-2]) or max_k not in (None, key.shape[-2]):
+        raise ShapeProblem(f"lengths {max_q} and {max_k} of {query.type} and {key.type}")
+    _require_square(query, key, is_causal)
+    return _attention_backward(
+        b, grad_out, query, key, value, out, logsumexp, None, dropout_p, is_causal, scale
+    )  # without dropout, the state of the random numbers has no effect
+
+
+@operator("aten._scaled_dot_product_flash_attention_for_cpu_backward.default", category=_ATTENTION)
+def flash_attention_cpu_backward(
+    b: Builder,
+    grad_out: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: Scalar | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """the gradients of query, key and value, with the weights exp(scale * query key^T + mask - logsumexp)"""
+    return _attention_backward(b, grad_out, query, key, value, out, logsumexp, attn_mask, dropout_p, is_causal, scale)
