@@ -1,5 +1,5 @@
-"""Samples of the in-place variants in ``definitions.overwrites``: those of the definitions that they come from, as far
-as the first operand can hold the result."""
+"""Samples of in-place variants (``definitions.overwrites``) and of aliases (``definitions.aliases``): those of the
+definitions that they come from, as far as the first operand can hold the result."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tables.sample import Operand, Sample
 from tantamount.errors import UserError
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
+from tantamount.ops.definitions.aliases import ALIASES
 from tantamount.ops.definitions.overwrites import VARIANTS
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
@@ -41,7 +42,14 @@ def _fits(sample: Sample) -> bool:
 
 
 def derived(samples: tuple[Sample, ...]) -> Iterator[Sample]:
-    """The samples of the in-place variants, from those of all definitions."""
+    """The samples of the in-place variants and aliases, from those of all definitions."""
+    for rows in ALIASES.values():
+        for _, base, other, overloads in rows:
+            for overload in overloads.split():
+                target = f"aten.{base}" if "." in base else f"aten.{base}.{overload}"
+                yield from (
+                    replace(sample, target=f"aten.{other}.{overload}") for sample in samples if sample.target == target
+                )
     names = [f"aten.{name}" for rows in VARIANTS.values() for _, text in rows for name in text.split()]
     for name in (*names, "aten.conj_physical_.default"):
         base = _OTHER_OVERLOAD.get(name, name.replace("_.", ".", 1))

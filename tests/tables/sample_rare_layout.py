@@ -48,6 +48,10 @@ SAMPLES: tuple[Sample, ...] = (
     call("meshgrid.default", (f(2), f(3), f(4))),
     call("meshgrid.indexing", (f(2), f(3), f(4)), indexing="ij"),
     call("meshgrid.indexing", (i(2), i(3)), indexing="xy"),
+    call("hstack.default", (f(2), f(3))),
+    call("hstack.default", (f(2, 3), f(2, 1))),
+    call("vstack.default", (f(3), f(2, 3))),
+    call("column_stack.default", (f(2), f(2, 3), f(2))),
     # padding
     call("reflection_pad1d.default", f(2, 5), (2, 3)),
     call("reflection_pad2d.default", f(1, 4, 5), (2, 0, 1, 3)),

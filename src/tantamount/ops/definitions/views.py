@@ -269,3 +269,32 @@ def meshgrid_indexing(b: Builder, tensors: Tensors, *, indexing: str) -> tuple[T
     if indexing not in ("ij", "xy"):
         raise ShapeProblem(f"indexing {indexing!r}")
     return tuple(b.transpose(x, 0, 1) if indexing == "xy" and len(grids) > 1 else x for x in grids)
+
+
+# ---------------------------------------------------------------------------------------------- joins
+def _raised(b: Builder, tensors: Tensors, rank: int) -> list[Tensor]:
+    """The tensors with at least ``rank`` dimensions, new ones in front."""
+    found = [x for x in tensors if x is not None]
+    if len(found) != len(tensors) or not found:
+        raise ShapeProblem("a list of no tensors, or with an absent one")
+    return [x if x.rank >= rank else b.reshape(x, (*(1,) * (rank - x.rank), *x.shape)) for x in found]
+
+
+@operator("aten.hstack.default", category="joining")
+def hstack(b: Builder, tensors: Tensors) -> Tensor:
+    """the tensors one after the other along dimension 1 (0 for lines)"""
+    found = _raised(b, tensors, 1)
+    return b.concat(found, 0 if found[0].rank == 1 else 1)
+
+
+@operator("aten.vstack.default", category="joining")
+def vstack(b: Builder, tensors: Tensors) -> Tensor:
+    """the tensors one below the other along dimension 0; lines are rows"""
+    return b.concat(_raised(b, tensors, 2), 0)
+
+
+@operator("aten.column_stack.default", category="joining")
+def column_stack(b: Builder, tensors: Tensors) -> Tensor:
+    """the tensors side by side along dimension 1; lines are columns"""
+    found = _raised(b, tensors, 0)
+    return b.concat([b.reshape(x, (-1, 1)) if x.rank < 2 else x for x in found], 1)
