@@ -145,14 +145,14 @@ def _lifted(out: Gathered, graph: Graph, node: Node, environment: Environment) -
     shapes = [shape for name in references(node) for shape in _shapes(environment[name])]
     operands: dict[int, list[int]] = {}
     for shape in shapes:
-        for size in shape:
-            operands.setdefault(int(size), []).append(size)
+        for n in shape:
+            operands.setdefault(int(n), []).append(n)
     seen: dict[int, int] = {}
     written = _integers((*node.args, *node.kwargs.values()))
     aligned: dict[str, int] = {}
     for place, sizes in lists_of(graph, node):
-        for k, size in _aligned(sizes, shapes).items():
-            aligned[f"{place}.{k}"] = size
+        for k, n in _aligned(sizes, shapes).items():
+            aligned[f"{place}.{k}"] = n
 
     def size(n: int, place: str) -> int:
         if place in aligned:

@@ -11,19 +11,17 @@ __all__ = ["Step", "Structure"]
 
 Step = tuple[Any, ...]
 
-# What of a primitive's arguments is structure; of the others, only that they were asked for.
-_SHOWN: Mapping[str, Callable[..., Step]] = {
-    "permute": lambda x, order: order,
-    "reshape": lambda x, shape: (len(shape),),
-    "expand": lambda x, shape: (len(shape),),
-    "slice": lambda x, dim, start, stop, step: (dim, start == 0, step),
-    "flip": lambda x, dim: (dim,),
-    "concat": lambda xs, dim: (len(xs), dim),
-    "function": lambda name, xs: (name,),
-    "contract": lambda operands, result: (*(labels for _, labels in operands), result),
-    "maximum_over": lambda x, dims: dims,
-    "rows": lambda name, xs, attributes, results: (name, len(results)),
-}
+# Which of a primitive's arguments are structure, by position; of the others only that they were given.
+_SHOWN: Mapping[str, tuple[int, ...]] = {
+    "permute": (1,), "slice": (1, 4), "flip": (1,), "concat": (1,), "function": (0,), "contract": (1,),
+    "maximum_over": (1,), "rows": (0,),
+}  # fmt: skip
+
+
+def _shown(name: str, args: tuple[Any, ...]) -> Step:
+    labels = [labels for _, labels in args[0]] if name == "contract" else []
+    counts = [len(x) for x in args if isinstance(x, (list, tuple))]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return (name, *(args[k] for k in _SHOWN.get(name, ())), *labels, *counts)
 
 
 class Structure(TypesOnly):
@@ -36,10 +34,8 @@ class Structure(TypesOnly):
             setattr(self, name, self._recording(name, getattr(self, name)))
 
     def _recording(self, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
-        shown = _SHOWN.get(name)
-
         def primitive(*args: Any) -> Any:
-            self.steps.append((name, *(shown(*args) if shown else ())))
+            self.steps.append(_shown(name, args))
             return inner(*args)
 
         return primitive
