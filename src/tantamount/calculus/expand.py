@@ -202,7 +202,7 @@ class _Search:
 
     def _compare(self, f: Factor, g: Factor, depth: int) -> bool:
         a, b = self.store.atoms[f[0]], self.store.atoms[g[0]]
-        if a.attributes != b.attributes or len(a.arguments) != len(b.arguments) or a.op in ("pair", "element", "max"):
+        if a.attributes != b.attributes or len(a.arguments) != len(b.arguments) or a.op in ("element", "max"):
             return False
         if a.op == "sum":
             return a.ranges == b.ranges and self.lins(*self._summands(f, g), depth)

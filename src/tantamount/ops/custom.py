@@ -142,12 +142,14 @@ def _sorted_out(
 ) -> tuple[list[Tensor | None], tuple[str, ...], dict[str, int]]:
     """Operands, all other arguments as text, and those that are integers by name."""
     operands: list[Tensor | None] = []
+    names: list[str] = []  # which arguments they are: f(a=x, b=y) is not f(a=x, c=y)
     attributes: list[str] = []
     sizes: dict[str, int] = {}
     always = {p.name for p in parameters if p.annotation == "Tensor"}
     for name, value in _flat(parameters, given):
         if isinstance(value, Tensor) or (value is None and name in always):
             operands.append(value)
+            names.append(name)
             continue
         if isinstance(value, int) and not isinstance(value, bool):
             sizes[name] = value
@@ -155,7 +157,7 @@ def _sorted_out(
             if isinstance(value, tuple) and any(isinstance(item, Tensor) for item in value):  # pyright: ignore[reportUnknownVariableType]
                 raise ShapeProblem(f"a list of tensors as {name} of an opaque operator")
             attributes.append(f"{name}={value!r}")
-    return operands, tuple(attributes), sizes
+    return operands, (*attributes, f"tensors: {', '.join(names)}"), sizes
 
 
 def _flat(parameters: Sequence[inspect.Parameter], given: Mapping[str, Any]) -> list[tuple[str, Any]]:

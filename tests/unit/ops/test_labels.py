@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from support.calculus import Workbench
+from tantamount.calculus.compare import equal
 from tantamount.errors import UserError
 from tantamount.ir.graph import CustomOperator
 from tantamount.ir.types import DType
@@ -235,6 +236,27 @@ def test_attributes_keep_their_type() -> None:
     x, b = bench.input("x", 6), bench.b
     found = [run(b, "t -> t", x, value) for value in (1, 1.0, True, "1", None)]
     assert not any(bench.same(y, z) for k, y in enumerate(found) for z in found[:k])
+
+
+def test_operands_that_are_equal_once_multiplied_out() -> None:
+    bench = Workbench()
+    b = bench.b
+    x, y, z = (bench.input(name, 3, 4) for name in "xyz")
+    first = run(b, "t [d] -> t [d]", b.mul(x, b.add(y, z)))
+    assert not bench.same(first, run(b, "t [d] -> t [d]", b.add(b.mul(x, y), b.mul(x, z))))
+    assert equal(bench.store, first.value, run(b, "t [d] -> t [d]", b.add(b.mul(x, y), b.mul(x, z))).value) is None
+    assert equal(bench.store, first.value, run(b, "t [d] -> t [d]", b.add(b.mul(x, y), b.mul(z, z))).value) is not None
+
+
+def test_names_of_operands_are_part_of_the_function() -> None:
+    bench = Workbench()
+    x, y, b = bench.input("x", 6), bench.input("y", 6), bench.b
+    first = run(b, "t, t -> t", x, bias=y)
+    assert bench.same(first, run(b, "t, t -> t", x, bias=y))
+    assert not bench.same(first, run(b, "t, t -> t", x, scale=y))
+    assert not bench.same(first, run(b, "t, t -> t", y, bias=x))
+    first = run(b, "t, t -> t", a=x, c=y)
+    assert bench.same(first, run(b, "t, t -> t", c=y, a=x))
 
 
 def test_partial_sums_of_a_summed_label() -> None:
