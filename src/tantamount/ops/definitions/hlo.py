@@ -301,6 +301,12 @@ def dot(
 
 def reduce_over(b: Builder, x: Tensor, dims: Integers, kind: str) -> Tensor:
     """The reduction over ``dims`` (not empty, sizes not 0); ``kind`` is the opcode of its computation."""
+    alone = [k for k in dims if x.shape[k] == 1]  # nothing is combined along these
+    if alone:
+        left = [k - sum(j < k for j in alone) for k in dims if k not in alone]
+        x, dims = b.squeeze(x, alone), tuple(left)
+    if not dims:
+        return x
     if kind == "maximum" or (kind == "or" and x.dtype is DType.BOOL):
         return reduction.amax(b, x, dims)
     if kind == "minimum" or (kind == "and" and x.dtype is DType.BOOL):
