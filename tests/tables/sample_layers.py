@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tables.sample import F32, F64, Sample, call, f, i, m, positive
+from tables.sample import F32, F64, Operand, Sample, call, f, i, m, positive
 
 __all__ = ["SAMPLES"]
 
@@ -115,6 +115,9 @@ _RANDOM: list[Sample] = [
     *[_any_values(call(f"{name}_like.default", f(2, 3))) for name in ("rand", "randn")],
 ]
 
+_KINKS = Operand((7,), F32, data=(-4, -3, -1, 0, 2, 3, 5))
+_SAVED = (_Q, _K, _V, f(2, 4, 5, 8), f(2, 4, 5, low=2, high=4))  # query, key, value, result, logarithms of sums
+
 _GRADIENT: list[Sample] = [
     call("threshold_backward.default", f(2, 3), f(2, 3), 0),
     call("sigmoid_backward.default", f(2, 3), positive(2, 3)),
@@ -142,6 +145,26 @@ _GRADIENT: list[Sample] = [
     call("embedding_dense_backward.default", f(2, 3, 4), i(2, 3, low=0, high=7), 7, 2, False),
     call("select_backward.default", f(3), (2, 3), 0, 1),
     call("slice_backward.default", f(2, 3), (2, 6), 1, 0, 6, 2),
+    call("hardtanh_backward.default", f(7), _KINKS, -3, 3),
+    _any_values(call("hardsigmoid_backward.default", f(7), _KINKS)),  # PyTorch's 1/6 has seven digits, in float64 too
+    call("hardswish_backward.default", f(7), _KINKS),
+    call("leaky_relu_backward.default", f(7), _KINKS, 0.1, False),
+    call("leaky_relu_backward.default", f(7), _KINKS, 0.1, True),
+    call("leaky_relu_backward.default", f(7), _KINKS, -0.1, False),
+    call("elu_backward.default", f(7), 0.5, 2, 3, False, _KINKS),
+    call("elu_backward.default", f(7), 0.5, 2, 3, True, _KINKS),
+    call("softplus_backward.default", f(7), _KINKS, 2, 3),
+    call("_scaled_dot_product_flash_attention_for_cpu_backward.default", f(2, 4, 5, 8), *_SAVED, 0.0, False),
+    call("_scaled_dot_product_flash_attention_for_cpu_backward.default", f(2, 4, 5, 8), *_SAVED, 0.0, False, scale=0.3),
+    call(
+        "_scaled_dot_product_flash_attention_for_cpu_backward.default",
+        *(f(2, 4, 5, 8), *_SAVED, 0.0, False),
+        attn_mask=f(2, 1, 5, 6),
+    ),
+    call(
+        "_scaled_dot_product_flash_attention_for_cpu_backward.default",
+        *(f(1, 2, 5, 8), *[f(1, 2, 5, 8)] * 4, f(1, 2, 5), 0.0, True),
+    ),
 ]
 
 SAMPLES: tuple[Sample, ...] = (*_NORM, *_ATTENTION, *_LOSS, *_RANDOM, *_GRADIENT)

@@ -38,6 +38,8 @@ NOT_RUN = frozenset({
     "aten._scaled_dot_product_flash_attention_backward.default",
     "aten._scaled_dot_product_efficient_attention.default",
     "aten._scaled_dot_product_cudnn_attention.default",
+    "aten._scaled_dot_product_efficient_attention_backward.default",
+    "aten._scaled_dot_product_cudnn_attention_backward.default",
     "aten._fused_rms_norm_backward.default",
     "aten._scaled_mm.default",
     "aten._grouped_mm.default",

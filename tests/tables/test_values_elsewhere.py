@@ -61,7 +61,7 @@ def test_flash_attention(causal: bool, scale: float | None) -> None:
     out, sums, *rest = result(target, QUERY, KEY, VALUE, 0.0, causal, False, scale=scale)
     close(out, attended(None, causal, scale)[0])
     close(sums, attended(None, causal, scale)[1])
-    assert rest == [None] * 7
+    assert [item is None for item in rest] == [True] * 4 + [False, False, True]  # a random state
 
 
 @pytest.mark.parametrize(("causal", "scale"), [(False, None), (True, None), (False, 0.3)])
@@ -95,6 +95,59 @@ def test_causal_masks_of_other_lengths_are_refused(kernel: str) -> None:
     target = f"aten._scaled_dot_product_{kernel}_attention.default"
     with pytest.raises(UserError, match="causal attention of 3 queries to 5 keys"):
         result(target, QUERY[..., :3, :], KEY, VALUE, *before, 0.0, True)
+
+
+def test_hardsigmoid_backward() -> None:
+    """PyTorch's 1/6 has seven digits, in float64 too."""
+    x = np.array([-4, -3, -1, 0, 2, 3, 5.0])
+    found = result("aten.hardsigmoid_backward.default", x + 1, x)
+    wanted = torch.ops.aten.hardsigmoid_backward.default(torch.tensor(x + 1), torch.tensor(x))
+    torch.testing.assert_close(found, wanted, rtol=1e-7, atol=0)
+
+
+def gradients(bias: Any, causal: bool, scale: float | None) -> tuple[Any, tuple[Any, ...]]:
+    """The arguments (gradient of the result, the result, logarithms of sums) and what autograd makes of them."""
+    leaves = [torch.tensor(item, requires_grad=True) for item in (QUERY, KEY, VALUE)]
+    if bias is not None:
+        leaves.append(torch.tensor(bias, requires_grad=True))
+    scores = leaves[0] @ leaves[1].transpose(-1, -2) * (4**-0.5 if scale is None else scale)
+    scores = scores if bias is None else scores + leaves[3]
+    if causal:
+        scores = scores.masked_fill(torch.ones(5, 5, dtype=torch.bool).triu(1), float("-inf"))
+    out = scores.softmax(-1) @ leaves[2]
+    do = np.random.default_rng(2).standard_normal(tuple(out.shape))
+    found = torch.autograd.grad(out, leaves, torch.tensor(do))
+    return (do, out.detach().numpy(), scores.logsumexp(-1).detach().numpy()), found
+
+
+@pytest.mark.parametrize(
+    ("bias", "causal", "scale"),
+    [(None, False, None), (BIAS, False, 0.3), (None, True, 0.3), (BIAS[:1, :1], False, None)],
+)
+def test_gradients_of_attention_with_a_bias(bias: Any, causal: bool, scale: float | None) -> None:
+    (do, out, sums), wanted = gradients(bias, causal, scale)
+    target = "aten._scaled_dot_product_cudnn_attention_backward.default"
+    saved = (out, sums[..., None], None, None, bias, None, None, 5, 5, 0.0, causal)
+    for mine, theirs in zip(result(target, do, QUERY, KEY, VALUE, *saved, scale=scale), wanted[:3], strict=True):
+        close(mine, theirs)
+    target = "aten._scaled_dot_product_efficient_attention_backward.default"
+    padded = np.pad(sums, ((0, 0), (0, 0), (0, 27)), constant_values=np.inf)
+    for mask in ((True, True, True, True), (True, False, False, False)):
+        saved = (QUERY, KEY, VALUE, bias, out, padded, None, None, 0.0, mask, causal)
+        found = result(target, do, *saved, scale=scale)
+        for mine, theirs, asked in zip(found, (*wanted, *[None] * (4 - len(wanted))), mask, strict=True):
+            assert (mine is not None) == (asked and theirs is not None)
+            if mine is not None:
+                close(mine, theirs)
+
+
+@pytest.mark.parametrize(("wanted", "length"), [(True, 32), (False, 0)])
+def test_logarithms_of_sums_of_efficient_attention_are_padded(wanted: bool, length: int) -> None:
+    target = "aten._scaled_dot_product_efficient_attention.default"
+    _, sums, *_ = result(target, QUERY, KEY, VALUE, None, wanted)
+    assert tuple(sums.shape) == (2, 3, length)
+    if wanted:
+        close(sums[..., :5], attended()[1])
 
 
 DROPPING = [
@@ -214,6 +267,9 @@ def test_every_kernel_that_is_not_run_is_here() -> None:
         "aten._scaled_dot_product_flash_attention.default",
         "aten._scaled_dot_product_efficient_attention.default",
         "aten._scaled_dot_product_cudnn_attention.default",
+        "aten._scaled_dot_product_flash_attention_backward.default",
+        "aten._scaled_dot_product_efficient_attention_backward.default",
+        "aten._scaled_dot_product_cudnn_attention_backward.default",
         "aten._fused_rms_norm_backward.default",
         "aten._scaled_mm.default",
         "aten._grouped_mm.default",

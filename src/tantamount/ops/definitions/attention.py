@@ -12,7 +12,7 @@ from tantamount.ops.definitions.contraction import matmul_of
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.random import dropout_of
 from tantamount.ops.definitions.reduction import logsumexp
-from tantamount.ops.table import Layout, operator
+from tantamount.ops.table import Booleans, operator
 
 _ATTENTION = "attention"
 
@@ -136,11 +136,13 @@ def flash_attention(
     *,
     scale: Scalar | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """softmax(scale * query key^T + mask) value; the logarithms of the sums of exponentials; no other results"""
+    """softmax(scale * query key^T + mask) value; the logarithms of the sums of exponentials; a random state, unknown"""
     if return_debug_mask:
         raise ShapeProblem("return_debug_mask = True")
     _require_square(query, key, is_causal)
-    return (*_with_sums(b, query, key, value, None, dropout_p, is_causal, scale), *[None] * 7)
+    out, sums = _with_sums(b, query, key, value, None, dropout_p, is_causal, scale)
+    state = (b.unknown((2,), DType.UINT64), b.unknown((), DType.UINT64))
+    return (out, sums, None, None, None, None, *state, None)
 
 
 @operator("aten._scaled_dot_product_flash_attention_for_cpu.default", category=_ATTENTION)
@@ -166,14 +168,24 @@ def efficient_attention(
     key: Tensor,
     value: Tensor,
     attn_bias: Tensor | None,
-    compute_log_sumexp: Layout,
+    compute_log_sumexp: bool,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
     scale: Scalar | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """softmax(scale * query key^T + bias) value; no other results"""
-    return (_with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)[0], *[None] * 3)
+    """softmax(scale * query key^T + bias) value; the logarithms of the sums of exponentials; a random state, unknown
+
+    The logarithms are padded to a multiple of 32 by unknowns.
+    """
+    out, sums = _with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)
+    *lead, length = sums.shape
+    missing = -length % 32
+    if not compute_log_sumexp:
+        sums = b.slice(sums, -1, 0, 0)
+    elif missing:
+        sums = b.concat([sums, b.unknown((*lead, missing), sums.dtype)], -1)
+    return (out, sums, b.unknown((), DType.INT64), b.unknown((), DType.INT64))
 
 
 @operator("aten._scaled_dot_product_cudnn_attention.default", category=_ATTENTION)
@@ -183,22 +195,25 @@ def cudnn_attention(
     key: Tensor,
     value: Tensor,
     attn_bias: Tensor | None,
-    compute_log_sumexp: Layout,
+    compute_log_sumexp: bool,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     return_debug_mask: bool = False,
     *,
     scale: Scalar | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """softmax(scale * query key^T + bias) value; no other results"""
+    """softmax(scale * query key^T + bias) value; the logarithms of the sums of exponentials; a random state, unknown"""
     if return_debug_mask:
         raise ShapeProblem("return_debug_mask = True")
     _require_square(query, key, is_causal)
-    return (_with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)[0], *[None] * 8)
+    out, sums = _with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)
+    state = (b.unknown((), DType.INT64), b.unknown((), DType.INT64))
+    kept = b.unsqueeze(sums, -1) if compute_log_sumexp else None
+    return (out, kept, None, None, None, None, *state, None)
 
 
 # ---------------------------------------------------------------------------------------------- gradients
-def _attention_backward(
+def _weights_and_change(
     b: Builder,
     grad: Tensor,
     query: Tensor,
@@ -210,10 +225,10 @@ def _attention_backward(
     dropout_p: float,
     is_causal: bool,
     scale: Scalar | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """With the given ``out`` and ``sums``, which may be those of more keys (ring attention): weights
-    ``p = exp(scores - sums)``, ``ds = p * (grad value^T - sum(grad * out))``; gradients ``scale ds key``,
-    ``scale ds^T query`` and ``p^T grad``. A masked score has the weight 0."""
+    ``p = exp(scores - sums)`` and the gradient of the scores, ``ds = p * (grad value^T - sum(grad * out))``. A masked
+    score has the weight 0."""
     if dropout_p:
         raise ShapeProblem(f"the gradient of attention with dropout_p = {dropout_p}")
     heads = query.shape[:-2]
@@ -228,15 +243,28 @@ def _attention_backward(
     if mask is not None:
         weights = b.where(b.expand(mask, scores.shape), weights, b.number(0, weights.dtype))
     mean = b.sum(b.mul(require_float(grad), out), (-1,), keepdim=True)
-    change = b.mul(
-        b.mul(weights, b.sub(matmul_of(b, grad, b.transpose(value, -2, -1)), mean)), _factor(b, query, scale)
-    )
-    results = (
-        (matmul_of(b, change, key), query),
-        (matmul_of(b, b.transpose(change, -2, -1), query), key),
-        (matmul_of(b, b.transpose(weights, -2, -1), grad), value),
-    )
-    return tuple(b.cast(x, like.dtype) for x, like in results)  # pyright: ignore[reportReturnType]
+    return weights, b.mul(weights, b.sub(matmul_of(b, grad, b.transpose(value, -2, -1)), mean))
+
+
+def _attention_backward(
+    b: Builder,
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    sums: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Scalar | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients ``scale ds key``, ``scale ds^T query`` and ``p^T grad``."""
+    weights, of_scores = _weights_and_change(b, grad, query, key, value, out, sums, mask, dropout_p, is_causal, scale)
+    change = b.mul(of_scores, _factor(b, query, scale))
+    of_query, of_key = matmul_of(b, change, key), matmul_of(b, b.transpose(change, -2, -1), query)
+    of_value = matmul_of(b, b.transpose(weights, -2, -1), grad)
+    return b.cast(of_query, query.dtype), b.cast(of_key, key.dtype), b.cast(of_value, value.dtype)
 
 
 @operator("aten._scaled_dot_product_flash_attention_backward.default", category=_ATTENTION)
@@ -287,3 +315,68 @@ def flash_attention_cpu_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """the gradients of query, key and value, with the weights exp(scale * query key^T + mask - logsumexp)"""
     return _attention_backward(b, grad_out, query, key, value, out, logsumexp, attn_mask, dropout_p, is_causal, scale)
+
+
+@operator("aten._scaled_dot_product_cudnn_attention_backward.default", category=_ATTENTION)
+def cudnn_attention_backward(
+    b: Builder,
+    grad_out: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    philox_seed: Tensor | None,
+    philox_offset: Tensor | None,
+    attn_bias: Tensor | None,
+    cum_seq_q: Tensor | None,
+    cum_seq_k: Tensor | None,
+    max_q: int | None,
+    max_k: int | None,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    scale: Scalar | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """gradients of attention: of query, of key, of value (from the saved result and logarithms of sums)"""
+    if cum_seq_q is not None or cum_seq_k is not None:
+        raise ShapeProblem("the gradient of attention to sequences of several lengths")
+    if max_q not in (None, query.shape[-2]) or max_k not in (None, key.shape[-2]):
+        raise ShapeProblem(f"lengths {max_q} and {max_k} of {query.type} and {key.type}")
+    _require_square(query, key, is_causal)
+    sums = b.squeeze(logsumexp, (-1,))
+    return _attention_backward(b, grad_out, query, key, value, out, sums, attn_bias, dropout_p, is_causal, scale)[:3]
+
+
+@operator("aten._scaled_dot_product_efficient_attention_backward.default", category=_ATTENTION)
+def efficient_attention_backward(
+    b: Builder,
+    grad_out_: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    out: Tensor,
+    logsumexp: Tensor,
+    philox_seed: Tensor | None,
+    philox_offset: Tensor | None,
+    dropout_p: float,
+    grad_input_mask: Booleans,
+    is_causal: bool = False,
+    *,
+    scale: Scalar | None = None,
+) -> tuple[Tensor | None, ...]:
+    """gradients of attention: of query, of key, of value, of attn_bias, as far as grad_input_mask wants them"""
+    if len(grad_input_mask) != 4:
+        raise ShapeProblem(f"a grad_input_mask of {len(grad_input_mask)} entries where 4 are needed")
+    sums = b.slice(logsumexp, -1, 0, query.shape[-2])  # without the padding
+    given = (grad_out_, query, key, value, out, sums, attn_bias, dropout_p, is_causal, scale)
+    gradients = _attention_backward(b, *given)
+    of_bias = None
+    if attn_bias is not None and attn_bias.dtype.is_float:
+        of_scores = _weights_and_change(b, *given)[1]
+        lead = of_scores.rank - attn_bias.rank
+        repeated = [k for k in range(of_scores.rank) if k < lead or attn_bias.shape[k - lead] != of_scores.shape[k]]
+        summed = b.sum(of_scores, repeated, keepdim=True) if repeated else of_scores
+        of_bias = b.cast(b.reshape(summed, attn_bias.shape), attn_bias.dtype)
+    return tuple(x if wanted else None for x, wanted in zip((*gradients, of_bias), grad_input_mask, strict=True))
