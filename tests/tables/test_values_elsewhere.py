@@ -33,7 +33,7 @@ def result(target: str, *args: Any, masks: Any = None, **kwargs: Any) -> Any:
             return item
         return Tensor(item.shape, DType.BOOL if item.dtype == np.bool_ else DType.FLOAT64, item)
 
-    def plain(tensor: Tensor | None) -> Any:
+    def plain(tensor: Any) -> Any:
         return None if tensor is None else torch.tensor(np.array(tensor.value))
 
     given = {key: typed(item) for key, item in kwargs.items()}

@@ -92,8 +92,8 @@ def _sinkhorn(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
         for _ in range(_STEPS):
             factors = 1 / (rows * (matrix @ before + 1e-8))
             after = 1 / (columns * (factors @ matrix + 1e-8))
-            error, before = float(np.mean(np.abs(before - after))), after
-            if not error > tolerance:
+            change, before = np.abs(before - after), after
+            if not change.mean() > tolerance:
                 out[k] = before * matrix * factors[:, np.newaxis]
                 break
     return (out.reshape(np.shape(x)),)
