@@ -198,7 +198,7 @@ def _getitem(graph: Graph, node: Node, environment: Environment) -> Result:
         value: Result = resolve(source, environment)
         results = value if isinstance(value, tuple) else ()
         if isinstance(index, int) and not isinstance(index, bool) and -len(results) <= index < len(results):
-            return results[index]
+            return _as_recorded(graph, node, results[index], environment)
         count = f"{len(results)} results" if isinstance(value, tuple) else "one result"
         raise UserError(
             "getitem-index",
@@ -212,6 +212,20 @@ def _getitem(graph: Graph, node: Node, environment: Environment) -> Result:
         found=f"getitem with {len(node.args)} arguments and {len(node.kwargs)} keywords",
         needed="a node and the number of one of its results",
     )
+
+
+def _as_recorded(graph: Graph, node: Node, item: Result, environment: Environment) -> Result:
+    """An item of several results. Statistics of a half-precision tensor have its type on one device and float32 on
+    another: the graph says which."""
+    if not isinstance(item, Tensor) or node.type is None or node.type.dtype is item.dtype:
+        return item
+    (name,) = references(node)
+    source = graph.by_name[name]
+    statistics = operator_of(graph, source).statistics if source.op == "call" and source.target != "getitem" else ()
+    first = resolve(source.args[0], environment) if source.args else None
+    if node.args[1] in statistics and isinstance(first, Tensor) and node.type.dtype is first.dtype:
+        return replace(item, dtype=first.dtype)
+    return item
 
 
 def lost_operand(node: Node, environment: Mapping[str, Result]) -> str | None:

@@ -69,7 +69,9 @@ class Operator:
     ``mutates``: the parameters that the operator overwrites, in the order of its signature; the definition returns
     their new values after the operator's own results. Such an operator has a meaning inside ``auto_functionalized``
     only. ``assumes``: what a proof with this operator rests on, one sentence each; ``opaque``: what it computes is not
-    known, apart from its labels; ``apart``: of a collective, what members with unlike arguments get.
+    known, apart from its labels; ``apart``: of a collective, what members with unlike arguments get. ``statistics``:
+    the results that have the accumulation type on one device and the type of the first operand on another; which, the
+    graph records.
     """
 
     targets: tuple[str, ...]
@@ -79,6 +81,7 @@ class Operator:
     assumes: tuple[str, ...] = ()
     opaque: bool = False
     apart: Callable[..., Any] | None = None
+    statistics: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -125,6 +128,7 @@ def operator(
     mutates: tuple[str, ...] = (),
     assumes: tuple[str, ...] = (),
     apart: Callable[..., Any] | None = None,
+    statistics: tuple[int, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a definition under its overload names (``aten.add.Tensor``). Its first parameter is the builder.
     ``mutates`` names the parameters that the operator overwrites, ``assumes`` what its definition rests on: see
@@ -136,7 +140,7 @@ def operator(
     """
 
     def register(define: Callable[..., Any]) -> Callable[..., Any]:
-        insert(Operator(targets, category, define, mutates, assumes, apart=apart))
+        insert(Operator(targets, category, define, mutates, assumes, apart=apart, statistics=statistics))
         return define
 
     return register

@@ -27,7 +27,8 @@ def trailing(x: Tensor, normalized_shape: Integers) -> tuple[int, ...]:
 
 
 def accumulator(dtype: DType) -> DType:
-    """The type of statistics of half-precision tensors: float32, as on accelerators."""
+    """The type of statistics of half-precision tensors: float32, as on accelerators (``statistics`` of the operator:
+    on a CPU they have the tensor's own)."""
     return DType.FLOAT32 if dtype.bits < 32 else dtype
 
 
@@ -55,7 +56,7 @@ def layer_norm_of(
     return _affine(b, b.mul(b.sub(wide, mean), rstd), weight, bias, normalized_shape, x.dtype), mean, rstd
 
 
-@operator("aten.native_layer_norm.default", category=_NORM)
+@operator("aten.native_layer_norm.default", category=_NORM, statistics=(1, 2))
 def native_layer_norm(
     b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -144,7 +145,7 @@ def group_norm(
     return _group_norm(b, input, weight, bias, num_groups, eps)[0]
 
 
-@operator("aten.native_group_norm.default", category=_NORM)
+@operator("aten.native_group_norm.default", category=_NORM, statistics=(1, 2))
 def native_group_norm(
     b: Builder,
     input: Tensor,
