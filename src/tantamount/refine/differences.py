@@ -203,12 +203,23 @@ def _difference(output: str, c: Comparison, k: int, flat: int, ratio: float) -> 
     return Difference(output, element, float(c.wanted[at]), float(c.found[at]), int(c.rank[at]), ratio, (k, flat))
 
 
-def confirm(plan: Plan, claim: Claim, leaves: Leaves, seed: int, found: Difference) -> bool:
+def confirm(
+    plan: Plan,
+    claim: Claim,
+    leaves: Leaves,
+    seed: int,
+    found: Difference,
+    done: dict[str, Execution | None] | None = None,
+) -> bool:
     """Whether a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do
-    to either side) and no tie or jump (it persists nearby)."""
+    to either side) and no tie or jump (it persists nearby). ``done`` keeps the executions for other claims about the
+    same leaves."""
+    done = {} if done is None else done
     size = abs(found.expected - found.actual)
     for kind in ("rounding", "nearby"):
-        execution = execute(plan, _perturbed(plan, leaves, seed, kind), seed)
+        if kind not in done:
+            done[kind] = execute(plan, _perturbed(plan, leaves, seed, kind), seed)
+        execution = done[kind]
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return False
         if found.outside:

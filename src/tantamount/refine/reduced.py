@@ -79,7 +79,8 @@ def _searched(
     )
     if counterexample is not None:
         counterexample = replace(counterexample, sizes=reduction.sizes)
-    text = f"too large to execute at its own shapes: executed at reduced sizes ({shown(reduction.sizes)})"
+    text = "executed at reduced sizes"
+    where = f"too large to execute at its own shapes; executed at reduced sizes: {shown(reduction.sizes)}"
     by_name = {output.name: replace(output, notes=(*output.notes, text)) for output in found}
     same = "at reduced sizes this output is proved: where the two differ, if they do, the reduction hides it"
     merged = tuple(
@@ -88,7 +89,7 @@ def _searched(
         else by_name.get(output.name) or replace(output, notes=(*output.notes, same))
         for output in outputs
     )
-    return merged, counterexample, notes
+    return merged, counterexample, (*notes, where)
 
 
 def shown(sizes: Mapping[int, tuple[int, ...]]) -> str:

@@ -12,7 +12,17 @@ from tantamount.errors import Unsupported
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
 from tantamount.refine.differences import Difference, confirm, examine, output_claim
-from tantamount.refine.execution import Leaves, NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
+from tantamount.refine.execution import (
+    Execution,
+    Leaves,
+    NotExecuted,
+    Plan,
+    Scale,
+    TooLarge,
+    draw,
+    execute,
+    plan_execution,
+)
 from tantamount.refine.inputs import Inputs
 from tantamount.refine.ranks import Run
 from tantamount.refine.simplify import simplify
@@ -61,6 +71,7 @@ class _Search:
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return
         self.executed += 1
+        done: dict[str, Execution | None] = {}
         for name in open_:
             claim = output_claim(self.plan.job, name)
             checked = examine(self.plan, claim, execution)
@@ -69,7 +80,7 @@ class _Search:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
             elif (difference.outside or not difference.fails or not execution.underflow) and confirm(
-                self.plan, claim, leaves, seed, difference
+                self.plan, claim, leaves, seed, difference, done
             ):
                 self.found[name] = _Found(difference, leaves, seed)
 
