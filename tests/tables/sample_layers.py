@@ -91,6 +91,9 @@ _LOSS: list[Sample] = [
         for reduction in (0, 1, 2)
     ],
     call("smooth_l1_loss.default", f(2, 3), f(2, 3), 1, 0.5),
+    call("mse_loss_backward.default", f(2, 3), f(2, 3), f(2, 3), 0),
+    call("mse_loss_backward.default", f(), f(2, 3), f(2, 3), 1),
+    call("mse_loss_backward.default", f(), f(2, 3), f(2, 3), 2),
     call("binary_cross_entropy_with_logits.default", f(2, 3), positive(2, 3)),
     call("binary_cross_entropy_with_logits.default", f(2, 3), positive(2, 3), positive(3), positive(3), 0),
 ]

@@ -176,6 +176,8 @@ def record_range(store: Store, x: Lin, size: int, box: Ranges) -> None:
     """Assume ``0 <= x < size`` for all axes in the box (an index of the specification)."""
     if not x or box is None:
         return
+    if isinstance(box, tuple):
+        store.cache("ranges")[x, size, box] = len(store.redirects)
     atom, index = store.apply("fact", (), (x,), Facts())
     covered_box: list[tuple[int, int]] = []
     seen: set[int] = set()

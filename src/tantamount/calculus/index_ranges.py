@@ -9,7 +9,7 @@ from tantamount.calculus.affine import Coordinate, coordinate
 from tantamount.calculus.atoms import Factor, Lin, Store
 from tantamount.calculus.comparisons import bounds_of, comparison, fact_about, interval, split_affine
 from tantamount.calculus.products import substitute_factors
-from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.rebuild import Rebuild, refresh, refresh_ranges
 from tantamount.calculus.sums import Ranges
 
 __all__ = ["in_range"]
@@ -19,6 +19,9 @@ _MAX_CASES = 5  # guards split on when bounding an index: at most 2**5 cases
 
 def in_range(store: Store, x: Lin, size: int, box: Ranges) -> bool:
     """Whether ``0 <= x < size`` on the whole box, by cases over the comparisons that x contains."""
+    if store.redirects:
+        refresh_ranges(store)
+        x = refresh(store, x)
     direct = bounds_of(store, x, box)
     if direct is not None and direct[0] >= 0 and direct[1] < size:
         return True

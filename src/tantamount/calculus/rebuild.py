@@ -11,7 +11,7 @@ from tantamount.calculus.lins import ONE, add, constant, iota, lin, multiply, su
 from tantamount.calculus.products import monomial, substitute_factors, substitute_lin
 from tantamount.ops.functions import FUNCTIONS
 
-__all__ = ["Rebuild", "refresh"]
+__all__ = ["Rebuild", "refresh", "refresh_ranges"]
 
 
 class Rebuild:
@@ -153,3 +153,15 @@ def refresh(store: Store, x: Lin) -> Lin:
         if len(store.redirects) == before:
             break
     return x
+
+
+def refresh_ranges(store: Store) -> None:
+    """What was assumed of indices, said again of their Lins with joined atoms replaced.
+
+    A fact is found by the atom of its Lin; where a guard in it was joined with another one since (``[t + 100 == 0]``
+    with ``[t - b == 0]``), the same Lin has another atom. Both Lins have the same values, so the fact holds of both."""
+    recorded = store.cache("ranges")
+    for (x, size, box), known in list(recorded.items()):
+        if known != len(store.redirects):
+            recorded[x, size, box] = len(store.redirects)
+            comparisons.record_range(store, refresh(store, x), size, box)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -168,9 +169,12 @@ class _Pair:
             else:
                 found[name] = relation
         if unknown:
+            more = f"; and {len(unknown) - 8} more" if len(unknown) > 8 else ""
+            held = [name for name in self._rank_inputs()[0] if name not in wanted]
+            extra = f". Rank 0 has {', '.join(held[:8])}, which the specification has not" if held else ""
             raise UserError(
                 "capture-relation", place="refine",
-                found="inputs whose place in the implementation is not known: " + "; ".join(unknown[:8]),
+                found="inputs whose place in the implementation is not known: " + "; ".join(unknown[:8]) + more + extra,
                 needed='a relation for each, such as inputs={"layers.*.up.weight": "Shard(0)"}',
                 hint="DTensor placements are read by themselves; plain tensors of another shape need a word",
             )  # fmt: skip
@@ -264,9 +268,19 @@ def _renamed(relation: Any, label: str) -> Any:
 
 
 def _match(given: Mapping[str, Any], name: str) -> Any:
+    """The relation given for a name: under the name itself, else under the first pattern that matches. In the ``name``
+    of a relation a ``*`` stands for what the pattern's ``*`` matched: ``{"optimizer:*": {"name": "shard:*", ...}}``."""
     if name in given:
         return given[name]
-    return next((relation for pattern, relation in given.items() if fnmatchcase(name, pattern)), None)
+    for pattern, relation in given.items():
+        if fnmatchcase(name, pattern):
+            if isinstance(relation, dict) and "*" in str(cast("dict[str, Any]", relation).get("name", "")):
+                table = cast("dict[str, Any]", relation)
+                matched = re.fullmatch("(.*)".join(re.escape(part) for part in pattern.split("*")), name)
+                parts = iter(matched.groups() if matched else ())
+                return {**table, "name": re.sub(r"\*", lambda _: next(parts, "*"), str(table["name"]))}
+            return relation
+    return None
 
 
 def _check_patterns(given: Mapping[str, Any], wanted: Mapping[str, object], what: str) -> None:

@@ -6,7 +6,7 @@ Inside the trace, modules and optimizers see stand-ins; afterwards they are as t
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +35,6 @@ class State:
     modules: Mapping[str, nn.Module]
     optimizers: Sequence[torch.optim.Optimizer]
     entries: tuple[Entry, ...]
-    of_optimizer: tuple[tuple[int, Tensor, str], ...]  # which optimizer, which parameter's state, its key
 
     def names(self) -> dict[int, str]:
         """The name of every tensor of the state by identity."""
@@ -45,22 +44,14 @@ class State:
     def replaced(self, tensors: Mapping[str, Tensor]) -> Generator[None]:
         """Modules and optimizers with ``tensors`` (by name) in place of their own."""
         with ExitStack() as stack:
-            for prefix, module in self.modules.items():
-                own = {name.removeprefix(prefix): tensor for name, tensor in self._all(tensors, prefix)}
+            names = self.names()
+            for module in self.modules.values():
+                own = {name: tensors[names[id(tensor)]] for name, tensor in _tensors(module)}
                 stack.enter_context(stateless._reparametrize_module(module, own))
             stand_in = {id(entry.tensor): tensors[entry.name] for entry in self.entries}
             for optimizer in self.optimizers:
                 stack.enter_context(_swapped(optimizer, stand_in))
             yield
-
-    def _all(self, tensors: Mapping[str, Tensor], prefix: str) -> Iterator[tuple[str, Tensor]]:
-        state = {id(tensor) for _, tensor, _ in self.of_optimizer}
-        for entry in self.entries:
-            if id(entry.tensor) in state and not entry.trainable:
-                continue
-            for name in (entry.name, *entry.aliases):
-                if name.startswith(prefix) and not name.startswith(_OPTIMIZER):
-                    yield name, tensors[entry.name]
 
 
 _OPTIMIZER = "optimizer:"
@@ -70,8 +61,7 @@ def collect(modules: Mapping[str, nn.Module], optimizers: Sequence[torch.optim.O
     """The state of modules and optimizers. Tied weights are one entry, named as the module names them first."""
     found: dict[int, tuple[str, Tensor, bool, list[str]]] = {}
     for prefix, module in modules.items():
-        named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
-        for name, tensor in named:
+        for name, tensor in _tensors(module):
             full = prefix + name
             if id(tensor) in found:
                 found[id(tensor)][3].append(full)
@@ -79,17 +69,43 @@ def collect(modules: Mapping[str, nn.Module], optimizers: Sequence[torch.optim.O
                 trainable = isinstance(tensor, nn.Parameter) and tensor.requires_grad
                 found[id(tensor)] = (full, tensor, trainable, [])
     names = {key: name for key, (name, *_) in found.items()}
-    keys: list[tuple[int, Tensor, str]] = []
     for k, optimizer in enumerate(optimizers):
+        _initialise(optimizer)
         for parameter, state in optimizer.state.items():
             for key, value in state.items():
                 if isinstance(value, Tensor) and id(value) not in found:
-                    owner = names.get(id(parameter), f"parameter {len(keys)}")
+                    owner = names.get(id(parameter), f"parameter {len(found)}")
                     label = _OPTIMIZER if k == 0 else f"{_OPTIMIZER}{k}:"
                     found[id(value)] = (f"{label}{owner}.{key}", value, False, [])
-                    keys.append((k, parameter, key))
     entries = tuple(Entry(name, tensor, trainable, tuple(rest)) for name, tensor, trainable, rest in found.values())
-    return State(modules, tuple(optimizers), entries, tuple(keys))
+    return State(modules, tuple(optimizers), entries)
+
+
+def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+
+
+def _initialise(optimizer: torch.optim.Optimizer) -> None:
+    """State for an optimizer that has none, so that what is captured is any step and not just the first one.
+
+    One step with gradients of zero and a learning rate of zero leaves parameters as they are."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if optimizer.state or any(parameter.grad is not None for parameter in parameters):
+        return
+    rates = [group.get("lr") for group in optimizer.param_groups]
+    try:
+        for parameter in parameters:
+            if parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            if "lr" in group:
+                group["lr"] = torch.tensor(0.0) if isinstance(rate, Tensor) else 0.0
+        optimizer.step()
+    finally:
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            if "lr" in group:
+                group["lr"] = rate
+        optimizer.zero_grad(set_to_none=True)
 
 
 @contextmanager

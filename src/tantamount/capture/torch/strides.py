@@ -15,33 +15,26 @@ _aten = torch.ops.aten
 
 def views_for_strides(graph: fx.Graph) -> None:
     """Replace every ``as_strided`` that reads a row-major block, or a permutation of one, by ``slice``, ``view`` and
-    ``permute`` of the tensor that fills the memory it reads. Others stay, and rest on the assumption that their
-    operator states."""
+    ``permute`` of the tensor that fills the memory it reads; ``as_strided_scatter`` likewise. Others stay, and rest on
+    the assumption that their operator states, or are refused."""
     for node in list(graph.nodes):
+        found = None
         if node.op == "call_function" and node.target is _aten.as_strided.default:
-            replacement = _as_views(graph, node)
-            if replacement is not None:
-                node.replace_all_uses_with(replacement)
-                graph.erase_node(node)
+            found = _read(graph, node)
+        elif node.op == "call_function" and node.target is _aten.as_strided_scatter.default:
+            found = _written(graph, node)
+        if found is not None:
+            node.replace_all_uses_with(found)
+            graph.erase_node(node)
 
 
-def _as_views(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
-    whole, result = _whole(node.args[0]), node.meta.get("val")
-    if whole is None or not isinstance(result, Tensor) or any(not isinstance(n, int) for n in _layout(result)):
+def _read(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
+    whole, block = _whole(node.args[0]), _block(node.meta.get("val"))
+    if whole is None or block is None:
         return None
-    # dimensions from the slowest to the fastest; those of size 1 lie anywhere
-    order = sorted(range(result.dim()), key=lambda d: (-result.stride(d), -result.size(d)))
-    sizes = [result.size(d) for d in order]
-    step = 1
-    for d in reversed(order):
-        if result.size(d) != 1 and result.stride(d) != step:
-            return None
-        step *= result.size(d)
-    start, count = int(result.storage_offset()), result.numel()
+    sizes, order, start, count = block
     with graph.inserting_before(node):
-        found = whole
-        if whole.meta["val"].dim() != 1:
-            found = _call(graph, node, _aten.view.default, found, [-1])
+        found = _flat(graph, node, whole)
         if (start, count) != (0, whole.meta["val"].numel()):
             found = _call(graph, node, _aten.slice.Tensor, found, 0, start, start + count)
         if sizes != [count]:
@@ -49,6 +42,49 @@ def _as_views(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
         if order != list(range(len(order))):
             found = _call(graph, node, _aten.permute.default, found, [order.index(d) for d in range(len(order))])
     return found
+
+
+def _written(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
+    """``as_strided_scatter(whole, source, size, stride, offset)``: the block of the memory replaced."""
+    whole, source, *geometry = node.args
+    if not isinstance(whole, fx.Node) or not isinstance(source, fx.Node) or _whole(whole) is not whole:
+        return None
+    value = whole.meta["val"]
+    with value.fake_mode:
+        block = _block(torch.as_strided(value, *geometry))
+    if block is None:
+        return None
+    _, order, start, count = block
+    with graph.inserting_before(node):
+        given = source
+        if order != list(range(len(order))):
+            given = _call(graph, node, _aten.permute.default, given, order)
+        if given.meta["val"].dim() != 1:
+            given = _call(graph, node, _aten.reshape.default, given, [-1])
+        flat = _flat(graph, node, whole)
+        found = _call(graph, node, _aten.slice_scatter.default, flat, given, 0, start, start + count)
+        if value.dim() != 1:
+            found = _call(graph, node, _aten.view.default, found, list(value.shape))
+    return found
+
+
+def _block(view: Any) -> tuple[list[int], list[int], int, int] | None:
+    """A view of memory as a contiguous block: its sizes from the slowest to the fastest dimension, which dimensions
+    these are, where the block starts, and how many elements it has."""
+    if not isinstance(view, Tensor) or any(not isinstance(n, int) for n in _layout(view)):
+        return None
+    # dimensions of size 1 lie anywhere
+    order = sorted(range(view.dim()), key=lambda d: (-view.stride(d), -view.size(d)))
+    step = 1
+    for d in reversed(order):
+        if view.size(d) != 1 and view.stride(d) != step:
+            return None
+        step *= view.size(d)
+    return [view.size(d) for d in order], order, int(view.storage_offset()), view.numel()
+
+
+def _flat(graph: fx.Graph, like: fx.Node, whole: fx.Node) -> fx.Node:
+    return whole if whole.meta["val"].dim() == 1 else _call(graph, like, _aten.view.default, whole, [-1])
 
 
 def _whole(node: Any) -> fx.Node | None:
@@ -84,5 +120,5 @@ def _call(graph: fx.Graph, like: fx.Node, target: Any, source: fx.Node, *rest: A
     made.meta = dict(like.meta)
     value = source.meta["val"]
     with value.fake_mode:
-        made.meta["val"] = target(value, *rest)
+        made.meta["val"] = target(value, *(a.meta["val"] if isinstance(a, fx.Node) else a for a in rest))
     return made

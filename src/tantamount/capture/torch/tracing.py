@@ -120,6 +120,7 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
         for entry, tensor in zip(state.entries, whole[:count], strict=True):
             if entry.trainable:
                 tensor.requires_grad_()
+                tensor._is_param = True  # what isinstance(tensor, nn.Parameter) looks at
         own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}
         arguments = iter(zip(whole[count:], program.tensors[count:], strict=True))
         filled: list[Any] = []

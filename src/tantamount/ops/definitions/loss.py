@@ -140,6 +140,16 @@ def mse_loss(b: Builder, self: Tensor, target: Tensor, reduction: int = 1) -> Te
     return _reduced(b, b.power(_difference(b, self, target), 2), reduction)
 
 
+@operator("aten.mse_loss_backward.default", category=_LOSS)
+def mse_loss_backward(b: Builder, grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """2 grad_output (self - target), divided by the number of elements for the mean"""
+    if reduction not in (0, 1, 2):
+        raise ShapeProblem(f"reduction {reduction}")
+    difference = _difference(b, self, target)
+    share = Fraction(2, max(1, prod(difference.shape)) if reduction == 1 else 1)
+    return b.mul(b.mul(difference, grad_output), share)
+
+
 @operator("aten.l1_loss.default", category=_LOSS)
 def l1_loss(b: Builder, self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
     """|self - target|"""

@@ -1,0 +1,81 @@
+"""Loss parallelism: the head is sharded over the vocabulary, and the cross entropy is computed on the shards.
+
+DTensor's ``loss_parallel`` computes maximum and sum of exponentials over all ranks, so that no rank ever has all
+logits. The broken twin takes the cross entropy of a rank's own part of the vocabulary and adds up what the ranks find.
+
+    python examples/loss_parallel.py
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard
+from torch.distributed.tensor.parallel import ColwiseParallel, loss_parallel, parallelize_module
+
+import tantamount as tt
+
+RANKS, WIDTH, VOCABULARY = 2, 8, 32
+
+
+class Head(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.norm(x))
+
+
+def training(model: nn.Module):
+    def step(x: Tensor, labels: Tensor) -> Tensor:
+        loss = nn.functional.cross_entropy(model(x), labels)
+        loss.backward()
+        return loss
+
+    return step
+
+
+def ranks_training(model: nn.Module):
+    def step(x: Tensor, labels: Tensor) -> Tensor:
+        with loss_parallel():
+            loss = nn.functional.cross_entropy(model(x), labels)
+            loss.backward()
+        return loss
+
+    return step
+
+
+def broken_training(model: nn.Module, rank: int):
+    def step(x: Tensor, labels: Tensor) -> Tensor:
+        logits = model(x).to_local()
+        part = VOCABULARY // RANKS
+        inside = (labels >= rank * part) & (labels < (rank + 1) * part)
+        mine = torch.where(inside, labels - rank * part, 0)
+        each = nn.functional.cross_entropy(logits, mine, reduction="none")  # a softmax over a part of the vocabulary
+        loss = torch.where(inside, each, 0.0).sum() / len(labels)
+        loss.backward()
+        whole = loss.detach().clone()
+        dist.all_reduce(whole)
+        return whole
+
+    return step
+
+
+def check(*, broken: bool = False) -> tt.Report:
+    batch = (torch.randn(6, WIDTH), torch.zeros(6, dtype=torch.long))
+
+    def build(rank: int):
+        mesh = init_device_mesh("cpu", (RANKS,), mesh_dim_names=("tp",))
+        plan = {"head": ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)}
+        model = parallelize_module(Head(), mesh, plan, src_data_rank=None)
+        return (broken_training(model, rank) if broken else ranks_training(model)), batch
+
+    return tt.refine(tt.capture(training(Head()), batch), tt.capture_ranks(build, RANKS))
+
+
+if __name__ == "__main__":
+    print(check().raise_if_not_proved())
+    print(check(broken=True))
