@@ -1,8 +1,8 @@
 """A whole training step under FSDP2: loss, backward, gradient clipping, optimizer.
 
-Every rank updates its shards with its part of the optimizer's state. The norm of all gradients is a DTensor whose
-local part is the norm of the rank's shards: ``full_tensor`` adds up. The broken twin clips by the local part, so that
-every rank clips by something else.
+Every rank updates its shards with its part of the optimizer's state. ``clip_grad_norm_`` takes
+the norm over all shards, because gradients are DTensors. The broken twin hands it the local parts, so that every rank
+clips by the norm of its own shards.
 
     python examples/fsdp2_training_step.py
 """
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 
 import tantamount as tt
 
@@ -34,9 +33,8 @@ class Model(nn.Module):
 
 
 def clip(parameters: list[nn.Parameter], *, broken: bool = False) -> None:
-    norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters])
-    if isinstance(norm, DTensor):
-        norm = norm.to_local() if broken else norm.full_tensor()
+    gradients = [p.grad.to_local() if broken else p.grad for p in parameters]
+    norm = nn.utils.get_total_norm(gradients)
     nn.utils.clip_grads_with_norm_(parameters, 1.0, norm)
 
 

@@ -85,22 +85,21 @@ def check(*, broken: bool = False, optimizer: str = "adamw") -> tt.Report:
         step = ranks_training(model, shards, new_optimizer(shards.parameters()), owner)
         return step, batch(BATCH // RANKS), {"modules": {"": model, "shards": shards}}
 
+    inputs = {"x": "Shard(0)", "target": "Shard(0)"}
+    outputs = {
+        "output": 'Partial("avg")',
+        "grad *": 'Partial("avg")',
+    }  # backward() leaves the gradient of a rank's part
+    if optimizer == "adamw":  # the number of the step is the same everywhere
+        step = {"name": "optimizer:shards.*.step", "placement": "Replicate()"}
+        inputs["optimizer:*.step"], outputs["new optimizer:*.step"] = step, {**step, "name": f"new {step['name']}"}
+    inputs["optimizer:*"] = {"name": "optimizer:shards.*", "placement": "Shard(0)"}  # all else is about the rank's rows
+    outputs["new optimizer:*"] = {"name": "new optimizer:shards.*", "placement": "Shard(0)"}
     return tt.refine(
         tt.capture(training(sequential, new_optimizer(sequential.parameters())), batch(BATCH)),
         tt.capture_ranks(build, RANKS, mesh={"dp": RANKS}),
-        inputs={
-            "x": "Shard(0)",
-            "target": "Shard(0)",
-            # the optimizer of a rank works on shards; the number of the step is the same everywhere
-            "optimizer:*.step": {"name": "optimizer:shards.*.step", "placement": "Replicate()"},
-            "optimizer:*": {"name": "optimizer:shards.*", "placement": "Shard(0)"},
-        },
-        outputs={
-            "output": 'Partial("avg")',
-            "grad *": 'Partial("avg")',  # what backward() leaves on a rank is the gradient of its part of the batch
-            "new optimizer:*.step": {"name": "new optimizer:shards.*.step", "placement": "Replicate()"},
-            "new optimizer:*": {"name": "new optimizer:shards.*", "placement": "Shard(0)"},
-        },
+        inputs=inputs,
+        outputs=outputs,
     )
 
 

@@ -63,7 +63,11 @@ def _reduction(op: Any) -> str:
     kind = op.op() if callable(getattr(op, "op", None)) else op
     label = dist.ReduceOp.RedOpType(kind).name if isinstance(kind, int) else str(kind).rpartition(".")[2].upper()
     if label not in _REDUCTIONS:
-        raise UserError("capture-collective", place="c10d", found=f"reduction {label}", needed=", ".join(_REDUCTIONS))
+        raise UserError(
+            "capture-collective", place="c10d", found=f"reduction {label}", needed=", ".join(_REDUCTIONS),
+            hint="a factor inside a reduction cannot be read; for FSDP2: "
+            "model.set_force_sum_reduction_for_comms(True) multiplies in the open" if label == "PREMUL_SUM" else "",
+        )  # fmt: skip
     return _REDUCTIONS[label]
 
 

@@ -1,0 +1,71 @@
+"""The examples of parallel styles: each is captured and proved, and its broken twin is refuted at the right place."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tantamount import Report, Verdict
+
+pytest.importorskip("torch", reason="captures need PyTorch")
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+# example -> what its broken twin is blamed for: a part of the line and of the difference; an output that is wrong, one
+# that is right (if one is)
+TWINS = {
+    "megatron_linear": ("linear(self.copy.apply(x)", "a sum over tp is missing", "grad norm.weight", "output"),
+    "tensor_parallel": (".view(batch, length, self.heads, -1)", "", "output", None),
+    "sequence_parallel": ("grad.to_local()", "a sum over tp is missing", "grad norm.weight", "grad up.weight"),
+    "loss_parallel": ("each = nn.functional.cross_entropy", "over 16 elements where 32", "output", None),
+    "fsdp2": ("", "2 times too large", "grad head.weight", "output"),
+    "fsdp2_tensor_parallel": ("", "2 times too small", "grad 0.gate.weight", "output"),
+    "hsdp": (".square().mean()", "", "grad up.weight", "output"),
+    "data_parallel": ("", "4 times too large", "grad 0.weight", "output"),
+    "gradient_accumulation": ("mse_loss(model(part), wanted)", "3 times too large", "grad 0.weight", None),
+    "zero1": ("optimizer.step()", "is read at", "new up.weight", "new optimizer:up.weight.exp_avg"),
+    "training_step": ("optimizer.step()", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
+    "fsdp2_training_step": ("get_total_norm", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
+}
+
+
+def example(name: str) -> ModuleType:
+    found = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def verdicts(report: Report) -> dict[str, Verdict]:
+    return {output.name: output.verdict for output in report.outputs}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_style_is_proved_forward_and_backward(name: str) -> None:
+    report = example(name).check()
+    assert report.verdict is Verdict.PROVED, str(report)
+    assert {a.name for a in report.assumptions} <= {"real-arithmetic", "rounded-literals", "domain", "index-range"}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_broken_twin_is_refuted_where_it_is_broken(name: str) -> None:
+    line, difference, wrong, right = TWINS[name]
+    report = example(name).check(broken=True)
+    found = verdicts(report)
+    assert report.verdict is Verdict.REFUTED, str(report)
+    assert found[wrong] is Verdict.REFUTED
+    assert right is None or found[right] is Verdict.PROVED
+    assert report.mismatch is not None
+    assert report.mismatch.implementation_source is not None
+    assert line in report.mismatch.implementation_source.text, str(report)
+    assert difference in report.mismatch.difference, str(report)
+
+
+@pytest.mark.parametrize("name", ["zero1", "training_step", "fsdp2_training_step"])
+def test_step_with_another_optimizer_is_proved(name: str) -> None:
+    report = example(name).check(optimizer="sgd")
+    assert report.verdict is Verdict.PROVED, str(report)
