@@ -111,7 +111,9 @@ class _Search:
             return self._mismatch(best[1], best[2], best[3])
         if finding is None:
             return None
-        return self._mismatch(source or node, self._twin(source or node) or self._output(report), finding)
+        if source is None or source in self.relations:  # what has a counterpart is not to blame
+            source = next(iter(frontier), source or node)
+        return self._mismatch(source, self._twin(source) or self._output(report), finding)
 
     def unreduced(self, report: OutputReport, node: str) -> Mismatch | None:
         """The missing reduction that an output comes of, unless the output's own difference says more."""
@@ -185,12 +187,16 @@ class _Search:
         )
 
     def _introduced_by(self, finding: Finding, node: str) -> str | None:
-        """The first node, among those that ``node`` depends on, whose form contains the differing term or atom."""
+        """The first node, among those that ``node`` depends on, whose form contains the differing term or atom;
+        preferably one without a counterpart: what has one is not where the two sides part."""
         above = ancestors(self.job.specification, node)
+        nodes = [n for n in self.job.specification.nodes if n.name in above and n.op == "call"]
+        apart = [n for n in nodes if n.name not in self.relations]
+        return self._containing(finding, apart) or self._containing(finding, nodes)
+
+    def _containing(self, finding: Finding, nodes: Sequence[Node]) -> str | None:
         fallback: str | None = None
-        for candidate in self.job.specification.nodes:
-            if candidate.name not in above or candidate.op != "call":
-                continue
+        for candidate in nodes:
             value = self.specification.values.get(candidate.name)
             if not isinstance(value, Tensor):
                 continue
