@@ -1,6 +1,6 @@
 """Context parallelism with PyTorch's ``context_parallel``: ring attention, causal, forward and backward.
 
-The sequence is cut into twice as many chunks as there are ranks; rank r holds chunk r and the r-th from the end, so that
+The sequence is cut into two chunks for every rank; rank r holds chunk r and the r-th from the end, so that
 all have as much to do. Keys and values go round; every rank merges what it gets by the sums of exponentials, and the
 blocks that a causal mask hides are never computed. Ranks run different programs. The broken twin forgets that chunks
 are out of order when it adds the positions.

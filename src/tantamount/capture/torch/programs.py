@@ -13,6 +13,7 @@ from torch import nn
 from tantamount.capture.fx_json import parse_graph
 from tantamount.capture.programs import Program, Ranks
 from tantamount.capture.torch.fx_document import fx_document
+from tantamount.capture.torch.kernels import ShardedAttention
 from tantamount.capture.torch.pipelines import stages_without_vote
 from tantamount.capture.torch.placements import Layout
 from tantamount.capture.torch.ranks import groups, simulated
@@ -64,7 +65,8 @@ def capture_ranks(
         with simulated(rank, world_size), stages_without_vote():
             built = build(rank)
             function, args, options = _built(built)
-            traced = _trace(function, args, options.pop("kwargs", {}), **options)
+            with ShardedAttention():
+                traced = _trace(function, args, options.pop("kwargs", {}), **options)
             found.append((traced, groups()))
     layouts = [leaf.layout for traced, _ in found for leaf in (*traced.inputs, *traced.outputs) if leaf.layout]
     whole = mesh_of(layouts, world_size, mesh)

@@ -290,12 +290,9 @@ def flash_attention_backward(
     """the gradients of query, key and value, with the weights exp(scale * query key^T + mask - logsumexp)"""
     if cum_seq_q is not None or cum_seq_k is not None:
         raise ShapeProblem("the gradient of attention to sequences of several lengths")
-    if max_q not in (None, query.shape[-2]) or max_k not in (None, key.shape[-2]):
-        raise ShapeProblem(f"lengths {max_q} and {max_k} of {query.type} and {key.type}")
     _require_square(query, key, is_causal)
-    return _attention_backward(
-        b, grad_out, query, key, value, out, logsumexp, None, dropout_p, is_causal, scale
-    )  # without dropout, the state of the random numbers has no effect
+    # without sequences of several lengths their greatest has no effect, nor without dropout the random numbers' state
+    return _attention_backward(b, grad_out, query, key, value, out, logsumexp, None, dropout_p, is_causal, scale)
 
 
 @operator("aten._scaled_dot_product_flash_attention_for_cpu_backward.default", category=_ATTENTION)
