@@ -277,8 +277,10 @@ def _match(given: Mapping[str, Any], name: str) -> Any:
             if isinstance(relation, dict) and "*" in str(cast("dict[str, Any]", relation).get("name", "")):
                 table = cast("dict[str, Any]", relation)
                 matched = re.fullmatch("(.*)".join(re.escape(part) for part in pattern.split("*")), name)
-                parts = iter(matched.groups() if matched else ())
-                return {**table, "name": re.sub(r"\*", lambda _: next(parts, "*"), str(table["name"]))}
+                renamed = str(table["name"])
+                for part in matched.groups() if matched else ():
+                    renamed = renamed.replace("*", part, 1)
+                return {**table, "name": renamed}
             return relation
     return None
 

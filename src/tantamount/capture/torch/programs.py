@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
+from torch.export import ExportedProgram
 
 from tantamount.capture.fx_json import parse_graph
 from tantamount.capture.programs import Program, Ranks
+from tantamount.capture.torch.exported import example_arguments, exported, load
 from tantamount.capture.torch.fx_document import fx_document
 from tantamount.capture.torch.kernels import ShardedAttention
 from tantamount.capture.torch.pipelines import stages_without_vote
@@ -29,7 +32,7 @@ Modules = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module] | None
 
 
 def capture(
-    function: Callable[..., Any] | nn.Module,
+    function: Callable[..., Any] | nn.Module | ExportedProgram | str | Path,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
@@ -43,7 +46,9 @@ def capture(
     state that it changes (``new layers.0.weight``): a module gives a forward pass, a function that calls ``backward()``
     a forward and backward pass, one that calls ``optimizer.step()`` a training step. ``modules`` are those that the
     function uses (found by themselves if it is a module or refers to them by name); values of tensors are not used, so
-    a model on the meta device will do. Raises :class:`UserError` for what cannot be captured."""
+    a model on the meta device will do. What ``torch.export`` captured is taken as it is, without arguments: an
+    exported program, the path of a saved one (``.pt2``, only if you trust it), a graph module with shapes on record.
+    Raises :class:`UserError` for what cannot be captured."""
     traced = _trace(function, args, kwargs or {}, modules, optimizers)
     return _program(traced, None, {})
 
@@ -106,6 +111,16 @@ def _trace(
     modules: Modules = None,
     optimizers: Sequence[torch.optim.Optimizer] | torch.optim.Optimizer = (),
 ) -> Traced:
+    if isinstance(function, str | Path):
+        function = load(Path(function))
+    if isinstance(function, ExportedProgram):
+        if args or kwargs:
+            raise UserError(
+                "capture", place="an exported program", found="arguments", needed="none: its shapes are fixed"
+            )
+        return exported(function)
+    if isinstance(function, fx.GraphModule) and not args and not kwargs:
+        args = example_arguments(function)
     chosen = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(optimizers)
     return trace(function, args, kwargs, _modules(function, modules), chosen or _found_optimizers(function))
 
@@ -128,7 +143,7 @@ def _modules(function: Any, modules: Modules) -> dict[str, nn.Module]:
     named = dict(modules) if isinstance(modules, Mapping) else {str(k): module for k, module in enumerate(modules)}
     if len(named) == 1:
         return {"": next(iter(named.values()))}
-    return {f"{name}.": module for name, module in named.items()}
+    return {f"{name}." if name else "": module for name, module in named.items()}
 
 
 def _inside(module: nn.Module, other: nn.Module) -> bool:

@@ -16,7 +16,7 @@ from torch.autograd import _get_sequence_nr as _next_sequence_number  # pyright:
 from torch.fx import traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Annotate", "module_paths"]
+__all__ = ["Annotate", "is_user_file", "module_paths"]
 
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
 _STANDARD = str(Path(linecache.__file__).parent)
@@ -89,12 +89,17 @@ class Annotate(TorchDispatchMode):
         return found
 
 
+def is_user_file(name: str) -> bool:
+    """Whether a file is neither PyTorch's nor ours nor of the standard library."""
+    return not name.startswith(_SKIPPED) and (not name.startswith(_STANDARD) or "site-packages" in name)
+
+
 def _user_line() -> str:
     """The innermost frame outside PyTorch, Tantamount and the standard library, as Python prints it."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_SKIPPED) and (not name.startswith(_STANDARD) or "site-packages" in name):
+        if is_user_file(name):
             line = linecache.getline(name, frame.f_lineno).strip()
             return f'File "{name}", line {frame.f_lineno}, in {frame.f_code.co_name} | {line}'
         frame = frame.f_back

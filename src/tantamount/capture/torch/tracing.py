@@ -27,7 +27,7 @@ from tantamount.capture.torch.state import State, collect
 from tantamount.capture.torch.strides import views_for_strides
 from tantamount.errors import UserError
 
-__all__ = ["Leaf", "Traced", "trace"]
+__all__ = ["Leaf", "Traced", "path_name", "trace"]
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
 def _results(returned: Any) -> list[tuple[str, Tensor]]:
     found, _ = pytree.tree_flatten_with_path(returned)
     tensors = [(path, leaf) for path, leaf in found if isinstance(leaf, Tensor)]
-    return [(_path_name(path) or "output", leaf) for path, leaf in tensors]
+    return [(path_name(path) or "output", leaf) for path, leaf in tensors]
 
 
 def _gradients(program: _Program, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:
@@ -196,7 +196,7 @@ def _argument_name(function: Callable[..., Any], path: tuple[Any, ...]) -> str:
     head, *rest = path[1:]
     target = function.forward if isinstance(function, nn.Module) else function
     if path[0].idx == 1:
-        return _path_name((head, *rest))
+        return path_name((head, *rest))
     try:
         names = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
@@ -206,10 +206,11 @@ def _argument_name(function: Callable[..., Any], path: tuple[Any, ...]) -> str:
         first = names[position].name
     else:
         first = f"arg{position}"
-    return ".".join(part for part in (first, _path_name(tuple(rest))) if part)
+    return ".".join(part for part in (first, path_name(tuple(rest))) if part)
 
 
-def _path_name(path: tuple[Any, ...]) -> str:
+def path_name(path: tuple[Any, ...]) -> str:
+    """``batch.ids`` or ``0.loss`` for a path into nested containers."""
     parts: list[str] = []
     for key in path:
         for attribute in ("key", "name", "idx"):
