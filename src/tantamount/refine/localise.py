@@ -138,7 +138,7 @@ class _Search:
 
     def _frontier(self, node: str) -> set[str]:
         """Specification nodes without a counterpart, reached from ``node`` through such nodes, whose operands all have
-        one."""
+        one, or are none that can be blamed."""
         graph = self.job.specification
         found: set[str] = set()
         seen: set[str] = set()
@@ -148,7 +148,7 @@ class _Search:
             if name in seen or self._related(name):
                 continue
             seen.add(name)
-            operands = [ref for ref in self._operands(graph, name) if not self._related(ref)]
+            operands = [ref for ref in self._operands(graph, name) if not self._related(ref) and self._worth(ref, node)]
             pending.extend(operands)
             if not operands and graph.by_name[name].op == "call":
                 found.add(name)
