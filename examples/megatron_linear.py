@@ -1,4 +1,4 @@
-"""Hand-written tensor parallelism as in Megatron: a column-parallel and a row-parallel linear layer, forward and backward.
+"""Hand-written tensor parallelism as in Megatron: a column-parallel and a row-parallel layer, with their gradients.
 
 Communication is inside ``autograd.Function``: the identity whose backward pass all-reduces, and the all-reduce whose
 backward pass is the identity. The broken twin forgets the all-reduce of the backward pass: the loss is right, and so

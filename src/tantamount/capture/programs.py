@@ -274,14 +274,14 @@ def _match(given: Mapping[str, Any], name: str) -> Any:
         return given[name]
     for pattern, relation in given.items():
         if fnmatchcase(name, pattern):
-            if isinstance(relation, dict) and "*" in str(cast("dict[str, Any]", relation).get("name", "")):
-                table = cast("dict[str, Any]", relation)
+            table = cast("dict[str, Any]", relation if isinstance(relation, dict) else {})
+            if "*" in str(table.get("name", "")):
                 matched = re.fullmatch("(.*)".join(re.escape(part) for part in pattern.split("*")), name)
                 renamed = str(table["name"])
                 for part in matched.groups() if matched else ():
                     renamed = renamed.replace("*", part, 1)
                 return {**table, "name": renamed}
-            return relation
+            return cast("Any", relation)
     return None
 
 

@@ -3,6 +3,7 @@
 # pyright: basic
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
+from tantamount.capture.torch.problems import said
 from tantamount.capture.torch.sources import is_user_file
 from tantamount.capture.torch.tracing import Leaf, Traced, path_name
 from tantamount.errors import UserError
@@ -25,13 +27,18 @@ def load(path: Path) -> ExportedProgram:
     """A program that ``torch.export.save`` wrote. PyTorch reads the file: only for files you trust."""
     if not path.is_file():
         raise UserError("capture-file", place=str(path), found="no such file", needed="what torch.export.save wrote")
+    logger = logging.getLogger("torch.export")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # it reports at length what we say in three lines
     try:
         return torch.export.load(path)
     except Exception as problem:
         raise UserError(
-            "capture-file", place=str(path), found=f"{type(problem).__name__}: {_first_line(problem)}",
+            "capture-file", place=str(path), found=said(problem),
             needed="a file that torch.export.save wrote, with this version of PyTorch",
         ) from problem  # fmt: skip
+    finally:
+        logger.setLevel(level)
 
 
 def example_arguments(module: fx.GraphModule) -> tuple[Tensor, ...]:
@@ -140,7 +147,3 @@ def _innermost(trace: str) -> str:
         return ""
     m = frames[-1]
     return f'File "{m["file"]}", line {m["line"]}, in {m["function"]} | {m["code"].strip()}'
-
-
-def _first_line(problem: Exception) -> str:
-    return next(iter(str(problem).splitlines()), "")[:300]

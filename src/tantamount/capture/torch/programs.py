@@ -19,6 +19,7 @@ from tantamount.capture.torch.fx_document import fx_document
 from tantamount.capture.torch.kernels import ShardedAttention
 from tantamount.capture.torch.pipelines import stages_without_vote
 from tantamount.capture.torch.placements import Layout
+from tantamount.capture.torch.problems import line_of, said
 from tantamount.capture.torch.ranks import groups, simulated
 from tantamount.capture.torch.relations import axes_of_name, group_names, mesh_of, relation
 from tantamount.capture.torch.tracing import Traced, trace
@@ -65,11 +66,12 @@ def capture_ranks(
     ``(function, args, options)``: a function or module as in :func:`capture`, its local arguments, and a table of
     ``kwargs``, ``modules``, ``optimizers``. ``mesh`` names the axes (``{"dp": 2, "tp": 4}``, ranks row-major); without
     it, that of the DTensors. Raises :class:`UserError` for what cannot be captured."""
+    if world_size < 1:
+        raise UserError("capture-mesh", place="capture_ranks", found=f"world_size = {world_size}", needed="1 or more")
     found: list[tuple[Traced, dict[str, tuple[int, ...]]]] = []
     for rank in range(world_size):
         with simulated(rank, world_size), stages_without_vote():
-            built = build(rank)
-            function, args, options = _built(built)
+            function, args, options = _built(_build(build, rank))
             with ShardedAttention():
                 traced = _trace(function, args, options.pop("kwargs", {}), **options)
             found.append((traced, groups()))
@@ -91,12 +93,38 @@ def capture_ranks(
     return Ranks(tuple(programs), full, inputs, outputs)
 
 
+def _build(build: Callable[[int], Any], rank: int) -> Any:
+    try:
+        return build(rank)
+    except UserError:
+        raise
+    except Exception as problem:
+        raise UserError(
+            "capture-build", place=f"capture_ranks: build({rank}){line_of(problem)}", found=said(problem),
+            needed="a function that builds the program of one rank", hint=_build_hint(str(problem)),
+        ) from problem  # fmt: skip
+
+
+def _build_hint(text: str) -> str:
+    if "only be applied to a module once" in text:
+        return "make a new module inside build: every rank needs its own"
+    if "without mesh_dim_names" in text:
+        return 'name the axes: init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))'
+    if "bigger than default world size" in text:
+        return "the world size is the second argument of capture_ranks"
+    return ""
+
+
 def _built(built: Any) -> tuple[Any, Sequence[Any], dict[str, Any]]:
     options: dict[str, Any] = {}
     if isinstance(built, tuple) and len(built) in (2, 3):
         function, args = built[0], built[1]
         options = dict(built[2]) if len(built) == 3 else {}
-        if isinstance(args, list | tuple) and set(options) <= {"kwargs", "modules", "optimizers"}:
+        if (
+            isinstance(args, list | tuple)
+            and callable(function)
+            and set(options) <= {"kwargs", "modules", "optimizers"}
+        ):
             return function, args, options
     raise UserError(
         "capture-build", place="capture_ranks: build(rank)", found=f"{type(built).__name__}",
@@ -121,6 +149,13 @@ def _trace(
         return exported(function)
     if isinstance(function, fx.GraphModule) and not args and not kwargs:
         args = example_arguments(function)
+    if not isinstance(args, list | tuple):
+        raise UserError("capture", place="args", found=type(args).__name__, needed="a tuple of arguments, such as (x,)")
+    if not callable(function):
+        raise UserError(
+            "capture", place="capture", found=f"a {type(function).__name__}",
+            needed="a function, a module, an exported program or the path of one",
+        )  # fmt: skip
     chosen = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(optimizers)
     return trace(function, args, kwargs, _modules(function, modules), chosen or _found_optimizers(function))
 
@@ -133,7 +168,8 @@ def _modules(function: Any, modules: Modules) -> dict[str, nn.Module]:
         owner = getattr(function, "__self__", None)
         if isinstance(owner, nn.Module):
             return {"": owner}
-        modules = {name: value for name, value in _closure(function).items() if isinstance(value, nn.Module)}
+        known = {**_closure(function), **vars(owner)} if hasattr(owner, "__dict__") else _closure(function)
+        modules = {name: value for name, value in known.items() if isinstance(value, nn.Module)}
         kept = {
             name: m for name, m in modules.items() if not any(m is not o and _inside(m, o) for o in modules.values())
         }
@@ -164,7 +200,8 @@ def _closure(function: Any) -> dict[str, Any]:
 def _found_optimizers(function: Any) -> tuple[torch.optim.Optimizer, ...]:
     if isinstance(function, nn.Module):
         return ()
-    values = _closure(function).values()
+    owner = getattr(function, "__self__", None)
+    values = [*_closure(function).values(), *(vars(owner).values() if hasattr(owner, "__dict__") else ())]
     return tuple(value for value in values if isinstance(value, torch.optim.Optimizer))
 
 

@@ -19,13 +19,18 @@ def mesh_of(layouts: Sequence[Layout], world_size: int, given: Mapping[str, int]
     """The mesh: as given, else the DTensors' own if one covers all ranks, else one axis."""
     if given is not None:
         return Mesh(dict(given))
-    for layout in sorted(layouts, key=lambda found: -found.spec.mesh.ndim):
-        mesh = layout.spec.mesh
-        names = mesh.mesh_dim_names
-        if mesh.mesh.numel() == world_size and mesh.mesh.flatten().tolist() == list(range(world_size)):
-            labels = names or tuple(f"dim{k}" for k in range(mesh.ndim))
-            return Mesh(dict(zip(labels, mesh.mesh.shape, strict=True)))
+    whole = [root for layout in layouts if (root := _root(layout.spec.mesh)).size() == world_size]
+    for mesh in sorted(whole, key=lambda found: -found.ndim):
+        if mesh.mesh.flatten().tolist() == list(range(world_size)):
+            names = mesh.mesh_dim_names or tuple(f"dim{k}" for k in range(mesh.ndim))
+            return Mesh(dict(zip(names, mesh.mesh.shape, strict=True)))
     return Mesh({"rank": world_size})
+
+
+def _root(mesh: Any) -> Any:
+    """The mesh that a mesh is a part of: what ``mesh["tp"]`` was taken from."""
+    find = getattr(mesh, "_get_root_mesh", None)
+    return mesh if find is None else find()
 
 
 def group_names(mesh: Mesh, rank: int, groups: Mapping[str, tuple[int, ...]], used: set[str]) -> dict[str, str]:
@@ -79,7 +84,7 @@ def _axes(own: Any, mesh: Mesh) -> list[str]:
     names = own.mesh_dim_names
     if names and all(name in mesh.axes for name in names):
         return list(names)
-    if own.mesh.numel() == mesh.world_size and own.ndim == len(mesh.axes):
+    if own.size() == mesh.world_size and own.ndim == len(mesh.axes):
         return list(mesh.names)
     raise UserError(
         "capture-mesh", place="a DTensor", found=f"the mesh {own}", needed=f"axes of the mesh {dict(mesh.axes)}",

@@ -51,7 +51,7 @@ def _written(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
         return None
     value = whole.meta["val"]
     with value.fake_mode:
-        block = _block(torch.as_strided(value, *geometry))
+        block = _block(_aten.as_strided.default(value, *geometry))
     if block is None:
         return None
     _, order, start, count = block

@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 
 from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
+from tantamount.capture.torch.problems import check_modules, check_parameters, not_captured
 from tantamount.capture.torch.sources import Annotate, module_paths
 from tantamount.capture.torch.state import State, collect
 from tantamount.capture.torch.strides import views_for_strides
@@ -71,6 +72,7 @@ def trace(
 
     ``modules`` maps a prefix of names (``""`` or ``"model."``) to a module that the function uses. Raises
     :class:`UserError` for what cannot be captured."""
+    check_modules(modules)
     state = collect(modules, optimizers)
     paths, structure = pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))
     leaves = tuple(leaf for _, leaf in paths)
@@ -92,14 +94,15 @@ def trace(
         except UserError:
             raise
         except Exception as problem:
-            raise UserError(
-                "capture", place=_where(function),
-                found=f"{type(problem).__name__}: {str(problem).strip().splitlines()[0] if str(problem) else ''}"[:400],
-                needed="a program that runs on fake tensors: no branch on values, no .item() of data",
-                hint="run it with real tensors first; see docs/capture.md for what cannot be traced",
-            ) from problem  # fmt: skip
+            raise not_captured(problem, _where(function)) from problem
+    check_parameters(second, _where(function))
     inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts, strict=True))
     outputs = _outputs(second, inputs, recorded)
+    if not outputs:
+        raise UserError(
+            "capture", place=_where(function), found="nothing that it returns or changes",
+            needed="tensors returned, gradients left, or state changed",
+        )  # fmt: skip
     aliases = {entry.name: entry.aliases for entry in state.entries if entry.aliases}
     return Traced(second, inputs, outputs, aliases)
 
@@ -288,12 +291,14 @@ def _quiet() -> Generator[None]:
     import logging
     import warnings
 
-    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    names = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor")
+    loggers = [(logging.getLogger(name), logging.getLogger(name).level) for name in names]
+    for logger, _ in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in loggers:
+            logger.setLevel(level)

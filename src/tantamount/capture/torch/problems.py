@@ -1,0 +1,71 @@
+"""What went wrong in the user's program, in the user's terms."""
+
+# pyright: basic
+from __future__ import annotations
+
+import linecache
+import traceback
+from collections.abc import Mapping
+
+from torch import fx, nn
+
+from tantamount.capture.torch.sources import is_user_file
+from tantamount.errors import UserError
+
+__all__ = ["check_modules", "check_parameters", "line_of", "not_captured", "said"]
+
+
+def said(problem: BaseException) -> str:
+    """The type and the first line of an exception."""
+    first = next(iter(str(problem).strip().splitlines()), "")
+    return f"{type(problem).__name__}: {first}"[:400] if first else type(problem).__name__
+
+
+def line_of(problem: BaseException) -> str:
+    """Where the user's code was when it was raised: `` (file:line `code`)``; empty if it was not there."""
+    for frame in reversed(traceback.extract_tb(problem.__traceback__)):
+        if is_user_file(frame.filename):
+            line = (frame.line or linecache.getline(frame.filename, frame.lineno or 0)).strip()
+            return f" ({frame.filename}:{frame.lineno} `{line}`)"
+    return ""
+
+
+def not_captured(problem: Exception, place: str) -> UserError:
+    """The error that says why a program could not be traced."""
+    text = str(problem)
+    needed, hint = "a program that runs on fake tensors", "run it with real tensors first; see docs/capture.md"
+    if "_local_scalar_dense" in text or "DataDependent" in type(problem).__name__:
+        needed = "a program whose course does not depend on the values of tensors"
+        hint = "no .item(), float(tensor), print of a value or branch on one inside what is captured"
+    elif ".numpy()" in text:
+        needed, hint = "PyTorch operators only", "what NumPy computes cannot be seen"
+    elif "which requires redistribution" in text:
+        hint = "a DTensor operation that PyTorch cannot shard: are the heads divided by the ranks, does the mesh fit?"
+    return UserError("capture", place=f"{place}{line_of(problem)}", found=said(problem), needed=needed, hint=hint)
+
+
+def check_modules(modules: Mapping[str, nn.Module]) -> None:
+    """Refuse wrappers whose communication happens in C++, where a capture sees nothing."""
+    for prefix, root in modules.items():
+        for name, module in root.named_modules():
+            if isinstance(module, nn.parallel.DistributedDataParallel):
+                raise UserError(
+                    "capture-ddp", place=f"{prefix}{name}" or type(module).__name__,
+                    found="DistributedDataParallel, which reduces gradients in C++, out of sight of a capture",
+                    needed="the module inside it, with its gradients averaged by the step itself",
+                    hint="after backward(): dist.all_reduce(p.grad, op=dist.ReduceOp.AVG) for every p in "
+                    "ddp.module.parameters(); or fully_shard; see examples/data_parallel.py",
+                )  # fmt: skip
+
+
+def check_parameters(module: fx.GraphModule, place: str) -> None:
+    """Refuse parameters of modules that the capture was not told of: their values would become part of the program."""
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), nn.Parameter):
+            shape = list(getattr(module, str(node.target)).shape)
+            trace = str(node.meta.get("stack_trace") or "").partition("|")[2].strip()
+            raise UserError(
+                "capture-parameter", place=place, found=f"a parameter {shape} of no known module, used at `{trace}`",
+                needed="the modules that the function uses",
+                hint='capture(f, args, modules={"": model}); from build: return f, args, {"modules": model}',
+            )  # fmt: skip

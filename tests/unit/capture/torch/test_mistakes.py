@@ -1,0 +1,187 @@
+"""What a user reads after a typical mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import tantamount as tt
+
+torch = pytest.importorskip("torch", reason="captures need PyTorch")
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.fsdp import fully_shard  # noqa: E402
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module  # noqa: E402
+
+PLAN = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(torch.relu(self.up(x)))
+
+
+X = torch.ones(4, 8)
+
+
+@pytest.fixture(autouse=True)
+def no_process_group() -> Iterator[None]:
+    yield
+    assert not dist.is_initialized()
+
+
+def error(f: Callable[[], Any]) -> tt.UserError:
+    with pytest.raises(tt.UserError) as problem:
+        f()
+    return problem.value
+
+
+def item(model: nn.Module) -> Callable[..., Any]:
+    def step(x: torch.Tensor) -> float:
+        return model(x).mean().item()
+
+    return step
+
+
+def branch(model: nn.Module) -> Callable[..., Any]:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x).mean()
+        if loss > 0:
+            return loss
+        return -loss
+
+    return step
+
+
+@pytest.mark.parametrize(("step", "line"), [(item, "return model(x).mean().item()"), (branch, "if loss > 0:")])
+def test_a_course_that_depends_on_values(step: Callable[[nn.Module], Any], line: str) -> None:
+    found = error(lambda: tt.capture(step(Model()), (X,)))
+    assert found.code == "capture"
+    assert line in found.place
+    assert "does not depend on the values" in found.needed
+    assert ".item()" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("args", "place", "needed"),
+    [(X, "args", "a tuple of arguments"), ((torch.ones(4, 7),), "self.up(x)", "runs on fake tensors")],
+)
+def test_arguments_that_do_not_fit(args: Any, place: str, needed: str) -> None:
+    found = error(lambda: tt.capture(Model(), args))
+    assert found.code == "capture"
+    assert place in found.place
+    assert needed in found.needed
+
+
+def test_a_module_of_another_rank() -> None:
+    model = Model()
+
+    def build(rank: int) -> Any:
+        fully_shard(model, mesh=init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)))
+        return model, (X[:2],)
+
+    found = error(lambda: tt.capture_ranks(build, 2))
+    assert found.code == "capture-build"
+    assert "build(1)" in found.place
+    assert "only be applied to a module once" in found.found
+    assert "new module inside build" in found.hint
+
+
+def parallel(shape: tuple[int, ...], names: tuple[str, ...] | None, part: str | None) -> Callable[[int], Any]:
+    def build(rank: int) -> Any:
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+        return parallelize_module(Model(), mesh[part] if part else mesh, PLAN, src_data_rank=None), (X,)
+
+    return build
+
+
+def test_meshes_without_names_or_of_another_size() -> None:
+    unnamed = error(lambda: tt.capture_ranks(parallel((2, 2), None, "tp"), 4))
+    assert "mesh_dim_names" in unnamed.hint
+    large = error(lambda: tt.capture_ranks(parallel((4,), ("tp",), None), 2))
+    assert "second argument of capture_ranks" in large.hint
+    assert error(lambda: tt.capture_ranks(parallel((2,), ("tp",), None), 0)).code == "capture-mesh"
+
+
+def test_the_mesh_that_a_part_was_taken_from_is_found() -> None:
+    ranks = tt.capture_ranks(parallel((2, 2), ("dp", "tp"), "tp"), 4)
+    assert dict(ranks.mesh.axes) == {"dp": 2, "tp": 2}
+    assert tt.refine(tt.capture(Model(), (X,)), ranks).verdict is tt.Verdict.PROVED
+
+
+def test_a_process_group_that_is_there_already() -> None:
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        found = error(lambda: tt.capture_ranks(parallel((2,), ("tp",), None), 2))
+    finally:
+        dist.destroy_process_group()
+    assert found.code == "capture-distributed"
+    assert "destroy_process_group" in found.hint
+
+
+def test_ddp_is_refused_with_the_way_to_do_it() -> None:
+    def build(rank: int) -> Any:
+        return nn.parallel.DistributedDataParallel(Model()), (X,)
+
+    found = error(lambda: tt.capture_ranks(build, 2))
+    assert found.code == "capture-ddp"
+    assert "out of sight" in found.found
+    assert "dist.all_reduce(p.grad" in found.hint
+
+
+def test_parameters_of_modules_that_nobody_named() -> None:
+    found = error(lambda: tt.capture({"f": Model()}["f"].forward.__func__, (Model(), X)))  # a module as an argument
+    assert found.code == "capture-parameter"
+    assert "modules=" in found.hint
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.model = Model()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def step(self, x: torch.Tensor) -> torch.Tensor:
+        loss = self.model(x).mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+
+def test_modules_and_optimizers_of_an_object_are_found() -> None:
+    found = tt.capture(Trainer().step, (X,))
+    assert {output.name for output in found.graph.outputs} >= {"output", "new up.weight", "grad up.weight"}
+
+
+def test_a_factor_inside_a_reduction() -> None:
+    def build(rank: int) -> Any:
+        model = Model()
+        fully_shard(model, mesh=init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)))
+        model.set_gradient_divide_factor(3.0)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            loss = model(x).mean()
+            loss.backward()
+            return loss
+
+        return step, (X[:2],)
+
+    found = error(lambda: tt.capture_ranks(build, 2))
+    assert found.code == "capture-collective"
+    assert "set_force_sum_reduction_for_comms" in found.hint
+
+
+def test_what_is_missing_is_listed_with_what_ranks_have() -> None:
+    ranks = tt.capture_ranks(lambda rank: (nn.Linear(8, 4), (X,)), 2)
+    found = error(lambda: tt.refine(tt.capture(Model(), (X,)), ranks))
+    assert found.code == "capture-relation"
+    assert "up.weight: float32[16, 8], on no rank" in found.found
+    assert "Rank 0 has weight, bias" in found.found
