@@ -39,18 +39,18 @@ def _literal(store: Store, factor: Factor) -> tuple[Factor, int] | None:
 def absorb(store: Store, m: Monomial, c: Rational, box: Ranges) -> Lin | None:
     """The product simplified by its boolean factors, or ``None`` if they cannot help."""
     booleans: set[int] = set()
-    comparisons = False
+    choices: list[str] = []
     for a, _, _ in m:
         atom = store.atoms[a]
         if atom.facts.boolean:
             booleans |= atom.guards
-            comparisons = True
-    if not comparisons or len(m) < 2:
+            choices.append(atom.op)
+    if not choices or len(m) < 2:
         return None
     spread = _spread_over(store, m, c, box)
     if spread is not None:
         return spread
-    useful = False
+    useful = len(choices) > 1 and "equal" in choices  # [t == v] decides other comparisons of t
     opened: list[Factor] = []
     closed: list[Factor] = []
     for factor in m:
@@ -60,7 +60,7 @@ def absorb(store: Store, m: Monomial, c: Rational, box: Ranges) -> Lin | None:
             useful = True
         else:
             closed.append(factor)
-            useful = useful or bool(atom.op not in ("leaf", "less", "equal") and atom.guards & booleans and len(m) > 1)
+            useful = useful or bool(atom.op != "leaf" and (atom.guards - {atom.number}) & (booleans - {atom.number}))
     if not useful:
         return None
     flat = flatten(store, tuple(opened), c)

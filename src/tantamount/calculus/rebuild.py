@@ -46,7 +46,7 @@ class Rebuild:
         for m, c in x:
             term = constant(c)
             for factor in m:
-                term = multiply(self.store, term, self.factor(factor))
+                term = multiply(self.store, term, self.factor(factor), self.box)
                 if not term:
                     break
             parts.append(term)

@@ -16,7 +16,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.refine.outputs import assembled, candidates, holds, show
-from tantamount.refine.ranks import Run
+from tantamount.refine.run import Run
 from tantamount.verdict import Relation
 
 __all__ = ["PIECES", "relate"]

@@ -24,7 +24,7 @@ from tantamount.limits import Limits
 from tantamount.ops.algebra import Number
 from tantamount.refine.arrays import comparisons
 from tantamount.refine.inputs import Inputs
-from tantamount.refine.ranks import Run
+from tantamount.refine.run import Run
 from tantamount.semantics.interpret import Evaluation, interpret, interpret_ranks, random_constants
 from tantamount.semantics.reference import Array, IntegerOverflow, Masks
 from tantamount.semantics.survey import survey

@@ -23,7 +23,7 @@ from tantamount.ops.functionalized import unwrapped
 from tantamount.refine.explain import Finding, describe
 from tantamount.refine.outputs import ancestors, candidates, holds, matches, output_node
 from tantamount.refine.placements import distribute, even
-from tantamount.refine.ranks import Run
+from tantamount.refine.run import Run
 from tantamount.refine.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.verdict import Mismatch, OutputReport, Relation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -28,7 +28,8 @@ from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.refine.assumptions import open_obligations
 from tantamount.refine.placements import collapse, distribute, evaluate, even, part
-from tantamount.refine.ranks import Run, foldable
+from tantamount.refine.ranks import foldable
+from tantamount.refine.run import Run
 from tantamount.verdict import OutputReport, Relation, Verdict
 
 __all__ = [
@@ -94,7 +95,7 @@ def output_node(job: Job, rank: int, name: str) -> str:
 
 
 def _expression_holds(
-    store: Store, job: Job, whole: Form, expectation: Expectation, run: Run
+    store: Store, job: Job, whole: Form, expectation: Expectation, run: Run, expand: bool
 ) -> Difference | str | None:
     def tensor(rank: int, name: str) -> Form:
         found = run.local(store, rank, output_node(job, rank, name))
@@ -107,20 +108,22 @@ def _expression_holds(
     value = evaluate(store, expectation.expression, tensor, expectation.name)
     if value.shape != whole.shape:
         return f"the expression has shape {list(value.shape)}, {list(whole.shape)} is needed"
-    return equal(store, whole, value)
+    return equal(store, whole, value, expand=expand)
 
 
-def matches(store: Store, job: Job, whole: Form, expectation: Expectation, run: Run) -> Difference | str | None:
-    """Whether an expectation holds: ``None`` if so."""
+def matches(
+    store: Store, job: Job, whole: Form, expectation: Expectation, run: Run, expand: bool = True
+) -> Difference | str | None:
+    """Whether an expectation holds: ``None`` if so. ``expand``: products are multiplied out where forms differ."""
     if expectation.problem:
         return expectation.problem
     if expectation.placements is not None:
         nodes = {output_node(job, rank, expectation.name) for rank in range(run.mesh.world_size)}
         if len(nodes) > 1:
             return f"ranks name different nodes {expectation.name}"
-        found = holds(store, whole, expectation.placements, run, nodes.pop())
+        found = holds(store, whole, expectation.placements, run, nodes.pop(), expand)
     else:
-        found = _expression_holds(store, job, whole, expectation, run)
+        found = _expression_holds(store, job, whole, expectation, run, expand)
     if found is not None:
         return found
     for a, b in expectation.equal:
@@ -128,7 +131,7 @@ def matches(store: Store, job: Job, whole: Form, expectation: Expectation, run: 
         right = run.local(store, b.rank, output_node(job, b.rank, b.name or expectation.name))
         if left is None or right is None or left.shape != right.shape:
             return f"{a} == {b} does not hold: shapes differ"
-        difference = equal(store, left, right)
+        difference = equal(store, left, right, expand=expand)
         if difference is not None:
             return difference
     return None
@@ -162,16 +165,25 @@ def candidates(shape: Shape, local_shape: Shape, sizes: Sequence[int], partial: 
     )
 
 
-def check_outputs(store: Store, job: Job, specification: Run, implementation: Run) -> tuple[OutputReport, ...]:
-    """A report for every output that the job asks about."""
+def check_outputs(
+    store: Store,
+    job: Job,
+    specification: Run,
+    implementation: Run,
+    *,
+    expand: bool = True,
+    only: Collection[str] | None = None,
+) -> tuple[OutputReport, ...]:
+    """A report for every output that the job asks about (of ``only`` those, if given). ``expand``: products are
+    multiplied out where forms differ, which can take long if they differ for a reason."""
     out: list[OutputReport] = []
     for output in job.specification.outputs:
         expectation = job.outputs.get(output.name)
-        if expectation is None:
+        if expectation is None or (only is not None and output.name not in only):
             continue
         value = specification.values.get(output.node)
         if isinstance(value, Tensor):
-            report = _check(store, job, output.name, value.value, expectation, implementation)
+            report = _check(store, job, output.name, value.value, expectation, implementation, expand)
             report = _with_indices_in_range(store, job, report, specification, implementation)
         else:
             reason = "the specification's value is not known"
@@ -241,9 +253,11 @@ def ancestors(graph: Graph, name: str) -> set[str]:
     return found
 
 
-def _check(store: Store, job: Job, name: str, whole: Form, expectation: Expectation, run: Run) -> OutputReport:
+def _check(
+    store: Store, job: Job, name: str, whole: Form, expectation: Expectation, run: Run, expand: bool
+) -> OutputReport:
     if expectation.infer:
-        found = _infer(store, job, name, whole, run)
+        found = _infer(store, job, name, whole, run, expand=expand)
         if found is None:
             return OutputReport(
                 name, Verdict.UNKNOWN, None, "infer", "no clean relation over implementation outputs was found"
@@ -251,7 +265,7 @@ def _check(store: Store, job: Job, name: str, whole: Form, expectation: Expectat
         return OutputReport(name, Verdict.PROVED, found[0], "infer", notes=found[1])
     relation = Relation(name, expectation.text, expectation.name)
     try:
-        problem = matches(store, job, whole, expectation, run)
+        problem = matches(store, job, whole, expectation, run, expand)
     except Unsupported as unsupported:
         problem = unsupported.reason
     if problem is None:
@@ -259,7 +273,7 @@ def _check(store: Store, job: Job, name: str, whole: Form, expectation: Expectat
             ("this relation sums over ranks",) if "Partial" in expectation.text or "sum(" in expectation.text else ()
         )
         return OutputReport(name, Verdict.PROVED, relation, expectation.text, notes=notes)
-    other = _infer(store, job, name, whole, run, expectation.name)
+    other = _infer(store, job, name, whole, run, expectation.name, expand=expand)
     if other is not None:
         reason = f"the expectation {expectation.text} does not hold: {_clause(problem)}"
         return OutputReport(name, Verdict.REFUTED, other[0], expectation.text, reason, notes=other[1])
@@ -277,7 +291,7 @@ def _clause(problem: Difference | str) -> str:
 
 
 def _infer(
-    store: Store, job: Job, name: str, whole: Form, run: Run, prefer: str | None = None
+    store: Store, job: Job, name: str, whole: Form, run: Run, prefer: str | None = None, *, expand: bool
 ) -> tuple[Relation, tuple[str, ...]] | None:
     """A clean relation over implementation outputs: a placement of one of them, else parts of them put together."""
     outputs = list(dict.fromkeys(output.node for graph in job.implementation for output in graph.outputs))
@@ -295,7 +309,7 @@ def _infer(
                     continue
                 if partial and not independent(store, stacked, placements):
                     continue
-                if holds(store, whole, placements, run, node, expand=node == outputs[0]) is None:
+                if holds(store, whole, placements, run, node, expand and node == outputs[0]) is None:
                     relation = Relation(name, show(placements), names[node])
                     notes = (
                         ("this relation sums over ranks: a missing reduction looks exactly like that",)

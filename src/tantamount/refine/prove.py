@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -17,9 +17,9 @@ from tantamount.refine.execution import TooLarge
 from tantamount.refine.localise import find_mismatch
 from tantamount.refine.outputs import check_outputs
 from tantamount.refine.reduced import search_reduced
-from tantamount.refine.sides import Progress, run_sides
-from tantamount.refine.witness import search
-from tantamount.verdict import OutputReport, Report, Statistics, Verdict, worst
+from tantamount.refine.sides import Progress, Sides, run_sides
+from tantamount.refine.witness import Searched, search
+from tantamount.verdict import OutputReport, Relation, Report, Statistics, Verdict, worst
 
 __all__ = ["refine"]
 
@@ -65,26 +65,27 @@ def refine(
     elif implementation is not None or inputs or outputs or assume:
         raise UserError("job-arguments", place="refine", found="a job with more", needed="refine(job) alone")
     clock = _Clock()
-    sides = run_sides(job, fold, progress, clock.lap)
+    bounds = limits if limits is not None else limits_from_environment()
+    sides = run_sides(job, fold, progress, clock.lap, limits=bounds)
     store = sides.store
     specification, ranks = sides.specification, sides.implementation
-    checked = check_outputs(store, job, specification, ranks)
+    checked = check_outputs(store, job, specification, ranks, expand=False)
     clock.lap("outputs")
     relations = relate(store, job, specification, ranks)
     clock.lap("relation")
-    failing = [output for output in checked if output.verdict is not Verdict.PROVED]
+    counterexample, notes = None, ()
+    if _open(checked):
+        # values first: what differs on an input needs no search for a proof, which takes longest where there is none
+        before = checked
+        checked, counterexample, notes = _executed(job, sides, checked, relations, fold, bounds)
+        clock.lap("witness")
+        checked = _proved_with_effort(job, sides, before, checked)
+        clock.lap("outputs")
+    failing = _open(checked)
     mismatch, reductions = find_mismatch(store, job, specification, ranks, relations, failing)
     clock.lap("localise")
-    counterexample, notes = None, ()
-    if failing:
-        bounds = limits if limits is not None else limits_from_environment()
-        try:
-            checked, counterexample, notes = search(store, job, checked, sides.inputs, specification, ranks, bounds)
-        except TooLarge as problem:
-            checked, counterexample, notes = search_reduced(job, checked, relations, fold, bounds, str(problem))
     if len(failing) > 1:  # of one the mismatch says it
         checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
-    clock.lap("witness")
     assumptions = gather_assumptions(store, job, sides.inputs, specification, ranks)
     verdict = worst(output.verdict for output in checked)
     refused: tuple[str, ...] = ()
@@ -115,6 +116,37 @@ def refine(
         notes=notes,
         refused=refused,
     )
+
+
+def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
+    return [output for output in outputs if output.verdict is not Verdict.PROVED]
+
+
+def _executed(
+    job: Job,
+    sides: Sides,
+    checked: tuple[OutputReport, ...],
+    relations: Mapping[str, Relation],
+    fold: bool | None,
+    limits: Limits,
+) -> Searched:
+    try:
+        return search(sides.store, job, checked, sides.inputs, sides.specification, sides.implementation, limits)
+    except TooLarge as problem:
+        return search_reduced(job, checked, relations, fold, limits, str(problem))
+
+
+def _proved_with_effort(
+    job: Job, sides: Sides, before: Sequence[OutputReport], checked: tuple[OutputReport, ...]
+) -> tuple[OutputReport, ...]:
+    """Outputs that no execution refuted, with products multiplied out."""
+    reasons = {output.name: output.reason for output in before}
+    names = [o.name for o in _open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
+    if not names:
+        return checked
+    again = check_outputs(sides.store, job, sides.specification, sides.implementation, only=names)
+    proved = {output.name: output for output in again if output.verdict is Verdict.PROVED}
+    return tuple(proved.get(output.name, output) for output in checked)
 
 
 def _explained(output: OutputReport, reduction: str) -> OutputReport:

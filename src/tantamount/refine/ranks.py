@@ -9,7 +9,7 @@ else runs rank by rank, in lock step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +18,7 @@ from tantamount.calculus.compare import locate
 from tantamount.calculus.forms import Form, constant_form
 from tantamount.calculus.symbolic import Symbolic, Trace, identity
 from tantamount.errors import DataDependent, TantamountError, Unsupported
-from tantamount.ir.graph import Argument, Graph, Node
+from tantamount.ir.graph import Argument, Graph, Node, references
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import Shape
@@ -35,66 +35,15 @@ from tantamount.ops.execute import (
 )
 from tantamount.ops.lockstep import run_ranks
 from tantamount.ops.messages import has_messages
+from tantamount.refine.cuts import Cuts
 from tantamount.refine.inputs import Inputs
 from tantamount.refine.placements import local, stack
+from tantamount.refine.run import Dropout, Run
 
-__all__ = ["Dropout", "Run", "foldable", "run_implementation", "run_specification"]
+__all__ = ["foldable", "run_implementation", "run_specification"]
 
 Progress = Callable[[str, int, int], None]
 _UNPAIRED = 1 << 30  # the number of a dropout that has no counterpart in the specification
-
-
-@dataclass(frozen=True, slots=True)
-class Dropout:
-    """One dropout of the specification: what was dropped, and the mask's leaf."""
-
-    like: Form
-    shape: Shape
-    p: Number
-    atom: int
-
-
-@dataclass
-class Run:
-    """The forms of one side. ``values`` holds stacked forms (or, for the specification, plain ones) per node; for an
-    implementation run rank by rank, ``by_rank`` holds one environment per rank instead. ``failures`` says why the value
-    of a node is not known; nodes that need it are not known either."""
-
-    mesh: Mesh
-    values: dict[str, Result] = field(default_factory=dict[str, Result])
-    by_rank: list[dict[str, Result]] | None = None
-    failures: dict[str, str] = field(default_factory=dict[str, str])
-    undecided: dict[str, None] = field(default_factory=dict[str, None])  # failures because data decide a size
-    traces: list[Trace] = field(default_factory=list[Trace])
-    dropouts: list[Dropout] = field(default_factory=list[Dropout])
-    fresh_masks: list[str] = field(default_factory=list[str])
-    masks: dict[str, list[Form]] = field(default_factory=dict[str, list[Form]])  # of dropouts, by rank and site
-    constants: dict[str, str] = field(default_factory=dict[str, str])
-    custom: dict[tuple[str, int], Form] = field(default_factory=dict[tuple[str, int], Form])
-
-    def stacked(self, store: Store, name: str) -> Form | None:
-        """What all ranks hold of one node, if every rank has it with one shape."""
-        if self.by_rank is None:
-            value = self.values.get(name)
-            return value.value if isinstance(value, Tensor) else None
-        found = [environment.get(name) for environment in self.by_rank]
-        tensors = [value for value in found if isinstance(value, Tensor)]
-        if len(tensors) != len(found) or len({t.shape for t in tensors}) != 1:
-            return None
-        return stack(store, [t.value for t in tensors], self.mesh)
-
-    def local(self, store: Store, rank: int, name: str) -> Form | None:
-        """What one rank holds of a node."""
-        if self.by_rank is not None:
-            value = self.by_rank[rank].get(name)
-            return value.value if isinstance(value, Tensor) else None
-        key = (name, rank)
-        if key not in self.custom:
-            value = self.values.get(name)
-            if not isinstance(value, Tensor):
-                return None
-            self.custom[key] = local(store, value.value, self.mesh, rank)
-        return self.custom[key]
 
 
 class _Missing(TantamountError):
@@ -138,7 +87,8 @@ def _spread(builder: Builder, form: Form, shape: Shape) -> Form:
 
 # ------------------------------------------------------------------------------------------------ specification
 def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress | None = None) -> Run:
-    """The form of every specification tensor; its indices are assumed to be in range."""
+    """The specification's inputs; every other tensor is computed when it is asked for (``demand``). Its indices are
+    assumed to be in range."""
     graph = job.specification
     run = Run(Mesh())
     trace = Trace(assume_indices=True)
@@ -160,16 +110,81 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
     }
     run.values = values
     constant = _constants(store, job, run, _spread)
-    for k, node in enumerate(graph.nodes):
+    position = {node.name: k for k, node in enumerate(graph.nodes)}
+    random = [k for k, node in enumerate(graph.nodes) if _has_category(graph, node, "random")]
+    done = [0]
+
+    def compute(node: Node) -> None:
+        done[0] += 1
         if progress is not None:
-            progress("specification", k, len(graph.nodes))
-        if node.op != "input":
-            builder = Builder(replace(symbolic, site=node.name), node.name)
-            _guarded(
-                run, node, lambda n=node, b=builder: run_node(graph, n, b, values, constant, None), graph,
-                lambda _, n=node: _unknown(graph, n, symbolic, values, None),
-            )  # fmt: skip
+            progress("specification", done[0], len(graph.nodes))
+        builder = Builder(replace(symbolic, site=node.name), node.name)
+        _guarded(
+            run, node, lambda: run_node(graph, node, builder, values, constant, None), graph,
+            lambda _: _unknown(graph, node, symbolic, values, None),
+        )  # fmt: skip
+
+    def demand(name: str) -> None:
+        """The value of a node, after those that it needs; random nodes in the order of the program."""
+        pending = [position[name]]
+        while pending:
+            k = pending[-1]
+            node = graph.nodes[k]
+            if node.name in values:
+                pending.pop()
+                continue
+            missing = [position[other] for other in references(node) if other not in values]
+            if k in random:
+                missing += [other for other in random if other < k and graph.nodes[other].name not in values]
+            if missing:
+                pending.extend(missing)
+            else:
+                pending.pop()
+                compute(node)
+
+    def assume_indices() -> None:
+        """What is assumed of the indices that depend on integers alone, before anything that they are used on."""
+        for node in graph.nodes:
+            names = [name for name in references(node) if graph.by_name[name].op == "call"]
+            if not _has_category(graph, node, "indexing") or node.name in values:
+                continue
+            whole = [name for name in names if _only_integers(graph, name)]
+            for name in whole:
+                demand(name)
+            given = {name: values[name] for name in references(node) if name in values}
+            try:
+                for name in set(references(node)) - set(given):
+                    type_ = graph.by_name[name].type
+                    if type_ is None:
+                        raise _Missing
+                    form = symbolic.fresh("any", (graph.path, node.name, name), type_.stored.shape, type_.dtype.kind)
+                    given[name] = Tensor(type_.shape, type_.dtype, form)
+                run_node(graph, node, Builder(replace(symbolic, site=node.name), node.name), given, constant, None)
+            except (Unsupported, _Missing):
+                continue
+
+    run.demand = demand
+    run.random = tuple(graph.nodes[k].name for k in random)
+    run.assume_indices = assume_indices
     return run
+
+
+def _only_integers(graph: Graph, name: str) -> bool:
+    """Whether a tensor and all that it is computed from are whole numbers."""
+    pending, seen = [name], set[str]()
+    while pending:
+        node = graph.by_name[pending.pop()]
+        if node.name in seen:
+            continue
+        seen.add(node.name)
+        if node.type is None or not node.type.dtype.is_integral or node.op == "constant":
+            return False
+        pending.extend(references(node))
+    return True
+
+
+def _has_category(graph: Graph, node: Node, category: str) -> bool:
+    return node.op == "call" and node.target != "getitem" and operator_of(graph, node).category == category
 
 
 def _guarded(
@@ -262,10 +277,17 @@ def _same(a: Argument, b: Argument) -> bool:
 
 
 def run_implementation(
-    store: Store, job: Job, inputs: Inputs, specification: Run, fold: bool, progress: Progress | None = None
+    store: Store,
+    job: Job,
+    inputs: Inputs,
+    specification: Run,
+    fold: bool,
+    progress: Progress | None = None,
+    cuts: Cuts | None = None,
 ) -> Run:
-    """The form of every implementation tensor. Raises :class:`UserError` if the ranks' collectives do not match."""
-    return (_run_folded if fold else _run_by_rank)(store, job, inputs, specification, progress)
+    """The form of every implementation tensor. ``cuts`` replaces what is proved to be a part of a specification tensor.
+    Raises :class:`UserError` if the ranks' collectives do not match."""
+    return (_run_folded if fold else _run_by_rank)(store, job, inputs, specification, progress, cuts)
 
 
 def _paired_mask(
@@ -275,6 +297,10 @@ def _paired_mask(
     where there is no such relation. ``alone``: forms are those of one rank, without mesh axes."""
 
     def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
+        for name in specification.random:
+            if ordinal < len(specification.dropouts):
+                break
+            specification.demand(name)
         if ordinal < len(specification.dropouts):
             paired = specification.dropouts[ordinal]
             places = None
@@ -299,7 +325,9 @@ def _paired_mask(
     return mask
 
 
-def _run_folded(store: Store, job: Job, inputs: Inputs, specification: Run, progress: Progress | None) -> Run:
+def _run_folded(
+    store: Store, job: Job, inputs: Inputs, specification: Run, progress: Progress | None, cuts: Cuts | None
+) -> Run:
     mesh, graphs = job.mesh, job.implementation
     graph = graphs[0]
     run = Run(mesh)
@@ -332,17 +360,18 @@ def _run_folded(store: Store, job: Job, inputs: Inputs, specification: Run, prog
             _same(node.args, p.args) and all(_same(node.kwargs[key], p.kwargs[key]) for key in node.kwargs)
             for p in peers
         ) and not _constant_differs(node, graphs):
+            chosen: Node | None = node
+        else:
+            chosen = _merged(node, [g.nodes[k] for g in graphs], graph)
+        if chosen is not None:
             _guarded(
-                run, node, lambda n=node, b=builder: run_node(graph, n, b, values, constant, groups), graph, rescue
-            )
-            continue
-        merged = _merged(node, [g.nodes[k] for g in graphs], graph)
-        if merged is not None:
-            _guarded(
-                run, node, lambda n=merged, b=builder: run_node(graph, n, b, values, constant, groups), graph, rescue
+                run, node, lambda n=chosen, b=builder: run_node(graph, n, b, values, constant, groups), graph, rescue
             )
         else:
             _guarded(run, node, lambda n=k, b=builder: _coordinatewise(store, job, run, n, b, constant), graph, rescue)
+        value = values[node.name]
+        if cuts is not None and isinstance(value, Tensor):
+            values[node.name] = cuts.folded(node.name, value)
     return run
 
 
@@ -354,7 +383,7 @@ def _constant_differs(node: Node, graphs: Sequence[Graph]) -> bool:
 
 def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
     """The node with numbers that differ by rank as :class:`PerRank`, if the definition takes them all as operands."""
-    if node.op != "call":
+    if node.op != "call" or node.target == "getitem":
         return None
     row = operator_of(graph, node)
     names = list(row.signature.parameters)
@@ -394,7 +423,7 @@ def _coordinatewise(
     if not isinstance(symbolic, Symbolic):
         raise Unsupported("attributes that differ by rank")
     node = job.implementation[0].nodes[position]
-    if node.op == "call" and operator_of(job.implementation[0], node).group_parameter is not None:
+    if _is_collective(job.implementation[0], node):
         raise Unsupported("a collective whose attributes differ by rank")
     results: list[Result] = []
     ordinal = symbolic.trace.dropouts
@@ -454,7 +483,9 @@ def _stack_tensors(store: Store, tensors: Sequence[Tensor | None], mesh: Mesh) -
     return replace(found[0], value=stack(store, [t.value for t in found], mesh))
 
 
-def _run_by_rank(store: Store, job: Job, inputs: Inputs, specification: Run, progress: Progress | None) -> Run:
+def _run_by_rank(
+    store: Store, job: Job, inputs: Inputs, specification: Run, progress: Progress | None, cuts: Cuts | None
+) -> Run:
     mesh, graphs = job.mesh, job.implementation
     run = Run(mesh)
     interpretations: list[Symbolic] = []
@@ -475,7 +506,7 @@ def _run_by_rank(store: Store, job: Job, inputs: Inputs, specification: Run, pro
         done[0] += 1
         if progress is not None:
             progress("implementation", done[0], total)
-        return result
+        return cuts.of_rank(rank, node.name, result) if cuts is not None and isinstance(result, Tensor) else result
 
     groups = {name: mesh.group_size(name) for name in mesh.groups}
 

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 from tantamount.calculus.atoms import Store
 from tantamount.ir.job import Job
+from tantamount.limits import Limits, limits_from_environment
+from tantamount.refine.alignment import align
+from tantamount.refine.cuts import Cuts
 from tantamount.refine.inputs import Inputs, build_inputs
-from tantamount.refine.ranks import Run, foldable, run_implementation, run_specification
+from tantamount.refine.ranks import foldable, run_implementation, run_specification
+from tantamount.refine.run import Run
 
 __all__ = ["Progress", "Sides", "run_sides"]
 
 Progress = Callable[[str, int, int], None]
+_LONG = 150  # nodes of a specification from which on cutting pays
 
 
 @dataclass(frozen=True)
@@ -27,10 +32,16 @@ class Sides:
 
 
 def run_sides(
-    job: Job, fold: bool | None = None, progress: Progress | None = None, lap: Callable[[str], None] = lambda _: None
+    job: Job,
+    fold: bool | None = None,
+    progress: Progress | None = None,
+    lap: Callable[[str], None] = lambda _: None,
+    cut: bool | None = None,
+    limits: Limits | None = None,
 ) -> Sides:
-    """Ranks are mesh axes if their graphs are isomorphic and ``fold`` is not ``False``;
-    ``lap`` is told the name of every phase that ends. Raises :class:`UserError` as :func:`tantamount.refine.refine`."""
+    """Ranks are mesh axes if their graphs are isomorphic and ``fold`` is not ``False``; the programs are cut where they
+    agree if they are long, or as ``cut`` says. ``lap`` is told the name of every phase that ends. Raises
+    :class:`UserError` as :func:`tantamount.refine.refine`."""
     store = Store()
     folded = fold is not False and foldable(job.implementation)
     inputs = build_inputs(store, job, by_rank=not folded)
@@ -40,7 +51,19 @@ def run_sides(
         inputs = build_inputs(store, job, by_rank=True)
     lap("inputs")
     specification = run_specification(store, job, inputs, progress)
-    lap("specification")
-    implementation = run_implementation(store, job, inputs, specification, folded, progress)
+    names = [node.name for node in job.specification.nodes]
+    cuts: Cuts | None = None
+    if cut or (cut is None and len(names) >= _LONG):
+        aligned = align(store, job, inputs, limits if limits is not None else limits_from_environment())
+        lap("alignment")
+        cuts = Cuts(store, job, specification, aligned) if aligned else None
+    if cuts is None:
+        specification.finish(names)
+    else:
+        specification.assume_indices()
+        lap("specification")
+    implementation = run_implementation(store, job, inputs, specification, folded, progress, cuts)
     lap("implementation")
+    specification.finish(names)
+    lap("specification")
     return Sides(store, inputs, specification, implementation, folded)

@@ -18,7 +18,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ops.algebra import Tensor
 from tantamount.refine.outputs import ancestors, candidates, holds, independent, show
-from tantamount.refine.ranks import Run
+from tantamount.refine.run import Run
 from tantamount.verdict import Relation
 
 __all__ = ["Summand", "bare_summand", "misuse", "summand_of"]

@@ -24,7 +24,7 @@ from tantamount.refine.execution import (
     plan_execution,
 )
 from tantamount.refine.inputs import Inputs
-from tantamount.refine.ranks import Run
+from tantamount.refine.run import Run
 from tantamount.refine.simplify import simplify
 from tantamount.semantics.reference import Array
 from tantamount.verdict import Counterexample, OutputReport, Verdict

@@ -36,6 +36,7 @@ class _Writer:
         self.groups = groups
         self.names: dict[fx.Node, str] = {}
         self.constants: dict[str, Any] = {}
+        self.counts: dict[str, int] = {}
 
     def document(self, inputs: Sequence[str], outputs: Sequence[str], rank: int | None) -> dict[str, Any]:
         placeholders = [node for node in self.module.graph.nodes if node.op == "placeholder"]
@@ -48,11 +49,7 @@ class _Writer:
                 results = list(node.args[0])
                 continue
             if node not in self.names:
-                name = node.name
-                while name in taken:
-                    name += "_"
-                taken.add(name)
-                self.names[node] = name
+                self.names[node] = self._name(node, taken)
             nodes.append(self._node(node))
         found: list[dict[str, str]] = []
         for name, result in zip(outputs, results, strict=True):
@@ -68,6 +65,17 @@ class _Writer:
         if self.constants:
             document["constants"] = self.constants
         return document
+
+    def _name(self, node: fx.Node, taken: set[str]) -> str:
+        """``mm``, ``mm_1``, ... in the order of the graph: what was traced and dropped leaves no gaps, so that ranks which
+        run one program have one set of names."""
+        base = re.sub(r"_\d+$", "", node.name)
+        count = self.counts.get(base, 0)
+        while (name := f"{base}_{count}" if count else base) in taken:
+            count += 1
+        self.counts[base] = count + 1
+        taken.add(name)
+        return name
 
     def _node(self, node: fx.Node) -> dict[str, Any]:
         value = node.meta.get("val")

@@ -1,0 +1,144 @@
+"""Cut points: where both programs are proved to agree, both go on from one fresh tensor.
+
+Let t be a tensor of the specification and u a tensor of the implementation that is proved to be the part of t that a
+placement gives each rank. From then on t stands for a fresh leaf L of its shape, and u for that part of L. Whatever is
+proved afterwards holds for every L, so it holds for the value that t really has: cuts never prove anything false. They
+may lose what is true (what follows from how t was computed), so a failure after cuts is not a failure yet. What is
+known of every element of t (it is positive, it is not negative) is true of its value, and kept with L.
+
+Forms stay as small as one step of the programs, so that the cost of a proof grows with the number of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tantamount.calculus import powers
+from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.compare import equal
+from tantamount.calculus.forms import Form, constant_form
+from tantamount.calculus.symbolic import identity
+from tantamount.errors import Unsupported
+from tantamount.ir.graph import references
+from tantamount.ir.job import Job
+from tantamount.ir.relation import Placement
+from tantamount.ir.relation_types import local_box
+from tantamount.ir.types import Kind
+from tantamount.ops.algebra import Tensor
+from tantamount.refine.alignment import Aligned
+from tantamount.refine.placements import distribute, even, part
+from tantamount.refine.run import Run
+
+__all__ = ["Cuts"]
+
+SOURCE = "cut"  # the kind of leaf that a cut makes
+
+
+@dataclass
+class Cuts:
+    """What is cut, for one pair of runs. ``demand`` computes the value of a specification tensor."""
+
+    store: Store
+    job: Job
+    specification: Run
+    aligned: Mapping[tuple[int, str], tuple[Aligned, ...]]
+    definitions: dict[str, Form] = field(default_factory=dict[str, Form])  # of specification tensors that are cut
+    unproved: set[str] = field(default_factory=set[str])  # specification tensors whose counterparts were not proved
+
+    def folded(self, name: str, value: Tensor) -> Tensor:
+        """A tensor of all ranks, stacked: the parts of a fresh leaf if it is proved to be those of a tensor."""
+        if not _may_be_cut(self.store, value):
+            return value
+        first = self.aligned.get((0, name), ())
+        world = self.job.mesh.world_size
+        for candidate in first:
+            if any(candidate not in self.aligned.get((rank, name), ()) for rank in range(1, world)):
+                continue
+            whole = self._whole(candidate.name)
+            if whole is None or not even(whole.shape, candidate.placements, self.job.mesh.sizes):
+                continue
+            wanted = distribute(self.store, whole.value, candidate.placements, self.job.mesh.sizes)
+            if self._proved(candidate.name, wanted, value.value):
+                leaf = self._cut(candidate.name, whole)
+                return replace(value, value=distribute(self.store, leaf, candidate.placements, self.job.mesh.sizes))
+        return value
+
+    def of_rank(self, rank: int, name: str, value: Tensor) -> Tensor:
+        """The same for a tensor of one rank."""
+        if not _may_be_cut(self.store, value):
+            return value
+        for candidate in self.aligned.get((rank, name), ()):
+            whole = self._whole(candidate.name)
+            if whole is None:
+                continue
+            box = local_box(whole.shape, candidate.placements, self.job.mesh, rank)
+            wanted = part(self.store, whole.value, box)
+            if self._proved(candidate.name, wanted, value.value):
+                return replace(value, value=part(self.store, self._cut(candidate.name, whole), box))
+        return value
+
+    def _proved(self, name: str, wanted: Form, found: Form) -> bool:
+        """Products are multiplied out only if all that the tensor is computed from has been proved: behind a difference
+        everything differs, and the search is long."""
+        if wanted.shape != found.shape:
+            return False
+        graph = self.job.specification
+        hard = not any(other in self.unproved for other in references(graph.by_name[name]))
+        if equal(self.store, wanted, found, expand=hard) is None:
+            self.unproved.discard(name)
+            return True
+        self.unproved.add(name)
+        return False
+
+    def _whole(self, name: str) -> Tensor | None:
+        try:
+            self.specification.demand(name)
+        except Unsupported:
+            return None
+        value = self.specification.values.get(name)
+        return value if isinstance(value, Tensor) and value.dtype.kind is Kind.FLOAT else None
+
+    def _cut(self, name: str, whole: Tensor) -> Form:
+        """The leaf that stands for a specification tensor from now on."""
+        form: Form = whole.value
+        if name in self.definitions or _is_view(self.store, form):
+            return form
+        self.definitions[name] = form
+        leaf = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, form))
+        cut = constant_form(whole.shape, ((((leaf, 1, identity(whole.shape)),), 1),))
+        self.specification.values[name] = replace(whole, value=cut)
+        return cut
+
+
+def placements_text(placements: tuple[Placement, ...]) -> str:
+    """For messages."""
+    return ", ".join(map(str, placements))
+
+
+def _may_be_cut(store: Store, value: Tensor) -> bool:
+    """Real tensors that are more than a view of a leaf. Infinities stay visible: they vanish in exponentials."""
+    if value.dtype.kind is not Kind.FLOAT or not value.value.pieces or _is_view(store, value.value):
+        return False
+    return not any(powers.unbounded(store, x) for _, x in value.value.pieces)
+
+
+def _is_view(store: Store, form: Form) -> bool:
+    """Whether every element is an element of a leaf, or a number."""
+    return all(
+        len(x) == 0
+        or (len(x) == 1 and not x[0][0])
+        or (
+            len(x) == 1
+            and x[0][1] == 1
+            and len(x[0][0]) == 1
+            and x[0][0][0][1] == 1
+            and store.atoms[x[0][0][0][0]].op == "leaf"
+        )
+        for _, x in form.pieces
+    )
+
+
+def _facts(store: Store, form: Form) -> Facts:
+    positive = all(powers.strictly_positive(store, x) for _, x in form.pieces)
+    return Facts(positive=positive, nonnegative=positive or all(powers.nonnegative(store, x) for _, x in form.pieces))
