@@ -30,7 +30,7 @@ from tantamount.ops.custom import custom_operator
 from tantamount.ops.groups import with_one_name_per_group
 from tantamount.ops.table import table
 
-__all__ = ["job_of", "read_job"]
+__all__ = ["Unresolved", "job_of", "read_job", "read_unresolved"]
 
 _FORMAT = "job/1"
 _TOP = ("format", "spec", "impl", "inputs", "outputs", "assume", "ops")
@@ -51,6 +51,30 @@ def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | 
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
     return _resolved(top, _Files(path.parent, allow_outside, limits, _declared_operators(top), {}), str(path))
+
+
+@dataclass(frozen=True)
+class Unresolved:
+    """The programs of a job whose relations may be incomplete. ``listed``: the inputs that it relates already."""
+
+    specification: Graph
+    implementation: tuple[Graph, ...]
+    mesh: Mesh
+    listed: frozenset[str]
+
+
+def read_unresolved(path: str | Path, *, allow_outside: bool = False, limits: Limits | None = None) -> Unresolved:
+    """The programs of a job as :func:`read_job` reads them, without its relations."""
+    limits = limits or limits_from_environment()
+    path = Path(path)
+    place = Place("job", str(path), limits)
+    top = Fields.of(_parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
+    files = _Files(path.parent, allow_outside, limits, _declared_operators(top), {})
+    specification = _specification(top, files)
+    implementation, mesh = _implementation(top, files)
+    outer = top.at("[inputs]")
+    listed = outer.table(top.values.get("inputs", {}), "a table of relations")
+    return Unresolved(specification, implementation, mesh, frozenset(str(name) for name in listed))
 
 
 def job_of(document: Mapping[str, object], graphs: Mapping[str, Graph], name: str = "<job>") -> Job:

@@ -71,10 +71,12 @@ def save_job(
     inputs: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Any] | None = None,
     assume: Mapping[str, Any] | None = None,
+    partial: bool = False,
 ) -> Path:
     """Write the graphs and ``job.toml`` to a folder (made if need be); the path of the job. Files appear whole or not
-    at all; those of an earlier job are replaced."""
-    document = job_document(specification, implementation, inputs, outputs, assume)
+    at all; those of an earlier job are replaced. ``partial`` leaves out inputs whose place is not known, for
+    ``tantamount suggest`` and an editor to complete, instead of raising :class:`UserError`."""
+    document = job_document(specification, implementation, inputs, outputs, assume, partial=partial)
     target = Path(folder)
     programs = (implementation,) if isinstance(implementation, Program) else implementation.programs
     try:
@@ -123,6 +125,8 @@ def job_document(
     inputs: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Any] | None = None,
     assume: Mapping[str, Any] | None = None,
+    *,
+    partial: bool = False,
 ) -> dict[str, Any]:
     """The job (as TOML would have it) that the implementation refines the specification.
 
@@ -132,7 +136,7 @@ def job_document(
     if isinstance(implementation, Program):
         implementation = Ranks((implementation,), Mesh())
     pair = _Pair(specification, implementation)
-    chosen_inputs = pair.inputs(dict(inputs or {}))
+    chosen_inputs = pair.inputs(dict(inputs or {}), partial=partial)
     chosen_outputs = pair.outputs(dict(outputs or {}))
     document: dict[str, Any] = {
         "format": "job/1",
@@ -155,7 +159,7 @@ class _Pair:
     specification: Program
     implementation: Ranks
 
-    def inputs(self, given: dict[str, Any]) -> dict[str, Any]:
+    def inputs(self, given: dict[str, Any], *, partial: bool) -> dict[str, Any]:
         wanted = {node.name: node.type for node in self.specification.graph.inputs if node.type is not None}
         _check_patterns(given, wanted, "inputs")
         found: dict[str, Any] = {}
@@ -168,7 +172,7 @@ class _Pair:
                 unknown.append(self._unknown(name, type_))
             else:
                 found[name] = relation
-        if unknown:
+        if unknown and not partial:
             more = f"; and {len(unknown) - 8} more" if len(unknown) > 8 else ""
             held = [name for name in self._rank_inputs()[0] if name not in wanted]
             extra = f". Rank 0 has {', '.join(held[:8])}, which the specification has not" if held else ""

@@ -126,6 +126,48 @@ def _prove(path: Path, *, strict: bool, allow_outside: bool) -> Report:
 
 @app.command()
 @exits
+def capture(
+    specification: Annotated[
+        str, typer.Argument(metavar="MODULE:FUNCTION", help="Returns (function, args): what one device runs.")
+    ],
+    implementation: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODULE:FUNCTION]", help="The same for the implementation; of the rank, if there are."),
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where graphs and job go.")] = Path(),
+    world_size: Annotated[int | None, typer.Option("--world-size", min=1, help="Simulate that many ranks.")] = None,
+    mesh: Annotated[list[str] | None, typer.Option("--mesh", metavar="AXIS=SIZE", help="Axes, first to last.")] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=RELATION", help="'x=Shard(0)'; several axes: 'x=Shard(0); Replicate()'."),
+    ] = None,
+    outputs: Annotated[list[str] | None, typer.Option("--output", metavar="NAME=RELATION", help="Likewise.")] = None,
+) -> int:
+    """Capture PyTorch programs as graphs and a job. This imports and runs your code."""
+    from tantamount.cli.capturing import capture_to
+
+    done = capture_to(output, specification, implementation, world_size, mesh or (), inputs or (), outputs or ())
+    terminal.out("".join(f"{line}\n" for line in done))
+    return 0
+
+
+@app.command()
+@exits
+def suggest(
+    job: Annotated[Path, typer.Argument(metavar="JOB", help="A job file whose [inputs] may be incomplete.")],
+    allow_outside: Outside = False,
+) -> int:
+    """Propose relations for the inputs that a job does not relate. They are guesses, and marked as such."""
+    from tantamount.capture.job import read_unresolved
+    from tantamount.capture.suggest import suggest as proposals
+    from tantamount.capture.suggest import toml
+
+    terminal.out(toml(proposals(read_unresolved(job, allow_outside=allow_outside))))
+    return 0
+
+
+@app.command()
+@exits
 def show(graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph file (fx-nodes/1).")]) -> int:
     """Print a graph in its text form."""
     from tantamount.capture.fx_json import read_graph
