@@ -62,5 +62,8 @@ def check(*, broken: bool = False) -> tt.Report:
 
 
 if __name__ == "__main__":
-    print(check().raise_if_not_proved())
+    report = check()
+    print(report)
+    report.raise_if_not_proved()
+    print()
     print(check(broken=True))

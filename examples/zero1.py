@@ -104,6 +104,9 @@ def check(*, broken: bool = False, optimizer: str = "adamw") -> tt.Report:
 
 
 if __name__ == "__main__":
-    print(check().raise_if_not_proved())
-    print(check(optimizer="sgd").raise_if_not_proved())
+    report = check()
+    print(report)
+    report.raise_if_not_proved()
+    check(optimizer="sgd").raise_if_not_proved()
+    print()
     print(check(broken=True))

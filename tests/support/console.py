@@ -21,6 +21,7 @@ __all__ = ["Command", "agrees", "commands", "run"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_RUN = ("tantamount ", "python examples/")
 _FIGURES = re.compile(r"^  (seconds|memory|atoms|terms) .*$", re.MULTILINE)  # differ from machine to machine
 
 
@@ -42,9 +43,9 @@ def _of_block(block: str) -> Iterator[Command]:
 
 
 def commands(page: Path) -> list[Command]:
-    """The commands of a page that call ``tantamount``, in order."""
+    """The commands of a page that call ``tantamount`` or run an example, in order."""
     found = [command for block in _BLOCK.findall(page.read_text()) for command in _of_block(block)]
-    return [command for command in found if command.text.startswith("tantamount ")]
+    return [command for command in found if command.text.startswith(_RUN)]
 
 
 @lru_cache(maxsize=64)
@@ -53,6 +54,7 @@ def run(text: str) -> str:
     removed."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200", "NO_COLOR": "1"}
     command = re.sub(r"^tantamount", f"{sys.executable} -m tantamount", text)
+    command = re.sub(r"^python ", f"{sys.executable} ", command)
     done = subprocess.run(
         ["/bin/sh", "-c", command],
         cwd=ROOT,
@@ -79,7 +81,7 @@ def agrees(claimed: str, real: str) -> bool:
 
 def _rewritten(match: re.Match[str]) -> str:
     block = match.group(1)
-    if "\n...\n" in block or not block.startswith("$ tantamount "):
+    if "\n...\n" in block or not block.startswith(tuple(f"$ {start}" for start in _RUN)):
         return match.group(0)
     parts = [f"$ {command.text}\n{run(command.text)}" for command in _of_block(block)]
     return "```console\n" + "\n".join(parts) + "```"

@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from tantamount.capture.torch.problems import said
-from tantamount.capture.torch.sources import is_user_file
+from tantamount.capture.torch.sources import is_user_file, shown_file
 from tantamount.capture.torch.tracing import Leaf, Traced, path_name
 from tantamount.errors import UserError
 
@@ -146,4 +146,4 @@ def _innermost(trace: str) -> str:
     if not frames:
         return ""
     m = frames[-1]
-    return f'File "{m["file"]}", line {m["line"]}, in {m["function"]} | {m["code"].strip()}'
+    return f'File "{shown_file(m["file"])}", line {m["line"]}, in {m["function"]} | {m["code"].strip()}'

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from torch import fx, nn
 
-from tantamount.capture.torch.sources import is_user_file
+from tantamount.capture.torch.sources import is_user_file, shown_file
 from tantamount.errors import UserError
 
 __all__ = ["check_modules", "check_parameters", "line_of", "not_captured", "said"]
@@ -26,7 +26,7 @@ def line_of(problem: BaseException) -> str:
     for frame in reversed(traceback.extract_tb(problem.__traceback__)):
         if is_user_file(frame.filename):
             line = (frame.line or linecache.getline(frame.filename, frame.lineno or 0)).strip()
-            return f" ({frame.filename}:{frame.lineno} `{line}`)"
+            return f" ({shown_file(frame.filename)}:{frame.lineno} `{line}`)"
     return ""
 
 

@@ -16,7 +16,7 @@ from torch.autograd import _get_sequence_nr as _next_sequence_number  # pyright:
 from torch.fx import traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Annotate", "is_user_file", "module_paths"]
+__all__ = ["Annotate", "is_user_file", "module_paths", "shown_file"]
 
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
 _STANDARD = str(Path(linecache.__file__).parent)
@@ -94,6 +94,14 @@ def is_user_file(name: str) -> bool:
     return not name.startswith(_SKIPPED) and (not name.startswith(_STANDARD) or "site-packages" in name)
 
 
+def shown_file(name: str) -> str:
+    """A file as a person in this folder would call it: relative, if it is below the folder."""
+    try:
+        return str(Path(name).relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return name
+
+
 def _user_line() -> str:
     """The innermost frame outside PyTorch, Tantamount and the standard library, as Python prints it."""
     frame = sys._getframe(1)
@@ -101,6 +109,6 @@ def _user_line() -> str:
         name = frame.f_code.co_filename
         if is_user_file(name):
             line = linecache.getline(name, frame.f_lineno).strip()
-            return f'File "{name}", line {frame.f_lineno}, in {frame.f_code.co_name} | {line}'
+            return f'File "{shown_file(name)}", line {frame.f_lineno}, in {frame.f_code.co_name} | {line}'
         frame = frame.f_back
     return ""
