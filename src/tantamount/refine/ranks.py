@@ -516,5 +516,8 @@ def _run_by_rank(
 
     constant = _constants(store, job, run, _spread)
     environments = run_ranks(graphs, mesh, interpretations, given, constant=constant, each=each, rescue=rescue)
-    run.by_rank = [dict(environment) for environment in environments]
+    run.by_rank = [
+        {**{o.name: environment[o.node] for o in graph.outputs}, **environment}
+        for graph, environment in zip(graphs, environments, strict=True)
+    ]
     return run

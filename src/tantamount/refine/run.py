@@ -30,8 +30,8 @@ class Dropout:
 @dataclass
 class Run:
     """The forms of one side. ``values`` holds stacked forms (or, for the specification, plain ones) per node; for an
-    implementation run rank by rank, ``by_rank`` holds one environment per rank instead. ``failures`` says why the value
-    of a node is not known; nodes that need it are not known either."""
+    implementation run rank by rank, ``by_rank`` holds one environment per rank instead (with outputs under their names,
+    too). ``failures`` says why the value of a node is not known; nodes that need it are not known either."""
 
     mesh: Mesh
     values: dict[str, Result] = field(default_factory=dict[str, Result])
