@@ -83,7 +83,72 @@ def lin(store: Store, terms: Iterable[Term], box: Ranges = None) -> Lin:
         _normalise_affine(total)
     if len(total) > 1:
         _merge_partial_sums(store, total, box)
+        collapsed = _collapsed(store, total)
+        if collapsed is not None:
+            return lin(store, collapsed, box)
     return tuple(sorted(((m, exact(c)) for m, c in total.items()), key=term_key))
+
+
+def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] | None:
+    """``u - b/(a + b) (u - v) = a/(a + b) u + b/(a + b) v``: multiply out a difference over a denominator where parts of
+    it and other terms together are one term again. Two results of attention, to different keys, are merged so."""
+    if len(total) > _MAX_OPENED:
+        return None
+    for m, c in total.items():
+        if not any(_is_denominator(store, f) for f in m):
+            continue
+        parts = _opened(store, (m, c))
+        if not 1 < len(parts) <= _MAX_OPENED:
+            continue
+        others = [term for term in total.items() if term[0] != m]
+        left: list[Term] = []
+        for part in parts:
+            for k, other in enumerate(others):
+                one = _together(store, other, part)
+                if one is not None:
+                    others[k] = one
+                    break
+            else:
+                left.append(part)
+        if len(left) < len(parts):
+            return [*others, *left]
+    return None
+
+
+_MAX_OPENED = 8  # terms of sums that are looked at, each with each
+
+
+def _opened(store: Store, term: Term) -> list[Term]:
+    """A product of sums as a sum, as far as it has not too many terms."""
+    done: list[Term] = []
+    pending = [term]
+    while pending:
+        m, c = pending.pop()
+        opened = next((f for f in m if f[1] == 1 and store.atoms[f[0]].op == "lin"), None)
+        if opened is None or len(pending) + len(done) > _MAX_OPENED:
+            done.append((m, c))
+            continue
+        rest = tuple(f for f in m if f is not opened)
+        replace = dict(enumerate(opened[2]))
+        for n, d in store.atoms[opened[0]].arguments[0]:
+            pending.append(monomial(store, exact(c * d), (*rest, *substitute_factors(n, replace))))
+    return done
+
+
+def _together(store: Store, x: Term, y: Term) -> Term | None:
+    """``x + y`` if that is one term, where y is x times something over a denominator that x does not have."""
+    inverse = tuple((a, -e, index) for a, e, index in x[0])
+    if any(store.atoms[a].facts.boolean for a, _, _ in x[0]):
+        return None
+    ratio, quotient = monomial(store, exact(Fraction(y[1]) / Fraction(x[1])), (*y[0], *inverse))
+    if not quotient or not any(_is_denominator(store, f) for f in ratio):
+        return None
+    if any(store.atoms[a].op not in ("sum", "lin") or (e < 0 and (a, e, index) not in y[0]) for a, e, index in ratio):
+        return None  # only sums can be one term together; and nothing may stand below that did not in y
+    c, factors = as_factors(store, (((), 1), (ratio, quotient)))
+    m, value = monomial(store, exact(Fraction(x[1]) * c), (*x[0], *factors))
+    boxed = {f[0] for f in factors if f[1] > 0 and store.atoms[f[0]].op == "lin"}  # a sum that is not one term ...
+    return None if any(f[0] in boxed and f[1] > 0 for f in m) else (m, value)  # ... must be what stands below in x
 
 
 def _normalise_affine(total: dict[Monomial, Rational]) -> None:
@@ -261,8 +326,8 @@ def prime_powers(c: Rational) -> dict[int, int]:
 
 
 def _split_content(store: Store, x: Lin) -> tuple[Rational, Monomial, Lin]:
-    """``x = c * shared * inner``: c the content (with the sign of the first terms), shared the factors of every
-    term."""
+    """``x = c * shared * inner``: c the content (with the sign of the first terms), shared the factors of every term,
+    and the denominators of any: 1 + a/b = (b + a)/b."""
     g: Rational = exact(content([c for _, c in x]))
     total: Rational = 0
     head: object = None
@@ -275,11 +340,14 @@ def _split_content(store: Store, x: Lin) -> tuple[Rational, Monomial, Lin]:
     if total < 0:
         g = -g
     shared: dict[tuple[int, Index], Exponent] | None = None
+    below: dict[tuple[int, Index], Exponent] = {}
     for m, _ in x:
         here = {(a, index): e for a, e, index in m if e > 0 or not store.atoms[a].facts.boolean}
         shared = here if shared is None else {key: min(e, here[key]) for key, e in shared.items() if key in here}
-        if not shared:
-            break
+        for a, e, index in m:
+            if _is_denominator(store, (a, e, index)):
+                below[a, index] = min(e, below.get((a, index), 0))
+    shared = {**(shared or {}), **below}
     pulled: Monomial = ()
     if shared:
         pulled = tuple(sorted((a, e, index) for (a, index), e in shared.items()))
@@ -294,6 +362,15 @@ def _split_content(store: Store, x: Lin) -> tuple[Rational, Monomial, Lin]:
             return exact(g * c), pulled, ((m, 1),)
         return g, pulled, inner
     return g, (), x if g == 1 else scale(x, Fraction(1) / g)
+
+
+def _is_denominator(store: Store, factor: Factor) -> bool:
+    """Whether a factor is a whole negative power of a sum that is never negative, such as those of exponentials.
+
+    What it is in is undefined where the sum is 0, so that a fraction may be extended by it. (It is left where it is in
+    other sums: nothing is gained there.)"""
+    a, e, _ = factor
+    return e < 0 and e.denominator == 1 and store.atoms[a].op in ("sum", "lin") and store.atoms[a].facts.nonnegative
 
 
 def _lin_atom(store: Store, inner: Lin) -> Factor:
