@@ -90,7 +90,7 @@ def lin(store: Store, terms: Iterable[Term], box: Ranges = None) -> Lin:
 
 
 def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] | None:
-    """``u - b/(a + b) (u - v) = a/(a + b) u + b/(a + b) v``: multiply out a difference over a denominator where parts of
+    """``u - b/(a + b) (u - v) = a/(a + b) u + b/(a + b) v``: open a difference over a denominator where parts of
     it and other terms together are one term again. Two results of attention, to different keys, are merged so."""
     if len(total) > _MAX_OPENED:
         return None
