@@ -22,7 +22,6 @@ from tantamount.calculus.symbolic import identity
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Placement
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Kind
 from tantamount.ops.algebra import Tensor
@@ -58,7 +57,7 @@ class Cuts:
             whole = self._whole(candidate.name)
             if whole is None or not even(whole.shape, candidate.placements, self.job.mesh.sizes):
                 continue
-            wanted = distribute(self.store, whole.value, candidate.placements, self.job.mesh.sizes)
+            wanted = distribute(self.store, self._computed(whole, candidate), candidate.placements, self.job.mesh.sizes)
             if self._proved(candidate.name, wanted, value.value):
                 leaf = self._cut(candidate.name, whole)
                 return replace(value, value=distribute(self.store, leaf, candidate.placements, self.job.mesh.sizes))
@@ -73,10 +72,15 @@ class Cuts:
             if whole is None:
                 continue
             box = local_box(whole.shape, candidate.placements, self.job.mesh, rank)
-            wanted = part(self.store, whole.value, box)
+            wanted = part(self.store, self._computed(whole, candidate), box)
             if self._proved(candidate.name, wanted, value.value):
                 return replace(value, value=part(self.store, self._cut(candidate.name, whole), box))
         return value
+
+    def _computed(self, whole: Tensor, candidate: Aligned) -> Form:
+        """The form that was computed of a specification tensor, whether or not a leaf stands for it by now."""
+        found = self.definitions.get(candidate.name)
+        return whole.value if found is None else found
 
     def _proved(self, name: str, wanted: Form, found: Form) -> bool:
         """Products are multiplied out only if all that the tensor is computed from has been proved: behind a difference
@@ -109,11 +113,6 @@ class Cuts:
         cut = constant_form(whole.shape, ((((leaf, 1, identity(whole.shape)),), 1),))
         self.specification.values[name] = replace(whole, value=cut)
         return cut
-
-
-def placements_text(placements: tuple[Placement, ...]) -> str:
-    """For messages."""
-    return ", ".join(map(str, placements))
 
 
 def _may_be_cut(store: Store, value: Tensor) -> bool:

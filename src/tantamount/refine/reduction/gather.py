@@ -9,7 +9,7 @@ length) can come apart; what corresponds without being tied by a fact is kept eq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -17,14 +17,14 @@ from typing import Any
 from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Concat, Expectation, Expression, InputRelation, RankTensor, Sum
+from tantamount.ir.relation import Concat, Expectation, Expression, InputRelation, RankTensor, Sum, rank_tensors
 from tantamount.ir.relation_types import RelationProblem, local_shape, resolve
 from tantamount.ir.types import Shape, TensorType
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, constant_type, run_node
 from tantamount.refine.reduction.literals import Number, lists_of, map_expression, map_node, output_node
-from tantamount.refine.reduction.sizes import Facts, Polynomial, Size
+from tantamount.refine.reduction.sizes import Facts, Polynomial, Size, plus, polynomial
 
 __all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of"]
 
@@ -49,6 +49,16 @@ class Gathered:
     lifted: dict[int, Lifted] = field(default_factory=dict[int, Lifted])
     values: dict[str, Number] = field(default_factory=dict[str, Number])
     done: dict[Any, Result] = field(default_factory=dict[Any, Result])
+    bounds: dict[tuple[Polynomial, int], int] = field(default_factory=dict[tuple[Polynomial, int], int])
+
+    def inside(self, bound: int, shapes: Iterable[Shape]) -> int:
+        """A number that marks a place inside a dimension is the same number wherever it does so: a slice ends where the
+        next one begins, on every rank and in the job's relations."""
+        if isinstance(bound, Size):
+            for n in (n for shape in shapes for n in shape if isinstance(n, Size) and n.__int__() > bound.__int__()):
+                first = self.bounds.setdefault((self.facts.settled(n.polynomial), int(bound)), bound)
+                self.facts.add("==", plus(polynomial(bound), polynomial(first), -1))
+        return bound
 
     def shapes(self, job: Job) -> list[Shape]:
         """Of all tensors that executing the job holds."""
@@ -159,7 +169,9 @@ def _lifted(out: Gathered, graph: Graph, node: Node, environment: Environment) -
             return pinned(aligned[place], n, place)
         position = seen[n] = seen.get(n, -1) + 1
         same = operands.get(n, [])
-        return pinned(same[position], n, place) if position < len(same) and not aligned else named(n, place)
+        if position < len(same) and not aligned:
+            return pinned(same[position], n, place)
+        return out.inside(named(n, place), shapes)
 
     def named(n: int, place: str) -> int:
         return pinned(out.facts.variable((node.target, place, written), n), n, place)
@@ -262,7 +274,10 @@ def _relation(
         def tensor(term: RankTensor) -> tuple[RankTensor, TensorType]:
             return term, held(term.rank, term.name or relation.name)
 
-        lifted = map_expression(relation.expression, lambda n: out.facts.variable("relation", n))
+        held_shapes = [tensor(term)[1].shape for term in rank_tensors(relation.expression)]
+        lifted = map_expression(
+            relation.expression, lambda n: out.inside(out.facts.variable("relation", n), held_shapes)
+        )
         same(_expression(out, lifted, tensor).shape, whole.shape)
     for a, b in relation.equal:
         left, right = (held(term.rank, term.name or relation.name) for term in (a, b))
