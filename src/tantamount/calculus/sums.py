@@ -207,6 +207,10 @@ def _box(store: Store, flat: Flat, box: Ranges) -> Term:
         local, ranges = canonical(substitute_factors(tuple(factors), rename), [flat.ranges[-1 - v] for v in bound])
         if _covers(store, local, ranges, box):
             continue
+        ignoring = _found_or_ignored(store, local, ranges, box)
+        if ignoring is not None:
+            free.extend(ignoring)
+            continue
         free.append((*_sum_atom(store, local, ranges),))
     return monomial(store, coefficient, free)
 
@@ -218,6 +222,15 @@ def _covers(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges
     from tantamount.calculus.comparisons import covered
 
     return covered(store, factors[0], ranges[0], box)
+
+
+def _found_or_ignored(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges) -> Factors | None:
+    """``SUM_v [t == v] = 1 - [t == k]`` where it is known that t lies in the range of v or is k."""
+    if len(factors) != 1 or len(ranges) != 1 or not store.cache("ranges") or not _at_most_one(store, factors[0]):
+        return None
+    from tantamount.calculus.ignored import found_or_ignored
+
+    return found_or_ignored(store, factors[0], ranges[0], box)
 
 
 def _at_most_one(store: Store, factor: Factor) -> bool:
