@@ -28,6 +28,13 @@ TWINS = {
     "zero1": ("optimizer.step()", "is read at", "new up.weight", "new optimizer:up.weight.exp_avg"),
     "training_step": ("optimizer.step()", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
     "fsdp2_training_step": ("get_total_norm", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
+    "pipeline": ("self.norm(x)", "4 times too large", "grad layers.0.up.weight", "output"),
+    "pipeline_data_tensor": ("self.norm(x)", "elements where 12 x 6 x 8", "grad stages.1.up.bias", "output"),
+    "ring_attention": ("", "", "output", None),
+    "context_parallel": ("torch.arange(x.shape[1]) + first", "", "output", None),
+    "gathered_attention": ("> queries[:, None]", "", "output", None),
+    "ulysses": ("to_positions(y, broken=self.broken)", "", "output", None),
+    "expert_parallel": ("combine if self.broken else dispatch", "an extra factor max", "output", None),
 }
 
 
@@ -63,6 +70,18 @@ def test_broken_twin_is_refuted_where_it_is_broken(name: str) -> None:
     assert report.mismatch.implementation_source is not None
     assert line in report.mismatch.implementation_source.text, str(report)
     assert difference in report.mismatch.difference, str(report)
+
+
+@pytest.mark.parametrize("schedule", ["ScheduleGPipe", "ScheduleInterleaved1F1B"])
+def test_pipeline_with_another_schedule_is_proved(schedule: str) -> None:
+    pipeline = example("pipeline")
+    report = pipeline.check(schedule=getattr(pipeline, schedule))
+    assert report.verdict is Verdict.PROVED, str(report)
+
+
+def test_ring_of_gathered_keys_is_proved() -> None:
+    report = example("context_parallel").check(rotate="allgather")
+    assert report.verdict is Verdict.PROVED, str(report)
 
 
 @pytest.mark.parametrize("name", ["zero1", "training_step", "fsdp2_training_step"])

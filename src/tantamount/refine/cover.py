@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
 from math import prod
 
 from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Store
-from tantamount.calculus.compare import fingerprint, locate
+from tantamount.calculus.compare import equal, fingerprint, locate
 from tantamount.calculus.forms import Box, Form
 from tantamount.calculus.printing import axis_names, show_coordinate
 from tantamount.errors import Unsupported
 from tantamount.ir.job import Job
+from tantamount.ir.relation import Concat, Expression, RankTensor
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.refine.outputs import assembled, candidates, holds, show
+from tantamount.refine.placements import part
 from tantamount.refine.run import Run
 from tantamount.verdict import Relation
 
@@ -23,6 +25,7 @@ __all__ = ["PIECES", "relate"]
 
 PIECES = "pieces at "  # how the text of an index map begins
 _MAX_PIECES = 64  # pieces of an implementation tensor that are placed in the specification's one by one
+_MAX_TILES = 256  # tensors of single ranks with the right atoms that are tried
 _MAX_CANDIDATES = 8  # implementation tensors with the right atoms that are tried per specification tensor
 
 
@@ -35,6 +38,7 @@ def relate(store: Store, job: Job, specification: Run, implementation: Run) -> d
         stacked = implementation.stacked(store, node.name)
         if stacked is not None:
             index.setdefault(fingerprint(store, stacked), []).append((node.name, stacked.shape[len(sizes) :]))
+    held: dict[frozenset[object], list[tuple[RankTensor, Form]]] = {}
     out: dict[str, Relation] = {}
     memo: dict[object, tuple[str, str] | None] = {}
     for node in job.specification.nodes:
@@ -47,6 +51,9 @@ def relate(store: Store, job: Job, specification: Run, implementation: Run) -> d
             found = index.get(fingerprint(store, whole), [])
             likely = sorted(found, key=lambda item: not candidates(whole.shape, item[1], sizes, partial=False))
             memo[key] = _cover(store, whole, likely[:_MAX_CANDIDATES], implementation)
+            if memo[key] is None and implementation.by_rank is not None:
+                blocks = _held(store, job, implementation, held).get(fingerprint(store, whole), [])
+                memo[key] = _tiled(store, whole, blocks)
         related = memo[key]
         if related is not None:
             out[node.name] = Relation(node.name, related[0], related[1], node.source)
@@ -68,6 +75,61 @@ def _cover(store: Store, whole: Form, found: Sequence[tuple[str, Shape]], run: R
         text = assembled(store, whole, run, [name for name, _ in found], {name: name for name, _ in found})
         if text is not None:
             return text, ""
+    return None
+
+
+def _held(
+    store: Store, job: Job, run: Run, held: dict[frozenset[object], list[tuple[RankTensor, Form]]]
+) -> dict[frozenset[object], list[tuple[RankTensor, Form]]]:
+    """What single ranks hold, by what it has in common with the specification's tensors."""
+    if not held:
+        for rank, graph in enumerate(job.implementation):
+            for node in graph.nodes:
+                here = run.local(store, rank, node.name)
+                if here is not None and here.pieces:
+                    held.setdefault(fingerprint(store, here), []).append((RankTensor(rank, node.name), here))
+    return held
+
+
+def _tiled(store: Store, whole: Form, held: Sequence[tuple[RankTensor, Form]]) -> tuple[str, str] | None:
+    """The whole as blocks, each of them a tensor of one rank: of micro-batches, or of the steps of a ring."""
+    tiles: dict[Box, RankTensor] = {}
+    for tensor, here in held[:_MAX_TILES]:
+        if len(here.shape) != len(whole.shape):
+            continue
+        images = [_image(box, index) for box, index in locate(store, whole, here) or ()]
+        known = [image for image in images if image is not None]
+        if not known or len(known) != len(images):
+            continue
+        box = tuple((min(a for a, _ in spans), max(b for _, b in spans)) for spans in zip(*known, strict=True))
+        if tuple(high - low for low, high in box) != here.shape or any(_meet(box, other) for other in tiles):
+            continue
+        if equal(store, part(store, whole, box), here, expand=False) is None:
+            tiles[box] = tensor
+    if sum(map(_volume, tiles)) != prod(whole.shape):
+        return None
+    expression = _put_together(tuple((0, size) for size in whole.shape), tiles)
+    return None if expression is None else (str(expression), "")
+
+
+def _put_together(whole: Box, tiles: Mapping[Box, RankTensor]) -> Expression | None:
+    """Tiles that fill a box as concatenations of concatenations; ``None`` if no cut goes through between them."""
+    if len(tiles) == 1:
+        return next(iter(tiles.values()))
+    for dim in range(len(whole)):
+        starts = sorted({box[dim][0] for box in tiles})
+        cuts = [c for c in starts if not any(low < c < high for low, high in (box[dim] for box in tiles))]
+        if len(cuts) < 2:
+            continue
+        parts: list[Expression] = []
+        for low, high in pairwise([*cuts, whole[dim][1]]):
+            inside = {box: tensor for box, tensor in tiles.items() if low <= box[dim][0] < high}
+            item = _put_together((*whole[:dim], (low, high), *whole[dim + 1 :]), inside)
+            if item is None:
+                break
+            parts.append(item)
+        else:
+            return Concat(tuple(parts), dim)
     return None
 
 
