@@ -43,6 +43,7 @@ class Cuts:
     specification: Run
     aligned: Mapping[tuple[int, str], tuple[Aligned, ...]]
     definitions: dict[str, Form] = field(default_factory=dict[str, Form])  # of specification tensors that are cut
+    proved: set[str] = field(default_factory=set[str])  # specification tensors with a counterpart
     unproved: set[str] = field(default_factory=set[str])  # specification tensors whose counterparts were not proved
 
     def folded(self, name: str, value: Tensor) -> Tensor:
@@ -87,12 +88,23 @@ class Cuts:
         everything differs, and the search is long."""
         if wanted.shape != found.shape:
             return False
-        graph = self.job.specification
-        hard = not any(other in self.unproved for other in references(graph.by_name[name]))
-        if equal(self.store, wanted, found, expand=hard) is None:
-            self.unproved.discard(name)
+        if equal(self.store, wanted, found, expand=not self._behind_a_difference(name)) is None:
+            self.proved.add(name)
             return True
         self.unproved.add(name)
+        return False
+
+    def _behind_a_difference(self, name: str) -> bool:
+        graph = self.job.specification
+        pending, seen = [*references(graph.by_name[name])], {name}
+        while pending:
+            other = pending.pop()
+            if other in self.proved or other in seen:
+                continue
+            if other in self.unproved:
+                return True
+            seen.add(other)
+            pending.extend(references(graph.by_name[other]))
         return False
 
     def _whole(self, name: str) -> Tensor | None:
