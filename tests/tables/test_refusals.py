@@ -74,7 +74,6 @@ REFUSALS = [
     no("padding mode 'mirror'", "pad.default", f(2, 3), (1, 1), "mirror"),
     no("rounding mode 'up'", "div.Tensor_mode", f(3), f(3), rounding_mode="up"),
     no("approximate = 'fast'", "gelu.default", f(3), approximate="fast"),
-    no("sorted=False", "topk.default", f(5), 2, -1, True, False),
     no("drop probability", "native_dropout.default", f(3), 1.5, True),
     no(
         "both a mask and is_causal",

@@ -11,6 +11,7 @@ from tantamount.calculus.expand import equal_lins
 from tantamount.calculus.forms import Box, Form, aligned, intersect, pin
 from tantamount.calculus.lins import pinned
 from tantamount.calculus.rebuild import refresh
+from tantamount.calculus.unfold import unfolded
 
 __all__ = ["Difference", "equal", "fingerprint", "locate", "solve"]
 
@@ -44,9 +45,17 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
                 continue
             if store.redirects:
                 a, b = refresh(store, a), refresh(store, b)
-            if a != b and not (expand and equal_lins(store, a, b, cell)):
+            if a != b and not (expand and _equal_with_effort(store, a, b, cell)):
                 return Difference(cell, a, b, sizes)
     return None
+
+
+def _equal_with_effort(store: Store, a: Lin, b: Lin, cell: Box) -> bool:
+    """With leaves put back that stand for what was computed, and products multiplied out."""
+    further = list(unfolded(store, a, b))
+    if any(x == y for x, y in further):
+        return True
+    return equal_lins(store, a, b, cell) or any(equal_lins(store, x, y, cell) for x, y in further)
 
 
 def fingerprint(store: Store, form: Form) -> frozenset[object]:

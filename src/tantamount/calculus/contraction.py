@@ -31,6 +31,7 @@ from tantamount.calculus.forms import (
 )
 from tantamount.calculus.lins import ONE, add, iota, multiply, pinned, sum_over
 from tantamount.errors import Unsupported
+from tantamount.ops.functions import DISTINCT_IN_A_ROW
 
 __all__ = ["contract", "distinct", "gather", "maximum_over", "pointwise", "rows"]
 
@@ -251,17 +252,17 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
 
 
 def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
-    """Whether the tuples of indices differ from place to place. They do if every axis of the places (what follows the
-    first ``batch`` dimensions) can be read off an index that is affine in the positions: one whose strides, in
-    order, each exceed all that the smaller ones can add up to."""
+    """Whether the tuples of indices differ from place to place: whether every axis of the places (what follows the
+    first ``batch`` dimensions) can be read off the indices. It can be read off one that is affine in the positions, if
+    the strides, in order, each exceed all that the smaller ones can add up to; and off an order of the elements of a
+    row, where no position comes twice, if the axes that say which row it is can be."""
     joint = aligned(store, indices)
     first = sum(len(dim) for dim in joint[0].dims[:batch])
     sizes = joint[0].sizes
+    lins = [form.pieces[0][1] for form in joint if len(form.pieces) == 1]
     determined: set[int] = set()
-    for form in joint:
-        if len(form.pieces) != 1:
-            continue
-        rest, parts, _ = comparisons.split_affine(form.pieces[0][1])
+    for x in lins:
+        rest, parts, _ = comparisons.split_affine(x)
         reach = Fraction(0)
         axes: list[int] = []
         for v, stride in sorted(parts.items(), key=lambda part: abs(part[1])):
@@ -273,7 +274,30 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
             axes.append(v)
         else:
             determined.update(() if rest else axes)
+    orders = [found for x in lins if (found := _position_in_row(store, x)) is not None]
+    for _ in orders:
+        determined.update(v for v, row in orders if {u for u in row if u >= first} <= determined - {v})
     return determined >= set(range(first, len(sizes)))
+
+
+def _position_in_row(store: Store, x: Lin) -> tuple[int, set[int]] | None:
+    """For an element of an order of a row: the axis that runs through the row, and those that say which row it is."""
+    if len(x) != 1 or abs(x[0][1]) != 1 or len(x[0][0]) != 1:
+        return None
+    number, exponent, index = x[0][0][0]
+    atom = store.atoms[number]
+    if exponent != 1 or atom.op not in DISTINCT_IN_A_ROW:
+        return None
+    parts, _ = comparisons.split_affine(atom.arguments[0])[1:]
+    if len(parts) != 1:
+        return None
+    along = next(iter(parts))
+    row = (v for x in atom.arguments[1:] for m, _ in x for _, _, at in m for inner, _ in at for v, _ in inner)
+    if along in row:
+        return None
+    here = [v for v, _ in index[along][0]]
+    others = {v for c, coordinate in enumerate(index) if c != along for v, _ in coordinate[0]}
+    return (here[0], others) if len(here) == 1 and here[0] not in others else None
 
 
 def rows(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, substitute_index
 from tantamount.calculus.atoms import Factor, Lin, Store
-from tantamount.calculus.lins import ONE, add, constant, iota, lin, multiply, sum_over
+from tantamount.calculus.lins import ONE, add, constant, iota, lin, multiply, pinned, sum_over
 from tantamount.calculus.products import monomial, substitute_factors, substitute_lin
 from tantamount.ops.functions import FUNCTIONS
 
@@ -17,7 +17,8 @@ __all__ = ["Rebuild", "refresh", "refresh_ranges"]
 class Rebuild:
     """Recomputes Lins bottom-up. ``known`` gives truth values of guard atoms; ``positions`` recomputes what depends on
     positions as numbers; ``budget`` recomputes everything, that many factors at most, on a ``box`` of the axes;
-    without any of them, joined atoms are replaced."""
+    ``leaves`` puts Lins (over the coordinates of the atom) in place of leaf atoms; without any of them, joined atoms
+    are replaced."""
 
     def __init__(
         self,
@@ -27,7 +28,10 @@ class Rebuild:
         positions: bool = False,
         budget: int = 0,
         box: Sequence[tuple[int, int]] = (),
+        leaves: Mapping[int, Lin] | None = None,
     ) -> None:
+        self.leaves = leaves or {}
+        self._mentions: dict[int, bool] = {}
         self.box: dict[int, tuple[int, int]] = dict(enumerate(box))
         self.positions = positions
         self.budget = budget
@@ -56,6 +60,8 @@ class Rebuild:
         atom = self.store.atoms[factor[0]]
         if self.names:
             return bool(atom.guards & self.names)
+        if self.leaves:
+            return self._mentions_leaf(factor[0])
         if self.everything:
             return self.budget > 0 and atom.op != "leaf"
         if self.positions:
@@ -63,6 +69,14 @@ class Rebuild:
         if factor[0] in self.store.redirects:
             return True
         return atom.op != "leaf" and self._is_stale(factor[0])
+
+    def _mentions_leaf(self, number: int) -> bool:
+        found = self._mentions.get(number)
+        if found is None:
+            found = self._mentions[number] = number in self.leaves or any(
+                self._mentions_leaf(a) for x in self.store.atoms[number].arguments for m, _ in x for a, _, _ in m
+            )
+        return found
 
     def _is_stale(self, number: int) -> bool:
         found = self._stale.get(number)
@@ -90,6 +104,8 @@ class Rebuild:
         store = self.store
         a, e, index = store.follow(factor)
         atom = store.atoms[a]
+        if a in self.leaves:
+            return self._power(pinned(store, self.leaves[a], dict(enumerate(index))), e)
         if atom.op == "leaf":
             m, c = monomial(store, 1, ((a, e, index),))
             return lin(store, ((m, c),))

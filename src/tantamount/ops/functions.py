@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "evaluate_rows"]
+__all__ = ["DISTINCT_IN_A_ROW", "FUNCTIONS", "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "evaluate_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +105,21 @@ def _argsort(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
     return (np.argsort(-x if descending else x, axis=-1, kind="stable"),)
 
 
+def _first_unordered(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``attributes = (largest, k)``. Positions of the k first elements, in an order of their own: by position."""
+    largest, count = attributes
+    return (np.sort(_argsort(x, (largest,))[0][..., : int(count)], axis=-1),)
+
+
 # f(*operands, attributes) -> results: float64 or int64 arrays with equal shapes but for the last axis, along which the
 # function acts; it returns one array per result (with another size there, if need be).
 ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "argsort": _argsort,
+    "first_unordered": _first_unordered,
     "sinkhorn": _sinkhorn,
 }
+
+DISTINCT_IN_A_ROW = frozenset({"argsort", "first_unordered"})  # no value occurs twice in a row of the result
 
 STAND_IN_FEATURES = 8  # of a stand-in: numbers that it computes of every row
 

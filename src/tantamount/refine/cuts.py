@@ -19,6 +19,7 @@ from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.compare import equal
 from tantamount.calculus.forms import Form, constant_form
 from tantamount.calculus.symbolic import identity
+from tantamount.calculus.unfold import define
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import references
 from tantamount.ir.job import Job
@@ -122,6 +123,7 @@ class Cuts:
             return form
         self.definitions[name] = form
         leaf = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, form))
+        define(self.store, leaf, form)
         cut = constant_form(whole.shape, ((((leaf, 1, identity(whole.shape)),), 1),))
         self.specification.values[name] = replace(whole, value=cut)
         return cut

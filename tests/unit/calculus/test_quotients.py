@@ -117,3 +117,18 @@ def test_literals_that_somebody_wrote_are_themselves() -> None:
     a, b, c = (reading(Fraction(text)) for text in ("0.7071067811865476", "0.7071067811865475", "0.7071067811865"))
     assert a == b == (Fraction(1, 2), 2)
     assert c is None
+
+
+def test_writes_at_the_places_of_an_order_do_not_meet() -> None:
+    w = Workbench()
+    x, y = w.input("x", 4, 5), w.input("y", 4, 2)
+    data = w.data(7)
+    for is_sorted in (True, False):
+        _, places = w.aten("aten.topk.default", x, 2, 1, True, is_sorted)
+        put = w.aten("aten.scatter.src", w.b.full((4, 5), 0, DType.FLOAT32), 1, places, y)
+        expected = np.zeros((4, 5))
+        np.put_along_axis(expected, w.value(places, data).astype(int), data["y"], 1)
+        assert np.allclose(w.value(put, data), expected)
+        across = w.b.transpose(places, 0, 1)  # rows of the result now run across rows of the order: places may meet
+        with pytest.raises(Unsupported):
+            w.aten("aten.scatter.src", w.b.full((2, 5), 0, DType.FLOAT32), 1, across, w.b.transpose(y, 0, 1))

@@ -345,7 +345,10 @@ def argsort(b: Builder, self: Tensor, dim: int = -1, descending: bool = False) -
     return _order(b, self, dim, descending)
 
 
-@operator("aten.topk.default", category=_REDUCTION)
+_ONE_ORDER = "which of several equal elements comes first, and the order of unsorted results, depends on the row alone"
+
+
+@operator("aten.topk.default", category=_REDUCTION, assumes=(_ONE_ORDER,))
 def topk(
     b: Builder, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -353,9 +356,11 @@ def topk(
     along = b.dim(self, dim)
     if not self.rank or not 0 < k <= self.shape[along]:
         raise ShapeProblem(f"the {k} first elements along dimension {dim} of {self.type}")
-    if not sorted:
-        raise ShapeProblem("the first elements in no particular order (sorted=False)")
-    order = b.slice(_order(b, self, along, largest), along, 0, k)
+    if sorted:
+        order = b.slice(_order(b, self, along, largest), along, 0, k)
+    else:
+        x = b.cast(self, DType.INT64) if self.dtype.kind is Kind.BOOL else self
+        (order,) = b.rows("first_unordered", [x], along, (largest, k), [(k, DType.INT64)])
     return take_along(b, self, along, order), order
 
 
