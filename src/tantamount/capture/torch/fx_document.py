@@ -67,8 +67,8 @@ class _Writer:
         return document
 
     def _name(self, node: fx.Node, taken: set[str]) -> str:
-        """``mm``, ``mm_1``, ... in the order of the graph: what was traced and dropped leaves no gaps, so that ranks which
-        run one program have one set of names."""
+        """``mm``, ``mm_1``, ... in the order of the graph: what was traced and dropped leaves no gaps, so that ranks
+        which run one program have one set of names."""
         base = re.sub(r"_\d+$", "", node.name)
         count = self.counts.get(base, 0)
         while (name := f"{base}_{count}" if count else base) in taken:
