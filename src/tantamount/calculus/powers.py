@@ -239,6 +239,9 @@ def maximum(store: Store, x: Lin, y: Lin, box: Ranges = None) -> Lin:
         return x
     if all(len(z) == 0 or (len(z) == 1 and not z[0][0]) for z in (x, y)):
         return max(x, y, key=lambda z: Fraction(z[0][1]) if z else Fraction(0))
+    for z, other in ((x, y), (y, x)):  # max(0, -t) = max(0, t) - t: one of the two is kept
+        if not z and not unbounded(store, other) and as_factors(store, other)[0] < 0:
+            return add(store, maximum(store, (), scale(other, -1), box), other, box=box)
     return maximum_of(store, add(store, _elements(store, x), _elements(store, y), box=box))
 
 

@@ -132,3 +132,16 @@ def test_writes_at_the_places_of_an_order_do_not_meet() -> None:
         across = w.b.transpose(places, 0, 1)  # rows of the result now run across rows of the order: places may meet
         with pytest.raises(Unsupported):
             w.aten("aten.scatter.src", w.b.full((2, 5), 0, DType.FLOAT32), 1, across, w.b.transpose(y, 0, 1))
+
+
+def test_a_maximum_with_zero_has_one_orientation() -> None:
+    w = Workbench()
+    x, y = w.input("x", 5), w.input("y", 5)
+    relu = lambda t: w.aten("aten.relu.default", t)  # noqa: E731
+    assert w.same(w.b.sub(relu(x), relu(w.b.neg(x))), x)
+    difference = w.b.sub(x, y)
+    assert w.same(relu(difference), w.b.add(relu(w.b.neg(difference)), difference))
+    assert not w.same(relu(x), relu(w.b.neg(x)))
+    data = w.data(3)
+    assert np.allclose(w.value(relu(w.b.mul(x, -3)), data), np.maximum(-3 * data["x"], 0))
+    assert np.allclose(w.value(relu(w.b.sub(-1, w.b.mul(x, x))), data), 0)
