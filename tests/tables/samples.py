@@ -5,6 +5,7 @@ from __future__ import annotations
 from tables import (
     sample_attributes,
     sample_complex,
+    sample_convolution,
     sample_layers,
     sample_layout,
     sample_numbers,
@@ -24,6 +25,7 @@ _SAMPLES: tuple[Sample, ...] = (
     *sample_sums.SAMPLES,
     *sample_layers.SAMPLES,
     *sample_complex.SAMPLES,
+    *sample_convolution.SAMPLES,
     *sample_rare.SAMPLES,
     *sample_rare_layout.SAMPLES,
     *sample_numbers.SAMPLES,

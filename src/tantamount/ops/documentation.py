@@ -37,6 +37,7 @@ _HEADINGS = {
     "joining": "Joins, padding, repetition",
     "creation": "Factories",
     "contraction": "Matrix products and Einstein sums",
+    "convolution": "Convolutions and pooling",
     "reduction": "Reductions, running sums, orders",
     "indexing": "Indexing",
     "complex": "Complex numbers",

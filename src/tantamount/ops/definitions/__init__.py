@@ -16,7 +16,7 @@ FAMILIES = (
     "norm", "attention", "loss", "random", "collective", "backward", "vendor", "vllm",
     "hlo", "hlo_indexing", "hlo_collective", "hlo_custom", "complex",
     "functions", "orders", "searching", "views", "padding", "sampling", "foreach", "products", "overwrites",
-    "numbers", "aliases", "slopes",
+    "numbers", "aliases", "slopes", "convolution",
 )  # fmt: skip
 
 
