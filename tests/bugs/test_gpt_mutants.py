@@ -251,7 +251,16 @@ def is_proved(report: Report, relation: str = "div_2 = Replicate()") -> None:
     assert report.exit_code == 0
 
 
-VIEWS = ("getitem", "aten.view.default", "aten.transpose.int", "aten.clone.default", "aten.t.default")
+VIEWS = (  # and what does nothing to a tensor of a specification, whose groups are one rank
+    "getitem",
+    "aten.view.default",
+    "aten.transpose.int",
+    "aten.clone.default",
+    "aten.copy.default",
+    "aten.t.default",
+    "_c10d_functional.all_reduce.default",
+    "_c10d_functional.wait_tensor.default",
+)
 
 
 def users_of(graph: Graph, name: str) -> set[str]:
