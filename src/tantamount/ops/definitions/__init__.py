@@ -16,7 +16,8 @@ FAMILIES = (
     "norm", "attention", "loss", "random", "collective", "backward", "vendor", "vllm",
     "hlo", "hlo_indexing", "hlo_collective", "hlo_custom", "complex",
     "functions", "orders", "searching", "views", "padding", "sampling", "foreach", "products", "overwrites",
-    "numbers", "aliases", "slopes", "convolution",
+    "numbers", "aliases", "slopes", "convolution", "pooling",
+    "channel_norm",
 )  # fmt: skip
 
 
