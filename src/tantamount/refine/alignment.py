@@ -24,8 +24,8 @@ from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.limits import Limits
 from tantamount.refine.execution import NotExecuted, Scale, draw, execute, plan_execution
-from tantamount.refine.inputs import Inputs
-from tantamount.refine.reduction import NotReduced, reduce_job
+from tantamount.refine.inputs import Inputs, build_inputs
+from tantamount.refine.reduction import NotReduced, Reduction, reduce_job
 from tantamount.refine.run import Run
 from tantamount.semantics.interpret import Evaluation
 from tantamount.semantics.reference import Array
@@ -44,9 +44,12 @@ class Aligned:
     placements: tuple[Placement, ...]
 
 
-def align(store: Store, job: Job, inputs: Inputs, limits: Limits) -> dict[tuple[int, str], tuple[Aligned, ...]]:
+Candidates = Mapping[tuple[int, str], tuple[Aligned, ...]]
+
+
+def align(store: Store, job: Job, inputs: Inputs, limits: Limits) -> tuple[Candidates, Reduction | None]:
     """The candidates for tensors of every rank, by rank and node name; empty if nothing could be executed. A job that
-    is too large is executed at smaller shapes."""
+    is too large is executed at smaller shapes: the reduction that was made for it."""
     try:
         plan = plan_execution(store, job, inputs, Run(Mesh()), Run(job.mesh), limits)
     except NotExecuted:
@@ -54,25 +57,23 @@ def align(store: Store, job: Job, inputs: Inputs, limits: Limits) -> dict[tuple[
     try:
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
     except TantamountError:
-        return {}
-    if execution is None:
-        return {}
-    return _matched(job, execution.specification, execution.ranks)
+        return {}, None
+    return ({} if execution is None else _matched(job, execution.specification, execution.ranks)), None
 
 
-def _align_reduced(job: Job, limits: Limits) -> dict[tuple[int, str], tuple[Aligned, ...]]:
+def _align_reduced(job: Job, limits: Limits) -> tuple[Candidates, Reduction | None]:
     """Node names are the same at smaller shapes, and so are dimensions."""
-    from tantamount.refine.inputs import build_inputs
-
     try:
-        smaller = reduce_job(job).job
+        reduction = reduce_job(job)
+        smaller = reduction.job
         store = Store()
         inputs = build_inputs(store, smaller, by_rank=True)
         plan = plan_execution(store, smaller, inputs, Run(Mesh()), Run(smaller.mesh), limits)
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
     except (NotReduced, TantamountError):
-        return {}
-    return {} if execution is None else _matched(smaller, execution.specification, execution.ranks)
+        return {}, None
+    found = {} if execution is None else _matched(smaller, execution.specification, execution.ranks)
+    return found, reduction
 
 
 def _matched(job: Job, expected: Evaluation, ranks: Sequence[Evaluation]) -> dict[tuple[int, str], tuple[Aligned, ...]]:

@@ -10,6 +10,7 @@ from tantamount.calculus import forms
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
+from tantamount.calculus.products import is_boolean
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
@@ -211,17 +212,26 @@ def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, 
 def _with_indices_in_range(
     store: Store, job: Job, report: OutputReport, specification: Run, implementation: Run
 ) -> OutputReport:
-    """A proved output stays proved only if every index that the implementation uses for it was shown to be in range."""
+    """A proved output stays proved only if every index that the implementation uses for it was shown to be in range,
+    and no mask that it divides by can be 0 (that a mask always holds is nothing to assume)."""
     if report.verdict is not Verdict.PROVED:
         return report
-    sites = [o for o in open_obligations(store, specification, implementation) if o.kind == "index"]
+    sites = [
+        o
+        for o in open_obligations(store, specification, implementation)
+        if o.kind == "index" or (o.kind == "nonzero" and is_boolean(store, o.value))
+    ]
     if not sites:
         return report
     used = _nodes_used(job, report)
     for o in sites:
         name = o.site.rpartition(" ")[2]
         if used is None or name in used or name not in job.implementation[0].by_name:
-            unproved = f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
+            unproved = (
+                f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
+                if o.kind == "index"
+                else f"{name} divides by a mask that was not shown to hold everywhere"
+            )
             reason = f"equal where both are defined, but {unproved}"
             return replace(report, verdict=Verdict.UNKNOWN, reason=reason)
     return report

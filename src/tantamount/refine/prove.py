@@ -133,7 +133,7 @@ def _executed(
     try:
         return search(sides.store, job, checked, sides.inputs, sides.specification, sides.implementation, limits)
     except TooLarge as problem:
-        return search_reduced(job, checked, relations, fold, limits, str(problem))
+        return search_reduced(job, checked, relations, fold, limits, str(problem), sides.reduction)
 
 
 def _proved_with_effort(

@@ -32,11 +32,12 @@ def search_reduced(
     fold: bool | None,
     limits: Limits,
     reason: str,
+    reduction: Reduction | None = None,
 ) -> Searched:
     """Like :func:`tantamount.refine.witness.search`, at smaller shapes; ``reason`` says why not at those of the job.
     ``outputs`` and ``relations`` are what is known of the job."""
     try:
-        reduction = reduce_job(job)
+        reduction = reduction or reduce_job(job)
         sides = run_sides(reduction.job, fold)
         reports = check_outputs(sides.store, reduction.job, sides.specification, sides.implementation)
         _control(reduction, sides, outputs, relations, reports, limits)
@@ -65,7 +66,7 @@ def _control(
         raise NotReduced(f"the tensor {lost[0]} has a counterpart at the job's shapes only")
     if Verdict.PROVED not in verdicts.values():
         return
-    checked = check_claims(reduction.job, sides, reports, (), limits)
+    checked = check_claims(reduction.job, sides, reports, (), limits, executions=2)
     if checked.disagreements:
         raise NotReduced(f"what is proved does not hold there: {checked.disagreements[0]}")
 

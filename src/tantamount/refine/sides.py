@@ -12,23 +12,26 @@ from tantamount.refine.alignment import align
 from tantamount.refine.cuts import Cuts
 from tantamount.refine.inputs import Inputs, build_inputs
 from tantamount.refine.ranks import foldable, run_implementation, run_specification
+from tantamount.refine.reduction import Reduction
 from tantamount.refine.run import Run
 
 __all__ = ["Progress", "Sides", "run_sides"]
 
 Progress = Callable[[str, int, int], None]
-_LONG = 150  # nodes of a specification from which on cutting pays
+_LONG = 300  # nodes of a specification from which on cutting pays
 
 
 @dataclass(frozen=True)
 class Sides:
-    """The inputs of both programs and every value of theirs, over one store. ``folded``: ranks are mesh axes."""
+    """The inputs of both programs and every value of theirs, over one store. ``folded``: ranks are mesh axes;
+    ``reduction``: the job at smaller shapes, if it was needed."""
 
     store: Store
     inputs: Inputs
     specification: Run
     implementation: Run
     folded: bool
+    reduction: Reduction | None = None
 
 
 def run_sides(
@@ -53,8 +56,9 @@ def run_sides(
     specification = run_specification(store, job, inputs, progress)
     names = [node.name for node in job.specification.nodes]
     cuts: Cuts | None = None
+    reduction: Reduction | None = None
     if cut or (cut is None and len(names) >= _LONG):
-        aligned = align(store, job, inputs, limits if limits is not None else limits_from_environment())
+        aligned, reduction = align(store, job, inputs, limits if limits is not None else limits_from_environment())
         lap("alignment")
         cuts = Cuts(store, job, specification, aligned) if aligned else None
     if cuts is None:
@@ -66,4 +70,4 @@ def run_sides(
     lap("implementation")
     specification.finish(names)
     lap("specification")
-    return Sides(store, inputs, specification, implementation, folded)
+    return Sides(store, inputs, specification, implementation, folded, reduction)

@@ -44,6 +44,7 @@ SCALES = (
     Scale(10.0, positive=True),
     Scale(),
 )
+_ENOUGH = 3  # executions, once one output is refuted
 _SHOWN = 1 << 14  # elements of one input that a counterexample lists
 _EDGE = 8  # elements per dimension that it lists of a larger one
 
@@ -104,9 +105,10 @@ def search(
         plan = plan_execution(store, job, inputs, specification, implementation, limits)
         state = _Search(plan, {}, {}, {})
         for seed, scale in enumerate(SCALES):
-            state.sample(seed, scale, [name for name in open_ if name not in state.found])
-            if len(state.found) == len(open_):
+            agreeing = [name for name in open_ if name not in state.found]
+            if not agreeing or (state.found and seed >= _ENOUGH):
                 break
+            state.sample(seed, scale, agreeing)
     except TooLarge:
         raise
     except NotExecuted as problem:
