@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tables.sample import F32, I64, Sample, c, call, f, i, m, positive
+from tables.sample import F32, I64, Operand, Sample, c, call, f, i, m, positive
 from tantamount.ir.types import DType
 
 __all__ = ["SAMPLES"]
@@ -28,6 +28,10 @@ SAMPLES: tuple[Sample, ...] = (
     call("resolve_conj.default", c(2)),
     call("resolve_neg.default", c(2)),
     # arithmetic
+    call("abs.default", c(2, 3)),
+    call("angle.default", c(2, 3)),
+    call("angle.default", Operand((3,), data=(-2, 0, 3))),
+    call("angle.default", i(3)),
     call("add.Tensor", c(2, 3), c(3)),
     call("add.Tensor", c(2, 3), f(3), alpha=2),
     call("sub.Tensor", f(2, 3), c(3)),

@@ -46,6 +46,21 @@ _ATTENTION: list[Sample] = [
     call(_GRADIENTS, f(2, 4, 5, 8), _Q, _K, _V, f(2, 4, 5, 8), f(2, 4, 5), 0.0, False, attn_mask=f(5, 6)),
 ]
 
+_MATH = "_scaled_dot_product_attention_math.default"
+_FEW = (f(2, 4, 5, 8), f(2, 2, 6, 8), f(2, 2, 6, 8))
+_KEPT = m(2, 4, 5, 6)
+
+_ATTENTION += [
+    call("_scaled_dot_product_flash_attention_for_cpu.default", *_FEW),
+    call(_GRADIENTS, f(2, 4, 5, 8), *_FEW, f(2, 4, 5, 8), f(2, 4, 5, low=2, high=4), 0.0, False),
+    call(_MATH, _Q, _K, _V),
+    call(_MATH, _Q, _K, f(2, 4, 6, 3), f(5, 6)),
+    call(_MATH, _Q, _K, _V, None, 0.0, True, scale=0.3),
+    call(_MATH, _Q, _K, _V, None, 0.25, False, _KEPT),
+    call(_MATH, _Q, _K, _V, None, 0.0, False, _KEPT),
+    call(_MATH, *_FEW, enable_gqa=True),
+]
+
 _LOGITS, _TARGETS = f(6, 5), i(6, low=0, high=5)
 _IGNORING = i(6, data=(0, 3, 1, 1, 4, 1))
 
@@ -157,6 +172,7 @@ _GRADIENT: list[Sample] = [
     call("elu_backward.default", f(7), 0.5, 2, 3, False, _KINKS),
     call("elu_backward.default", f(7), 0.5, 2, 3, True, _KINKS),
     call("softplus_backward.default", f(7), _KINKS, 2, 3),
+    call("log_sigmoid_backward.default", f(2, 3), f(2, 3), positive(2, 3)),
     call("_scaled_dot_product_flash_attention_for_cpu_backward.default", f(2, 4, 5, 8), *_SAVED, 0.0, False),
     call("_scaled_dot_product_flash_attention_for_cpu_backward.default", f(2, 4, 5, 8), *_SAVED, 0.0, False, scale=0.3),
     call(

@@ -60,6 +60,13 @@ _POOLING: list[Sample] = [
     call("_adaptive_avg_pool2d_backward.default", f(3, 1, 1), f(3, 6, 4)),
 ]
 
+_ENLARGED: list[Sample] = [
+    call("upsample_nearest2d.default", f(2, 3, 4, 5), (8, 15)),
+    call("upsample_nearest2d.default", f(2, 3, 4, 5), (8, 15), 2.0, 3.0),
+    call("upsample_nearest2d.vec", f(2, 3, 4, 5), (4, 10), None),
+    call("upsample_nearest2d.vec", f(2, 3, 4, 5), None, (2.0, 3.0)),
+]
+
 _RUNNING = (f(3), positive(3))
 _ALL = (True, True, True)
 
@@ -95,4 +102,4 @@ _NORMS: list[Sample] = [
     ],
 ]
 
-SAMPLES: tuple[Sample, ...] = (*_POOLING, *_NORMS)
+SAMPLES: tuple[Sample, ...] = (*_POOLING, *_ENLARGED, *_NORMS)

@@ -61,6 +61,63 @@ REFUSALS = [
     no("factor 0.5 for integers", "add.Tensor", i(3), i(3), alpha=0.5),
     no("bits of float32", "view.dtype", f(3), I32),
     # attributes and values that are not implemented
+    no("different types", "conv2d.default", f(1, 2, 4, 4), f(3, 2, 2, 2, dtype=F64)),
+    no("where a float is needed", "conv1d.default", i(1, 2, 4), i(3, 2, 2)),
+    no("channels of float32[1, 4, 5] for", "conv1d.default", f(1, 4, 5), f(4, 4, 3), None, (1,), (0,), (1,), 2),
+    no("3 groups of", "conv1d.default", f(1, 4, 5), f(4, 2, 3), None, (1,), (0,), (1,), 3),
+    no("leaves no elements", "conv1d.default", f(1, 4, 2), f(4, 4, 3)),
+    no("a bias float32[3]", "conv1d.default", f(1, 4, 5), f(4, 4, 3), f(3)),
+    no("stride [0]", "conv1d.default", f(1, 4, 5), f(4, 4, 3), None, (0,)),
+    no("dilation [1, 1]", "conv1d.default", f(1, 4, 5), f(4, 4, 3), None, (1,), (0,), (1, 1)),
+    no("padding 'full'", "conv1d.padding", f(1, 4, 5), f(4, 4, 3), None, (1,), "full"),
+    no("padding 'same' with stride [2]", "conv1d.padding", f(1, 4, 5), f(4, 4, 3), None, (2,), "same"),
+    no("output_padding [2]", "conv_transpose1d.default", f(1, 4, 5), f(4, 4, 3), None, (2,), (0,), (2,)),
+    no(
+        "where the result has the shape [1, 4, 3]",
+        "convolution_backward.default",
+        *(f(1, 4, 4), f(1, 4, 5), f(4, 4, 3), None, (1,), (0,), (1,), False, (0,), 1, (True, True, False)),
+    ),
+    no("more than half a window", "max_pool2d.default", f(1, 4, 4), (2,), (2,), (2,)),
+    no("windows of 5 elements", "avg_pool2d.default", f(1, 4, 4), (5,)),
+    no("divisor_override = 0", "avg_pool2d.default", f(1, 4, 4), (2,), divisor_override=0),
+    no("which is no divisor", "adaptive_avg_pool2d.default", f(1, 5, 4), (2, 2)),
+    no("no whole multiple", "upsample_nearest2d.default", f(1, 1, 4, 4), (6, 8)),
+    no("no whole multiple", "upsample_nearest2d.default", f(1, 1, 4, 4), (8, 8), 2.1),
+    no("overwrites in training", "native_batch_norm.default", f(2, 3), None, None, f(3), f(3), True, 0.1, 1e-5),
+    no("neither training nor", "native_batch_norm.default", f(2, 3), None, None, None, None, False, 0.1, 1e-5),
+    no(
+        "one element per channel",
+        "_native_batch_norm_legit_functional.default",
+        f(1, 3),
+        None,
+        None,
+        f(3),
+        f(3),
+        True,
+        0.1,
+        1e-5,
+    ),
+    no("a buffer float32[3]", "log_sigmoid_backward.default", f(2, 3), f(2, 3), f(3)),
+    no(
+        "grouped heads",
+        "_scaled_dot_product_efficient_attention.default",
+        f(1, 4, 3, 8),
+        f(1, 2, 3, 8),
+        f(1, 2, 3, 8),
+        None,
+        False,
+    ),
+    no(
+        "a dropout_mask with",
+        "_scaled_dot_product_attention_math.default",
+        *[f(1, 1, 4, 8)] * 3,
+        None,
+        1.0,
+        False,
+        m(1, 1, 4, 4),
+    ),
+    no("type bool where a float", "_scaled_dot_product_attention_math.default", *[f(1, 1, 4, 8)] * 3, m(4, 4)),
+    no("1j", "mul.Tensor", c(3), 1j),
     no("reduction 'amax'", "scatter_reduce.two", f(3), 0, i(3, low=0, high=3), f(3), "amax"),
     no("a mask bool[4]", "index.Tensor", f(3), (m(4),)),
     no("assertion that float32[3]", "_assert_tensor_metadata.default", f(3), (4,)),
@@ -136,6 +193,12 @@ def test_is_refused_with_the_reason(refusal: Refusal) -> None:
         _apply(refusal.sample)
     assert raised.value.code in ("operator-types", "operator-attribute")
     assert refusal.because in raised.value.found
+
+
+def test_operators_that_are_not_defined() -> None:
+    with pytest.raises(UserError) as raised:
+        lookup("aten.upsample_bilinear2d.vec", "node")
+    assert raised.value.code == "operator-unknown"
 
 
 def test_numbers_that_differ_by_rank() -> None:

@@ -190,7 +190,7 @@ def _kind(annotation: Any, owner: str) -> str:
             Tensor: "Tensor", Tensor | None: "Tensor?", Tensors: "Tensors", Operand: "Operand",
             Operand | None: "Operand?", Scalar: "Scalar", Scalar | None: "Scalar?", int: "int", int | None: "int?",
             Integers: "Integers", Integers | None: "Integers?", bool: "bool", bool | None: "bool?",
-            Booleans: "Booleans", Scalars: "Scalars",
+            Booleans: "Booleans", Scalars: "Scalars", Scalars | None: "Scalars?",
             str: "str", str | None: "str?", DType: "DType", DType | None: "DType?",
             Layout: "Layout", Group: "Group", Peer: "Peer", Peers: "Peers", Strings: "Strings",
             float: "float", float | None: "float?", Any: "Any",

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Scalar, Tensor
-from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.activation import softmax_of
 from tantamount.ops.definitions.contraction import matmul_of
 from tantamount.ops.definitions.in_place import require_float
@@ -60,6 +60,13 @@ def _grouped(b: Builder, x: Tensor, heads: int) -> Tensor:
     return b.reshape(wide, (*x.shape[:-3], heads, *x.shape[-2:]))
 
 
+def _both_grouped(b: Builder, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values with as many heads as queries."""
+    if min(query.rank, key.rank, value.rank) < 3:
+        raise ShapeProblem(f"grouped heads of {query.type} and {key.type}")
+    return _grouped(b, key, query.shape[-3]), _grouped(b, value, query.shape[-3])
+
+
 def _attention(
     b: Builder,
     query: Tensor,
@@ -73,9 +80,7 @@ def _attention(
 ) -> tuple[Tensor, Tensor]:
     """The attended values ``softmax(scores) value`` and the scores."""
     if enable_gqa:
-        if min(query.rank, key.rank, value.rank) < 3:
-            raise ShapeProblem(f"grouped heads of {query.type} and {key.type}")
-        key, value = _grouped(b, key, query.shape[-3]), _grouped(b, value, query.shape[-3])
+        key, value = _both_grouped(b, query, key, value)
     scores = _scores(b, query, key, mask, is_causal, scale)
     weights, _ = dropout_of(b, softmax_of(b, scores, -1), dropout_p)
     return matmul_of(b, weights, value), scores
@@ -101,6 +106,39 @@ def scaled_dot_product_attention(
     return _attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)[0]
 
 
+@operator("aten._scaled_dot_product_attention_math.default", category=_ATTENTION)
+def attention_math(
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    dropout_mask: Tensor | None = None,
+    *,
+    scale: Scalar | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """softmax(scale * query key^T + attn_mask) value, and the weights; dropout_mask says which weights dropout keeps
+
+    With a dropout_mask the weights that are returned are not yet divided by 1 - dropout_p. A fully masked row is
+    outside the domain.
+    """
+    if attn_mask is not None:
+        require_float(attn_mask)  # a boolean one would be added as zeros and ones
+    if enable_gqa:
+        key, value = _both_grouped(b, query, key, value)
+    weights = softmax_of(b, _scores(b, query, key, attn_mask, is_causal, scale), -1)
+    if not dropout_p or dropout_mask is None:
+        weights, _ = dropout_of(b, weights, dropout_p)
+        return matmul_of(b, weights, value), weights
+    if dropout_p >= 1:
+        raise ShapeProblem(f"a dropout_mask with dropout_p = {dropout_p}")
+    weights = b.where(b.expand(dropout_mask, weights.shape), weights, b.number(0, weights.dtype))
+    return matmul_of(b, weights, b.mul(value, 1 / (1 - Fraction(exact(dropout_p))))), weights
+
+
 def _with_sums(
     b: Builder,
     query: Tensor,
@@ -113,9 +151,16 @@ def _with_sums(
 ) -> tuple[Tensor, Tensor]:
     if query.rank != 4:
         raise ShapeProblem(f"queries {query.type}, which are not (batch, heads, length, size)")
-    out, scores = _attention(b, query, key, value, mask, dropout_p, is_causal, scale)
+    grouped = key.shape[:-2] != query.shape[:-2]  # these kernels take fewer key heads as they are
+    out, scores = _attention(b, query, key, value, mask, dropout_p, is_causal, scale, grouped)
     sums = logsumexp(b, scores, (-1,))
     return out, b.cast(sums, DType.FLOAT32) if sums.dtype.bits < 32 else sums
+
+
+def _require_heads(query: Tensor, key: Tensor) -> None:
+    """This kernel has no groups of heads."""
+    if query.shape[:-2] != key.shape[:-2]:
+        raise ShapeProblem(f"grouped heads of {query.type} and {key.type} in this kernel")
 
 
 def _require_square(query: Tensor, key: Tensor, is_causal: bool) -> None:
@@ -178,6 +223,7 @@ def efficient_attention(
 
     The logarithms are padded to a multiple of 32 by unknowns.
     """
+    _require_heads(query, key)
     out, sums = _with_sums(b, query, key, value, attn_bias, dropout_p, is_causal, scale)
     *lead, length = sums.shape
     missing = -length % 32
@@ -259,12 +305,24 @@ def _attention_backward(
     is_causal: bool,
     scale: Scalar | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients ``scale ds key``, ``scale ds^T query`` and ``p^T grad``."""
-    weights, of_scores = _weights_and_change(b, grad, query, key, value, out, sums, mask, dropout_p, is_causal, scale)
+    """The gradients ``scale ds key``, ``scale ds^T query`` and ``p^T grad``; of keys and values whose heads are fewer,
+    summed over the group."""
+    wide = (key, value) if key.shape[:-2] == query.shape[:-2] else _both_grouped(b, query, key, value)
+    given = (out, sums, mask, dropout_p, is_causal, scale)
+    weights, of_scores = _weights_and_change(b, grad, query, *wide, *given)
     change = b.mul(of_scores, _factor(b, query, scale))
-    of_query, of_key = matmul_of(b, change, key), matmul_of(b, b.transpose(change, -2, -1), query)
+    of_query, of_key = matmul_of(b, change, wide[0]), matmul_of(b, b.transpose(change, -2, -1), query)
     of_value = matmul_of(b, b.transpose(weights, -2, -1), grad)
-    return b.cast(of_query, query.dtype), b.cast(of_key, key.dtype), b.cast(of_value, value.dtype)
+    return b.cast(of_query, query.dtype), _group_sum(b, of_key, key), _group_sum(b, of_value, value)
+
+
+def _group_sum(b: Builder, x: Tensor, like: Tensor) -> Tensor:
+    """x summed over the heads that share one of ``like``."""
+    if x.shape != like.shape:
+        heads = like.shape[-3]
+        groups = b.reshape(x, (*x.shape[:-3], heads, x.shape[-3] // heads, *x.shape[-2:]))
+        x = b.sum(groups, (x.rank - 2,))
+    return b.cast(x, like.dtype)
 
 
 @operator("aten._scaled_dot_product_flash_attention_backward.default", category=_ATTENTION)
@@ -366,6 +424,7 @@ def efficient_attention_backward(
     """gradients of attention: of query, of key, of value, of attn_bias, as far as grad_input_mask wants them"""
     if len(grad_input_mask) != 4:
         raise ShapeProblem(f"a grad_input_mask of {len(grad_input_mask)} entries where 4 are needed")
+    _require_heads(query, key)
     sums = b.slice(logsumexp, -1, 0, query.shape[-2])  # without the padding
     given = (grad_out_, query, key, value, out, sums, attn_bias, dropout_p, is_causal, scale)
     gradients = _attention_backward(b, *given)

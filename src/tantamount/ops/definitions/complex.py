@@ -54,6 +54,16 @@ def imag(b: Builder, self: Tensor) -> Tensor:
     return complex_numbers.parts(b, self)[1]
 
 
+@operator("aten.angle.default", category=_COMPLEX)
+def angle(b: Builder, self: Tensor) -> Tensor:
+    """atan2(imaginary part, real part); of real numbers pi where they are negative, else 0"""
+    if self.dtype.is_complex:
+        a, e = complex_numbers.parts(b, self)
+        return b.function("atan2", e, a)
+    x = b.floating(self)
+    return b.where(b.less(x, 0), b.function("pi_times", b.number(1, x.dtype)), b.number(0, x.dtype))
+
+
 @overwriting("aten.conj_physical_.default", category=_COMPLEX)
 @operator(
     "aten.conj.default",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tantamount.ir.types import DType, Kind
+from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import overwriting, require_float, scaled
@@ -327,11 +328,19 @@ def erfc(b: Builder, self: Tensor) -> Tensor:
     return b.sub(1, b.function("erf", self))
 
 
-@operator("aten.abs.default", category=_ELEMENTWISE)
-def absolute(b: Builder, self: Tensor) -> Tensor:
-    """|self|"""
+def absolute_of_real(b: Builder, self: Tensor) -> Tensor:
+    """|self|, not of complex numbers"""
     _whole(self)
     return b.function("abs", self, floating=False)
+
+
+@operator("aten.abs.default", category=_ELEMENTWISE)
+def absolute(b: Builder, self: Tensor) -> Tensor:
+    """|self|; of complex numbers the root of the sum of the squares of their parts"""
+    if not self.dtype.is_complex:
+        return absolute_of_real(b, self)
+    real, imaginary = complex_numbers.parts(b, self)
+    return b.sqrt(b.add(b.power(real, 2), b.power(imaginary, 2)))
 
 
 @operator("aten.sign.default", "aten.sgn.default", category=_ELEMENTWISE)

@@ -23,7 +23,7 @@ __all__ = ["VARIANTS"]
 # By category: a definition, and the overloads of its in-place variants.
 VARIANTS: dict[str, tuple[tuple[Callable[..., Any], str], ...]] = {
     "elementwise": (
-        (elementwise.absolute, "abs_.default"), (elementwise.atan, "atan_.default"),
+        (elementwise.absolute_of_real, "abs_.default"), (elementwise.atan, "atan_.default"),
         (elementwise.ceil, "ceil_.default"), (elementwise.clamp, "clamp_.Tensor"),
         (elementwise.clamp_max, "clamp_max_.Tensor"), (elementwise.clamp_min, "clamp_min_.Tensor"),
         (elementwise.cos, "cos_.default"), (elementwise.cosh, "cosh_.default"),

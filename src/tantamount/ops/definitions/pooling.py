@@ -8,12 +8,12 @@ from fractions import Fraction
 from itertools import groupby
 
 from tantamount.ir.types import DType
-from tantamount.ops.algebra import Tensor
-from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.ops.algebra import PerRank, Tensor
+from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.convolution import COARSE, FINE, KERNEL, joined, per_dimension
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.reduction import argmax, take_along
-from tantamount.ops.table import Integers, operator
+from tantamount.ops.table import Integers, Scalars, operator
 
 _CONVOLUTION, _BACKWARD = "convolution", "backward"
 _LEAD = "abc"
@@ -316,3 +316,42 @@ def max_pool2d_with_indices_backward(
     others = [b.reshape(b.iota(size), (size, *(1 for _ in range(len(lead) - k)))) for k, size in enumerate(lead)]
     zeros = b.full((*lead, lines[0].size * lines[1].size), 0, grad_output.dtype)
     return b.reshape(b.scatter(zeros, [*others, where], b.reshape(grad_output, where.shape), True), self.shape)
+
+
+# ---------------------------------------------------------------------------------------------- enlargement
+def _enlarged(b: Builder, x: Tensor, output_size: Integers, scales: Sequence[float | None]) -> Tensor:
+    """Every element of the last dimensions of x as a block of equal ones, ``output_size`` in all."""
+    count = len(output_size)
+    if x.rank != count + 2 or len(scales) != count or not all(x.shape):
+        raise ShapeProblem(f"{x.type} enlarged to {list(output_size)}")
+    wide, blocks = [*x.shape[:2]], [*x.shape[:2]]
+    for size, wanted, scale in zip(x.shape[2:], output_size, scales, strict=True):
+        if wanted < 1 or wanted % size or (scale is not None and exact(scale) * size != wanted):
+            raise ShapeProblem(f"{size} elements enlarged to {wanted} by {scale}, which is no whole multiple")
+        wide += [size, wanted // size]
+        blocks += [size, 1]
+    return b.reshape(b.expand(b.reshape(x, blocks), wide), (*x.shape[:2], *output_size))
+
+
+@operator("aten.upsample_nearest2d.default", category=_CONVOLUTION)
+def upsample_nearest2d(
+    b: Builder, self: Tensor, output_size: Integers, scales_h: float | None = None, scales_w: float | None = None
+) -> Tensor:
+    """y[..., i, j] = self[..., i // a, j // b], for whole multiples a and b of the sizes only"""
+    return _enlarged(b, self, output_size, (scales_h, scales_w))
+
+
+@operator("aten.upsample_nearest2d.vec", category=_CONVOLUTION)
+def upsample_nearest2d_vec(
+    b: Builder, input: Tensor, output_size: Integers | None, scale_factors: Scalars | None
+) -> Tensor:
+    """y[..., i, j] = input[..., i // a, j // b], for whole multiples a and b of the sizes only"""
+    if (output_size is None) == (scale_factors is None):
+        raise ShapeProblem("both or neither of output_size and scale_factors")
+    if output_size is not None:
+        return _enlarged(b, input, output_size, (None, None))
+    factors = [exact(x) for x in scale_factors or () if not isinstance(x, PerRank)]
+    if len(factors) != 2 or any(isinstance(x, float) or x < 1 or x != int(x) for x in factors):
+        raise ShapeProblem(f"scale_factors {list(scale_factors or ())}, which are not two whole numbers")
+    sizes = tuple(size * int(x) for size, x in zip(input.shape[-2:], factors, strict=True))
+    return _enlarged(b, input, sizes, (None, None))

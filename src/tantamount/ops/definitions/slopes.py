@@ -81,3 +81,17 @@ def softplus_backward(b: Builder, grad_output: Tensor, self: Tensor, beta: Scala
     scaled = b.mul(x, b.number(beta, x.dtype))
     steep = b.less(b.number(threshold, x.dtype), scaled)
     return b.where(steep, grad_output, b.mul(grad_output, logistic(b, scaled)))
+
+
+@operator("aten.log_sigmoid_backward.default", category=_BACKWARD)
+def log_sigmoid_backward(b: Builder, grad_output: Tensor, self: Tensor, buffer: Tensor) -> Tensor:
+    """grad_output * (1 - z / (1 + z)) where self < 0, else grad_output * z / (1 + z), where z = exp(-|self|)
+
+    z is the buffer that the forward operator returned, unless that is empty, as on accelerators.
+    """
+    x = require_float(self)
+    if buffer.shape not in (x.shape, (0,)):
+        raise ShapeProblem(f"a buffer {buffer.type} of a log_sigmoid of {x.type}")
+    decay = buffer if buffer.shape == x.shape else b.exp(b.neg(b.function("abs", x)))
+    share = b.div(decay, b.add(decay, 1))
+    return b.mul(grad_output, b.where(b.less(x, 0), b.sub(1, share), share))
