@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.jobs import job_files
 from tantamount import read_job
+from tantamount.errors import UserError
 from tantamount.refine import refine
-from tantamount.verdict import Verdict
+from tantamount.verdict import Report, Verdict
 
 REPLICATED = '[inputs]\ndefault = "Replicate()"\n'
 MASKS = '[assume]\ndropout = "same mask"\n'
@@ -103,3 +105,85 @@ def test_the_same_tensor_dropped_whole_is_paired(tmp_path: Path) -> None:
     program = "v: float32[3]\n e = expand(v, [4, 3])\n d, k = native_dropout(e, 0.1, True)\n -> d"
     job = read_job(job_files(tmp_path, program, [program], REPLICATED + MASKS, {"tp": 1}, {}))
     assert refine(job).verdict is Verdict.PROVED
+
+
+# ------------------------------------------------------------------------------------------------ captured pairs
+def _pair(build: Any, whole: Any, ranks: int = 2, **relations: Any) -> Report:
+    import tantamount
+
+    spec, implementation = tantamount.capture(whole[0], whole[1], **whole[2]), tantamount.capture_ranks(build, ranks)
+    return refine(spec, implementation, **relations)
+
+
+def test_a_buffer_that_every_rank_fills_differently_is_not_the_specification_s() -> None:
+    """Its name and shape are the same, so it was taken to be replicated, and the ranks' offsets vanished."""
+    torch = pytest.importorskip("torch")
+
+    def build(rank: int) -> Any:
+        module = torch.nn.Module()
+        module.register_buffer("start", torch.tensor(float(rank)))
+        module.forward = lambda x: x + module.start
+        return module, (torch.randn(2, 4),)
+
+    module, args = build(0)
+    with pytest.raises(UserError, match="start, which holds other values on rank 1 than in the specification"):
+        _pair(build, (module, args, {}))
+    assert _pair(lambda _: build(0), (module, args, {})).verdict is Verdict.PROVED
+    assert _pair(build, (module, args, {}), inputs={"start": "Replicate()"}).verdict is Verdict.PROVED
+
+
+def _training(torch: Any, frozen: bool, detached: bool = False) -> Any:
+    """A training step of a linear layer: with a ``frozen`` bias, or one that leaves no gradient."""
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD([model.weight] if frozen else model.parameters(), lr=0.1)
+
+    def step(x: Any) -> None:
+        bias = model.bias.detach() if detached else model.bias
+        torch.nn.functional.linear(x, model.weight, bias).pow(2).sum().backward()
+        optimizer.step()
+
+    return step, (torch.randn(2, 4),), {"modules": model, "optimizers": optimizer}
+
+
+def test_state_that_the_specification_leaves_as_it_is() -> None:
+    """The specification has no output for a frozen parameter, so nothing compared what the ranks made of it."""
+    torch = pytest.importorskip("torch")
+    report = _pair(lambda _: _training(torch, False), _training(torch, True))
+    assert {o.name for o in report.outputs if o.verdict is not Verdict.PROVED} == {"new bias"}
+    assert _pair(lambda _: _training(torch, True), _training(torch, True)).verdict is Verdict.PROVED
+
+
+def test_state_that_one_rank_forgets_to_change() -> None:
+    """``new bias = rank(0)`` holds, and rank 1 goes on with the old bias."""
+    torch = pytest.importorskip("torch")
+    with pytest.raises(UserError, match="none on rank 1, which computes with bias"):
+        _pair(lambda rank: _training(torch, False, detached=rank == 1), _training(torch, False))
+
+
+@pytest.mark.parametrize("reduced", [True, False])
+def test_gradients_lie_as_their_parameters_do(reduced: bool) -> None:
+    """A sum over data-parallel ranks that is missing fitted the relation that was looked for: a partial one."""
+    torch = pytest.importorskip("torch")
+    import tantamount
+
+    class Column(torch.nn.Module):
+        def __init__(self, columns: int) -> None:
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.randn(columns, 4))
+
+    def step(columns: int, rows: int, rank: int = -1) -> Any:
+        model = Column(columns)
+        pairs = [torch.distributed.new_group(ranks) for ranks in ([0, 2], [1, 3])] if rank >= 0 else []
+
+        def run(x: Any) -> None:
+            (x @ model.w.t()).pow(2).sum().backward()
+            if pairs and reduced:
+                torch.distributed.all_reduce(model.w.grad, group=pairs[rank % 2])
+
+        return run, (torch.randn(rows, 4),), {"modules": model}
+
+    run, args, options = step(8, 4)
+    spec = tantamount.capture(run, args, **options)
+    implementation = tantamount.capture_ranks(lambda rank: step(4, 2, rank), 4, mesh={"dp": 2, "tp": 2})
+    inputs = {"w": ["Replicate()", "Shard(0)"], "x": ["Shard(0)", "Replicate()"]}
+    assert refine(spec, implementation, inputs=inputs).verdict is (Verdict.PROVED if reduced else Verdict.REFUTED)

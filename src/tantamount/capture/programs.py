@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +16,7 @@ import tomli_w
 
 from tantamount.capture.job import job_of
 from tantamount.errors import UserError
-from tantamount.ir.graph import Graph
+from tantamount.ir.graph import Graph, Output, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.text import format_graph
@@ -30,11 +30,13 @@ __all__ = ["Program", "Ranks", "job_document", "save_job", "write_document"]
 @dataclass(frozen=True)
 class Program:
     """The captured program of one device or one rank. ``document`` is its graph as ``fx-nodes/1``, ``graph`` the same
-    one read and checked. ``aliases``: other names of an input (tied weights)."""
+    one read and checked. ``aliases``: other names of an input (tied weights); ``values``: digests of what buffers and
+    single whole numbers were when they were captured."""
 
     graph: Graph
     document: Mapping[str, Any]
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __str__(self) -> str:
         return format_graph(self.graph)
@@ -54,13 +56,33 @@ class Program:
                 needed="what capture or capture_ranks returned",
             )  # fmt: skip
         document = job_document(self, implementation, inputs, outputs, assume)
-        return job_of(document, _graphs(self, implementation), "captured programs")
+        return job_of(document, _graphs(_with_unchanged(self, implementation), implementation), "captured programs")
 
 
 def _graphs(specification: Program, implementation: Ranks | Program) -> dict[str, Graph]:
-    programs = (implementation,) if isinstance(implementation, Program) else implementation.programs
-    ranks = {f"rank{rank}.json.gz": program.graph for rank, program in enumerate(programs)}
+    ranks = {f"rank{rank}.json.gz": program.graph for rank, program in enumerate(_programs(implementation))}
     return {"spec.json.gz": specification.graph, **ranks}
+
+
+def _programs(implementation: Ranks | Program) -> tuple[Program, ...]:
+    return (implementation,) if isinstance(implementation, Program) else implementation.programs
+
+
+def _with_unchanged(specification: Program, implementation: Ranks | Program) -> Program:
+    """The specification with the state that it leaves as it is among its outputs, where a rank changes that state."""
+    outputs = {output.name for output in specification.graph.outputs}
+    inputs = [node.name for node in specification.graph.inputs]
+    changed = {output.name for program in _programs(implementation) for output in program.graph.outputs}
+    added = [name for name in inputs if f"new {name}" in changed - outputs]
+    if not added:
+        return specification
+    graph = replace(
+        specification.graph,
+        outputs=(*specification.graph.outputs, *(Output(f"new {name}", name) for name in added)),
+    )
+    document = dict(specification.document)
+    document["outputs"] = [*document["outputs"], *({"name": f"new {name}", "node": name} for name in added)]
+    return replace(specification, graph=graph, document=document)
 
 
 def save_job(
@@ -81,7 +103,7 @@ def save_job(
     programs = (implementation,) if isinstance(implementation, Program) else implementation.programs
     try:
         target.mkdir(parents=True, exist_ok=True)
-        write_document(target / "spec.json.gz", specification.document)
+        write_document(target / "spec.json.gz", _with_unchanged(specification, implementation).document)
         for rank, program in enumerate(programs):
             write_document(target / f"rank{rank}.json.gz", program.document)
         replace_file(target / "job.toml", tomli_w.dumps(document).encode())
@@ -131,13 +153,15 @@ def job_document(
     """The job (as TOML would have it) that the implementation refines the specification.
 
     Relations come from ``inputs`` and ``outputs`` (names or patterns such as ``layers.*.qkv.weight``), else from what
-    the capture recorded; an input that is the same on every rank and of the specification's shape is replicated. Raises
-    :class:`UserError` that lists every input whose place is not known."""
+    the capture recorded; an input that every rank has in the specification's shape is replicated, unless it is a buffer
+    or a single whole number with other values. Gradients and new values of state lie as the state does, on every rank
+    that computes with it; state that the specification leaves as it is must stay so. Raises :class:`UserError` that
+    lists every input whose place is not known, and for state that some ranks leave as it was."""
     if isinstance(implementation, Program):
         implementation = Ranks((implementation,), Mesh())
-    pair = _Pair(specification, implementation)
+    pair = _Pair(_with_unchanged(specification, implementation), implementation)
     chosen_inputs = pair.inputs(dict(inputs or {}), partial=partial)
-    chosen_outputs = pair.outputs(dict(outputs or {}))
+    chosen_outputs = pair.outputs(dict(outputs or {}), chosen_inputs)
     document: dict[str, Any] = {
         "format": "job/1",
         "spec": {"graph": "spec.json.gz"},
@@ -166,10 +190,11 @@ class _Pair:
         unknown: list[str] = []
         for name, type_ in wanted.items():
             relation = _match(given, name)
-            if relation is None:
+            other = "" if relation is not None else self._other_value(name)
+            if relation is None and not other:
                 relation = self._known(self.implementation.inputs, name, type_, self._rank_inputs())
             if relation is None:
-                unknown.append(self._unknown(name, type_))
+                unknown.append(other or self._unknown(name, type_))
             else:
                 found[name] = relation
         if unknown and not partial:
@@ -184,7 +209,7 @@ class _Pair:
             )  # fmt: skip
         return found
 
-    def outputs(self, given: dict[str, Any]) -> dict[str, Any]:
+    def outputs(self, given: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
         values = check_graph(self.specification.graph, None)
         wanted = {
             output.name: value.type
@@ -197,9 +222,62 @@ class _Pair:
         for name, type_ in wanted.items():
             relation = _match(given, name)
             if relation is None:
+                self._check_everywhere(name, ranks)
                 relation = self._known(self.implementation.outputs, name, type_, ranks)
+            if relation is None:
+                relation = self._as_state(name, ranks, inputs)
             found[name] = "infer" if relation is None else relation
         return found
+
+    def _check_everywhere(self, name: str, ranks: Sequence[Mapping[str, TensorType]]) -> None:
+        """A gradient or new value of state must be left by every rank that computes with the state: what lacks it goes
+        on with the old value."""
+        label = self._counterpart(name, ranks)
+        kind, _, state = (label or "").partition(" ")
+        if label is None or kind not in _OF_STATE:
+            return
+        programs = self.implementation.programs
+        lacking = [
+            rank
+            for rank, program in enumerate(programs)
+            if label not in ranks[rank] and any(state in references(node) for node in program.graph.nodes)
+        ]
+        if lacking:
+            raise UserError(
+                "capture-relation", place=f"output {name}",
+                found=f"none on rank {', '.join(map(str, lacking))}, which computes with {state}; others leave one",
+                needed="one on every rank that uses it, or a relation in outputs that says which rank counts",
+            )  # fmt: skip
+
+    def _as_state(self, name: str, ranks: Sequence[Mapping[str, TensorType]], inputs: Mapping[str, Any]) -> Any:
+        """The relation of a gradient or new value that ranks hold in the shape of the state itself: that of the state.
+        What only *some* relation fits would hide a sum over ranks that is missing."""
+        kind, _, state = name.partition(" ")
+        relation = inputs.get(state)
+        if kind not in _OF_STATE or relation is None or '"' in str(relation) or "Partial" in str(relation):
+            return None
+        table = cast("dict[str, Any]", relation if isinstance(relation, dict) else {})
+        held = str(table.get("name", state))
+        label = f"{kind} {held}"
+        if any(tensors.get(label) != own.get(held) for tensors, own in zip(ranks, self._rank_inputs(), strict=True)):
+            return None
+        if table:
+            return {**table, "name": label}
+        return cast("Any", relation)
+
+    def _other_value(self, name: str) -> str:
+        """Says so where a buffer (or number) that no relation is known of holds other values on some rank."""
+        label = self._counterpart(name, self._rank_inputs())
+        if label is None or label in self.implementation.inputs:
+            return ""
+        wanted = self.specification.values.get(name)
+        values = [program.values.get(label) for program in self.implementation.programs]
+        expected = next((value for value in (wanted, *values) if value is not None), None)
+        differing = [rank for rank, value in enumerate(values) if value not in (None, expected)]
+        if not differing:
+            return ""
+        whose = "on rank 0" if wanted is None else "in the specification"
+        return f"{name}, which holds other values on rank {differing[0]} than {whose}"
 
     def _known(
         self, recorded: Mapping[str, Any], name: str, type_: TensorType, ranks: Sequence[Mapping[str, TensorType]]
@@ -258,6 +336,9 @@ class _Pair:
             return f"{name}: {type_}, on no rank"
         local = next(tensors[label] for tensors in ranks if label in tensors)
         return f"{name}: {type_}, {list(local.shape)} on a rank"
+
+
+_OF_STATE = ("grad", "new")  # how names of gradients and new values begin
 
 
 def _quoted(name: str) -> str:

@@ -35,10 +35,9 @@ def capture_to(
         return _graphs(folder, captured)
     spec = _one(specification)
     impl = _ranks(implementation, world_size, mesh) if world_size else _one(implementation)
-    job = programs.save_job(
-        folder, spec, impl, inputs=_relations(inputs, "--input"), outputs=_relations(outputs, "--output"), partial=True
-    )
-    document = programs.job_document(spec, impl, _relations(inputs, "--input"), partial=True)
+    given, wanted = _relations(inputs, "--input"), _relations(outputs, "--output")
+    job = programs.save_job(folder, spec, impl, inputs=given, outputs=wanted, partial=True)
+    document = programs.job_document(spec, impl, given, wanted, partial=True)
     missing = [node.name for node in spec.graph.inputs if node.name not in document["inputs"]]
     if missing:
         return (

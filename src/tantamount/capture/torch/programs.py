@@ -211,7 +211,7 @@ def _program(traced: Traced, rank: int | None, names: Mapping[str, str]) -> Prog
     )
     path = "the captured program" if rank is None else f"the captured program of rank {rank}"
     graph = parse_graph(json.dumps(document), path, limits_from_environment())
-    return Program(graph, document, traced.aliases)
+    return Program(graph, document, traced.aliases, traced.values)
 
 
 def _group_uses(traced: Traced, known: set[str]) -> set[str]:

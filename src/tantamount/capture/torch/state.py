@@ -9,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import stateless
 
-__all__ = ["Entry", "State", "collect"]
+__all__ = ["Entry", "State", "collect", "digest"]
+
+_OPTIMIZER = "optimizer:"
+
+
+def digest(tensor: Tensor) -> str | None:
+    """A digest of a tensor's numbers; ``None`` where they are not known (DTensors, fake and meta tensors)."""
+    if type(tensor) is not Tensor or tensor.device.type == "meta":
+        return None
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    numbers = tensor.detach().cpu().to(torch.float64 if tensor.is_floating_point() else torch.int64)
+    return sha256(numbers.contiguous().numpy().tobytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,11 @@ class Entry:
     tensor: Tensor
     trainable: bool
     aliases: tuple[str, ...] = ()
+
+    @property
+    def computed(self) -> bool:
+        """Whether it is a buffer: programs compute its value where they are built, while parameters may be anything."""
+        return not isinstance(self.tensor, nn.Parameter) and not self.name.startswith(_OPTIMIZER)
 
 
 @dataclass(frozen=True)
@@ -52,9 +70,6 @@ class State:
             for optimizer in self.optimizers:
                 stack.enter_context(_swapped(optimizer, stand_in))
             yield
-
-
-_OPTIMIZER = "optimizer:"
 
 
 def collect(modules: Mapping[str, nn.Module], optimizers: Sequence[torch.optim.Optimizer]) -> State:

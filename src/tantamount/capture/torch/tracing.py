@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
 from tantamount.capture.torch.problems import check_modules, check_parameters, not_captured
 from tantamount.capture.torch.sources import Annotate, module_paths
-from tantamount.capture.torch.state import State, collect
+from tantamount.capture.torch.state import State, collect, digest
 from tantamount.capture.torch.strides import views_for_strides
 from tantamount.errors import UserError
 
@@ -41,12 +41,14 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Traced:
-    """A functional graph with one placeholder per input. ``outputs`` are in the order of the output node."""
+    """A functional graph with one placeholder per input. ``outputs`` are in the order of the output node. ``values``:
+    digests of what buffers hold, and of single whole numbers among the arguments (offsets, numbers of ranks)."""
 
     module: fx.GraphModule
     inputs: tuple[Leaf, ...]
     outputs: tuple[Leaf, ...]
     aliases: Mapping[str, tuple[str, ...]]
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,9 @@ def trace(
     given = [(_argument_name(function, path), leaf) for path, leaf in paths if isinstance(leaf, Tensor)]
     names = (*(entry.name for entry in state.entries), *_distinct([name for name, _ in given], state))
     tensors = (*(entry.tensor for entry in state.entries), *(leaf for _, leaf in given))
+    fixed = [(entry.name, entry.tensor) for entry in state.entries if entry.computed]
+    fixed += [(n, x) for n, x in zip(names, tensors, strict=True) if not x.dim() and not x.is_floating_point()]
+    values = {name: value for name, tensor in fixed if (value := digest(tensor)) is not None}
     program = _Program(function, state, structure, leaves, names, tensors)
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
     locals_ = [local_part(tensor) for tensor in tensors]
@@ -104,7 +109,7 @@ def trace(
             needed="tensors returned, gradients left, or state changed",
         )  # fmt: skip
     aliases = {entry.name: entry.aliases for entry in state.entries if entry.aliases}
-    return Traced(second, inputs, outputs, aliases)
+    return Traced(second, inputs, outputs, aliases, values)
 
 
 @dataclass
