@@ -31,6 +31,7 @@ Masks = Callable[[str, int, Shape, Number], Array]  # site, ordinal of the dropo
 _LIMIT = 2**62
 _EXACT = 2**53  # float64 has every integer up to here
 _LABELS = 52  # of numpy.einsum
+_INTERMEDIATE = 1 << 24  # elements of a product of two operands out of several
 _DTYPE: dict[Kind, type[np.generic]] = {
     Kind.BOOL: np.bool_,
     Kind.INT: np.int64,
@@ -242,7 +243,9 @@ class Reference(Interpretation):
         interleaved: list[Any] = []
         for x, (_, labels) in zip(xs, operands, strict=True):
             interleaved += [x, [number[label] for label in labels]]
-        optimize = len(xs) > 2 or (len(xs) == 2 and prod(sizes.values()) > 100_000)
+        several = len(xs) > 2 or (len(xs) == 2 and prod(sizes.values()) > 100_000)
+        # NumPy's own limit, the largest operand or result, would have most products of more than two done in one loop
+        optimize = ("greedy", _INTERMEDIATE) if several else False
         with self._quiet():
             value = np.asarray(np.einsum(*interleaved, [number[label] for label in result], optimize=optimize))
         if value.dtype == object:

@@ -61,13 +61,16 @@ class _Windows:
         operands = (fine, coarse, weight)
         shapes = [x.shape if isinstance(x, Tensor) else x for x in operands]
         given = [x for x in operands if isinstance(x, Tensor)]
-        labels = ["ngp" + FINE[:count], "ngq" + COARSE[:count], "gqp" + KERNEL[:count]]
-        g = self.groups
-        split = [
-            (shapes[0][0], g, shapes[0][1] // g, *shapes[0][2:]),
-            (shapes[1][0], g, shapes[1][1] // g, *shapes[1][2:]),
-            (g, shapes[2][0] // g, shapes[2][1], *shapes[2][2:]),
-        ]
+        labels = ["np" + FINE[:count], "nq" + COARSE[:count], "qp" + KERNEL[:count]]
+        split = shapes
+        if self.groups > 1:  # otherwise every product is one of matrices, for which NumPy is fast
+            g, (fines, coarses, weights) = self.groups, shapes
+            labels = ["ng" + labels[0][1:], "ng" + labels[1][1:], "g" + labels[2]]
+            split = [
+                (fines[0], g, fines[1] // g, *fines[2:]),
+                (coarses[0], g, coarses[1] // g, *coarses[2:]),
+                (g, weights[0] // g, *weights[1:]),
+            ]
         dtype = given[0].dtype
         if any(x.dtype is not dtype for x in given):
             raise ShapeProblem("a convolution of different types: " + ", ".join(str(x.type) for x in given))
