@@ -29,6 +29,7 @@ _MAX_TERMS = 256  # terms that one Lin may grow to
 _MAX_DEPTH = 6  # atoms inside atoms that are compared
 _MAX_PAIRS = 200  # pairs of atoms compared for one pair of Lins
 _MAX_RECOMPUTED = 200  # factors computed anew before two Lins are said to differ
+_MAX_EFFORT = 10_000  # factors of all products that are made for one pair of Lins: some seconds
 _BOUND_AS_AXIS = 1 << 26
 
 
@@ -97,7 +98,17 @@ def _polynomial(store: Store, m: Factors, c: Rational) -> Lin:
             pending.append(flatten(store, factors, exact(current.coefficient * d), current.ranges))
         if len(pending) + len(done) > _MAX_TERMS:
             return ((m, c),)
+    _spend(store, sum(len(f.factors) + len(f.ranges) for f in done))
     return lin(store, (t for f in done for t in close(store, f)))
+
+
+def _spend(store: Store, effort: int) -> None:
+    """Give a search up that becomes too long (outside of a search nothing is counted)."""
+    searching = store.cache("effort")
+    if searching:
+        searching["left"] -= effort
+        if searching["left"] < 0:
+            raise Unsupported("a search that is too long")
 
 
 def _is_sum(store: Store, f: Factor) -> bool:
@@ -234,10 +245,16 @@ def equal_lins(store: Store, x: Lin, y: Lin, box: Box = ()) -> bool:
     memo = store.cache("equal")
     found = memo.get((x, y, box))
     if found is None:
+        searching = store.cache("effort")
+        outermost = not searching
+        searching.setdefault("left", _MAX_EFFORT)
         try:
             found = _Search(store).lins(x, y, 0) or _equal_recomputed(store, x, y, box)
         except Unsupported:
             found = False
+        finally:
+            if outermost:
+                searching.clear()
         memo[x, y, box] = found
     return found
 

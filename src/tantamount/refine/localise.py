@@ -129,7 +129,7 @@ class _Search:
         expectation = self.job.outputs[report.name]
         if not isinstance(value, Tensor) or expectation.infer or expectation.problem:
             return None
-        problem = matches(self.store, self.job, value.value, expectation, self.implementation)
+        problem = matches(self.store, self.job, value.value, expectation, self.implementation, expand=False)
         return (
             describe(self.store, problem.left, problem.right, len(problem.sizes))
             if isinstance(problem, Difference)
@@ -294,7 +294,7 @@ class _Search:
         for placements in options:
             if any(isinstance(p, Partial) for p in placements) or not even(whole.shape, placements, sizes):
                 continue
-            difference = equal(self.store, distribute(self.store, whole, placements, sizes), stacked)
+            difference = equal(self.store, distribute(self.store, whole, placements, sizes), stacked, expand=False)
             if difference is not None:
                 found = describe(self.store, difference.left, difference.right, len(difference.sizes))
                 if found.kind in ("offset", "different"):
