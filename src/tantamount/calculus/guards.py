@@ -262,7 +262,11 @@ def _cut(
 
     Where r has no other variables, both parts are the same. Where it has, they depend on the box; a shard would then be
     summed in other parts than the whole, so that is done only where two Lins are compared (the box is a mapping)."""
-    if guard is None or guard.op != "less" or guard.rest:
+    if guard is None or guard.rest:
+        return None
+    if guard.op == "equal":
+        return _reached(flat, guard.affine, box) if value and isinstance(box, Mapping) else None
+    if guard.op != "less":
         return None
     for v, s in guard.affine[0]:
         if v >= 0:
@@ -284,6 +288,23 @@ def _cut(
         if certain[0] < certain[1]:
             parts.append(_narrowed(flat, flat.factors, v, (max(possible[0], certain[1]), possible[1])))
         return [part for part in parts if part is not None]
+    return None
+
+
+def _reached(flat: Flat, affine: Coordinate, box: Mapping[int, tuple[int, int]]) -> list[Flat] | None:
+    """A guard ``[s v + r == 0]`` cuts the range of a bound variable v to what ``-r / s`` reaches on the box: all other
+    terms are 0. A part of a convolution, which was given a part of the rows, so becomes the convolution there."""
+    for v, s in affine[0]:
+        if v >= 0:
+            continue
+        span = interval((tuple(p for p in affine[0] if p[0] != v), affine[1]), box, flat.ranges)
+        if span is None:
+            continue
+        ends = (-span[1], -span[0]) if s > 0 else span  # abs(s) v lies between
+        low, high = max(-(-ends[0] // abs(s)), 0), min(ends[1] // abs(s) + 1, flat.ranges[-1 - v])
+        if (low, high) != (0, flat.ranges[-1 - v]):
+            part = _narrowed(flat, flat.factors, v, (low, high))
+            return [] if part is None else [part]
     return None
 
 
