@@ -187,3 +187,39 @@ def test_gradients_lie_as_their_parameters_do(reduced: bool) -> None:
     implementation = tantamount.capture_ranks(lambda rank: step(4, 2, rank), 4, mesh={"dp": 2, "tp": 2})
     inputs = {"w": ["Replicate()", "Shard(0)"], "x": ["Shard(0)", "Replicate()"]}
     assert refine(spec, implementation, inputs=inputs).verdict is (Verdict.PROVED if reduced else Verdict.REFUTED)
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("kind", ["reduced", "sent"])
+def test_a_race_with_an_operation_that_has_not_been_waited_for(kind: str, early: bool) -> None:
+    """What is started was captured as if it were finished at once."""
+    torch = pytest.importorskip("torch")
+    dist = torch.distributed
+
+    def reduced(x: Any) -> Any:
+        y = x.clone()
+        work = dist.all_reduce(y, async_op=True)
+        if early:
+            return y * 1.0
+        work.wait()
+        return y * 1.0
+
+    def sent(x: Any) -> Any:
+        other = 1 - dist.get_rank()
+        y, received = x.clone(), torch.empty_like(x)
+        works = [dist.isend(y, other), dist.irecv(received, other)]
+        if early:
+            y.add_(1.0)
+        for work in works:
+            work.wait()
+        return received + y
+
+    def build(_: int) -> Any:
+        return (reduced if kind == "reduced" else sent), (torch.randn(4),)
+
+    whole = lambda x: x * 2.0, (torch.randn(4),), {}
+    if early:
+        with pytest.raises(UserError, match="before the program has waited for it"):
+            _pair(build, whole)
+    else:
+        assert _pair(build, whole).verdict is Verdict.PROVED

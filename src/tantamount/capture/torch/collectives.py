@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tantamount.errors import UserError
@@ -33,19 +34,77 @@ def _handles(*names: str) -> Callable[[_Handler], _Handler]:
 
 
 class Functional(TorchDispatchMode):
-    """Rewrites ``c10d.*`` (and FSDP's copies) into ``_c10d_functional.*``."""
+    """Rewrites ``c10d.*`` (and FSDP's copies) into ``_c10d_functional.*``.
+
+    What is written takes effect at once, so a program that reads it before it has waited, or overwrites what is still
+    being sent, would be captured as if it had no race: it is refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unfinished: list[_Unfinished] = []
+
+    def _check_races(self, func: Any, args: Any, kwargs: Any) -> None:
+        self._unfinished = [one for one in self._unfinished if not one.done]
+        if not self._unfinished or func.is_view or func._schema.name.partition("::")[2] in _READ_NOTHING:
+            return
+        overwritten: set[int] = set()
+        for parameter, value in zip(func._schema.arguments, args, strict=False):
+            if parameter.alias_info is not None and parameter.alias_info.is_write:
+                overwritten |= _memories(value)
+        touched = _memories((args, kwargs))
+        for one in self._unfinished:
+            if touched & one.written or overwritten & one.read:
+                raise UserError(
+                    "capture-race", place=str(func),
+                    found=f"a tensor of {one.name} that is {'read' if touched & one.written else 'overwritten'} before "
+                    "the program has waited for it",
+                    needed="wait() of the operation that was started first",
+                )  # fmt: skip
+
+    def _started(self, name: str, args: Sequence[Any]) -> None:
+        """Operations that the handler has just begun."""
+        written, read = _memories(args[:1]), _memories(args[1:])
+        if name == "c10d.send":
+            written, read = read, written
+        self._unfinished += [_Unfinished(name, written, read - written, done, args) for done in _begun]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = f"{func.namespace}.{func._schema.name.partition('::')[2]}" if hasattr(func, "namespace") else ""
         handler = _HANDLERS.get(name)
         if handler is not None:
-            return handler(*args, **(kwargs or {}))
+            _begun.clear()
+            result = handler(*args, **(kwargs or {}))
+            self._started(name, args)
+            return result
         if name.startswith("c10d."):
             raise UserError(
                 "capture-collective", place=name, found="a collective without a functional form",
                 needed=", ".join(sorted(known for known in _HANDLERS if known.startswith("c10d."))),
             )  # fmt: skip
+        self._check_races(func, args, kwargs)
         return func(*args, **(kwargs or {}))
+
+
+class _Unfinished(NamedTuple):
+    """An operation that the program has not waited for, and the memory that it writes and reads. ``done`` is empty
+    until it has."""
+
+    name: str
+    written: set[int]
+    read: set[int]
+    done: list[bool]
+    kept: Sequence[Any]  # so that no other tensor gets their memory
+
+
+_begun: list[list[bool]] = []  # by the handler that runs
+_READ_NOTHING = {
+    "empty_like", "zeros_like", "ones_like", "full_like", "new_empty", "new_zeros", "new_full", "record_stream",
+    "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_same_size",
+}  # fmt: skip
+
+
+def _memories(values: Any) -> set[int]:
+    return {x.untyped_storage()._cdata for x in pytree.tree_leaves(values) if isinstance(x, Tensor)}
 
 
 def _group(boxed: Any) -> str:
@@ -75,10 +134,8 @@ _c10d = torch.ops._c10d_functional
 
 
 def _work() -> Any:
-    """A finished operation, for callers that wait."""
-    from torch._C._distributed_c10d import FakeWork
-
-    return FakeWork().boxed()
+    """An operation whose effect is there, for callers that wait."""
+    return _pending(lambda: None)
 
 
 def _wait(tensor: Tensor) -> Tensor:
@@ -198,6 +255,7 @@ def _pending(finish: Callable[[], None]) -> Any:
     from torch._C._distributed_c10d import PythonCallbackWork
 
     done: list[bool] = []
+    _begun.append(done)
 
     def wait(_: Any) -> bool:
         if not done:
