@@ -53,6 +53,15 @@ JOBS = {
         [EMBEDDED, EMBEDDED],
         REPLICATED + "[outputs]\ny = 'rank(1, \"q\")'",
     ),
+    # a mask that is divided by: not a number where it does not hold, whatever it is multiplied by
+    "divided_by_a_mask": (
+        "x: float32[4]\n m: bool[4]\n f = aten._to_copy.default(m, dtype=float32)\n y = mul(x, f)\n -> y",
+        [
+            "x: float32[4]\n m: bool[4]\n f = aten._to_copy.default(m, dtype=float32)\n d = div(x, f)\n y = mul(d, f)\n -> y"
+        ]
+        * 2,
+        REPLICATED,
+    ),
     # rank 0 drops twice, rank 1 once: the second mask of rank 0 is not its first
     "dropouts_out_of_step": (
         "x: float32[4]\n a, k = native_dropout(x, 0.1, True)\n b, l = native_dropout(x, 0.1, True)\n z = mul(a, a)\n -> z",
