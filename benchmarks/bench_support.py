@@ -4,7 +4,8 @@
 
 Every example of a parallel style, and models of the ``transformers`` library under its own tensor-parallel plans
 (forward and backward of small random configurations, on one device and on two ranks), each with a broken twin: that of
-a model forgets the last all-reduce of the backward pass. Times are CPU seconds. Without an argument the tables are printed.
+a model forgets the last all-reduce of the backward pass. Times are CPU seconds. Without an argument the tables are
+printed.
 """
 
 from __future__ import annotations
