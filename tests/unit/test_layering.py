@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "refine": BASE | {"ops", "semantics", "calculus"},
     "report": BASE,
     "cli": BASE | {"ops", "semantics", "calculus", "capture", "refine", "report", ""},
-    "": frozenset({"errors", "verdict", "ops", "capture", "refine"}),  # the package's own __init__: the lazy public interface
+    "": frozenset({"errors", "verdict", "ops", "capture", "refine"}),  # its own __init__
     "__main__": frozenset({"cli"}),
 }
 
