@@ -232,3 +232,20 @@ def test_a_race_with_an_operation_that_has_not_been_waited_for(kind: str, early:
             _pair(build, whole)
     else:
         assert _pair(build, whole).verdict is Verdict.PROVED
+
+
+def test_a_tensor_in_a_placement_and_in_an_expression_is_one_tensor(tmp_path: Path) -> None:
+    # the two relations used to be about two unrelated tensors: nothing false was proved, but executing crashed
+    whole = "a: float32[6]\nb: float32[6]\ny = add(a, b)\n-> y"
+    tables = (
+        '[inputs]\na = { name = "p", relation = "concat(rank(1), rank(0), dim=0)" }\n'
+        'b = { name = "p", placement = "Shard(0)" }\n[outputs]\ny = "Shard(0)"\n'
+    )
+    right = 'p: float32[3]\ns = all_reduce(p, "sum", "tp")\n-> y=s'
+    wrong = "p: float32[3]\ns = add(p, p)\n-> y=s"
+    for rank, verdict in ((right, Verdict.PROVED), (wrong, Verdict.REFUTED)):
+        path = job_files(tmp_path, whole, [rank, rank], tables, {"tp": 2}, {"tp": ("tp",)})
+        for fold in (None, False):
+            report = refine(read_job(path), fold=fold)
+            assert report.verdict is verdict, str(report)
+            assert verdict is Verdict.REFUTED or "input-restriction" in {a.name for a in report.assumptions}

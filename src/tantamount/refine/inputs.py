@@ -70,7 +70,8 @@ def build_inputs(store: Store, job: Job, by_rank: bool) -> Inputs:
     shape. Raises :class:`UserError` if relations contradict each other."""
     builder = _Builder(store, job)
     shared = _shared(job)
-    for node in job.specification.inputs:
+    # placements first: an expression about the same tensors is then one about what they have put there
+    for node in sorted(job.specification.inputs, key=lambda node: job.inputs[node.name].placements is None):
         builder.add(node.name, job.inputs[node.name], node.name in shared)
     return builder.finish(by_rank)
 
@@ -288,6 +289,8 @@ class _Builder:
     def _reverse_expression(self, name: str, type_: TensorType, relation: InputRelation) -> None:
         def tensor(rank: int, wanted: str) -> Form:
             key = (rank, wanted)
+            if wanted in self.out.stacked:
+                return local(self.store, self.out.stacked[wanted], self.job.mesh, rank)
             if key not in self.out.locals:
                 found = _type(self.job.implementation[rank], wanted)
                 self.out.locals[key] = leaf(
@@ -301,7 +304,7 @@ class _Builder:
         seen: set[Key] = set()
         for t in _tensors(expression):
             key = (t.rank, t.name or relation.name)
-            if key in seen or key in self.out.locals:
+            if key in seen or key in self.out.locals or key[1] in self.out.stacked:
                 self._restrict(
                     name, f"{name} = {relation.text} uses {t.name or relation.name} of rank {t.rank} more than once"
                 )

@@ -10,6 +10,7 @@ from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import rank_tensors
 from tantamount.ir.types import TensorType
+from tantamount.ir.validate import check_structure
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
 
@@ -165,6 +166,7 @@ def checked(job: Job, original: Job) -> Job:
             graphs.append(graph)
             continue
         if id(graph) not in typed:
+            check_structure(graph)
             types = check_graph(graph, sizes)
             nodes = [_typed(node, types[node.name]) for node in graph.nodes]
             new = replace(graph, nodes=tuple(nodes))

@@ -100,9 +100,12 @@ def _fits(job: Job, whole: TensorType, relation: R, types: Mapping[str, TensorTy
         assert relation.expression is not None
 
         def tensor(term: RankTensor) -> tuple[RankTensor, TensorType]:
-            type_ = types.get(term.name or relation.name)
+            name = term.name or relation.name
+            type_ = types.get(name)
             if type_ is None or term.rank >= len(job.implementation):
                 raise NotAProgram("no such tensor")
+            if name not in job.implementation[term.rank].by_name:
+                raise NotAProgram("no such tensor on that rank")
             return RankTensor(term.rank, term.name or relation.name), type_
 
         expression, type_ = resolve(relation.expression, tensor)
