@@ -69,9 +69,9 @@ def decode_type(shape: object, dtype: object, place: Place, symbols: bool = Fals
         decode_dtype(dtype, place.at("dtype"))
         return None
     if shape is None or dtype is None:
-        found = f"shape {shown(shape)} with dtype {shown(dtype)}"
+        found = f"shape {shown(cast('object', shape))} with dtype {shown(dtype)}"
         raise place.wrong(found, "both shape and dtype, or null for both")
-    return TensorType(decode_shape(shape, place.at("shape")), decode_dtype(dtype, place.at("dtype")))
+    return TensorType(decode_shape(cast("object", shape), place.at("shape")), decode_dtype(dtype, place.at("dtype")))
 
 
 def decode_source(value: object, place: Place) -> Source | None:

@@ -18,7 +18,7 @@ class ShardedAttention(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is torch._C._nn.scaled_dot_product_attention and _is_sharded(args):
+        if func is torch.nn.functional.scaled_dot_product_attention and _is_sharded(args):
             found = _flash(*args, **kwargs)
             return func(*args, **kwargs) if found is None else found
         return func(*args, **kwargs)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +29,7 @@ def stages_without_vote() -> Generator[None]:
     original = _PipelineSchedule._warmup_p2p
 
     @functools.wraps(original)
-    def settled(self: Any, stages: Sequence[Any], has_backward: bool, p2p_done: bool) -> None:
+    def settled(self: Any, stages: list[Any], has_backward: bool, p2p_done: bool) -> None:
         if not all(isinstance(stage, PipelineStage) for stage in stages):
             original(self, stages, has_backward, p2p_done)
             return

@@ -295,7 +295,7 @@ def _arange(b: Builder, start: Scalar, end: Scalar, step: Scalar, dtype: DType |
         if stride == 0 or (last < first if stride > 0 else last > first):
             raise ShapeProblem(f"a range from {first} to {last} in steps of {stride}")
         if all(isinstance(item, int) for item in (first, last, stride)):
-            lengths.add(-((first - last) // stride))
+            lengths.add(int(-((first - last) // stride)))
         else:
             lengths.add(ceil((float(last) - float(first)) / float(stride)))  # in double precision, as PyTorch does it
     if len(lengths) > 1:
