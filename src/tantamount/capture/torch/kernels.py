@@ -12,13 +12,17 @@ from torch.overrides import TorchFunctionMode
 __all__ = ["ShardedAttention"]
 
 
+# by itself: torch.nn.functional's name for it is replaced while context parallelism is on
+_ATTENTION: Any = torch._C._nn.scaled_dot_product_attention  # pyright: ignore[reportAttributeAccessIssue]
+
+
 class ShardedAttention(TorchFunctionMode):
     """Runs attention of DTensors that are on a CPU with the flash-attention kernel of accelerators: it has a sharding
     rule and, on fake tensors, results; both kernels compute the same."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is torch.nn.functional.scaled_dot_product_attention and _is_sharded(args):
+        if func is _ATTENTION and _is_sharded(args):
             found = _flash(*args, **kwargs)
             return func(*args, **kwargs) if found is None else found
         return func(*args, **kwargs)
