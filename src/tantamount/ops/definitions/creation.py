@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
+from typing import cast
 
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Number, PerRank, Scalar, Tensor
@@ -295,7 +296,7 @@ def _arange(b: Builder, start: Scalar, end: Scalar, step: Scalar, dtype: DType |
         if stride == 0 or (last < first if stride > 0 else last > first):
             raise ShapeProblem(f"a range from {first} to {last} in steps of {stride}")
         if all(isinstance(item, int) for item in (first, last, stride)):
-            lengths.add(int(-((first - last) // stride)))
+            lengths.add(cast(int, -((first - last) // stride)))  # no int(): sizes may be subclasses that remember more
         else:
             lengths.add(ceil((float(last) - float(first)) / float(stride)))  # in double precision, as PyTorch does it
     if len(lengths) > 1:
