@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,9 @@ _EPILOG = (
     "Exit codes: 0 every job is PROVED; 1 one is REFUTED; 2 the command line, a job or a graph is wrong; "
     "3 one is UNKNOWN or VACUOUS; 4 a bug of Tantamount. Several jobs: the first of 4, 2, 1, 3, 0 that one has."
 )
+
+# Executions are many small products: more threads spin and finish no sooner. Read when NumPy is first imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 app = typer.Typer(
     name="tantamount",

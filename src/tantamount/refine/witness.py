@@ -44,7 +44,7 @@ SCALES = (
     Scale(10.0, positive=True),
     Scale(),
 )
-_ENOUGH = 3  # executions, once one output is refuted
+_ENOUGH = 2  # executions, once one output is refuted
 _SHOWN = 1 << 14  # elements of one input that a counterexample lists
 _EDGE = 8  # elements per dimension that it lists of a larger one
 
