@@ -16,6 +16,7 @@ import pytest
 
 from tantamount import read_job
 from tantamount.ir.job import Job
+from tantamount.refine import refine
 from tantamount.refine.cover import relate
 from tantamount.refine.localise import find_mismatch
 from tantamount.refine.outputs import check_outputs
@@ -67,6 +68,14 @@ def test_every_gradient_without_its_all_reduce_is_refused(wrong: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- repaired, and mutants
+def test_values_at_reduced_shapes_refute_it(wrong: Path) -> None:
+    report = refine(read_job(wrong / "job.toml"))
+    verdicts = [output.verdict for output in report.outputs]
+    assert report.verdict is Verdict.REFUTED, report.notes
+    assert (verdicts.count(Verdict.PROVED), verdicts.count(Verdict.REFUTED)) == (9, 9)
+    assert report.counterexample is not None
+
+
 def _reduced(name: str, reduction: str = "sum") -> list[Any]:
     """The all-reduce of a gradient's summand, and the wait for it."""
     summand = {"node": UNREDUCED[name]}
