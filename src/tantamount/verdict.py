@@ -81,6 +81,7 @@ class Mismatch:
 
     ``difference`` says in words how the nearest implementation tensor differs; ``specification`` and
     ``implementation`` are node names (the latter empty if none comes near), with their operators and source lines.
+    ``headline`` is one sentence for somebody who sees only that, ``hint`` the next step (either may be empty).
     """
 
     specification: str
@@ -92,6 +93,8 @@ class Mismatch:
     implementation_source: Source | None = None
     rank: int | None = None
     equations: tuple[str, ...] = ()
+    headline: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
