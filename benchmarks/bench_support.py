@@ -1,27 +1,23 @@
 """What can be captured and proved: the tables of docs/support.md.
 
-    python benchmarks/bench_support.py [docs/support.md]
+    python benchmarks/bench_support.py [docs/support.md [SECTION...]]
 
-Every example of a parallel style, and models of the ``transformers`` library under its own tensor-parallel plans
-(forward and backward of small random configurations, on one device and on two ranks), each with a broken twin: that of
-a model forgets the last all-reduce of the backward pass. Times are CPU seconds. Without an argument the tables are
-printed.
+Each section is a module of ``benchmarks/support`` whose ``section()`` yields the lines of its part. Every program
+has a broken twin. Times are CPU seconds. Without an argument the tables are printed; with names of sections, only those
+are run, and the others stay as they are on the page.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+_ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_ROOT / "tests"), str(_ROOT)]  # `support` is that of the tests
 
-from support.transformer_models import MODELS, capture_pair, without_all_reduce
-from tantamount import Report, refine
-
-ROOT = Path(__file__).resolve().parents[1]
+SECTIONS = ("styles", "transformers", "megatron", "vllm_jax", "symbolic", "missing")
 
 HEAD = """# What is supported
 
@@ -31,64 +27,44 @@ bug; *place* is where the report says it is.
 """
 
 
-def styles() -> Iterator[str]:
-    """One row per example of a parallel style."""
-    yield "| style | capture | verdict | outputs | refine | twin | place | refine |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        found = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
-        if found is None or found.loader is None:
-            continue
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-        started = time.process_time()
-        report: Report = module.check()
-        taken = time.process_time() - started - _refining(report)
-        twin: Report = module.check(broken=True)
-        yield _row(f"[{path.stem}](../examples/{path.name})", taken, report, twin)
+def _mark(name: str) -> str:
+    return f"<!-- section: {name} -->"
 
 
-def models() -> Iterator[str]:
-    """One row per model."""
-    yield "| model | capture | verdict | outputs | refine | twin | place | refine |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for name, layers in (*((name, 1) for name in MODELS), ("llama", 4)):
-        started = time.process_time()
-        specification, ranks = capture_pair(name, layers)
-        taken = time.process_time() - started
-        report = refine(specification, ranks)
-        twin = refine(specification, without_all_reduce(ranks))
-        nodes = f"{len(specification.graph.nodes)} and {len(ranks.programs[0].graph.nodes)} nodes"
-        yield _row(f"{name}, {layers} layer{'s' * (layers > 1)}, {nodes}", taken, report, twin)
+def _lines(name: str) -> list[str]:
+    found = f"benchmarks.support.{name}"
+    if importlib.util.find_spec(found) is None:
+        return [f"## {name}", "", "Not written yet."]
+    lines: list[str] = []
+    for line in importlib.import_module(found).section():
+        print(line, flush=True)
+        lines.append(line)
+    print(flush=True)
+    return lines
 
 
-def _refining(report: Report) -> float:
-    return sum(report.statistics.seconds.values())
-
-
-def _row(name: str, captured: float, report: Report, twin: Report) -> str:
-    proved = sum(output.verdict.value == "PROVED" for output in report.outputs)
-    source = None
-    if twin.mismatch is not None:
-        source = twin.mismatch.implementation_source or twin.mismatch.specification_source
-    place = "" if source is None else f"`{Path(source.file).name}:{source.line}` {source.function}"
-    return (
-        f"| {name} | {captured:.1f} | {report.verdict.value} | {proved} of {len(report.outputs)} "
-        f"| {_refining(report):.2f} | {twin.verdict.value} | {place} | {_refining(twin):.1f} |"
-    )
+def _kept(page: Path) -> dict[str, str]:
+    """The sections that a page has."""
+    if not page.exists():
+        return {}
+    parts = page.read_text(encoding="utf-8").split("<!-- section: ")[1:]
+    return {name: text.strip() for name, _, text in (part.partition(" -->\n") for part in parts)}
 
 
 def main() -> None:
     """Print the tables, or write the page."""
-    parts = [HEAD.rstrip()]
-    for title, rows in (("Parallel styles", styles()), ("Models of transformers 5.23, two ranks", models())):
-        lines: list[str] = []
-        for row in rows:
-            print(row, flush=True)
-            lines.append(row)
-        parts.append(f"## {title}\n\n" + "\n".join(lines))
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    page = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    chosen = sys.argv[2:] or SECTIONS
+    if unknown := set(chosen) - set(SECTIONS):
+        sys.exit(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    sections = _kept(page) if page is not None else {}
+    for name in chosen:
+        sections[name] = "\n".join(_lines(name))
+        if page is not None:
+            parts = [f"{_mark(name)}\n{sections[name]}\n" for name in SECTIONS if name in sections]
+            written = page.with_name(f".{page.name}.new")
+            written.write_text(f"{HEAD}\n" + "\n".join(parts), encoding="utf-8")
+            written.replace(page)
 
 
 if __name__ == "__main__":
