@@ -1,7 +1,8 @@
 """Loss parallelism: the head is sharded over the vocabulary, and the cross entropy is computed on the shards.
 
 DTensor's ``loss_parallel`` computes maximum and sum of exponentials over all ranks, so that no rank ever has all
-logits. The broken twin takes the cross entropy of a rank's own part of the vocabulary and adds up what the ranks find.
+logits, nor their gradients. The broken twin takes the cross entropy of a rank's own part of the vocabulary and adds up
+what the ranks find.
 
     python examples/loss_parallel.py
 """
@@ -31,7 +32,9 @@ class Head(nn.Module):
 
 def loss_of(model: nn.Module):
     def step(x: Tensor, labels: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(model(x), labels)
+        loss = nn.functional.cross_entropy(model(x), labels)
+        loss.backward()
+        return loss
 
     return step
 
@@ -39,7 +42,9 @@ def loss_of(model: nn.Module):
 def ranks_loss(model: nn.Module):
     def step(x: Tensor, labels: Tensor) -> Tensor:
         with loss_parallel():
-            return nn.functional.cross_entropy(model(x), labels)
+            loss = nn.functional.cross_entropy(model(x), labels)
+            loss.backward()
+        return loss
 
     return step
 
@@ -52,6 +57,8 @@ def broken_loss(model: nn.Module, rank: int):
         mine = torch.where(inside, labels - rank * part, 0)
         each = nn.functional.cross_entropy(logits, mine, reduction="none")  # a softmax over a part of the vocabulary
         loss = torch.where(inside, each, 0.0).sum() / len(labels)
+        loss.backward()
+        loss = loss.detach()
         dist.all_reduce(loss)
         return loss
 

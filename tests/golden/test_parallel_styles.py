@@ -19,7 +19,7 @@ TWINS = {
     "megatron_linear": ("linear(self.copy.apply(x)", "a sum over tp is missing", "grad norm.weight", "output"),
     "tensor_parallel": (".view(batch, length, self.heads, -1)", "", "output", None),
     "sequence_parallel": ("grad.to_local()", "a sum over tp is missing", "grad norm.weight", "grad up.weight"),
-    "loss_parallel": ("each = nn.functional.cross_entropy", "over 16 elements where 32", "output", None),
+    "loss_parallel": ("each = nn.functional.cross_entropy", "over 16 elements where 32", "grad head.weight", None),
     "fsdp2": ("", "2 times too large", "grad head.weight", "output"),
     "fsdp2_tensor_parallel": ("", "2 times too small", "grad 0.gate.weight", "output"),
     "hsdp": (".square().mean()", "", "grad up.weight", "output"),

@@ -33,24 +33,24 @@ _MAX_EFFORT = 10_000  # factors of all products that are made for one pair of Li
 _BOUND_AS_AXIS = 1 << 26
 
 
-def distribute(store: Store, x: Lin) -> Lin:
+def distribute(store: Store, x: Lin, box: Box = ()) -> Lin:
     """The Lin with products of sums multiplied out, also inside its summands and the exponents of exp: a polynomial in
-    atoms. What would grow beyond a bound stays as it is."""
+    atoms. What would grow beyond a bound stays as it is. ``box`` bounds the axes, for what guards may conclude."""
     out = x
     for _ in range(_MAX_DEPTH):
-        new = _once(store, out)
+        new = _once(store, out, box)
         if new is None or new == out:
             return out
         out = new
     return out
 
 
-def _once(store: Store, x: Lin) -> Lin | None:
+def _once(store: Store, x: Lin, box: Box) -> Lin | None:
     """Every term multiplied out by one level; ``None`` if that would be too long."""
     parts: list[Lin] = []
     total = 0
     for m, c in x:
-        part = _term(store, m, c)
+        part = _term(store, m, c, box)
         total += len(part)
         if total > _MAX_TERMS:
             return None
@@ -58,13 +58,13 @@ def _once(store: Store, x: Lin) -> Lin | None:
     return lin(store, (t for part in parts for t in part))
 
 
-def _term(store: Store, m: Factors, c: Rational) -> Lin:
+def _term(store: Store, m: Factors, c: Rational, box: Box) -> Lin:
     exponentials = [f for f in m if store.atoms[f[0]].op == "exp"]
     others = tuple(f for f in m if store.atoms[f[0]].op != "exp")
-    out = _polynomial(store, others, c)
+    out = _polynomial(store, others, c, box)
     for a, e, index in exponentials:
         argument = pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
-        expanded = _once(store, argument)
+        expanded = _once(store, argument, box)
         factor: Lin = ((((a, e, index),), 1),)
         if expanded is not None and expanded != argument:
             with contextlib.suppress(Unsupported):
@@ -75,7 +75,7 @@ def _term(store: Store, m: Factors, c: Rational) -> Lin:
     return out
 
 
-def _polynomial(store: Store, m: Factors, c: Rational) -> Lin:
+def _polynomial(store: Store, m: Factors, c: Rational, box: Box) -> Lin:
     if not any(_sum_like(store, f) for f in m):
         return ((m, c),)
     flat = flatten(store, m, c)
@@ -99,7 +99,7 @@ def _polynomial(store: Store, m: Factors, c: Rational) -> Lin:
         if len(pending) + len(done) > _MAX_TERMS:
             return ((m, c),)
     _spend(store, sum(len(f.factors) + len(f.ranges) for f in done))
-    return lin(store, (t for f in done for t in close(store, f)))
+    return lin(store, (t for f in done for t in close(store, f, box or None)))
 
 
 def _spend(store: Store, effort: int) -> None:
@@ -129,6 +129,7 @@ class _Search:
     compared."""
 
     store: Store
+    box: Box
     proved: dict[tuple[Factor, Factor], Rational] = field(default_factory=dict[tuple[Factor, Factor], Rational])
     left: int = _MAX_PAIRS
     fresh: count[int] = field(default_factory=lambda: count(_BOUND_AS_AXIS))
@@ -139,14 +140,14 @@ class _Search:
         difference = add(store, x, scale(y, -1))
         if not difference:
             return True
-        difference = distribute(store, difference)
+        difference = distribute(store, difference, self.box)
         for _ in range(16):
             if not difference:
                 return True
             pair = self._equal_pair(difference, depth)
             if pair is None:
                 return False
-            difference = distribute(store, self._replaced(difference, *pair))
+            difference = distribute(store, self._replaced(difference, *pair), self.box)
         return False
 
     def _equal_pair(self, difference: Lin, depth: int) -> tuple[Factor, Factor, Rational] | None:
@@ -206,7 +207,9 @@ class _Search:
 
     def _proportion(self, f: Factor, g: Factor, depth: int) -> Rational:
         """The ratio of two sums, read off a term that they share once multiplied out."""
-        x, y = (distribute(self.store, self._argument(self.store.atoms[h[0]].arguments[0], h)) for h in (f, g))
+        x, y = (
+            distribute(self.store, self._argument(self.store.atoms[h[0]].arguments[0], h), self.box) for h in (f, g)
+        )
         other = dict(y)
         q: Rational = next((exact(Fraction(c) / other[m]) for m, c in x if m in other), 1)
         return q if self.lins(x, scale(y, q), depth) else 0
@@ -249,7 +252,7 @@ def equal_lins(store: Store, x: Lin, y: Lin, box: Box = ()) -> bool:
         outermost = not searching
         searching.setdefault("left", _MAX_EFFORT)
         try:
-            found = _Search(store).lins(x, y, 0) or _equal_recomputed(store, x, y, box)
+            found = _Search(store, box).lins(x, y, 0) or _equal_recomputed(store, x, y, box)
         except Unsupported:
             found = False
         finally:
@@ -266,4 +269,4 @@ def _equal_recomputed(store: Store, x: Lin, y: Lin, box: Box) -> bool:
     rebuild = Rebuild(store, budget=_MAX_RECOMPUTED, box=box)
     left = rebuild.lin(tuple(t for t in x if t not in common))
     right = rebuild.lin(tuple(t for t in y if t not in common))
-    return left == right or ((left, right) != (x, y) and _Search(store).lins(left, right, 0))
+    return left == right or ((left, right) != (x, y) and _Search(store, box).lins(left, right, 0))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from support.calculus import Workbench
+from tantamount.calculus.compare import equal
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
@@ -152,3 +153,19 @@ def test_maxima() -> None:
     masked = b.amax(b.where(p, -float("inf"), x))
     assert np.allclose(w.value(masked, data), data["x"][~data["p"]].max())
     assert not w.same(masked, top)
+
+
+def test_guards_of_positions_are_decided_where_products_are_multiplied_out() -> None:
+    """sum_i (1 - [t == -1]) (x - s [t == j]) y is sum_i ((1 - [t == -1]) x - s [t == j]) y where j is a position."""
+    w = Workbench()
+    b, t, x, y, s = w.b, w.input("t", 5, dtype=INT), w.input("x", 5, 3), w.input("y", 5), w.input("s", 5)
+    kept = b.unsqueeze(b.cast(b.not_(b.equal(t, -1)), FLOAT), 1)
+
+    def contracted(first: int) -> tuple[Tensor, Tensor]:
+        places = b.add(b.reshape(b.iota(3), (1, 3)), first)
+        written = b.mul(b.unsqueeze(s, 1), b.cast(b.equal(b.unsqueeze(t, 1), places), FLOAT))
+        outside, inside = b.mul(kept, b.sub(x, written)), b.sub(b.mul(kept, x), written)
+        return b.contract("ij,i->j", outside, y), b.contract("ij,i->j", inside, y)
+
+    assert equal(w.store, *(z.value for z in contracted(0))) is None
+    assert equal(w.store, *(z.value for z in contracted(-1))) is not None  # t may be -1 = j: what was written is lost
