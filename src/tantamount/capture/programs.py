@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from tantamount.ir.text import format_graph
 from tantamount.ir.types import TensorType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
+from tantamount.writing import make_folder, write_file
 
 __all__ = ["Program", "Ranks", "job_document", "save_job", "write_document"]
 
@@ -101,33 +101,18 @@ def save_job(
     document = job_document(specification, implementation, inputs, outputs, assume, partial=partial)
     target = Path(folder)
     programs = (implementation,) if isinstance(implementation, Program) else implementation.programs
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        write_document(target / "spec.json.gz", _with_unchanged(specification, implementation).document)
-        for rank, program in enumerate(programs):
-            write_document(target / f"rank{rank}.json.gz", program.document)
-        replace_file(target / "job.toml", tomli_w.dumps(document).encode())
-    except OSError as problem:
-        raise UserError(
-            "file-write", place=str(target), found=str(problem.strerror), needed="a folder that can be written to"
-        ) from None
+    make_folder(target)
+    write_document(target / "spec.json.gz", _with_unchanged(specification, implementation).document)
+    for rank, program in enumerate(programs):
+        write_document(target / f"rank{rank}.json.gz", program.document)
+    write_file(target / "job.toml", tomli_w.dumps(document))
     return target / "job.toml"
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
     """A graph as ``fx-nodes/1``, compressed; equal graphs give equal files."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
-    replace_file(path, gzip.compress(text.encode(), mtime=0))
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_file(path, gzip.compress(text.encode(), mtime=0))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, cast
 from tantamount.capture import programs
 from tantamount.capture.programs import Program, Ranks
 from tantamount.errors import TantamountError, UserError
+from tantamount.writing import make_folder
 
 __all__ = ["capture_to"]
 
@@ -117,12 +118,7 @@ def _graphs(folder: Path, captured: Program | Ranks) -> tuple[str, ...]:
         if isinstance(captured, Program)
         else {f"rank{rank}.json.gz": program for rank, program in enumerate(captured.programs)}
     )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, program in named.items():
-            programs.write_document(folder / name, program.document)
-    except OSError as problem:
-        raise UserError(
-            "file-write", place=str(folder), found=str(problem.strerror), needed="a folder that can be written to"
-        ) from None
+    make_folder(folder)
+    for name, program in named.items():
+        programs.write_document(folder / name, program.document)
     return tuple(str(folder / name) for name in named)

@@ -84,11 +84,12 @@ def refine(
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.report import json_report, text
+    from tantamount.writing import check_writable, write_file
 
     _load(operators)
     to_stdout = json is not None and str(json) == "-"
     if json is not None and not to_stdout:
-        json_report.check_writable(json)
+        check_writable(json, "--json")
     entries: list[dict[str, Any]] = []
     for number, path in enumerate(jobs):
         try:
@@ -106,7 +107,7 @@ def refine(
         if to_stdout:
             terminal.out(json_report.as_text(document))
         else:
-            json_report.write(json, document)
+            write_file(json, json_report.as_text(document))
     return code
 
 

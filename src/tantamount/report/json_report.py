@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, cast
 
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Source
 from tantamount.verdict import Counterexample, Mismatch, OutputReport, Relation, Report, Statistics
 
-__all__ = ["SCHEMA", "as_document", "as_error", "as_job", "as_text", "check_writable", "write"]
+__all__ = ["SCHEMA", "as_document", "as_error", "as_job", "as_text"]
 
 SCHEMA = "tantamount-report/1"
 
@@ -67,48 +63,6 @@ def as_error(job: str, problem: Exception) -> dict[str, Any]:
 def as_text(document: Mapping[str, Any]) -> str:
     """The document as indented JSON text with a final newline."""
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
-
-
-def check_writable(path: Path) -> None:
-    """Raise :class:`UserError` now, not after an hour of proving, if ``path`` cannot be written."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise UserError(
-            "report-folder", place=f"--json {path}", found=f"no folder {folder}", needed="an existing folder"
-        )
-    if path.is_dir() or not os.access(folder, os.W_OK):
-        found = "a folder" if path.is_dir() else f"no permission to write in {folder}"
-        raise UserError("report-file", place=f"--json {path}", found=found, needed="a file that can be written")
-
-
-def write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the document: a reader sees the old file or the whole new one. Raises :class:`UserError` if it cannot."""
-    temporary: str | None = None
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
-            path.write_text(as_text(document), encoding="utf-8")
-            return
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(as_text(document))
-        Path(temporary).chmod(0o666 & ~_umask())
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as problem:
-        found = problem.strerror or str(problem)
-        raise UserError(
-            "report-file", place=f"--json {path}", found=found, needed="a file that can be written"
-        ) from None
-    finally:
-        if temporary is not None:
-            with suppress(OSError):
-                Path(temporary).unlink()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _value(value: object) -> Any:
@@ -168,6 +122,8 @@ def _mismatch(mismatch: Mismatch) -> dict[str, Any]:
         "implementation": near,
         "difference": mismatch.difference,
         "equations": list(mismatch.equations),
+        "headline": mismatch.headline,
+        "hint": mismatch.hint,
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from tantamount.errors import UserError
 from tantamount.report import json_report, text
 from tantamount.verdict import Report
+from tantamount.writing import write_file
 
 __all__ = ["save"]
 
@@ -22,16 +22,7 @@ def save(report: Report, path: Path) -> None:
         raise UserError(
             "report-format", place=str(path), found=path.suffix or "no suffix", needed=f"one of {', '.join(_FORMS)}"
         )
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(render(report), encoding="utf-8")
-        temporary.replace(path)
-    except OSError as problem:
-        raise UserError(
-            "file-write", place=str(path), found=str(problem.strerror), needed="a file that can be written"
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_file(path, render(report))
 
 
 def _json(report: Report) -> str:

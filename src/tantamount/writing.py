@@ -1,0 +1,64 @@
+"""Files that appear whole or not at all. Every layer may import this module; it imports only ``errors``."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from tantamount.errors import UserError
+
+__all__ = ["check_writable", "make_folder", "write_file"]
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Raise :class:`UserError` now, not after an hour of proving, if the ``path`` of an option cannot be written."""
+    place, folder = f"{option} {path}", path.parent
+    if not folder.is_dir():
+        raise UserError("report-folder", place=place, found=f"no folder {folder}", needed="an existing folder")
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        found = "a folder" if path.is_dir() else f"no permission to write in {folder}"
+        raise UserError("report-file", place=place, found=found, needed="a file that can be written")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, with those above it, if it is not there. Raises :class:`UserError` if it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        found = problem.strerror or str(problem)
+        raise UserError("file-write", place=str(path), found=found, needed="a folder that can be made") from None
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file (text as UTF-8): a reader sees the old one or the whole new one. Raises :class:`UserError` if it
+    cannot be written."""
+    data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+    try:
+        _replace(path, data)
+    except OSError as problem:
+        found = problem.strerror or str(problem)
+        raise UserError("file-write", place=str(path), found=found, needed="a file that can be written") from None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
+        path.write_bytes(data)
+        return
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).chmod(0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
