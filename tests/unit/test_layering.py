@@ -27,7 +27,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "semantics": BASE | {"ops"},
     "calculus": BASE | {"ops"},
     "capture": BASE | {"ops", "semantics", "calculus"},
-    "refine": BASE | {"ops", "semantics", "calculus"},
+    "reduction": BASE | {"ops"},
+    "refine": BASE | {"ops", "semantics", "calculus", "reduction"},
     "report": BASE,
     "cli": BASE | {"ops", "semantics", "calculus", "capture", "refine", "report", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "refine"}),  # its own __init__

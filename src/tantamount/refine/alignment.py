@@ -23,9 +23,9 @@ from tantamount.ir.relation import Placement, Replicate, Shard
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.limits import Limits
+from tantamount.reduction import NotReduced, Reduction, reduce_job
 from tantamount.refine.execution import NotExecuted, Scale, draw, execute, plan_execution
 from tantamount.refine.inputs import Inputs, build_inputs
-from tantamount.refine.reduction import NotReduced, Reduction, reduce_job
 from tantamount.refine.run import Run
 from tantamount.semantics.interpret import Evaluation
 from tantamount.semantics.reference import Array

@@ -1,7 +1,7 @@
 """Counterexamples of jobs that are too large to execute: both programs executed at smaller shapes.
 
 What is found there says something about the job itself because the smaller job is the same program (see
-:mod:`tantamount.refine.reduction`), and because of a control: whatever is proved of the job must be proved of the
+:mod:`tantamount.reduction`), and because of a control: whatever is proved of the job must be proved of the
 smaller one, for every output and for every tensor of the specification, and must hold when both are executed.
 A reduction that broke something would fail it; then it is thrown away.
 """
@@ -14,10 +14,10 @@ from dataclasses import replace
 from tantamount.errors import TantamountError
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
+from tantamount.reduction import NotReduced, Reduction, reduce_job
 from tantamount.refine.cover import relate
 from tantamount.refine.cross_check import check_claims
 from tantamount.refine.outputs import check_outputs
-from tantamount.refine.reduction import NotReduced, Reduction, reduce_job
 from tantamount.refine.sides import Sides, run_sides
 from tantamount.refine.witness import Searched, search
 from tantamount.verdict import OutputReport, Relation, Verdict

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tantamount.calculus.atoms import Store
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
+from tantamount.reduction import Reduction
 from tantamount.refine.alignment import align
 from tantamount.refine.cuts import Cuts
 from tantamount.refine.inputs import Inputs, build_inputs
 from tantamount.refine.ranks import foldable, run_implementation, run_specification
-from tantamount.refine.reduction import Reduction
 from tantamount.refine.run import Run
 
 __all__ = ["Progress", "Sides", "run_sides"]

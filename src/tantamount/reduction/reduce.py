@@ -13,13 +13,13 @@ from tantamount.ir.relation_types import RelationProblem
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, check_types, run_node
-from tantamount.refine.reduction.gather import Gathered, Lifted, Pins, call_key, constant_of_type, gather, groups_of
-from tantamount.refine.reduction.literals import Number, map_expression, map_node
-from tantamount.refine.reduction.numbers import readings, rewritten
-from tantamount.refine.reduction.relations import check_relations
-from tantamount.refine.reduction.sizes import FIXED, HUGE, Facts, Polynomial, Size, evaluate, product, variables
-from tantamount.refine.reduction.solve import solve
-from tantamount.refine.reduction.structure import Step, Structure
+from tantamount.reduction.gather import Gathered, Lifted, Pins, call_key, constant_of_type, gather, groups_of
+from tantamount.reduction.literals import Number, map_expression, map_node
+from tantamount.reduction.numbers import readings, rewritten
+from tantamount.reduction.relations import check_relations
+from tantamount.reduction.sizes import FIXED, HUGE, Facts, Polynomial, Size, evaluate, product, variables
+from tantamount.reduction.solve import solve
+from tantamount.reduction.structure import Step, Structure
 
 __all__ = ["NotReduced", "Reduction", "reduce_job"]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose, isfinite, sqrt
 
-from tantamount.refine.reduction.literals import Number
-from tantamount.refine.reduction.sizes import (
+from tantamount.reduction.literals import Number
+from tantamount.reduction.sizes import (
     HUGE,
     Fact,
     Polynomial,

@@ -6,7 +6,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, InputRelation, RankTensor
 from tantamount.ir.relation_types import RelationProblem, local_shape, resolve
 from tantamount.ir.types import TensorType
-from tantamount.refine.reduction.literals import output_node
+from tantamount.reduction.literals import output_node
 
 __all__ = ["check_relations"]
 

@@ -20,10 +20,10 @@ from tantamount.ir.graph import Constant
 from tantamount.ir.job import Job
 from tantamount.ir.types import DType, TensorType
 from tantamount.limits import Limits
+from tantamount.reduction import NotReduced, reduce_job
+from tantamount.reduction.sizes import Facts, Size
+from tantamount.reduction.solve import solve
 from tantamount.refine import refine
-from tantamount.refine.reduction import NotReduced, reduce_job
-from tantamount.refine.reduction.sizes import Facts, Size
-from tantamount.refine.reduction.solve import solve
 from tantamount.report.json_report import as_job
 from tantamount.report.text import text
 from tantamount.verdict import Verdict

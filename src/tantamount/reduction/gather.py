@@ -23,8 +23,8 @@ from tantamount.ir.types import Shape, TensorType
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, constant_type, run_node
-from tantamount.refine.reduction.literals import Number, lists_of, map_expression, map_node, output_node
-from tantamount.refine.reduction.sizes import Facts, Polynomial, Size, plus, polynomial
+from tantamount.reduction.literals import Number, lists_of, map_expression, map_node, output_node
+from tantamount.reduction.sizes import Facts, Polynomial, Size, plus, polynomial
 
 __all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of"]
 

@@ -1,9 +1,9 @@
 """Smaller jobs of the same structure: every size shrunk consistently, so that both programs can be executed.
 
-Part of ``refine``, of which it imports nothing: ``ir``, ``ops`` and ``errors`` only.
+May import: ``errors``, ``ir``, ``ops``. Used by ``refine`` and by ``certificate``, of which it imports nothing.
 See docs/design/reduced-shapes.md.
 """
 
-from tantamount.refine.reduction.reduce import NotReduced, Reduction, reduce_job
+from tantamount.reduction.reduce import NotReduced, Reduction, reduce_job
 
 __all__ = ["NotReduced", "Reduction", "reduce_job"]
