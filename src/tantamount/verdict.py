@@ -61,13 +61,15 @@ class Relation:
     """How one specification tensor is made of implementation tensors: ``tensor = expression``.
 
     ``expression`` uses DTensor placements or a clean expression; ``implementation`` names the tensor that
-    it is about (empty where the expression does).
+    it is about (empty where the expression does). Where ``expression`` is for people only (an index map), ``exact`` is
+    the same as a clean expression.
     """
 
     tensor: str
     expression: str
     implementation: str
     source: Source | None = None
+    exact: str = ""
 
     def __str__(self) -> str:
         return f"{self.tensor} = {self.expression}" + (

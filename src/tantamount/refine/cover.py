@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from math import prod
 
 from tantamount.calculus.affine import Coordinate
@@ -13,7 +13,7 @@ from tantamount.calculus.forms import Box, Form
 from tantamount.calculus.printing import axis_names, show_coordinate
 from tantamount.errors import Unsupported
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Concat, Expression, RankTensor
+from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.refine.outputs import assembled, candidates, holds, show
@@ -40,7 +40,7 @@ def relate(store: Store, job: Job, specification: Run, implementation: Run) -> d
             index.setdefault(fingerprint(store, stacked), []).append((node.name, stacked.shape[len(sizes) :]))
     held: dict[frozenset[object], list[tuple[RankTensor, Form]]] = {}
     out: dict[str, Relation] = {}
-    memo: dict[object, tuple[str, str] | None] = {}
+    memo: dict[object, tuple[str, str, str] | None] = {}
     for node in job.specification.nodes:
         value = specification.values.get(node.name)
         if not isinstance(value, Tensor):
@@ -56,25 +56,27 @@ def relate(store: Store, job: Job, specification: Run, implementation: Run) -> d
                 memo[key] = _tiled(store, whole, blocks)
         related = memo[key]
         if related is not None:
-            out[node.name] = Relation(node.name, related[0], related[1], node.source)
+            text, name, exact = related
+            out[node.name] = Relation(node.name, text, name, node.source, exact)
     return out
 
 
-def _cover(store: Store, whole: Form, found: Sequence[tuple[str, Shape]], run: Run) -> tuple[str, str] | None:
-    """A placement of one tensor, else an index map of one, else a concatenation of several."""
+def _cover(store: Store, whole: Form, found: Sequence[tuple[str, Shape]], run: Run) -> tuple[str, str, str] | None:
+    """A placement of one tensor, else an index map of one (and that as an expression), else a concatenation of
+    several; with the tensor's name."""
     sizes = run.mesh.sizes
     for name, shape in found:
         placement = _placement(store, whole, shape, run, name, sizes)
         if placement is not None:
-            return placement, name
+            return placement, name, ""
     for name, _ in found:
-        text = _index_map(store, whole, run, name)
-        if text is not None:
-            return text, name
+        mapped = _index_map(store, whole, run, name)
+        if mapped is not None:
+            return mapped[0], name, mapped[1]
     if len(found) > 1 or (found and run.by_rank is not None):
         text = assembled(store, whole, run, [name for name, _ in found], {name: name for name, _ in found})
         if text is not None:
-            return text, ""
+            return text, "", ""
     return None
 
 
@@ -91,7 +93,7 @@ def _held(
     return held
 
 
-def _tiled(store: Store, whole: Form, held: Sequence[tuple[RankTensor, Form]]) -> tuple[str, str] | None:
+def _tiled(store: Store, whole: Form, held: Sequence[tuple[RankTensor, Form]]) -> tuple[str, str, str] | None:
     """The whole as blocks, each of them a tensor of one rank: of micro-batches, or of the steps of a ring."""
     tiles: dict[Box, RankTensor] = {}
     for tensor, here in held[:_MAX_TILES]:
@@ -109,10 +111,10 @@ def _tiled(store: Store, whole: Form, held: Sequence[tuple[RankTensor, Form]]) -
     if sum(map(_volume, tiles)) != prod(whole.shape):
         return None
     expression = _put_together(tuple((0, size) for size in whole.shape), tiles)
-    return None if expression is None else (str(expression), "")
+    return None if expression is None else (str(expression), "", "")
 
 
-def _put_together(whole: Box, tiles: Mapping[Box, RankTensor]) -> Expression | None:
+def _put_together(whole: Box, tiles: Mapping[Box, Expression]) -> Expression | None:
     """Tiles that fill a box as concatenations of concatenations; ``None`` if no cut goes through between them."""
     if len(tiles) == 1:
         return next(iter(tiles.values()))
@@ -143,8 +145,9 @@ def _placement(store: Store, whole: Form, shape: Shape, run: Run, name: str, siz
     return None
 
 
-def _index_map(store: Store, whole: Form, run: Run, name: str) -> str | None:
-    """``whole[index map of mesh and local axes]``, piece by piece, if the ranks' tensors cover the whole."""
+def _index_map(store: Store, whole: Form, run: Run, name: str) -> tuple[str, str] | None:
+    """``whole[index map of mesh and local axes]``, piece by piece, if the ranks' tensors cover the whole; and the same
+    as a clean expression, if there is one."""
     stacked = run.stacked(store, name)
     if stacked is None or not 0 < len(stacked.pieces) <= _MAX_PIECES:
         return None
@@ -162,7 +165,47 @@ def _index_map(store: Store, whole: Form, run: Run, name: str) -> str | None:
         cut = [v for v, size in enumerate(stacked.sizes) if box[v] != (0, size)]
         where = " and ".join(f"{names[v]} in {box[v][0]}..{box[v][1]}" for v in cut)
         texts.append(f"[{', '.join(show_coordinate(c, names) for c in index)}]" + (f" for {where}" if where else ""))
-    return PIECES + ", ".join(texts)
+    blocks = [_block(run, name, stacked, box, index) for box, index in places or ()]
+    tiles = {image: block for image, block in zip(known, blocks, strict=True) if block is not None}
+    exact = _put_together(tuple((0, n) for n in whole.shape), tiles) if len(tiles) == len(blocks) else None
+    return PIECES + ", ".join(texts), "" if exact is None else str(exact)
+
+
+def _block(run: Run, name: str, stacked: Form, box: Box, index: Sequence[Coordinate]) -> Expression | None:
+    """The part of the whole that lies at ``index`` of the axes of a stacked tensor, for those in ``box``: the ranks'
+    tensors cut into axes, stacked in front, their axes in the order of the whole's digits. Along axes that ``index``
+    lacks all are equal: the first is taken. ``None`` where an axis of the local tensors runs backwards."""
+    stride = {v: s for parts, _ in index for v, s in parts}
+    count = stacked.start(len(run.mesh.sizes))  # axes of the mesh
+    local = range(count, len(stacked.sizes))
+    spans = [range(*box[v]) if v in stride else range(box[v][0], box[v][0] + 1) for v in range(len(box))]
+    if any(stride.get(v, 1) < 0 and len(spans[v]) > 1 for v in local):
+        return None
+    places = [spans[v] if stride.get(v, 1) > 0 else spans[v][::-1] for v in range(count)]
+    axes = tuple(stacked.sizes[v] for v in local)
+    bounds = tuple((spans[v].start, spans[v].stop, 1) for v in local)
+    lengths = [len(span) for span in spans]
+    cut = any(bound != (0, size, 1) for bound, size in zip(bounds, axes, strict=True))
+    parts: list[Expression] = []
+    for digits in product(*places):
+        tensor: Expression = RankTensor(_rank(run, stacked, digits), name)
+        parts.append(Slice(Reshape(tensor, axes), bounds) if cut else tensor)
+    found = parts[0]
+    if len(parts) > 1:
+        found = Concat(tuple(Reshape(tensor, (1, *lengths[count:])) for tensor in parts), 0)
+    order = [v for dim, _ in index for v, _ in sorted(dim, key=lambda item: -abs(item[1]))]
+    order = [*(v for v in range(len(box)) if v not in stride), *order]
+    if order != sorted(order):
+        found = Permute(Reshape(found, tuple(lengths)), tuple(order))
+    return Reshape(found, tuple(prod(lengths[v] for v, _ in dim) for dim, _ in index))
+
+
+def _rank(run: Run, stacked: Form, digits: Sequence[int]) -> int:
+    """The rank at these coordinates of the axes that mesh dimensions are made of."""
+    rank = 0
+    for size, digit in zip(stacked.sizes[: len(digits)], digits, strict=True):
+        rank = rank * size + digit
+    return rank
 
 
 def _image(box: Box, index: Sequence[Coordinate]) -> Box | None:
