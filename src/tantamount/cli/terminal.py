@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TextIO
 
-from tantamount.report.lines import Line, Style, plain, printable
+from tantamount.report.lines import Line, Style, breaks, plain, printable
 
 __all__ = ["Progress", "error", "lines", "out", "progress"]
 
@@ -45,7 +45,9 @@ def lines(rows: Iterable[Line]) -> None:
     console = Console(highlight=False)
     for row in rows:
         styled = Text.assemble(*((printable(span.text), _COLOURS[span.style]) for span in row))
-        console.print(styled, soft_wrap=True)
+        indent, parts = breaks(row, console.width)
+        for k, (start, end) in enumerate(parts):
+            console.print(Text(" " * indent if k else "") + styled[start:end], soft_wrap=True)
 
 
 @contextmanager
@@ -57,13 +59,15 @@ def progress(job: str) -> Generator[Progress | None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
+    from rich.table import Column
 
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    columns = MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), name
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(printable(job), total=None)
 
         def show(phase: str, done: int, total: int) -> None:
-            bars.update(task, description=f"{printable(job)}: {phase}", completed=done, total=total or None)
+            bars.update(task, description=f"{phase}  {printable(job)}", completed=done, total=total or None)
 
         yield show
 

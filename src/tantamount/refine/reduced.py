@@ -90,7 +90,7 @@ def _searched(
         else by_name.get(output.name) or replace(output, notes=(*output.notes, same))
         for output in outputs
     )
-    return merged, counterexample, (*notes, where)
+    return merged, counterexample, notes if counterexample is not None else (*notes, where)
 
 
 def shown(sizes: Mapping[int, tuple[int, ...]]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Line", "Span", "Style", "listed", "middle", "paragraph", "plain", "printable"]
+__all__ = ["Line", "Span", "Style", "breaks", "cut", "listed", "middle", "paragraph", "plain", "printable"]
 
 
 class Style(Enum):
@@ -46,9 +46,34 @@ def plain(lines: Iterable[Line]) -> str:
     return "".join("".join(printable(span.text) for span in line).rstrip() + "\n" for line in lines)
 
 
+def breaks(line: Line, width: int) -> tuple[int, list[tuple[int, int]]]:
+    """Where to break a line for a terminal of ``width`` columns: the columns by which what follows is indented, and the
+    rows as ranges of the line's characters. What follows the first span starts under its end if that is a label (ends
+    with a blank), else two columns inside the line's own indent. Words are not broken."""
+    text = "".join(printable(span.text) for span in line).rstrip()
+    first = printable(line[0].text) if line else ""
+    label = len(first) if len(line) > 1 and first.endswith(" ") else len(text) - len(text.lstrip()) + 2
+    indent = min(label, width // 2)
+    rows: list[tuple[int, int]] = []
+    start, room = 0, width
+    while len(text) - start > room:
+        blank = text.rfind(" ", start + (0 if rows else indent), start + room + 1)
+        blank = blank if blank > start else text.find(" ", start + room)
+        if blank < 0:
+            break
+        rows.append((start, blank))
+        start, room = blank + len(text[blank:]) - len(text[blank:].lstrip()), width - indent
+    return indent, [*rows, (start, len(text))]
+
+
 def paragraph(text: str, indent: int, style: Style = Style.PLAIN) -> list[Line]:
     """One line per line of ``text``, indented by that many spaces."""
     return [(Span(" " * indent + row, style),) for row in text.splitlines()]
+
+
+def cut(text: str, width: int) -> str:
+    """``text``, its end left out where it is longer than ``width`` characters."""
+    return text if len(text) <= width else f"{text[: width - 4]} ..."
 
 
 def middle(text: str, width: int) -> str:

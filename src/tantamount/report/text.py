@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tantamount.ir.graph import Source
-from tantamount.report.lines import Line, Span, Style, listed, middle, paragraph, plain
-from tantamount.report.values import number, shape_of, shortened
+from tantamount.report.lines import Line, Span, Style, cut, listed, middle, paragraph, plain
+from tantamount.report.values import is_zero, pair, shape_of, shortened
 from tantamount.verdict import (
     Assumption,
     Counterexample,
@@ -18,7 +18,7 @@ from tantamount.verdict import (
     Verdict,
 )
 
-__all__ = ["STYLE_OF", "render", "text"]
+__all__ = ["STYLE_OF", "render", "summary", "text"]
 
 STYLE_OF = {
     Verdict.PROVED: Style.GOOD,
@@ -28,6 +28,10 @@ STYLE_OF = {
 }
 _WIDTH = 200  # of an expression, unless verbose
 _PLACES = 3  # of an assumption, unless verbose
+_OUTPUTS = 12  # of one verdict, unless verbose
+_INPUTS = 8  # of a counterexample, unless verbose
+_VALUE = 100  # characters of each of them
+_SIZES = 6  # of a reduction, unless verbose
 _BLANK: Line = ()
 
 
@@ -37,12 +41,14 @@ def text(report: Report, *, verbose: bool = False) -> str:
 
 
 def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
-    """The report as styled lines. ``verbose`` adds every place, the relation per operator, and the statistics."""
+    """The report as styled lines: what is wrong, where, how, on which input, what to do about it; then the outputs and
+    what the verdict rests on. ``verbose`` leaves nothing out, and adds the relation per operator and the statistics."""
     sections = [
-        _headline(report),
+        [(Span(f"{report.verdict.value}  ", STYLE_OF[report.verdict]), Span(f"{report.job}   {summary(report)}"))],
+        *(_mismatch(report.mismatch, verbose) if report.mismatch is not None else []),
+        _counterexample(report.counterexample, verbose) if report.counterexample is not None else [],
+        _titled("Hint", paragraph(report.mismatch.hint, 2)) if report.mismatch is not None else [],
         _outputs(report, verbose),
-        _mismatch(report.mismatch) if report.mismatch is not None else [],
-        _counterexample(report.counterexample) if report.counterexample is not None else [],
         _assumptions(report, verbose),
         _titled("Notes", [row for note in report.notes for row in _bullet(note)]),
         _relations(report.relations) if verbose else [],
@@ -56,6 +62,26 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
     return tuple(lines)
 
 
+def summary(report: Report) -> str:
+    """One line that says what the verdict is about: the mismatch's headline, if it has one."""
+    if report.mismatch is not None and report.mismatch.headline:
+        return report.mismatch.headline
+    if report.refused:
+        return f"--strict refuses {', '.join(report.refused)}"
+    chosen = [output for output in report.outputs if output.verdict is report.verdict]
+    if not chosen:
+        return "nothing was checked" if report.verdict is Verdict.VACUOUS else ""
+    more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
+    first = chosen[0]
+    if report.verdict is Verdict.PROVED and first.relation is not None:
+        return middle(f"{first.name} = {first.relation.expression}", _WIDTH) + more
+    rows = first.reason.splitlines()
+    why = rows[0] if rows else "no reason was recorded"
+    if not more and why.startswith(f"{first.name} = "):
+        return middle(why, _WIDTH)
+    return middle(f"{first.name}{more}: {why}", _WIDTH)
+
+
 def _titled(title: str, body: Sequence[Line]) -> list[Line]:
     return [(Span(title, Style.HEADING),), *body] if body else []
 
@@ -65,31 +91,7 @@ def _bullet(note: str) -> list[Line]:
     return [(Span(f"  - {first}"),), *(line for row in rest for line in paragraph(row, 4))]
 
 
-# ------------------------------------------------------------------------------------------------ headline, outputs
-def _headline(report: Report) -> list[Line]:
-    return [
-        (Span(report.verdict.value, STYLE_OF[report.verdict]), Span(f"  {report.job}   "), Span(_summary(report))),
-    ]
-
-
-def _summary(report: Report) -> str:
-    if report.verdict is Verdict.VACUOUS and not report.outputs:
-        return "nothing was checked"
-    chosen = [output for output in report.outputs if output.verdict is report.verdict]
-    if not chosen:
-        return ""
-    more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
-    first = chosen[0]
-    if report.verdict is Verdict.PROVED and first.relation is not None:
-        return middle(f"{first.name} = {first.relation.expression}", _WIDTH) + more
-    return middle(f"{first.name}{more}: {_why(first)}", _WIDTH)
-
-
-def _why(output: OutputReport) -> str:
-    rows = output.reason.splitlines()
-    return rows[0] if rows else "no reason was recorded"
-
-
+# ------------------------------------------------------------------------------------------------ outputs
 def _checked(report: Report) -> str:
     checked, total = len(report.outputs), report.outputs_total
     if checked < total:
@@ -98,32 +100,58 @@ def _checked(report: Report) -> str:
 
 
 def _outputs(report: Report, verbose: bool) -> list[Line]:
+    """Every output, those that are not proved first."""
+    groups = [
+        [output for output in report.outputs if output.verdict is verdict]
+        for verdict in (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.PROVED)
+    ]
+    groups = [group for group in groups if group]
+    counts = [f"{len(group)} {group[0].verdict.value}" for group in groups]
+    title = _checked(report) + (f": {', '.join(counts)}" if len(counts) > 1 else "")
     width = max((len(output.verdict.value) for output in report.outputs), default=0)
-    lines: list[Line] = [(Span(_checked(report), Style.HEADING),)]
+    notes: dict[str, list[str]] = {}
     for output in report.outputs:
-        verdict = Span(f"  {output.verdict.value:<{width}}", STYLE_OF[output.verdict])
-        lines.append((verdict, Span("  " + _statement(output, verbose))))
-        indent = width + 4
-        if output.verdict is not Verdict.PROVED:
-            lines += paragraph(output.reason, indent)
-        lines += [line for note in output.notes for line in paragraph(f"note: {note}", indent, Style.OPEN)]
+        for note in output.notes:
+            notes.setdefault(note, []).append(output.name)
+    lines: list[Line] = [(Span(title, Style.HEADING),)]
+    for group in groups:
+        label = Span(f"  {group[0].verdict.value:<{width}}  ", STYLE_OF[group[0].verdict])
+        shown = group if verbose or len(group) <= _OUTPUTS else group[: _OUTPUTS - 2]
+        for output in shown:
+            statement, *rest = _statement(output, verbose)
+            lines.append((label, Span(statement)))
+            lines += [line for row in rest for line in paragraph(row, width + 4)]
+            own = [note for note in output.notes if verbose or len(notes[note]) == 1]
+            lines += [(Span(f"{'':<{width + 4}}note: ", Style.OPEN), Span(note, Style.OPEN)) for note in own]
+        if len(shown) < len(group):
+            lines.append((label, Span(f"and {len(group) - len(shown)} more (-v lists them)")))
+    for note, names in notes.items():
+        if len(names) > 1 and not verbose:
+            lines.append((Span("  note: ", Style.OPEN), Span(f"{note} ({listed(names, 3)})", Style.OPEN)))
     return lines
 
 
-def _statement(output: OutputReport, verbose: bool) -> str:
-    """The output's relation, and how it compares with what the job wanted."""
+def _statement(output: OutputReport, verbose: bool) -> list[str]:
+    """The output's relation and how it compares with what the job wanted; why it is not proved. What else is known of
+    the reason only if ``verbose``: of one output the mismatch says it."""
     wanted = output.expectation
+    rows = output.reason.splitlines() if output.verdict is not Verdict.PROVED else []
     if output.relation is None:
-        return f"{output.name}: {'no relation found' if wanted == 'infer' else f'expected {wanted}'}"
-    relation = str(output.relation)
-    relation = relation if verbose else middle(relation, _WIDTH)
-    if wanted == "infer":
-        return f"{relation}   (inferred)"
-    if output.verdict is Verdict.PROVED:
-        return f"{relation}   (as expected)"
-    about = output.relation.implementation
-    other = f" of {about}" if about and about != output.name and not relation.endswith(f" of {about}") else ""
-    return f"{output.name}: expected {wanted}, but what holds is {relation}{other}"
+        if rows and rows[0].startswith(f"{output.name} = "):
+            return rows if verbose else rows[:1]
+        statement = f"{output.name}: {'no relation found' if wanted == 'infer' else f'expected {wanted}'}"
+    else:
+        relation = str(output.relation)
+        relation = relation if verbose else middle(relation, _WIDTH)
+        if wanted == "infer":
+            statement = f"{relation}   (inferred)"
+        elif output.verdict is Verdict.PROVED:
+            statement = f"{relation}   (as expected)"
+        else:
+            about = output.relation.implementation
+            other = f" of {about}" if about and about != output.name and not relation.endswith(f" of {about}") else ""
+            statement = f"{output.name}: expected {wanted}, but what holds is {relation}{other}"
+    return [statement, *(rows if verbose else rows[:1])]
 
 
 # ------------------------------------------------------------------------------------------------ what went wrong
@@ -131,47 +159,62 @@ def _place(source: Source | None) -> str:
     if source is None:
         return ""
     code = source.text.strip() if source.file else ""
-    return f"   {source}" + (f"  `{code}`" if code else "")
+    return f"{source}" + (f"  `{code}`" if code else "")
 
 
-def _mismatch(mismatch: Mismatch) -> list[Line]:
-    lines: list[Line] = [
-        (
-            Span("  specification   ", Style.QUIET),
-            Span(f"{mismatch.specification} = {mismatch.operator}"),
-            Span(_place(mismatch.specification_source), Style.QUIET),
-        )
+def _side(label: str, what: str, source: Source | None) -> list[Line]:
+    """One side's place: the line of code first, where it is known."""
+    rows = [row for row in (_place(source), what) if row]
+    labels = [label, *[""] * (len(rows) - 1)]
+    return [
+        (Span(f"  {label:<16}", Style.QUIET), Span(row, Style.QUIET if row == what and len(rows) > 1 else Style.PLAIN))
+        for label, row in zip(labels, rows, strict=True)
     ]
+
+
+def _mismatch(mismatch: Mismatch, verbose: bool) -> list[list[Line]]:
+    """Where the two part, and how."""
+    near = "no tensor comes near"
     if mismatch.implementation:
         operator = f" = {mismatch.implementation_operator}" if mismatch.implementation_operator else ""
         rank = f" on rank {mismatch.rank}" if mismatch.rank is not None else ""
-        lines.append(
-            (
-                Span("  implementation  ", Style.QUIET),
-                Span(f"{mismatch.implementation}{operator}{rank}"),
-                Span(_place(mismatch.implementation_source), Style.QUIET),
-            )
-        )
-    else:
-        lines.append((Span("  implementation  ", Style.QUIET), Span("no tensor comes near")))
-    lines += paragraph(mismatch.difference, 2, Style.BAD)
-    lines += [line for equation in mismatch.equations for line in paragraph(equation, 4)]
-    return _titled("First operator without a counterpart", lines)
+        near = f"{mismatch.implementation}{operator}{rank}"
+    places = [
+        *_side("specification", f"{mismatch.specification} = {mismatch.operator}", mismatch.specification_source),
+        *_side("implementation", near, mismatch.implementation_source),
+    ]
+    difference = [] if mismatch.difference == mismatch.headline else paragraph(mismatch.difference, 2, Style.BAD)
+    for equation in mismatch.equations:
+        difference += paragraph(equation if verbose else middle(equation, 2 * _WIDTH), 4)
+    return [_titled("First operator without a counterpart", places), _titled("Difference", difference)]
 
 
-def _counterexample(found: Counterexample) -> list[Line]:
+def _counterexample(found: Counterexample, verbose: bool) -> list[Line]:
     element = f"[{', '.join(map(str, found.element))}]" if found.element else ""
-    width = max((len(name) for name in found.inputs), default=0)
-    lines: list[Line] = []
-    for name, value in found.inputs.items():
-        shape = "x".join(map(str, shape_of(value))) or "scalar"
-        lines.append((Span(f"  {name:<{width}} = "), Span(shortened(value)), Span(f"   ({shape})", Style.QUIET)))
-    expected, actual = number(found.expected), number(found.actual)
-    lines.append((Span(f"  {found.output}{element}: expected {expected}, rank {found.rank} has {actual}", Style.BAD),))
+    expected, actual = pair(found.expected, found.actual)
+    lines = paragraph(f"{found.output}{element}: expected {expected}, rank {found.rank} has {actual}", 2, Style.BAD)
+    zeros = {} if verbose else {name: value for name, value in found.inputs.items() if is_zero(value)}
+    others = {name: value for name, value in found.inputs.items() if name not in zeros}
+    shown = others if verbose or len(others) <= _INPUTS else dict(list(others.items())[: _INPUTS - 2])
+    width = max((len(name) for name in shown), default=0)
+    for name, value in shown.items():
+        size = Span(f"   ({_shape(value)})", Style.QUIET)
+        content = shortened(value) if verbose else cut(shortened(value, digits=4), _VALUE)
+        lines.append((Span(f"  {name:<{width}} = "), Span(content), size))
+    if len(shown) < len(others):
+        lines += paragraph(f"and {len(others) - len(shown)} more inputs (-v shows them)", 2, Style.QUIET)
+    if zeros:
+        named = listed([f"{name} ({_shape(value)})" for name, value in zeros.items()], _INPUTS)
+        lines.append((Span("  0 in "), Span(named)))
     if found.sizes:
         changes = [f"{old} -> {' or '.join(map(str, new))}" for old, new in sorted(found.sizes.items(), reverse=True)]
-        lines += paragraph(f"at reduced sizes: {', '.join(changes)}", 2)
+        sizes = listed(changes, len(changes) if verbose else _SIZES)
+        lines.append((Span("  at reduced sizes: "), Span(sizes)))
     return _titled(f"Counterexample: both programs were executed on this input (seed {found.seed})", lines)
+
+
+def _shape(value: object) -> str:
+    return "x".join(map(str, shape_of(value))) or "scalar"
 
 
 # ------------------------------------------------------------------------------------------------ what it rests on
@@ -195,7 +238,9 @@ def _assumption(assumption: Assumption, width: int, verbose: bool) -> Iterable[L
 
 # ------------------------------------------------------------------------------------------------ verbose
 def _relations(relations: Sequence[Relation]) -> list[Line]:
-    lines: list[Line] = [(Span(f"  {relation}"), Span(_place(relation.source), Style.QUIET)) for relation in relations]
+    lines: list[Line] = [
+        (Span(f"  {relation}"), Span(f"   {_place(relation.source)}", Style.QUIET)) for relation in relations
+    ]
     return _titled("Relation of every specification tensor that has one", lines)
 
 

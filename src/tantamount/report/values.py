@@ -5,15 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-__all__ = ["number", "shape_of", "shortened"]
+__all__ = ["is_zero", "number", "pair", "shape_of", "shortened"]
 
 
-def number(value: object) -> str:
-    """A number in as few digits as identify it; anything else as Python shows it."""
+def number(value: object, digits: int | None = None) -> str:
+    """A number in as few digits as identify it, or in at most ``digits``; anything else as Python shows it."""
     if not isinstance(value, float):
         return repr(value)
+    if digits is not None:
+        return f"{value:.{digits}g}"
     short = f"{value:.9g}"
     return short if float(short) == value else f"{value:.17g}"
+
+
+def pair(one: object, other: object) -> tuple[str, str]:
+    """Two numbers in as few digits, but at least six, as tell them apart."""
+    for digits in (6, 9, 12):
+        shown = number(one, digits), number(other, digits)
+        if shown[0] != shown[1]:
+            return shown
+    return number(one), number(other)
+
+
+def is_zero(value: object) -> bool:
+    """Whether a number or every number in nested lists is 0."""
+    items = _items(value)
+    return all(map(is_zero, items)) if items is not None else value == 0
 
 
 def _items(value: object) -> Sequence[Any] | None:
@@ -31,18 +48,18 @@ def shape_of(value: object) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def shortened(value: object, limit: int = 3, whole: int = 12) -> str:
+def shortened(value: object, limit: int = 3, whole: int = 12, digits: int | None = None) -> str:
     """Nested lists as text: all elements if there are at most ``whole``, else the first ``limit`` of every list."""
     size = 1
     for length in shape_of(value):
         size *= length
-    return _shown(value, size if size <= whole else limit)
+    return _shown(value, size if size <= whole else limit, digits)
 
 
-def _shown(value: object, limit: int) -> str:
+def _shown(value: object, limit: int, digits: int | None) -> str:
     items = _items(value)
     if items is None:
-        return number(value)
-    parts = [_shown(item, limit) for item in items[:limit]]
+        return number(value, digits)
+    parts = [_shown(item, limit, digits) for item in items[:limit]]
     rest = ["..."] if len(items) > limit else []
     return f"[{', '.join([*parts, *rest])}]"

@@ -172,8 +172,8 @@ def test_colours_and_progress_on_a_terminal(command: CommandLine, monkeypatch: p
     command.answers = {"[red]job": slow}
     code, out, error = run_on_terminal(monkeypatch, "refine", "[red]job")
     assert code == 0
-    assert "\x1b[1;32mPROVED\x1b[0m  [red]job" in out
-    assert "[red]job: specification" in error
+    assert "\x1b[1;32mPROVED  \x1b[0m[red]job" in out
+    assert "specification  [red]job" in error
     assert command.calls[0]["progress"] is True
 
 
