@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tantamount.ir.graph import Source
+from tantamount.ir.graph import Graph, Source
 
 __all__ = [
     "Assumption",
     "Counterexample",
+    "Link",
     "Mismatch",
     "NotProved",
     "OutputReport",
+    "Picture",
     "Relation",
     "Report",
+    "Side",
     "Statistics",
     "Verdict",
     "worst",
@@ -151,9 +154,43 @@ class Statistics:
     peak_memory_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One program to be drawn: the graph that ``ranks`` run (empty: the specification), and by node name the normal
+    form of every tensor as text."""
+
+    graph: Graph
+    ranks: tuple[int, ...]
+    forms: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A specification tensor and an implementation tensor that are related: node names, the position of the
+    implementation's program in :attr:`Picture.implementation`, and the relation."""
+
+    specification: str
+    program: int
+    implementation: str
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Both programs with what was found about their tensors, to be drawn. ``implementation`` has every different
+    program once; ``outputs`` the node behind each checked output, and the implementation's in every program that has
+    it."""
+
+    specification: Side
+    implementation: tuple[Side, ...]
+    links: tuple[Link, ...]
+    outputs: Mapping[str, tuple[str, tuple[str | None, ...]]]
+
+
 @dataclass(frozen=True)
 class Report:
-    """The whole answer to one job."""
+    """The whole answer to one job. ``picture`` makes what only a drawing needs, when it is asked for; it keeps every
+    normal form alive, and is not pickled."""
 
     job: str
     verdict: Verdict
@@ -166,6 +203,10 @@ class Report:
     statistics: Statistics
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = field(default=())  # assumptions that --strict refused
+    picture: Callable[[], Picture] | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "picture": None}
 
     @property
     def exit_code(self) -> int:
