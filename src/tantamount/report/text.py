@@ -77,6 +77,8 @@ def summary(report: Report) -> str:
         return middle(f"{first.name} = {first.relation.expression}", _WIDTH) + more
     rows = first.reason.splitlines()
     why = rows[0] if rows else "no reason was recorded"
+    if first.relation is not None:
+        why = f"expected {first.expectation}, but what holds is {first.relation.expression}"
     if not more and why.startswith(f"{first.name} = "):
         return middle(why, _WIDTH)
     return middle(f"{first.name}{more}: {why}", _WIDTH)
@@ -151,7 +153,9 @@ def _statement(output: OutputReport, verbose: bool) -> list[str]:
             about = output.relation.implementation
             other = f" of {about}" if about and about != output.name and not relation.endswith(f" of {about}") else ""
             statement = f"{output.name}: expected {wanted}, but what holds is {relation}{other}"
-    return [statement, *(rows if verbose else rows[:1])]
+    if verbose or output.relation is None:
+        return [statement, *(rows if verbose else rows[:1])]
+    return [statement]
 
 
 # ------------------------------------------------------------------------------------------------ what went wrong
