@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 
 import pytest
 
+from tantamount.explanations.operators import operator_topic
 from tantamount.ops.definitions import FAMILIES
-from tantamount.ops.documentation import mathematics, page, schema, support_table
+from tantamount.ops.documentation import mathematics, schema, support_table
 from tantamount.ops.table import Operator, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,8 +24,17 @@ def test_every_operator_states_its_mathematics_on_one_line(row: Operator) -> Non
     assert not first.endswith(".")
     assert not rest or rest.startswith("\n")
     assert row.category in FAMILIES
-    assert f"`{mathematics(row)}`" in page(row)
-    assert all(f"`{name}`" in page(row) for name in row.parameters)
+    value, attributes, *_ = operator_topic(row).sections
+    assert value.code == mathematics(row)
+    assert [name for name, *_ in attributes.rows[1:]] == list(row.parameters)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_operator_shows_its_definition(row: Operator) -> None:
+    found = [section for section in operator_topic(row).sections if section.heading == "Definition"]
+    assert found or row.opaque
+    for section in found:
+        assert re.search(rf"(def {inspect.unwrap(row.define).__name__}\(|lambda )", section.code)
 
 
 def test_schema() -> None:

@@ -30,7 +30,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "reduction": BASE | {"ops"},
     "refine": BASE | {"ops", "semantics", "calculus", "reduction"},
     "report": BASE,
-    "cli": BASE | {"ops", "semantics", "calculus", "capture", "refine", "report", ""},
+    "explanations": BASE | {"ops"},
+    "cli": BASE | {"ops", "semantics", "calculus", "capture", "refine", "report", "explanations", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "refine"}),  # its own __init__
     "__main__": frozenset({"cli"}),
 }

@@ -36,7 +36,7 @@ def exit_code_of(problem: Exception) -> int:
 def explain(problem: Exception, *, verbose: bool = False, doing: str = "") -> None:
     """Tell on stderr what went wrong; the traceback of a bug of ours only if ``verbose`` or :data:`DEBUG` is set."""
     if isinstance(problem, UserError):
-        error(str(problem))
+        error(f"{problem}\n  more:   tantamount explain {problem.code}")
         return
     shown = verbose or bool(os.environ.get(DEBUG))
     if shown:

@@ -189,11 +189,31 @@ def ops(
     operators: Operators = None,
 ) -> int:
     """List the operators that are understood, or show one."""
-    from tantamount.cli.operators import overview, page
+    from tantamount.cli.explaining import page
+    from tantamount.cli.operators import overview
+    from tantamount.explanations.operators import operator_topic
     from tantamount.ops.table import lookup, table
 
     _load(operators)
-    terminal.lines(overview(table()) if name is None else page(lookup(name, "command line")))
+    terminal.lines(overview(table()) if name is None else page(operator_topic(lookup(name, "command line"))))
+    return 0
+
+
+@app.command(name="explain")
+@exits
+def explain_topic(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="An error code, verdict, assumption, rule of the calculus, or operator."),
+    ] = None,
+    operators: Operators = None,
+) -> int:
+    """Explain a name that messages and reports use; without one, list the names."""
+    from tantamount.cli.explaining import list_of, page
+    from tantamount.explanations.topics import find, topics
+
+    _load(operators)
+    terminal.lines(list_of(topics().values()) if name is None else page(find(name)))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Pages about operators, made from the operator table."""
+"""The list of operators, made from the operator table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from tantamount.ops.table import Operator
-from tantamount.report.lines import Line, Span, Style, paragraph
+from tantamount.report.lines import Line, Span, Style
 
-__all__ = ["overview", "page"]
+__all__ = ["overview"]
 
 
 def overview(table: Mapping[str, Operator]) -> Iterator[Line]:
@@ -22,24 +22,3 @@ def overview(table: Mapping[str, Operator]) -> Iterator[Line]:
         for row in members:
             first = next(iter(row.doc.splitlines()), "")
             yield (Span(f"  {row.name:<{width}}  "), Span(first, Style.QUIET))
-
-
-def page(row: Operator) -> Iterator[Line]:
-    """One operator: its names, category, mathematics, and every attribute with kind and default."""
-    yield (Span(row.name, Style.HEADING), Span(f"   {row.category}", Style.QUIET))
-    for other in row.targets[1:]:
-        yield (Span(f"also {other}"),)
-    if row.doc:
-        yield ()
-        yield from paragraph(row.doc, 2)
-    yield ()
-    yield (Span("Attributes (any other one is refused)", Style.HEADING),)
-    width = max((len(name) for name in row.parameters), default=0)
-    for name, parameter in row.parameters.items():
-        default = "" if parameter.required else f" = {parameter.default}"
-        yield (Span(f"  {name:<{width}}  {parameter.kind}{default}"),)
-    if not row.parameters:
-        yield (Span("  none"),)
-    if row.group_parameter is not None:
-        yield ()
-        yield (Span(f"A collective over the process group that {row.group_parameter!r} names"),)

@@ -1,4 +1,4 @@
-"""The operators' documentation, generated from the table: one page per operator, and the table of all of them.
+"""The operators' documentation, generated from the table: what their definitions say, and the table of all of them.
 
 ``python -m tantamount.ops.documentation docs/operators.md README.md`` writes the table of operators, and of their
 families.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tantamount.ops.table import Operator, Parameter, table
 
-__all__ = ["families", "mathematics", "page", "schema", "support_table"]
+__all__ = ["category_heading", "families", "mathematics", "schema", "support_table"]
 
 _INTRODUCTION = """\
 # Operators
@@ -76,18 +76,9 @@ def _short(target: str) -> str:
     return target.removeprefix("aten.").removeprefix("_c10d_functional.")
 
 
-def page(row: Operator) -> str:
-    """One operator in Markdown: its overloads, schema with the kind of every attribute, mathematics and category."""
-    lines = [f"# {row.name}", "", f"*{_HEADINGS.get(row.category, row.category)}*", "", f"`{mathematics(row)}`", ""]
-    rest = row.doc.partition("\n")[2].strip()
-    if rest:
-        lines += [rest, ""]
-    lines += ["| attribute | kind | default |", "|---|---|---|"]
-    for parameter in row.parameters.values():
-        default = "" if parameter.required else f"`{parameter.default!r}`"
-        lines.append(f"| `{parameter.name}` | {parameter.kind} | {default} |")
-    lines += ["", "Overloads: " + ", ".join(f"`{target}`" for target in row.targets), ""]
-    return "\n".join(lines)
+def category_heading(row: Operator) -> str:
+    """What its family is called."""
+    return _HEADINGS.get(row.category, row.category)
 
 
 def _definition(row: Operator) -> object:

@@ -9,8 +9,10 @@ from types import ModuleType
 import pytest
 
 from tantamount import __version__
-from tantamount.cli.operators import overview, page
+from tantamount.cli.explaining import page
+from tantamount.cli.operators import overview
 from tantamount.errors import UserError
+from tantamount.explanations.operators import operator_topic
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.table import Group, Operator
@@ -55,20 +57,25 @@ def test_overview_has_every_operator_once() -> None:
 
 
 def test_page() -> None:
-    assert plain(page(ADD)) == (
-        "aten.add.Tensor   pointwise\n"
-        "also aten.add_.Tensor\n"
+    shown = plain(page(operator_topic(ADD)))
+    assert shown.startswith(
+        "aten.add.Tensor   operator\n"
+        "  pointwise\n"
         "\n"
-        "  self + alpha * other\n"
-        "\n"
+        "Value\n"
         "  Broadcasts.\n"
+        "    self + alpha * other\n"
         "\n"
-        "Attributes (any other one is refused)\n"
+        "Attributes\n"
+        "  Any other attribute is refused.\n"
         "  self   Tensor\n"
         "  other  Tensor\n"
-        "  alpha  float = 1.0\n"
+        "  alpha  float   1.0\n"
+        "    (self, other, *, alpha=1.0)\n"
     )
-    assert plain(page(REDUCE)).endswith("\nA collective over the process group that 'group' names\n")
+    assert "Names\n  aten.add.Tensor\n  aten.add_.Tensor\n" in shown
+    assert "def scaled_add(b: Builder, self: Tensor, other: Tensor, *, alpha: float = 1.0) -> Tensor:" in shown
+    assert "\nCommunication\n  Over the process group that `group` names.\n" in plain(page(operator_topic(REDUCE)))
 
 
 def test_show_prints_the_text_form(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,7 @@ def test_wrong_input_is_told_on_stderr_and_exits_with_2(command: CommandLine) ->
     assert done.stdout == ""
     assert done.stderr == (
         "error[job-key] job.toml: [spec]\n  found:  no \\x1b[31mgraph\n  needed: graph\n  help:   add it\n"
+        "  more:   tantamount explain job-key\n"
     )
 
 

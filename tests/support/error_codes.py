@@ -1,0 +1,101 @@
+"""Every error code that the package can raise, found in its source.
+
+A code is the first argument of ``UserError``. Two of them are composed where they are raised: ``Place.wrong`` puts the
+kind of file before its ``code``, and limits have ``limit-`` and their name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from tantamount.limits import Limits
+
+__all__ = ["PACKAGE", "Site", "sites"]
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
+
+# Which kind of file the modules read whose errors are of a kind: `Place.kind`.
+_JOBS = {"job.py", "relations.py", "spelled_groups.py"}
+_BOTH = {"fields.py"}
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a code is raised: file (relative to the package), line, and the patterns of ``found``, ``needed`` and
+    ``hint``: regular expressions, in which what is computed may be anything."""
+
+    file: str
+    line: int
+    found: str
+    needed: str
+    hint: str
+
+
+@cache
+def sites() -> Mapping[str, tuple[Site, ...]]:
+    """Every code with the places that raise it."""
+    collected: dict[str, list[Site]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for code, site in _of_file(path):
+            collected.setdefault(code, []).append(site)
+    return {code: tuple(found) for code, found in sorted(collected.items())}
+
+
+def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
+    inside = path.relative_to(PACKAGE).as_posix()
+    for call in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(call, ast.Call):
+            continue
+        name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        if name == "UserError" and call.args:
+            texts = [given.get("found"), given.get("needed"), given.get("hint")]
+            site = Site(inside, call.lineno, *map(_pattern, texts))
+            for code in _codes(call.args[0], inside):
+                yield code, site
+        elif name == "wrong" and call.args and path.name != "errors.py":
+            lexer = path.name == "hlo_text.py"  # its `wrong` takes what was needed, and knows the rest itself
+            code = given.get("code", ast.Constant("hlo-syntax" if lexer else "field"))
+            if isinstance(code, ast.Name):
+                continue  # handed on: its callers have it
+            found, needed = (
+                (*call.args, None)[:2] if not lexer else (*call.args[1:], ast.Name("text"), call.args[0])[-2:]
+            )
+            site = Site(inside, call.lineno, *map(_pattern, (found, needed, given.get("hint"))))
+            kinds = ("graph", "job") if path.name in _BOTH else ("job",) if path.name in _JOBS else ("graph",)
+            for kind in kinds:
+                for part in _literals(code, inside):
+                    yield f"{kind}-{part}", site
+
+
+def _codes(code: ast.expr, inside: str) -> list[str]:
+    """The codes that an expression stands for."""
+    if inside == "errors.py" or (inside == "capture/fields.py" and isinstance(code, ast.JoinedStr)):
+        return []  # an error with another place; `Place.wrong`, whose callers have the codes
+    if inside == "limits.py" and isinstance(code, ast.JoinedStr):
+        return [f"limit-{field.name.replace('_', '-')}" for field in fields(Limits)]
+    return _literals(code, inside)
+
+
+def _literals(code: ast.expr, inside: str) -> list[str]:
+    if isinstance(code, ast.Constant) and isinstance(code.value, str):
+        return [code.value]
+    if isinstance(code, ast.JoinedStr) and ast.unparse(code) in ("f'unknown-{what}'", "f'unknown-{self.what}'"):
+        return ["unknown-input", "unknown-output"]
+    raise AssertionError(f"{inside}:{code.lineno}: a code that is computed, so that nobody can look it up")
+
+
+def _pattern(text: ast.expr | None) -> str:
+    """A regular expression for the values of an expression; what is not written there may be anything."""
+    if text is None:
+        return ""
+    if isinstance(text, ast.Constant):
+        return re.escape(str(text.value))
+    if isinstance(text, ast.JoinedStr):
+        return "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".*" for part in text.values)
+    return ".*"

@@ -1,0 +1,181 @@
+"""Everything with a name is explained, nothing else is, and the explanations are true."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+from support.error_codes import PACKAGE, sites
+from tantamount.errors import UserError
+from tantamount.explanations.markdown import index, page
+from tantamount.explanations.operators import operator_topic
+from tantamount.explanations.topics import KINDS, Topic, find, topics
+from tantamount.ops.table import lookup
+from tantamount.verdict import Verdict
+
+FOLDER = PACKAGE / "explanations"
+RULES = tomllib.loads((FOLDER / "rules.toml").read_text())
+
+
+def of_kind(kind: str) -> list[Topic]:
+    return [topic for topic in topics().values() if topic.kind == kind]
+
+
+def by_name(topic: Topic) -> str:
+    return topic.name
+
+
+def entries() -> Iterator[tuple[str, dict[str, str]]]:
+    for path in sorted(FOLDER.rglob("*.toml")):
+        for name, entry in tomllib.loads(path.read_text()).items():
+            if name != "preamble":
+                yield f"{path.relative_to(FOLDER)}: {name}", entry
+
+
+# ---------------------------------------------------------------------------------------------- complete
+@pytest.mark.parametrize("code", sites())
+def test_every_error_code_is_explained(code: str) -> None:
+    places = ", ".join(f"{site.file}:{site.line}" for site in sites()[code])
+    assert code in topics(), f"raised at {places}: needs an entry in src/tantamount/explanations/errors/"
+
+
+def test_no_explanation_is_about_a_code_that_nobody_raises() -> None:
+    assert {topic.name for topic in of_kind("error")} <= set(sites())
+
+
+def test_every_verdict_is_explained() -> None:
+    assert [topic.name for topic in of_kind("verdict")] == [verdict.value for verdict in Verdict]
+
+
+def test_every_assumption_is_explained() -> None:
+    explained = {topic.name for topic in of_kind("assumption")}
+    texts: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Assumption":
+                (name, *_) = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "name")]
+                if isinstance(name, ast.Constant):
+                    assert name.value in explained, f"{path.name}:{node.lineno}: explain it in assumptions.toml"
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.add(node.value)
+    assert explained <= texts  # names that no code has
+
+
+@pytest.mark.parametrize(("name", "entry"), [pytest.param(*item, id=item[0]) for item in entries()])
+def test_entries_have_what_their_kind_needs(name: str, entry: dict[str, str]) -> None:
+    file = name.partition(":")[0]
+    wanted = {
+        "verdicts.toml": {"title", "meaning", "do"},
+        "assumptions.toml": {"title", "meaning", "consequence", "where"},
+        "rules.toml": {"title", "statement", "argument", "where"},
+    }.get(file, {"title", "why", "do", "example"})
+    optional = {"example"} if file == "rules.toml" else set()
+    assert wanted <= set(entry) <= wanted | optional
+    assert all(isinstance(text, str) and text.strip() for text in entry.values())
+    assert "\n" not in entry["title"]
+    assert not entry["title"].endswith(".")
+
+
+def test_names_are_unique() -> None:
+    names = [name.rpartition(" ")[2] for name, _ in entries()]
+    assert len(set(names)) == len(names)
+
+
+# ---------------------------------------------------------------------------------------------- true
+@pytest.mark.parametrize("topic", of_kind("error"), ids=by_name)
+def test_the_example_of_an_error_is_a_message_that_the_source_can_print(topic: Topic) -> None:
+    example = topic.sections[-1].code
+    parts = re.fullmatch(
+        r"error\[(?P<code>[\w-]+)\] .+\n  found:  (?P<found>.+)\n  needed: (?P<needed>.+?)(\n  help:   (?P<help>.+))?",
+        example,
+    )
+    assert parts is not None
+    if topic.name.startswith("limit-") and parts["code"].startswith("limit-"):
+        return  # one example for all limits; the limit's own message is tested with the limits
+    assert parts["code"] == topic.name
+    assert any(
+        re.fullmatch(site.found, parts["found"])
+        and re.fullmatch(site.needed, parts["needed"])
+        and re.fullmatch(site.hint, parts["help"] or "")
+        for site in sites()[topic.name]
+    ), sites()[topic.name]
+
+
+@pytest.mark.parametrize("name", [name for name, entry in RULES.items() if "example" in entry and name != "preamble"])
+def test_the_example_of_a_rule_holds(name: str) -> None:
+    text = RULES["preamble"] + RULES[name]["example"]
+    example = doctest.DocTestParser().get_doctest(text, {}, name, str(FOLDER / "rules.toml"), 0)
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=report.append)
+    assert not report, "".join(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"), [pytest.param(name, entry["where"], id=name) for name, entry in entries() if "where" in entry]
+)
+def test_places_in_the_source_exist(name: str, where: str) -> None:
+    module, _, attribute = where.partition(":")
+    found = import_module(module)
+    assert not attribute or hasattr(found, attribute), name
+
+
+# ---------------------------------------------------------------------------------------------- found
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("graph-nan", "graph-nan"),
+        ("proved", "PROVED"),
+        ("Domain", "domain"),
+        ("weighted-sums", "weighted-sums"),
+        ("limit-nodes", "limit-nodes"),
+        ("aten.bmm.default", "aten.bmm.default"),
+        ("aten.add_.Tensor", "aten.add_.Tensor"),
+        ("bmm", "aten.bmm.default"),
+    ],
+)
+def test_find(asked: str, name: str) -> None:
+    assert find(asked).name == name
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("domian", "domain"),
+        ("graph-nam", "graph-nan"),
+        ("all_reduce", "_c10d_functional.all_reduce.default"),
+        ("aten.bmn.default", "aten.bmm.default"),
+        ("xyzzy-plugh-42", "`tantamount explain` lists"),
+    ],
+)
+def test_what_is_not_found_has_neighbours(asked: str, hint: str) -> None:
+    with pytest.raises(UserError) as problem:
+        find(asked)
+    assert problem.value.code == "topic-unknown"
+    assert repr(asked) in problem.value.found
+    assert hint in problem.value.hint
+
+
+def test_an_operator_shows_what_it_refuses_and_the_functions_beside_it() -> None:
+    topic = operator_topic(lookup("aten.matmul.default", ""))
+    shape = next(section for section in topic.sections if section.heading == "Shape rule")
+    assert ("batch sizes {mine} and {other} do not broadcast",) in shape.rows
+    definition = topic.sections[-1]
+    assert definition.text.startswith("`tantamount/ops/definitions/contraction.py:")
+    assert "def matmul(b: Builder" in definition.code
+    assert "def matmul_of(b: Builder" in definition.code
+
+
+def test_pages() -> None:
+    text = page(find("aten.bmm.default"))
+    assert text.startswith("# aten.bmm.default\n\n*Operators.* Matrix products and Einstein sums\n")
+    assert "| `mat2` | `Tensor` |  |" in text
+    assert "```python\n@operator(" in text
+    listed = index("error", of_kind("error"))
+    assert listed.startswith(f"# {KINDS['error']}\n")
+    assert "| [graph-nan](error/graph-nan.md) | A graph has the number NaN |" in listed
