@@ -59,7 +59,7 @@ format: $(SETUP)
 	$(BIN)/ruff format .
 
 docs: $(SETUP)
-	$(BIN)/mkdocs build --strict
+	PYTHONPATH=tests $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) site dist build .pytest_cache .ruff_cache .hypothesis .benchmarks

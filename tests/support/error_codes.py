@@ -75,8 +75,10 @@ def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
 
 def _codes(code: ast.expr, inside: str) -> list[str]:
     """The codes that an expression stands for."""
-    if inside == "errors.py" or (inside == "capture/fields.py" and isinstance(code, ast.JoinedStr)):
-        return []  # an error with another place; `Place.wrong`, whose callers have the codes
+    if isinstance(code, ast.Attribute) and code.attr == "code":
+        return []  # an error that is handed on
+    if inside == "capture/fields.py" and isinstance(code, ast.JoinedStr):
+        return []  # `Place.wrong`, whose callers have the codes
     if inside == "limits.py" and isinstance(code, ast.JoinedStr):
         return [f"limit-{field.name.replace('_', '-')}" for field in fields(Limits)]
     return _literals(code, inside)
