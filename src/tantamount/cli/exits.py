@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import functools
 import os
-import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import ParamSpec
 
 import typer
 
 from tantamount.cli.terminal import error
 from tantamount.errors import UserError
+from tantamount.report.outcomes import INTERNAL, USAGE, Failure, failure
 
-__all__ = ["DEBUG", "INTERNAL", "USAGE", "exits", "explain", "exit_code_of", "worst_exit"]
+__all__ = ["DEBUG", "exits", "explain", "exit_code_of"]
 
-USAGE = 2
-INTERNAL = 4
 DEBUG = "TANTAMOUNT_DEBUG"  # environment variable: show the traceback of internal errors
-_SEVERITY = (0, 3, 1, USAGE, INTERNAL)
 
 P = ParamSpec("P")
-
-
-def worst_exit(codes: Iterable[int]) -> int:
-    """The exit code of several jobs: the first of 4, 2, 1, 3, 0 that one of them has."""
-    return max(codes, key=_SEVERITY.index, default=0)
 
 
 def exit_code_of(problem: Exception) -> int:
@@ -33,23 +25,16 @@ def exit_code_of(problem: Exception) -> int:
     return USAGE if isinstance(problem, UserError) else INTERNAL
 
 
-def explain(problem: Exception, *, verbose: bool = False, doing: str = "") -> None:
+def explain(problem: Exception | Failure, *, verbose: bool = False) -> None:
     """Tell on stderr what went wrong; the traceback of a bug of ours only if ``verbose`` or :data:`DEBUG` is set."""
-    if isinstance(problem, UserError):
-        error(f"{problem}\n  more:   tantamount explain {problem.code}")
+    told = problem if isinstance(problem, Failure) else failure("", problem, "")
+    if told.exit_code == USAGE:
+        error(f"{told}\n  more:   tantamount explain {told.code}")
         return
     shown = verbose or bool(os.environ.get(DEBUG))
     if shown:
-        error("".join(traceback.format_exception(problem)).rstrip())
-    text = str(problem).splitlines()
-    lines = [
-        f"error[internal] {doing}" if doing else "error[internal]",
-        f"  found:  {type(problem).__name__}: {text[0] if text else '(no text)'}",
-        "  needed: this is a bug of Tantamount, not of your files; nothing was proved or refuted",
-        "  help:   please report it with the version, the command line and, if you can share them, the files"
-        + ("" if shown else f"; -v or {DEBUG}=1 shows the traceback to include"),
-    ]
-    error("\n".join(lines))
+        error(told.trace.rstrip())
+    error(str(told) + (f"; -v or {DEBUG}=1 shows the traceback to include" if told.trace and not shown else ""))
 
 
 def exits(command: Callable[P, int]) -> Callable[P, None]:

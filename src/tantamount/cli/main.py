@@ -6,16 +6,13 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tantamount import __version__
 from tantamount.cli import terminal
-from tantamount.cli.exits import INTERNAL, exit_code_of, exits, explain, worst_exit
-
-if TYPE_CHECKING:
-    from tantamount.verdict import Report
+from tantamount.cli.exits import exit_code_of, exits, explain
 
 __all__ = ["app", "main"]
 
@@ -71,6 +68,12 @@ Operators = Annotated[
 ]
 
 
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Check that many of several jobs at a time; default: one for every core."),
+]
+
+
 @app.command(epilog=_EPILOG)
 @exits
 def refine(
@@ -81,52 +84,40 @@ def refine(
     verbose: Verbose = False,
     allow_outside: Outside = False,
     operators: Operators = None,
+    workers: Workers = None,
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
+    from tantamount.cli.checking import Options, check_all, load
     from tantamount.report import json_report, text
+    from tantamount.report.outcomes import Failure, Outcome, worst_exit
+    from tantamount.report.summary import summarise
     from tantamount.writing import check_writable, write_file
 
-    _load(operators)
     to_stdout = json is not None and str(json) == "-"
     if json is not None and not to_stdout:
         check_writable(json, "--json")
-    entries: list[dict[str, Any]] = []
-    for number, path in enumerate(jobs):
-        try:
-            report = _prove(path, strict=strict, allow_outside=allow_outside)
-            entries.append(json_report.as_job(report))
-            if not to_stdout:
-                terminal.out("\n" if number else "")
-                terminal.lines(text.render(report, verbose=verbose))
-        except Exception as problem:
-            explain(problem, verbose=verbose, doing=f"while checking {path}")
-            entries.append(json_report.as_error(str(path), problem))
-    code = worst_exit(entry["exit_code"] for entry in entries)
+    load(operators or ())
+    options = Options(strict=strict, allow_outside=allow_outside, operators=tuple(operators or ()))
+    outcomes: list[Outcome] = []
+    for outcome in check_all(jobs, options, workers):
+        if isinstance(outcome, Failure):
+            explain(outcome, verbose=verbose)
+        elif not to_stdout:
+            terminal.out("\n" if outcomes else "")
+            terminal.lines(text.render(outcome, verbose=verbose))
+        outcomes.append(outcome)
+    if len(outcomes) > 1 and not to_stdout:
+        terminal.out("\n")
+        terminal.lines(summarise(outcomes))
+    code = worst_exit(outcome.exit_code for outcome in outcomes)
     if json is not None:
-        document = json_report.as_document(entries, exit_code=code, version=__version__)
+        entries = [json_report.as_error(o) if isinstance(o, Failure) else json_report.as_job(o) for o in outcomes]
+        document = json_report.as_text(json_report.as_document(entries, exit_code=code, version=__version__))
         if to_stdout:
-            terminal.out(json_report.as_text(document))
+            terminal.out(document)
         else:
-            write_file(json, json_report.as_text(document))
+            write_file(json, document)
     return code
-
-
-def _load(files: list[Path] | None) -> None:
-    """The operators that the files of ``--operators`` declare."""
-    if files:
-        from tantamount.ops.declare import load_operators
-
-        for file in files:
-            load_operators(file)
-
-
-def _prove(path: Path, *, strict: bool, allow_outside: bool) -> Report:
-    from tantamount.capture.job import read_job
-    from tantamount.refine import refine as prove
-
-    job = read_job(path, allow_outside=allow_outside)
-    with terminal.progress(str(path)) as progress:
-        return prove(job, strict=strict, progress=progress)
 
 
 @app.command()
@@ -189,12 +180,13 @@ def ops(
     operators: Operators = None,
 ) -> int:
     """List the operators that are understood, or show one."""
+    from tantamount.cli.checking import load
     from tantamount.cli.explaining import page
     from tantamount.cli.operators import overview
     from tantamount.explanations.operators import operator_topic
     from tantamount.ops.table import lookup, table
 
-    _load(operators)
+    load(operators or ())
     terminal.lines(overview(table()) if name is None else page(operator_topic(lookup(name, "command line"))))
     return 0
 
@@ -209,10 +201,11 @@ def explain_topic(
     operators: Operators = None,
 ) -> int:
     """Explain a name that messages and reports use; without one, list the names."""
+    from tantamount.cli.checking import load
     from tantamount.cli.explaining import list_of, page
     from tantamount.explanations.topics import find, topics
 
-    _load(operators)
+    load(operators or ())
     terminal.lines(list_of(topics().values()) if name is None else page(find(name)))
     return 0
 
@@ -231,4 +224,4 @@ def main() -> None:
         app()
     except Exception as problem:
         explain(problem)
-        sys.exit(exit_code_of(problem) or INTERNAL)
+        sys.exit(exit_code_of(problem))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from tantamount.report.lines import Line, Style, breaks, plain, printable
 
-__all__ = ["Progress", "error", "lines", "out", "progress"]
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+__all__ = ["Progress", "Queue", "error", "lines", "out", "progress", "queue"]
 
 Progress = Callable[[str, int, int], None]  # phase, done, total
 
@@ -56,20 +59,54 @@ def progress(job: str) -> Generator[Progress | None]:
     if not _styled(sys.stderr):
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-    from rich.table import Column
-
-    name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
-    columns = MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), name
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    with _bars() as bars:
         task = bars.add_task(printable(job), total=None)
 
         def show(phase: str, done: int, total: int) -> None:
             bars.update(task, description=f"{phase}  {printable(job)}", completed=done, total=total or None)
 
         yield show
+
+
+class Queue:
+    """How far several jobs are, on stderr if that is a terminal; out of the way while something is written."""
+
+    def __init__(self, bars: Bars | None, total: int) -> None:
+        self._bars = bars
+        self._task = bars.add_task("", total=total) if bars is not None else None
+
+    def show(self, done: int, running: Sequence[str]) -> None:
+        if self._bars is not None and self._task is not None:
+            self._bars.update(self._task, description=printable(", ".join(running)), completed=done)
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        if self._bars is not None:
+            self._bars.stop()
+        yield
+        if self._bars is not None:
+            self._bars.start()
+
+
+@contextmanager
+def queue(total: int) -> Generator[Queue]:
+    """The display of that many jobs while the block runs."""
+    if not _styled(sys.stderr):
+        yield Queue(None, total)
+        return
+    with _bars() as bars:
+        yield Queue(bars, total)
+
+
+def _bars() -> Bars:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    columns = MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), name
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
 
 
 def _styled(stream: TextIO) -> bool:

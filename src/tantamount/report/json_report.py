@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from tantamount.errors import InternalError, UserError
+from tantamount.errors import InternalError
 from tantamount.ir.graph import Source
+from tantamount.report.outcomes import USAGE, Failure
 from tantamount.verdict import Counterexample, Mismatch, OutputReport, Relation, Report, Statistics
 
 __all__ = ["SCHEMA", "as_document", "as_error", "as_job", "as_text"]
@@ -41,23 +42,21 @@ def as_job(report: Report) -> dict[str, Any]:
     }
 
 
-def as_error(job: str, problem: Exception) -> dict[str, Any]:
+def as_error(failed: Failure) -> dict[str, Any]:
     """The entry of a job without a verdict: the input was wrong (exit code 2), or we were (4)."""
-    if isinstance(problem, UserError):
+    if failed.exit_code == USAGE:
         error = {
             "kind": "user",
-            "code": problem.code,
-            "place": problem.place,
-            "found": problem.found,
-            "needed": problem.needed,
-            "hint": problem.hint,
+            "code": failed.code,
+            "place": failed.place,
+            "found": failed.found,
+            "needed": failed.needed,
+            "hint": failed.hint,
         }
-        return {"job": job, "exit_code": 2, "error": error}
-    return {
-        "job": job,
-        "exit_code": 4,
-        "error": {"kind": "internal", "type": type(problem).__name__, "text": str(problem)},
-    }
+    else:
+        kind, _, text = failed.found.partition(": ")
+        error = {"kind": "internal", "type": kind, "text": text}
+    return {"job": failed.job, "exit_code": failed.exit_code, "error": error}
 
 
 def as_text(document: Mapping[str, Any]) -> str:

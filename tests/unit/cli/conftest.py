@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from tantamount.cli import pool
 from tantamount.cli.main import app
 from tantamount.verdict import Report
 
@@ -24,6 +25,7 @@ class CommandLine:
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
+    workers: list[int] = field(default_factory=list)
 
     def __call__(self, *arguments: str) -> Result:
         return CliRunner().invoke(app, list(arguments))
@@ -47,4 +49,10 @@ def command(monkeypatch: pytest.MonkeyPatch) -> CommandLine:
         module = ModuleType(name)
         setattr(module, name.rpartition(".")[2] if name.endswith("refine") else "read_job", function)
         monkeypatch.setitem(sys.modules, name, module)
+
+    def here(work: Callable[[Path], object], paths: Sequence[Path], workers: int, **_: object) -> Iterator[object]:
+        line.workers.append(workers)
+        return map(work, paths)
+
+    monkeypatch.setattr(pool, "run_all", here)  # other processes would not have these modules
     return line

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from support.reports import proved, refuted, unknown, vacuous
-from tantamount.cli.exits import worst_exit
+from tantamount.cli import pool
 from tantamount.cli.main import main
+from tantamount.cli.pool import cores
 from tantamount.errors import InternalError, UserError
+from tantamount.report.outcomes import worst_exit
 from tantamount.report.text import text
 from tantamount.verdict import Report
 
@@ -78,10 +80,48 @@ def test_every_job_is_checked_and_the_worst_counts(command: CommandLine) -> None
     command.answers = {"a": proved("a"), "b": WRONG, "c": refuted("c"), "d": unknown("d")}
     done = command("refine", "a", "b", "c", "d")
     assert done.exit_code == 2
-    assert done.stdout == "\n".join(text(report) for report in (proved("a"), refuted("c"), unknown("d")))
+    assert done.stdout == "\n".join(text(report) for report in (proved("a"), refuted("c"), unknown("d"))) + (
+        "\n"
+        "4 jobs: 1 ERROR, 1 REFUTED, 1 UNKNOWN, 1 PROVED (exit code 2)\n"
+        "  PROVED   a      1/1   0.8 s  div_2 = Replicate()\n"
+        "  ERROR    b                   [job-key] no \\x1b[31mgraph\n"
+        "  REFUTED  c      1/2   0.8 s  loss: the implementation's value is 2x too large\n"
+        "  UNKNOWN  d      0/1   0.8 s  --strict refuses dropout: equal masks\n"
+    )
     assert command("refine", "a", "d", "c").exit_code == 1
     assert command("refine", "a", "d").exit_code == 3
     assert command("refine", "a", "a").exit_code == 0
+
+
+def test_workers(command: CommandLine) -> None:
+    command.answers = {"a": proved("a")}
+    command("refine", "a", "a", "--workers", "7")
+    command("refine", "a", "a")
+    command("refine", "a")  # alone: in this process
+    assert command.workers == [7, cores()]
+    assert command("refine", "a", "--workers", "0").exit_code == 2
+
+
+def test_what_shells_leave_as_it_is(command: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").touch()
+    done = command("refine", str(tmp_path))
+    assert done.exit_code == 2
+    assert f"error[file-kind] {tmp_path}\n  found:  a folder with 1 files *.toml\n" in done.stderr
+    assert f"help:   tantamount refine {tmp_path}/*.toml" in done.stderr
+    done = command("refine", str(tmp_path / "jobs*.toml"))
+    assert done.exit_code == 2
+    assert "error[file-unreadable]" in done.stderr
+    assert "a shell passes a pattern on as it is if nothing matches it" in done.stderr
+    assert command.calls == []
+
+
+def test_a_process_that_is_lost_is_an_error_of_its_job(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "run_all", lambda *_, **__: iter([proved("a"), pool.Lost(-9)]))
+    done = command("refine", "a", "b")
+    assert done.exit_code == 4
+    assert "error[process-lost] while checking b\n" in done.stderr
+    assert "the process that checked it was killed by SIGKILL" in done.stderr
+    assert "--workers 1" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -120,7 +160,7 @@ def test_json_has_every_job_errors_too(command: CommandLine, tmp_path: Path) -> 
     out = tmp_path / "out.json"
     done = command("refine", "a", "b", "c", "--json", str(out))
     assert done.exit_code == 4
-    assert done.stdout == text(proved("a"))
+    assert done.stdout.startswith(text(proved("a")) + "\n3 jobs: 2 ERROR, 1 PROVED (exit code 4)\n")
     document = json.loads(out.read_text())
     assert document["exit_code"] == 4
     assert [job["exit_code"] for job in document["jobs"]] == [0, 2, 4]

@@ -11,6 +11,7 @@ import pytest
 from support.reports import proved, refuted, unknown, vacuous
 from tantamount.errors import InternalError, UserError
 from tantamount.report import json_report
+from tantamount.report.outcomes import failure
 
 
 def test_every_verdict_round_trips_through_json() -> None:
@@ -88,7 +89,7 @@ def test_numbers_that_json_lacks() -> None:
 
 def test_errors_are_entries_too() -> None:
     wrong = UserError("job-key", place="job.toml: [spec]", found="no graph", needed="graph", hint="add it")
-    assert json_report.as_error("job.toml", wrong) == {
+    assert json_report.as_error(failure("job.toml", wrong, "")) == {
         "job": "job.toml",
         "exit_code": 2,
         "error": {
@@ -100,7 +101,7 @@ def test_errors_are_entries_too() -> None:
             "hint": "add it",
         },
     }
-    ours = json_report.as_error("job.toml", ValueError("boom"))
+    ours = json_report.as_error(failure("job.toml", ValueError("boom"), "somewhere"))
     assert ours["exit_code"] == 4
     assert ours["error"] == {"kind": "internal", "type": "ValueError", "text": "boom"}
 

@@ -1,0 +1,130 @@
+"""Work in processes of its own: what becomes of one piece does not touch the others.
+
+Every piece gets a fresh process, so that memory is given back, and a crash or a kill ends that piece alone. Workers end
+with the process that started them, however that ends.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Lost", "cores", "run_all"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What is known of a process that ended without a result: its exit code, negative for a signal."""
+
+    exit_code: int
+
+    def __str__(self) -> str:
+        if self.exit_code >= 0:
+            return f"ended with exit code {self.exit_code}"
+        try:
+            return f"killed by {signal.Signals(-self.exit_code).name}"
+        except ValueError:
+            return f"killed by signal {-self.exit_code}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Running(Generic[T]):
+    number: int
+    item: T
+    process: BaseProcess
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_all(
+    work: Callable[[T], R],
+    items: Sequence[T],
+    workers: int,
+    *,
+    watch: Callable[[int, Sequence[T]], None] = lambda done, running: None,
+    preload: Sequence[str] = (),
+) -> Iterator[R | Lost]:
+    """``work(item)`` of every item, at most ``workers`` at a time, in the order of the items; each as soon as it and
+    those before it are there.
+
+    ``work`` is a function that a fresh process can import, its results can be pickled, and it raises nothing.
+    ``watch(done, running)`` is told of every change; ``preload`` are modules that the workers share. When the iterator
+    is closed, or an exception goes through it, the workers that are still running are killed.
+    """
+    context = _context(preload)
+    waiting = iter(enumerate(items))
+    running: dict[Any, _Running[T]] = {}
+    results: dict[int, R | Lost] = {}
+    done = given = 0
+    try:
+        while given < len(items):
+            while len(running) < workers and (following := next(waiting, None)) is not None:
+                number, item = following
+                receiver, sender = context.Pipe(duplex=False)
+                process = context.Process(target=_serve, args=(sender, work, item), daemon=True)
+                running[receiver] = _Running(number, item, process)
+                process.start()
+                sender.close()
+            watch(done, [one.item for one in running.values()])
+            for receiver in connection.wait(list(running)):
+                one = running.pop(receiver)
+                results[one.number] = _result(receiver, one.process)
+                done += 1
+            while given in results:
+                yield results.pop(given)
+                given += 1
+    finally:
+        for one in running.values():
+            if one.process.pid is not None:
+                one.process.kill()
+                one.process.join()
+
+
+def _context(preload: Sequence[str]) -> ForkServerContext | SpawnContext:
+    """Processes forked from a server that has loaded what they need: they start in milliseconds, and unlike those
+    forked from here they inherit neither threads nor locks."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(preload))
+    return context
+
+
+def _result(receiver: Any, process: BaseProcess) -> Any:
+    try:
+        found = receiver.recv()
+    except (EOFError, OSError):
+        process.join()
+        return Lost(process.exitcode or 0)
+    finally:
+        receiver.close()
+    process.join()
+    return found
+
+
+def _serve(sender: Any, work: Callable[[Any], Any], item: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    sender.send(work(item))
+    sender.close()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
