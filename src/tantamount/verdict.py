@@ -86,7 +86,8 @@ class Mismatch:
 
     ``difference`` says in words how the nearest implementation tensor differs; ``specification`` and
     ``implementation`` are node names (the latter empty if none comes near), with their operators and source lines.
-    ``headline`` is one sentence for somebody who sees only that, ``hint`` the next step (either may be empty).
+    ``headline`` is one sentence for somebody who sees only that, ``hint`` the next step, ``kind`` a stable name of the
+    difference (``factor``, ``missing``, ...); any of them may be empty.
     """
 
     specification: str
@@ -100,6 +101,7 @@ class Mismatch:
     equations: tuple[str, ...] = ()
     headline: str = ""
     hint: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,7 @@ def _mismatch(mismatch: Mismatch) -> dict[str, Any]:
         "equations": list(mismatch.equations),
         "headline": mismatch.headline,
         "hint": mismatch.hint,
+        "kind": mismatch.kind,
     }
 
 

@@ -18,7 +18,7 @@ from tantamount.verdict import (
     Verdict,
 )
 
-__all__ = ["STYLE_OF", "render", "summary", "text"]
+__all__ = ["STYLE_OF", "difference", "disagreement", "render", "summary", "text"]
 
 STYLE_OF = {
     Verdict.PROVED: Style.GOOD,
@@ -187,16 +187,26 @@ def _mismatch(mismatch: Mismatch, verbose: bool) -> list[list[Line]]:
         *_side("specification", f"{mismatch.specification} = {mismatch.operator}", mismatch.specification_source),
         *_side("implementation", near, mismatch.implementation_source),
     ]
-    difference = [] if mismatch.difference == mismatch.headline else paragraph(mismatch.difference, 2, Style.BAD)
+    rows = [line for row in difference(mismatch) for line in paragraph(row, 2, Style.BAD)]
     for equation in mismatch.equations:
-        difference += paragraph(equation if verbose else middle(equation, 2 * _WIDTH), 4)
-    return [_titled("First operator without a counterpart", places), _titled("Difference", difference)]
+        rows += paragraph(equation if verbose else middle(equation, 2 * _WIDTH), 4)
+    return [_titled("First operator without a counterpart", places), _titled("Difference", rows)]
+
+
+def difference(mismatch: Mismatch) -> list[str]:
+    """The difference in words, a row for each line; none if the headline has said it."""
+    return [] if mismatch.difference == mismatch.headline else mismatch.difference.splitlines()
+
+
+def disagreement(found: Counterexample) -> str:
+    """The two values that a counterexample shows."""
+    element = f"[{', '.join(map(str, found.element))}]" if found.element else ""
+    expected, actual = pair(found.expected, found.actual)
+    return f"{found.output}{element}: expected {expected}, rank {found.rank} has {actual}"
 
 
 def _counterexample(found: Counterexample, verbose: bool) -> list[Line]:
-    element = f"[{', '.join(map(str, found.element))}]" if found.element else ""
-    expected, actual = pair(found.expected, found.actual)
-    lines = paragraph(f"{found.output}{element}: expected {expected}, rank {found.rank} has {actual}", 2, Style.BAD)
+    lines = paragraph(disagreement(found), 2, Style.BAD)
     zeros = {} if verbose else {name: value for name, value in found.inputs.items() if is_zero(value)}
     others = {name: value for name, value in found.inputs.items() if name not in zeros}
     shown = others if verbose or len(others) <= _INPUTS else dict(list(others.items())[: _INPUTS - 2])

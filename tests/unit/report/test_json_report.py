@@ -47,6 +47,7 @@ def test_what_a_refuted_job_says() -> None:
         "equations": ["specification   1/8 SUM y", "implementation  1/4 SUM y"],
         "headline": "",
         "hint": "",
+        "kind": "",
     }
     assert job["counterexample"]["inputs"]["y"][7] == [0.5, 7.0]
     assert job["outputs"][1] == {
