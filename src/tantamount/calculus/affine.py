@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import gcd, lcm
+from math import lcm
+
+from tantamount.ir.sizes import common_divisor, rational, whole
 
 __all__ = [
     "Coordinate",
@@ -147,17 +149,17 @@ def _saturated(vectors: tuple[tuple[int, ...], ...]) -> tuple[tuple[tuple[int, .
     Over Q the reduced echelon basis B is unique. If it is integral it is the answer. Otherwise the integer points are
     B z for z in the dual of the lattice that the rows of B generate together with the unit vectors.
     """
-    rational = _reduced_echelon([[Fraction(x) for x in v] for v in vectors])
-    if all(x.denominator == 1 for v in rational for x in v):
-        basis = tuple(tuple(int(x) for x in v) for v in rational)
+    echelon = _reduced_echelon([[rational(x) for x in v] for v in vectors])
+    if all(x.denominator == 1 for v in echelon for x in v):
+        basis = tuple(tuple(whole(x) for x in v) for v in echelon)
     else:
-        rank = len(rational)
-        rows = [[v[j] for v in rational] for j in range(len(vectors[0]))]
+        rank = len(echelon)
+        rows = [[v[j] for v in echelon] for j in range(len(vectors[0]))]
         scale = lcm(*(x.denominator for row in rows for x in row))
-        generated = _hermite([[int(x * scale) for x in row] for row in rows])
-        inverse = _inverse([[Fraction(x, scale) for x in row] for row in generated])
+        generated = _hermite([[whole(x * scale) for x in row] for row in rows])
+        inverse = _inverse([[rational(x) / scale for x in row] for row in generated])
         dual = [[inverse[i][k] for i in range(rank)] for k in range(rank)]  # rows: z-vectors with B z integral
-        points = [[int(sum(z[i] * rational[i][j] for i in range(rank))) for j in range(len(vectors[0]))] for z in dual]
+        points = [[whole(sum(z[i] * echelon[i][j] for i in range(rank))) for j in range(len(vectors[0]))] for z in dual]
         basis = tuple(tuple(v) for v in _hermite(points))
     return basis, tuple(next(j for j, x in enumerate(v) if x) for v in basis)
 
@@ -239,11 +241,12 @@ def span(a: Lattice, b: Lattice) -> Lattice:
 
 
 def content(values: Sequence[Fraction | int]) -> Fraction:
-    """The positive rational g such that all ``values / g`` are integers without a common divisor."""
+    """The positive rational g such that all ``values / g`` are integers without a common divisor (without a common
+    number as divisor, where values are symbolic)."""
     numerator = 0
     denominator = 1
     for value in values:
-        numerator = gcd(numerator, value.numerator)
+        numerator = common_divisor(numerator, value.numerator)
         denominator = lcm(denominator, value.denominator)
     return Fraction(numerator, denominator)
 

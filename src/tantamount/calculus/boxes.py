@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 
+from tantamount.ir.sizes import rational, whole
+
 __all__ = ["Box", "Weighted", "combination", "decompose", "independent", "progression"]
 
 Box = tuple[tuple[int, int], ...]  # one half-open interval per dimension
@@ -37,7 +39,7 @@ def decompose(boxes: Sequence[Weighted]) -> tuple[Weighted, ...]:
 
 def combination(vectors: Sequence[tuple[int, ...]], target: Sequence[int]) -> tuple[int, ...] | None:
     """The integers t with ``sum(t * vector) = target``, or ``None``; also ``None`` if the vectors are dependent."""
-    rows = [[Fraction(v[j]) for v in vectors] + [Fraction(x)] for j, x in enumerate(target)]
+    rows = [[rational(v[j]) for v in vectors] + [rational(x)] for j, x in enumerate(target)]
     pivots: list[list[Fraction]] = []
     for k in range(len(vectors)):
         row = next((r for r in rows if r[k]), None)
@@ -50,7 +52,7 @@ def combination(vectors: Sequence[tuple[int, ...]], target: Sequence[int]) -> tu
         pivots.append(row)
     if any(r[-1] for r in rows) or any(r[-1].denominator != 1 for r in pivots):
         return None
-    return tuple(int(r[-1]) for r in pivots)
+    return tuple(whole(r[-1]) for r in pivots)
 
 
 def independent(vectors: Sequence[tuple[int, ...]]) -> bool:

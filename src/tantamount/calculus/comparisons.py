@@ -14,9 +14,17 @@ from typing import NamedTuple
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index
 from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Monomial, Rational, Store
 from tantamount.calculus.lins import ONE, ZERO, add, constant, lin, scale
-from tantamount.calculus.products import is_boolean, is_integer, monomial, substitute_factors, substitute_lin
+from tantamount.calculus.products import (
+    affine_part,
+    is_boolean,
+    is_integer,
+    monomial,
+    substitute_factors,
+    substitute_lin,
+)
 from tantamount.calculus.sums import Ranges
 from tantamount.errors import Unsupported
+from tantamount.ir.sizes import rational, whole
 
 __all__ = [
     "Comparison",
@@ -51,24 +59,24 @@ def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None, *, orient
         return add(store, constant(low), scale(((rest[0][0], 1),), high - low))
     g: Rational = content([*(c for _, c in rest), *parts.values()])
     sign = _leading_sign(rest)
-    whole = is_integer(store, scale(rest, Fraction(1) / g))
+    integral = is_integer(store, scale(rest, Fraction(1) / g))
     negated = False
-    if sign < 0 and (op == "equal" or whole):
+    if sign < 0 and (op == "equal" or integral):
         g = -g
         negated = op == "less"
     rest = scale(rest, Fraction(1) / g)
     parts = {v: s / Fraction(g) for v, s in parts.items()}
-    at = offset / Fraction(g)
-    if whole:
+    at = rational(offset) / Fraction(g)
+    if integral:
         if op == "equal" and at.denominator != 1:
             return ZERO
         if negated:  # -K < 0  is  not (K <= 0)  is  not (K < 1), for whole K = rest + parts + at
-            at = Fraction(-floor(-at)) - 1
-        at = Fraction(floor(at))
+            at = rational(-floor(-at)) - 1
+        at = rational(floor(at))
     fraction = at - floor(at)
     if fraction:
         rest = add(store, rest, constant(fraction))
-    index = coordinate({v: int(s) for v, s in parts.items()}, floor(at))
+    index = coordinate({v: whole(s) for v, s in parts.items()}, floor(at))
     bounds = bounds_of(store, rest, box)
     if bounds is not None:
         span = interval(index, box, ())
@@ -89,15 +97,13 @@ def split_affine(x: Lin) -> tuple[Lin, dict[int, Fraction], Fraction]:
     parts: dict[int, Fraction] = {}
     offset = Fraction(0)
     for m, c in x:
-        if not m:
-            offset += c
-        elif len(m) == 1 and m[0][0] == IOTA and m[0][1] == 1:
-            index = m[0][2][0]
-            offset += c * index[1]
-            for v, s in index[0]:
-                parts[v] = parts.get(v, Fraction(0)) + c * s
-        else:
+        found = None if m and m[-1][0] != IOTA else affine_part(m, c)
+        if found is None:
             rest.append((m, c))
+        else:
+            offset += found[1]
+            for v, s in found[0]:
+                parts[v] = parts.get(v, Fraction(0)) + s
     return tuple(rest), {v: q for v, q in parts.items() if q}, offset
 
 
@@ -134,13 +140,13 @@ def _affine_guard(
     if not parts:
         return constant(_decide(op, offset))
     g = content(list(parts.values()))
-    at = offset / g
+    at = rational(offset) / g
     if op == "equal" and at.denominator != 1:
         return ZERO
     flip = op == "equal" and next(iter(sorted(parts.items())))[1] < 0
     if flip:
         g, at = -g, -at
-    index = coordinate({v: int(s / g) for v, s in parts.items()}, floor(at))
+    index = coordinate({v: whole(s / g) for v, s in parts.items()}, floor(at))
     span = interval(index, box, ())
     if span is not None:
         decided = decide_interval(op, *span)

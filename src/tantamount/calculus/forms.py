@@ -457,7 +457,7 @@ def expand(form: Form, shape: Shape) -> Form:
             slots.append(old)
             old += 1
     pieces = tuple(
-        (tuple(box[s] if isinstance(s, int) else s for s in slots), substitute_lin(x, replace))
+        (tuple(s if isinstance(s, tuple) else box[s] for s in slots), substitute_lin(x, replace))
         for box, x in form.pieces
     )
     return Form(tuple(dims), pieces)

@@ -8,7 +8,6 @@ intervals then decide. This is what makes a vocabulary-parallel embedding a slic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import gcd
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index
 from tantamount.calculus.atoms import IOTA, Factor, Factors, Facts, Lin, Monomial, Rational, Store
@@ -16,6 +15,7 @@ from tantamount.calculus.comparisons import Comparison, comparison, decide_inter
 from tantamount.calculus.lins import add, as_factors, lin, product
 from tantamount.calculus.products import exact, substitute_factors, substitute_lin
 from tantamount.calculus.sums import Flat, Ranges, close, flatten
+from tantamount.ir.sizes import common_divisor
 
 __all__ = ["absorb", "simplify"]
 
@@ -331,7 +331,7 @@ def _raw_equal(store: Store, c: Coordinate) -> Factor:
     sign = -1 if c[0][0][1] < 0 else 1
     divisor = 0
     for _, s in c[0]:
-        divisor = gcd(divisor, s)
+        divisor = common_divisor(divisor, s)
     if c[1] % divisor:
         return _never(store)
     index: Coordinate = (tuple((v, sign * s // divisor) for v, s in c[0]), sign * c[1] // divisor)

@@ -11,6 +11,7 @@ from tantamount.calculus.comparisons import bounds_of, comparison, fact_about, i
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import Rebuild, refresh, refresh_ranges
 from tantamount.calculus.sums import Ranges
+from tantamount.ir.sizes import whole
 
 __all__ = ["in_range"]
 
@@ -86,7 +87,7 @@ def _case_in_range(
     known = constraints.get(rest)
     if known is None or any(s.denominator != 1 for s in parts.values()) or offset.denominator != 1:
         return False
-    shift = coordinate({v: int(s) for v, s in parts.items()}, int(offset))  # x = t + shift
+    shift = coordinate({v: whole(s) for v, s in parts.items()}, whole(offset))  # x = t + shift
     low = high = False
     for below, a in known:
         span = interval(_minus(shift, a), box, ())  # t + a < 0: x < shift - a; t + a >= 0: x >= shift - a

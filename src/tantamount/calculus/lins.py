@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import floor
 
 from tantamount.calculus.affine import Coordinate, Index, content, coordinate
 from tantamount.calculus.atoms import IOTA, Exponent, Factor, Factors, Facts, Lin, Monomial, Rational, Store, Term
 from tantamount.calculus.products import (
+    affine_part,
     exact,
     is_boolean,
     is_integer,
     is_nonnegative,
     is_positive,
+    known_nonnegative,
     monomial,
+    size_term,
     substitute_factors,
 )
 from tantamount.calculus.sums import Flat, Ranges, close, merge, signature
 from tantamount.errors import Unsupported
+from tantamount.ir.sizes import is_size, rational, whole, whole_part
 
 __all__ = ["ONE", "ZERO", "add", "as_factors", "constant", "iota", "lin", "multiply", "pinned", "scale", "sum_over"]
 
@@ -32,6 +35,8 @@ ONE: Lin = (((), 1),)
 
 def constant(value: Rational) -> Lin:
     """The Lin with this value everywhere."""
+    if is_size(value):
+        return (size_term(value),)
     return (((), exact(value)),) if value else ZERO
 
 
@@ -47,11 +52,11 @@ def lin_of_affine(parts: Mapping[int, Rational], offset: Rational) -> Lin:
     if not parts:
         return constant(offset)
     g = content(list(parts.values()))
-    whole = floor(Fraction(offset) / g)
-    c = coordinate({v: int(q / g) for v, q in parts.items()}, whole)
-    rest = exact(offset - g * whole)
+    start = whole_part(rational(offset) / g)
+    c = coordinate({v: whole(q / g) for v, q in parts.items()}, start)
+    rest = exact(offset - g * start)
     head: Term = (((IOTA, 1, (c,)),), exact(g))
-    return (((), rest), head) if rest else (head,)
+    return tuple(sorted((*constant(rest), head), key=term_key)) if rest else (head,)
 
 
 def term_key(term: Term) -> tuple[object, ...]:
@@ -73,7 +78,7 @@ def lin(store: Store, terms: Iterable[Term], box: Ranges = None) -> Lin:
                 for inner, d in atom.arguments[0]:
                     pending.append(monomial(store, exact(c * d), substitute_factors(inner, replace)))
                 continue
-            affine = affine or atom.number == IOTA
+        affine = affine or bool(m and m[-1][0] == IOTA)
         value = total.get(m, 0) + c
         if value:
             total[m] = value
@@ -154,12 +159,14 @@ def _together(store: Store, x: Term, y: Term) -> Term | None:
 def _normalise_affine(total: dict[Monomial, Rational]) -> None:
     parts: dict[int, Rational] = {}
     offset: Rational = total.pop((), 0)
-    for m in [m for m in total if len(m) == 1 and m[0][0] == IOTA and m[0][1] == 1]:
-        c = total.pop(m)
-        index = m[0][2][0]
-        offset += c * index[1]
-        for v, s in index[0]:
-            parts[v] = parts.get(v, 0) + c * s
+    for m in [m for m in total if m[-1][0] == IOTA]:
+        found = affine_part(m, total[m])
+        if found is None:
+            continue
+        del total[m]
+        offset += found[1]
+        for v, s in found[0]:
+            parts[v] = parts.get(v, 0) + s
     total.update(lin_of_affine(parts, offset))
 
 
@@ -277,8 +284,7 @@ def as_factors(store: Store, x: Lin, exponent: Exponent = 1) -> tuple[Rational, 
     outside: list[Factor] = []
     inside: list[Factor] = []
     for a, e, index in m:
-        facts = store.atoms[a].facts
-        if facts.positive or facts.nonnegative or e.denominator > 1:
+        if known_nonnegative(store, (a, e, index)) or e.denominator > 1:
             outside.append((a, e * exponent, index))
         elif e.numerator % 2 == 0:  # (x^2k)^p = (x^2)^(k p): sqrt(x x) is |x|, not x
             b, _, where = _lin_atom(store, ((((a, 2, index),), 1),))

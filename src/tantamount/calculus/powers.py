@@ -20,7 +20,7 @@ from tantamount.calculus.lins import (
     scale,
     sum_over,
 )
-from tantamount.calculus.products import exact, is_boolean, is_integer, is_nonnegative, is_positive
+from tantamount.calculus.products import exact, is_boolean, is_integer, is_nonnegative, is_positive, known_positive
 from tantamount.calculus.sums import Ranges
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS
@@ -88,7 +88,7 @@ def nonzero(store: Store, x: Lin) -> bool:
     if not x:
         return False
     c, factors = as_factors(store, x)
-    return bool(c) and (is_positive(store, factors) or all(store.atoms[a].facts.positive for a, _, _ in factors))
+    return bool(c) and (is_positive(store, factors) or all(known_positive(store, f) for f in factors))
 
 
 def strictly_positive(store: Store, x: Lin) -> bool:
@@ -156,7 +156,7 @@ def logarithm(store: Store, x: Lin, box: Ranges = None) -> Lin:
     rest: list[Factor] = []
     for a, e, index in factors:
         atom = store.atoms[a]
-        if not atom.facts.positive:
+        if not known_positive(store, (a, e, index)):
             rest.append((a, e, index))
         elif atom.op == "exp":
             parts.append(scale(pinned(store, atom.arguments[0], dict(enumerate(index))), e))

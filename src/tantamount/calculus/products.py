@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from typing import Any
 
 from tantamount.calculus.affine import Coordinate, substitute_index
-from tantamount.calculus.atoms import IOTA, Exponent, Factors, Lin, Monomial, Rational, Store
+from tantamount.calculus.atoms import IOTA, Exponent, Factor, Factors, Lin, Monomial, Rational, Store
+from tantamount.ir.sizes import factored, is_size
 
 __all__ = [
+    "affine_part",
     "exact",
     "is_boolean",
     "is_integer",
     "is_nonnegative",
     "is_positive",
+    "is_symbolic_number",
+    "known_nonnegative",
+    "known_positive",
     "monomial",
+    "size_term",
     "substitute_factors",
     "substitute_lin",
 ]
@@ -32,8 +39,12 @@ def monomial(
 
     Cancelling ``x * x**-1`` forgets that x must not be 0; the caller recorded that obligation when it divided."""
     total: dict[tuple[int, tuple[Coordinate, ...]], Exponent] = {}
+    number: Any = 1
     for factor in factors:
         a, e, index = store.follow(factor) if store.redirects else factor
+        if a == IOTA and isinstance(e, int) and is_symbolic_number((a, e, index)):
+            number = number * index[0][1] ** e
+            continue
         key = (a, index)
         if key in total:
             # g * g^-1 is g for a boolean g: where it is 0, the side that divides by it is not taken
@@ -41,6 +52,10 @@ def monomial(
         else:
             total[key] = e
     out: list[tuple[int, Exponent, tuple[Coordinate, ...]]] = []
+    if is_size(number):
+        sizes, number = size_term(number)
+        out.extend(sizes)
+    coefficient = coefficient * number
     for (a, index), e in total.items():
         if not e:
             continue
@@ -48,6 +63,8 @@ def monomial(
             e = e.numerator
         atom = store.atoms[a]
         if a == IOTA and not index[0][0] and isinstance(e, int) and (index[0][1] or e > 0):
+            if is_size(index[0][1]):  # roots of a size that make a whole power together
+                return monomial(store, coefficient, [*out, (a, e, index), *_later(total, a, index)])
             coefficient = coefficient * Fraction(index[0][1]) ** e
             continue
         if atom.facts.boolean and e > 0:
@@ -66,6 +83,38 @@ def monomial(
         out.append((a, e, index))
     out.sort()
     return tuple(out), exact(coefficient)
+
+
+def size_term(value: object) -> tuple[Monomial, Rational]:
+    """A symbolic number as a term: a size is the atom ``iota`` at that position, wherever its symbols are. Of each
+    power there is one, so that no two of them are ever put in order."""
+    coefficient, powers = factored(value)
+    return tuple((IOTA, e, (((), size),)) for size, e in powers), coefficient
+
+
+def is_symbolic_number(factor: Factor) -> bool:
+    """Whether a factor is a number that depends on symbols (kept as a position that no axis moves)."""
+    return factor[0] == IOTA and not factor[2][0][0] and is_size(factor[2][0][1])
+
+
+def affine_part(m: Monomial, c: Rational) -> tuple[list[tuple[int, Rational]], Rational] | None:
+    """The strides and the offset of ``c * m``, if that is affine in the positions (symbolic sizes are numbers)."""
+    position: Coordinate | None = None
+    number = c
+    for a, e, index in m:
+        if a != IOTA or not isinstance(e, int):
+            return None
+        if index[0][0]:
+            if e != 1 or position is not None:
+                return None
+            position = index[0]
+        elif is_size(index[0][1]):
+            number = number * index[0][1] ** e
+        else:
+            return None
+    if position is None:
+        return [], number
+    return [(v, number * s) for v, s in position[0]], number * position[1]
 
 
 def _later(
@@ -89,7 +138,18 @@ def substitute_lin(lin: Lin, replace: Mapping[int, Coordinate]) -> Lin:
 
 def is_positive(store: Store, factors: Factors) -> bool:
     """Whether the product is > 0 wherever it is defined."""
-    return all(store.atoms[a].facts.positive or _even_nonzero(e) for a, e, _ in factors)
+    return all(_even_nonzero(f[1]) or known_positive(store, f) for f in factors)
+
+
+def known_positive(store: Store, factor: Factor) -> bool:
+    """Whether an atom is > 0 at an index, wherever it is defined. A symbolic size counts elements: it is."""
+    a, _, index = factor
+    return store.atoms[a].facts.positive or (a == IOTA and not index[0][0] and is_size(index[0][1]) and index[0][1] > 0)
+
+
+def known_nonnegative(store: Store, factor: Factor) -> bool:
+    """Whether an atom is >= 0 at an index, wherever it is defined."""
+    return store.atoms[factor[0]].facts.nonnegative or known_positive(store, factor)
 
 
 def _even_nonzero(e: Exponent) -> bool:
@@ -99,10 +159,7 @@ def _even_nonzero(e: Exponent) -> bool:
 
 def is_nonnegative(store: Store, factors: Factors) -> bool:
     """Whether the product is >= 0 wherever it is defined: even powers, proper roots, non-negative atoms."""
-    return all(
-        store.atoms[a].facts.nonnegative or store.atoms[a].facts.positive or e.denominator > 1 or e.numerator % 2 == 0
-        for a, e, _ in factors
-    )
+    return all(known_nonnegative(store, f) or f[1].denominator > 1 or f[1].numerator % 2 == 0 for f in factors)
 
 
 def is_integer(store: Store, lin: Lin) -> bool:

@@ -14,17 +14,19 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Exponent, Factor, Factors, Facts, Rational, Store, Term
+from tantamount.calculus.atoms import IOTA, Exponent, Factor, Factors, Facts, Rational, Store, Term
 from tantamount.calculus.boxes import Weighted, combination, decompose, independent, progression
 from tantamount.calculus.naming import bound_variables, canonical
 from tantamount.calculus.products import (
     exact,
     is_nonnegative,
     is_positive,
+    is_symbolic_number,
     monomial,
     substitute_factors,
     substitute_lin,
 )
+from tantamount.ir.sizes import is_size
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
 
@@ -114,6 +116,8 @@ def _reduce(store: Store, flat: Flat) -> Flat | None:
     for j, n in enumerate(flat.ranges):
         if -1 - j in used:
             live[-1 - j] = n
+        elif is_size(n):
+            factors = (*factors, (IOTA, 1, (((), n),)))
         elif n != 1:
             coefficient *= n
     factors, live = _merge_radix(factors, live)
@@ -273,25 +277,27 @@ _Shape = tuple[tuple[int, Exponent, tuple[Any, ...]], ...]
 
 def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]:
     """Terms of one signature with partial sums merged wherever their points fit together."""
-    shapes: dict[_Shape, list[tuple[_Points, Term]]] = {}
+    shapes: dict[tuple[Factors, _Shape], list[tuple[_Points, Term]]] = {}
     for m, c in terms:
         flat = _reduce(store, flatten(store, m, c))
         if flat is None:
             continue
-        factors, ranges = canonical(flat.factors, flat.ranges)
+        sizes = tuple(f for f in flat.factors if is_symbolic_number(f))
+        factors, ranges = canonical(tuple(f for f in flat.factors if f not in sizes), flat.ranges)
         shape = tuple(
             (a, e, tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)) for a, e, index in factors
         )
-        shapes.setdefault(shape, []).append((_points(factors, ranges, flat.coefficient), (m, c)))
+        shapes.setdefault((sizes, shape), []).append((_points(factors, ranges, flat.coefficient), (m, c)))
     out: list[Term] = []
-    for shape, members in shapes.items():
+    for (sizes, shape), members in shapes.items():
         before = [points for points, _ in members]
         after = _merge_points(before) if len(members) > 1 else before
         if len(after) == len(before) and set(after) == set(before):
             out.extend(term for _, term in members)
             continue
         for points in after:
-            out.extend(close(store, _flat(shape, points), box))
+            flat = _flat(shape, points)
+            out.extend(close(store, flat._replace(factors=(*flat.factors, *sizes)), box))
     return out
 
 
@@ -324,9 +330,17 @@ def _merge_points(items: list[_Points]) -> list[_Points]:
     """The canonical boxes of a weighted set of points. Small sets are recomputed from their points, so that the result
     does not depend on the order in which they were added up; large ones rely on their vectors agreeing."""
     items = _fixpoint(items)
-    if len(items) > 1 and sum(prod(n for _, n in item.vectors) for item in items) <= _MAX_EXPLODED:
+    if (
+        len(items) > 1
+        and not any(is_size(n) for item in items for _, n in item.vectors)
+        and _points_of(items) <= _MAX_EXPLODED
+    ):
         items = _fixpoint([point for item in items for point in _explode(item)])
     return items
+
+
+def _points_of(items: list[_Points]) -> int:
+    return sum(prod(n for _, n in item.vectors) for item in items)
 
 
 def _fixpoint(items: list[_Points]) -> list[_Points]:

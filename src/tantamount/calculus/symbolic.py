@@ -20,6 +20,7 @@ from tantamount.calculus.lins import ONE, ZERO, add, constant, iota, lin_of_affi
 from tantamount.calculus.products import is_boolean
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.sizes import is_size, rational
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
 from tantamount.ops.functions import FUNCTIONS
@@ -85,6 +86,8 @@ class Symbolic(Interpretation):
             if not isinf(value):
                 raise Unsupported("a number that is not exact")
             return powers.infinity(self.store, 1 if value > 0 else -1)
+        if is_size(value):
+            return constant(value)
         number = Fraction(value)
         read = reading(number)
         if read is None:
@@ -98,7 +101,7 @@ class Symbolic(Interpretation):
         sizes = self.mesh.sizes
         if self.batch != tuple(range(len(sizes))) or any(isinstance(v, float) for v in value.values):
             raise Unsupported("a number that differs by rank inside a collective")
-        numbers = [Fraction(v) for v in value.values]
+        numbers: list[Fraction] = [rational(v) for v in value.values]
         origin = numbers[0]
         steps: list[Fraction] = []
         for k, size in enumerate(sizes):

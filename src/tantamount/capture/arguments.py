@@ -7,6 +7,7 @@ from math import isfinite, prod
 from typing import cast
 
 from tantamount.capture.fields import Fields, Place, is_integer, shown
+from tantamount.ir.domain import SizeProblem, parse_size
 from tantamount.ir.graph import Argument, Constant, Device, Ref, Setting, Source
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 
@@ -42,15 +43,18 @@ def decode_dtype(value: object, place: Place) -> DType:
 
 
 def decode_shape(value: object, place: Place) -> Shape:
-    """Sizes of a tensor; a symbol's name is refused."""
+    """Sizes of a tensor: numbers, or expressions over size symbols that the file declares."""
     sizes = place.list(value, "a list of sizes")
     place.limits.check("dimensions", len(sizes), place.text, "dimensions")
     shape: list[int] = []
     for size in sizes:
+        if isinstance(size, str) and place.domain.symbols:
+            shape.append(decode_size(size, place))
+            continue
         if isinstance(size, str):
             raise place.wrong(
                 f"the symbolic size {shown(size)}", "sizes that are numbers", code="symbolic-size",
-                hint="only sizes that data decide inside the graph may be symbols: capture with inputs of fixed sizes",
+                hint="only sizes that data decide inside the graph may be symbols, unless the file declares `sizes`",
             )  # fmt: skip
         if not is_integer(size) or size < 0:
             raise place.wrong(f"size {shown(size)}", "sizes that are integers from 0 on")
@@ -60,18 +64,35 @@ def decode_shape(value: object, place: Place) -> Shape:
     return tuple(shape)
 
 
+def decode_size(text: str, place: Place) -> int:
+    """A size as an expression over the symbols."""
+    try:
+        return parse_size(place.string(text), place.domain)
+    except SizeProblem as problem:
+        raise place.wrong(str(problem), "an expression over the size symbols, such as 2*B*S", code="size") from None
+
+
 def decode_type(shape: object, dtype: object, place: Place, symbols: bool = False) -> TensorType | None:
     """Both or none of the two. With ``symbols``, a shape with symbolic sizes is as good as none: it is found again when
     the graph is executed."""
     if shape is None and dtype is None:
         return None
-    if symbols and isinstance(shape, list) and any(isinstance(size, str) for size in cast("list[object]", shape)):
+    texts = [size for size in cast("list[object]", shape) if isinstance(size, str)] if isinstance(shape, list) else []
+    if symbols and texts and not _declared(texts, place):
         decode_dtype(dtype, place.at("dtype"))
         return None
     if shape is None or dtype is None:
         found = f"shape {shown(cast('object', shape))} with dtype {shown(dtype)}"
         raise place.wrong(found, "both shape and dtype, or null for both")
     return TensorType(decode_shape(cast("object", shape), place.at("shape")), decode_dtype(dtype, place.at("dtype")))
+
+
+def _declared(texts: list[str], place: Place) -> bool:
+    """Whether sizes are expressions over the symbols that the file declares."""
+    try:
+        return bool(place.domain.symbols) and all(parse_size(text, place.domain) is not None for text in texts)
+    except SizeProblem:
+        return False
 
 
 def decode_source(value: object, place: Place) -> Source | None:
@@ -132,7 +153,9 @@ def _float(value: object, place: Place) -> float:
 def _encoded(table: dict[str, object], place: Place) -> Argument:
     if len(table) != 1:
         raise place.wrong(
-            shown(table), 'one of {"node"}, {"dtype"}, {"device"}, {"torch"}, {"float"}, {"complex"}', code="argument"
+            shown(table),
+            'one of {"node"}, {"dtype"}, {"device"}, {"torch"}, {"float"}, {"complex"}, {"size"}',
+            code="argument",
         )
     ((key, value),) = table.items()
     inner = place.at(shown(key))
@@ -146,13 +169,15 @@ def _encoded(table: dict[str, object], place: Place) -> Argument:
         return _float(value, inner)
     if key == "complex":
         return _complex(value, inner)
+    if key == "size":
+        return decode_size(inner.string(value, "an expression over size symbols"), inner)
     if key == "torch":
         name = inner.string(value).removeprefix("torch.")
         if name not in _SETTINGS:
             raise inner.wrong(shown(value), f"one of {', '.join(sorted(_SETTINGS))}", code="argument")
         return Setting(name)
     raise place.wrong(
-        f"key {shown(key)}", 'one of "node", "dtype", "device", "torch", "float", "complex"', code="argument"
+        f"key {shown(key)}", 'one of "node", "dtype", "device", "torch", "float", "complex", "size"', code="argument"
     )
 
 

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TypeGuard, cast
 
 from tantamount.errors import UserError
+from tantamount.ir.domain import NO_SIZES, Domain
 from tantamount.limits import Limits
 
 __all__ = ["Fields", "Place", "is_integer", "nearest", "shown"]
@@ -45,14 +46,16 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value is (``text``), what kind of file it is in (``kind``: ``graph`` or ``job``), and the limits."""
+    """Where a value is (``text``), what kind of file it is in (``kind``: ``graph`` or ``job``), the limits, and the
+    size symbols that may occur."""
 
     kind: str
     text: str
     limits: Limits
+    domain: Domain = NO_SIZES
 
     def at(self, key: str) -> Place:
-        return Place(self.kind, f"{self.text}: {key}", self.limits)
+        return Place(self.kind, f"{self.text}: {key}", self.limits, self.domain)
 
     def wrong(self, found: object, needed: str, *, code: str = "field", hint: str = "") -> UserError:
         """``found`` is a text if it comes from us, else wrap it with :func:`shown`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -11,6 +12,7 @@ from tantamount.capture.arguments import decode_argument, decode_constant, decod
 from tantamount.capture.fields import Fields, Place, is_integer, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.inplace import check_overwrites
+from tantamount.capture.size_symbols import decode_domain
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref
 from tantamount.ir.types import TensorType
 from tantamount.ir.validate import check_structure
@@ -19,7 +21,7 @@ from tantamount.limits import Limits, limits_from_environment
 __all__ = ["parse_graph", "read_graph"]
 
 _FORMAT = "fx-nodes/1"
-_TOP = ("format", "rank", "origin", "nodes", "outputs", "constants")
+_TOP = ("format", "rank", "origin", "nodes", "outputs", "constants", "sizes")
 _NODE = ("name", "op", "target", "args", "kwargs", "shape", "dtype", "stack")
 _PYTHON = re.compile(r"<built-in function (\w+)>|<function (sym_\w+) at 0x[0-9a-f]+>|_operator\.(\w+)|(sym_\w+)")
 _OPS = {"placeholder": "input", "get_attr": "constant", "call_function": "call", "output": "output"}
@@ -45,6 +47,9 @@ def parse_graph(text: str, path: str, limits: Limits) -> Graph:
             code="format",
             hint="another version of the format, or no graph at all",
         )
+    if "sizes" in top:
+        place = replace(place, domain=decode_domain(top.get("sizes"), top.at("sizes")))
+        top = Fields(top.values, place)
     entries = top.at("nodes").list(top.get("nodes"), "a list of nodes")
     limits.check("nodes", len(entries), place.text, "nodes")
     constants = _constants(top)
@@ -64,7 +69,7 @@ def parse_graph(text: str, path: str, limits: Limits) -> Graph:
             returned = _arguments(fields)
         else:
             nodes.append(_node(name, op, fields, constants))
-    graph = Graph(tuple(nodes), _outputs(top, returned), constants, _rank(top), _origin(top), path)
+    graph = Graph(tuple(nodes), _outputs(top, returned), constants, _rank(top), _origin(top), path, sizes=place.domain)
     check_structure(graph)
     check_overwrites(graph)
     return graph

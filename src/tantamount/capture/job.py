@@ -18,6 +18,7 @@ from tantamount.capture.hlo import read_hlo
 from tantamount.capture.relations import Side, read_expectation, read_input
 from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
+from tantamount.ir.domain import Domain, SizeProblem
 from tantamount.ir.graph import ANY_ARGUMENTS, CustomOperator, Graph
 from tantamount.ir.job import SAME_NAME, Assumptions, Job
 from tantamount.ir.mesh import Mesh
@@ -105,7 +106,25 @@ def _resolved(top: Fields, files: _Graphs, name: str) -> Job:
         spec_types,
         Side("output", [item.outputs for item in types], implementation, mesh, [item.unsized for item in types]),
     )
-    return Job(name, specification, implementation, mesh, inputs, outputs, assume)
+    job = Job(name, specification, implementation, mesh, inputs, outputs, assume)
+    domain = _domain((specification, *distinct.values()), name)
+    if not domain.symbols:
+        return job
+    return replace(job, sizes=domain, at=lambda values: _resolved(top, _Resized(files, values, {}), name))
+
+
+def _domain(graphs: Iterable[Graph], name: str) -> Domain:
+    """The sizes for which every program was captured."""
+    domain = Domain()
+    try:
+        for graph in graphs:
+            domain = domain.joined(graph.sizes)
+    except SizeProblem as problem:
+        raise UserError(
+            "job-sizes", place=name, found=f"size symbols that differ: {problem}",
+            needed="programs captured with example inputs of the same sizes",
+        ) from None  # fmt: skip
+    return domain
 
 
 def _parse_toml(text: str, place: Place) -> object:
@@ -137,6 +156,21 @@ class _AtHand:
         if name not in self.graphs:
             raise place.wrong(name, f"one of {', '.join(self.graphs)}", code="graph-path")
         return self.graphs[name]
+
+
+@dataclass(frozen=True)
+class _Resized:
+    """Graphs at some sizes; ``done`` by what they were."""
+
+    files: _Graphs
+    values: Mapping[str, int]
+    done: dict[int, Graph]
+
+    def graph(self, value: object, place: Place) -> Graph:
+        graph = self.files.graph(value, place)
+        if id(graph) not in self.done:
+            self.done[id(graph)] = graph.at(self.values)
+        return self.done[id(graph)]
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Union
 
+from tantamount.ir.domain import NO_SIZES, Domain
+from tantamount.ir.sizes import substituted
 from tantamount.ir.types import DType, TensorType
 
 __all__ = [
@@ -125,7 +127,8 @@ class Graph:
     ``nodes`` are in execution order: every :class:`Ref` points backwards. ``path`` names the file in messages.
     ``operators`` are declared for this graph, by name, beyond those of the table.
     ``groups``: process groups that the program itself spells out, as the ranks of each of their instances in order; no
-    instance at all means one of all ranks. ``ranks``: how many ranks the program says it is for.
+    instance at all means one of all ranks. ``ranks``: how many ranks the program says it is for. ``sizes``: the size
+    symbols that types and arguments are written with, none for most programs.
     """
 
     nodes: tuple[Node, ...]
@@ -137,6 +140,22 @@ class Graph:
     operators: Mapping[str, CustomOperator] = field(default_factory=dict[str, CustomOperator])
     groups: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict[str, tuple[tuple[int, ...], ...]])
     ranks: int | None = None
+    sizes: Domain = NO_SIZES
+
+    def at(self, values: Mapping[str, int]) -> Graph:
+        """The program at the given sizes, by symbol."""
+
+        def argument(value: Argument) -> Argument:
+            return tuple(map(argument, value)) if isinstance(value, tuple) else substituted(value, values)
+
+        def node(old: Node) -> Node:
+            kwargs = {key: argument(value) for key, value in old.kwargs.items()}
+            return replace(old, args=tuple(map(argument, old.args)), kwargs=kwargs, type=old.type and type_of(old.type))
+
+        def type_of(old: TensorType) -> TensorType:
+            return TensorType(tuple(substituted(size, values) for size in old.shape), old.dtype)
+
+        return replace(self, nodes=tuple(map(node, self.nodes)), sizes=NO_SIZES)
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Union
 
+from tantamount.ir.domain import NO_SIZES, Domain
 from tantamount.ir.graph import Graph
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
@@ -28,7 +29,9 @@ class Assumptions:
 @dataclass(frozen=True)
 class Job:
     """``implementation`` has one graph per rank (one and the same object where ranks run one program). ``inputs`` has a
-    relation for every specification input; ``outputs`` an expectation for every specification output to check."""
+    relation for every specification input; ``outputs`` an expectation for every specification output to check.
+    ``sizes``: the size symbols that the graphs are written with, and ``at`` gives the job at some sizes; without
+    symbols there is neither."""
 
     path: str
     specification: Graph
@@ -37,3 +40,5 @@ class Job:
     inputs: Mapping[str, InputRelation]
     outputs: Mapping[str, Expectation]
     assume: Assumptions = Assumptions()
+    sizes: Domain = NO_SIZES
+    at: Callable[[Mapping[str, int]], Job] | None = field(default=None, compare=False)

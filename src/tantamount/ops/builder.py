@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isinf, isnan, prod
 
+from tantamount.ir.sizes import inverse, is_integer
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, ShapeProblem, Tensor
@@ -44,7 +45,7 @@ def _of_kind(value: Number, kind: Kind) -> Number:
     if kind is Kind.INT:
         if isinstance(value, float):
             raise ShapeProblem(f"the value {value} in a tensor of integers")
-        return int(value)
+        return value if is_integer(value) else int(value)
     return int(value) if isinstance(value, bool) else value
 
 
@@ -82,7 +83,7 @@ class Builder:
     def number(self, value: Scalar, dtype: DType | None = None) -> Tensor:
         """A 0-d tensor; without ``dtype`` it is weak: it takes part in promotion by its kind only."""
         sample = value.values[0] if isinstance(value, PerRank) else value
-        kind = Kind.BOOL if isinstance(sample, bool) else Kind.INT if isinstance(sample, int) else Kind.FLOAT
+        kind = Kind.BOOL if isinstance(sample, bool) else Kind.INT if is_integer(sample) else Kind.FLOAT
         if isinstance(value, PerRank):
             value = PerRank(tuple(exact(item) for item in value.values))
         else:
@@ -186,7 +187,7 @@ class Builder:
         )
         if any(new < 0 or old not in (1, new) for old, new in zip(padded, target, strict=True)):
             raise ShapeProblem(f"{x.type} does not expand to {tuple(shape)}")
-        if target == x.shape:
+        if not extra and target == x.shape:
             return x
         value = x.value if not extra else self.interpretation.reshape(x.value, _stored(x, padded))
         if target != padded:
@@ -482,7 +483,7 @@ class Builder:
         count = prod(x.shape[k] for k in self.dims(x, dims))
         if not count:
             raise ShapeProblem(f"mean over no elements of {x.type}")
-        return self.mul(self.sum(x, dims, keepdim), Fraction(1, count))
+        return self.mul(self.sum(x, dims, keepdim), inverse(count))
 
     def amax(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         chosen = self.dims(_real(x), dims)

@@ -16,6 +16,7 @@ from typing import Any, NewType, Union, cast, get_type_hints
 
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Device, Setting
+from tantamount.ir.sizes import is_number, is_size
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Number, PerRank, Scalar, Tensor
 
@@ -202,11 +203,11 @@ def _kind(annotation: Any, owner: str) -> str:
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return is_number(value)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, Fraction, PerRank))
+    return isinstance(value, (bool, int, float, Fraction, PerRank)) or is_size(value)
 
 
 def _is_integers(value: Any) -> bool:
@@ -234,7 +235,7 @@ _ACCEPTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Tensors": (_is_tensors, "a list of tensors"),
     "Operand": (lambda value: isinstance(value, Tensor) or _is_number(value), "a tensor or a number"),
     "Scalar": (_is_number, "a number"),
-    "float": (lambda value: isinstance(value, (int, float)) and not isinstance(value, bool), "a number"),
+    "float": (lambda value: isinstance(value, float) or is_number(value), "a number"),
     "int": (_is_int, "an integer"),
     "Integers": (_is_integers, "a list of integers"),
     "bool": (lambda value: isinstance(value, bool), "a boolean"),

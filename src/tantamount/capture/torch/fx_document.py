@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from tantamount.capture.torch.dynamic import Sizes
 from tantamount.errors import UserError
 
 __all__ = ["fx_document"]
@@ -24,16 +26,18 @@ def fx_document(
     outputs: Sequence[str],
     rank: int | None = None,
     groups: Mapping[str, str] | None = None,
+    sizes: Sizes | None = None,
 ) -> dict[str, Any]:
     """The document of a functional graph. ``inputs`` and ``outputs`` name the placeholders and results in order;
-    ``groups`` renames process groups."""
-    return _Writer(module, dict(groups or {})).document(inputs, outputs, rank)
+    ``groups`` renames process groups; ``sizes`` are those that stay symbols."""
+    return _Writer(module, dict(groups or {}), sizes).document(inputs, outputs, rank)
 
 
 class _Writer:
-    def __init__(self, module: fx.GraphModule, groups: dict[str, str]) -> None:
+    def __init__(self, module: fx.GraphModule, groups: dict[str, str], sizes: Sizes | None) -> None:
         self.module = module
         self.groups = groups
+        self.sizes = sizes
         self.names: dict[fx.Node, str] = {}
         self.constants: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
@@ -48,6 +52,8 @@ class _Writer:
             if node.op == "output":
                 results = list(node.args[0])
                 continue
+            if self._is_size(node):
+                continue  # what is computed from sizes is written where it is used
             if node not in self.names:
                 self.names[node] = self._name(node, taken)
             nodes.append(self._node(node))
@@ -62,6 +68,8 @@ class _Writer:
             "nodes": nodes,
             "outputs": found,
         }
+        if self.sizes is not None:
+            document["sizes"] = self.sizes.document("capture")
         if self.constants:
             document["constants"] = self.constants
         return document
@@ -86,12 +94,24 @@ class _Writer:
         if node.op == "get_attr":
             value = self._constant(node)
         if isinstance(value, Tensor):
-            entry["shape"] = [int(size) if isinstance(size, int) else str(size) for size in value.shape]
+            entry["shape"] = [self._size(size, node) for size in value.shape]
             entry["dtype"] = str(value.dtype).removeprefix("torch.")
         stack = _stack(node)
         if stack:
             entry["stack"] = stack
         return entry
+
+    def _is_size(self, node: fx.Node) -> bool:
+        """Whether a node computes an integer from symbolic sizes."""
+        value = node.meta.get("val")
+        return self.sizes is not None and node.op == "call_function" and isinstance(value, int | torch.SymInt)
+
+    def _size(self, size: Any, node: fx.Node) -> int | str:
+        if isinstance(size, int):
+            return int(size)
+        if self.sizes is None or any(symbol_is_type(s, _UNBACKED) for s in size.node.expr.free_symbols):
+            return str(size)  # data decide
+        return self.sizes.text(size, f"node {node.name}")
 
     def _target(self, node: fx.Node) -> str:
         if node.op in ("placeholder", "get_attr"):
@@ -130,6 +150,9 @@ class _Writer:
         return known
 
     def _argument(self, value: Any, node: fx.Node) -> Any:
+        if isinstance(value, fx.Node) and self._is_size(value):
+            size = value.meta["val"]
+            return int(size) if isinstance(size, int) else {"size": self._size(size, node)}
         if isinstance(value, fx.Node):
             return {"node": self.names[value]}
         if isinstance(value, list | tuple):
@@ -153,6 +176,7 @@ class _Writer:
         )  # fmt: skip
 
 
+_UNBACKED = (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)
 _ENCODED: dict[type, str] = {
     torch.dtype: "dtype",
     torch.device: "device",

@@ -14,6 +14,8 @@ from torch.export import ExportedProgram
 
 from tantamount.capture.fx_json import parse_graph
 from tantamount.capture.programs import Program, Ranks
+from tantamount.capture.torch.collectives import drop_lone_collectives
+from tantamount.capture.torch.dynamic import Dynamic
 from tantamount.capture.torch.exported import example_arguments, exported, load
 from tantamount.capture.torch.fx_document import fx_document
 from tantamount.capture.torch.kernels import ShardedAttention
@@ -39,6 +41,7 @@ def capture(
     *,
     modules: Modules = None,
     optimizers: Sequence[torch.optim.Optimizer] | torch.optim.Optimizer = (),
+    dynamic: Dynamic | None = None,
 ) -> Program:
     """The program that ``function(*args, **kwargs)`` runs on one device.
 
@@ -49,8 +52,10 @@ def capture(
     function uses (found by themselves if it is a module or refers to them by name); values of tensors are not used, so
     a model on the meta device will do. What ``torch.export`` captured is taken as it is, without arguments: an
     exported program, the path of a saved one (``.pt2``, only if you trust it), a graph module with shapes on record.
+    ``dynamic`` names sizes of arguments that stay symbols, ``{"tokens": {0: "B", 1: "S"}}``: what is then proved holds
+    for all of them (a ``torch.export.Dim`` instead of a name says a range).
     Raises :class:`UserError` for what cannot be captured."""
-    traced = _trace(function, args, kwargs or {}, modules, optimizers)
+    traced = _trace(function, args, kwargs or {}, modules, optimizers, dynamic)
     return _program(traced, None, {})
 
 
@@ -59,22 +64,20 @@ def capture_ranks(
     world_size: int,
     *,
     mesh: Mapping[str, int] | None = None,
+    dynamic: Dynamic | None = None,
 ) -> Ranks:
     """The programs of all ranks, simulated one after the other in this process; nothing is communicated.
 
     ``build(rank)`` runs with ``torch.distributed`` initialised as that rank, and returns ``(function, args)`` or
     ``(function, args, options)``: a function or module as in :func:`capture`, its local arguments, and a table of
     ``kwargs``, ``modules``, ``optimizers``. ``mesh`` names the axes (``{"dp": 2, "tp": 4}``, ranks row-major); without
-    it, that of the DTensors. Raises :class:`UserError` for what cannot be captured."""
+    it, that of the DTensors. ``dynamic`` as in :func:`capture`, for the arguments of every rank.
+    Raises :class:`UserError` for what cannot be captured."""
     if world_size < 1:
         raise UserError("capture-mesh", place="capture_ranks", found=f"world_size = {world_size}", needed="1 or more")
     found: list[tuple[Traced, dict[str, tuple[int, ...]]]] = []
     for rank in range(world_size):
-        with simulated(rank, world_size), stages_without_vote():
-            function, args, options = _built(_build(build, rank))
-            with ShardedAttention():
-                traced = _trace(function, args, options.pop("kwargs", {}), **options)
-            found.append((traced, groups()))
+        found.append(_rank(build, rank, world_size, dynamic))
     layouts = [leaf.layout for traced, _ in found for leaf in (*traced.inputs, *traced.outputs) if leaf.layout]
     whole = mesh_of(layouts, world_size, mesh)
     if whole.world_size != world_size:
@@ -91,6 +94,26 @@ def capture_ranks(
     inputs = _relations([traced.inputs for traced, _ in found], full, world_size)
     outputs = _relations([traced.outputs for traced, _ in found], full, world_size)
     return Ranks(tuple(programs), full, inputs, outputs)
+
+
+def capture_alone(build: Callable[[int], Any]) -> Program:
+    """What ``build(0)`` makes, run by the only rank of a world of one: the program of one device, of code that cannot
+    do without process groups."""
+    traced, _ = _rank(build, 0, 1)
+    return _program(traced, None, {})
+
+
+def _rank(
+    build: Callable[[int], Any], rank: int, world_size: int, dynamic: Dynamic | None = None
+) -> tuple[Traced, dict[str, tuple[int, ...]]]:
+    """The program of one rank, and its process groups."""
+    with simulated(rank, world_size), stages_without_vote():
+        function, args, options = _built(_build(build, rank))
+        with ShardedAttention():
+            traced = _trace(function, args, options.pop("kwargs", {}), dynamic=dynamic, **options)
+        members = groups()
+        drop_lone_collectives(traced.module.graph, {name for name, ranks in members.items() if len(ranks) == 1})
+        return traced, members
 
 
 def _build(build: Callable[[int], Any], rank: int) -> Any:
@@ -138,6 +161,7 @@ def _trace(
     kwargs: Mapping[str, Any],
     modules: Modules = None,
     optimizers: Sequence[torch.optim.Optimizer] | torch.optim.Optimizer = (),
+    dynamic: Dynamic | None = None,
 ) -> Traced:
     if isinstance(function, str | Path):
         function = load(Path(function))
@@ -157,7 +181,7 @@ def _trace(
             needed="a function, a module, an exported program or the path of one",
         )  # fmt: skip
     chosen = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(optimizers)
-    return trace(function, args, kwargs, _modules(function, modules), chosen or _found_optimizers(function))
+    return trace(function, args, kwargs, _modules(function, modules), chosen or _found_optimizers(function), dynamic)
 
 
 def _modules(function: Any, modules: Modules) -> dict[str, nn.Module]:
@@ -207,8 +231,9 @@ def _found_optimizers(function: Any) -> tuple[torch.optim.Optimizer, ...]:
 
 def _program(traced: Traced, rank: int | None, names: Mapping[str, str]) -> Program:
     document = fx_document(
-        traced.module, [leaf.name for leaf in traced.inputs], [leaf.name for leaf in traced.outputs], rank, names
-    )
+        traced.module, [leaf.name for leaf in traced.inputs], [leaf.name for leaf in traced.outputs], rank, names,
+        traced.sizes,
+    )  # fmt: skip
     path = "the captured program" if rank is None else f"the captured program of rank {rank}"
     graph = parse_graph(json.dumps(document), path, limits_from_environment())
     return Program(graph, document, traced.aliases, traced.values)

@@ -21,6 +21,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from tantamount.capture.torch.collectives import Functional
+from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
+from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
 from tantamount.capture.torch.problems import check_modules, check_parameters, not_captured
 from tantamount.capture.torch.sources import Annotate, module_paths
@@ -49,6 +51,7 @@ class Traced:
     outputs: tuple[Leaf, ...]
     aliases: Mapping[str, tuple[str, ...]]
     values: Mapping[str, str] = field(default_factory=dict[str, str])
+    sizes: Sizes | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ def trace(
     kwargs: Mapping[str, Any],
     modules: Mapping[str, nn.Module],
     optimizers: Sequence[torch.optim.Optimizer],
+    dynamic: Dynamic | None = None,
 ) -> Traced:
     """Run ``function(*args, **kwargs)`` on fake tensors and record it.
 
@@ -85,9 +89,17 @@ def trace(
     fixed += [(n, x) for n, x in zip(names, tensors, strict=True) if not x.dim() and not x.is_floating_point()]
     values = {name: value for name, tensor in fixed if (value := digest(tensor)) is not None}
     program = _Program(function, state, structure, leaves, names, tensors)
-    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
     locals_ = [local_part(tensor) for tensor in tensors]
-    fakes = [fake_mode.from_tensor(tensor.detach(), static_shapes=True) for tensor, _ in locals_]
+    sizes = None
+    if dynamic:
+        plain = [(n, x) for n, (x, layout) in zip(names, locals_, strict=True) if layout is None]
+        sizes = sizes_of(dynamic, plain, [x for n, x in zip(names, tensors, strict=True) if n not in dynamic],
+                         _where(function))  # fmt: skip
+    fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=None if sizes is None else sizes.environment)
+    fakes = [
+        fake_mode.from_tensor(x.detach(), static_shapes=True) if sizes is None else sizes.fake(fake_mode, n, x.detach())
+        for n, (x, _) in zip(names, locals_, strict=True)
+    ]
     recorded = _Recorded([], [])
     layouts = [layout for _, layout in locals_]
     with _quiet(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
@@ -109,7 +121,7 @@ def trace(
             needed="tensors returned, gradients left, or state changed",
         )  # fmt: skip
     aliases = {entry.name: entry.aliases for entry in state.entries if entry.aliases}
-    return Traced(second, inputs, outputs, aliases, values)
+    return Traced(second, inputs, outputs, aliases, values, sizes)
 
 
 @dataclass
