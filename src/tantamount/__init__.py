@@ -1,9 +1,9 @@
 """Tantamount proves that two tensor programs compute the same thing, or shows where they stop doing so.
 
-The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks`, :func:`refine`, :func:`save_job`,
-:func:`read_job`, :class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators
-:func:`opaque`, :func:`definition`, :func:`operator`. Importing this package imports neither PyTorch nor the command
-line's libraries.
+The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks`, :func:`capture_jax`,
+:func:`capture_jax_ranks`, :func:`refine`, :func:`save_job`, :func:`read_job`, :class:`Report`, :class:`Verdict`,
+:class:`NotProved`, :class:`UserError`; and to declare operators :func:`opaque`, :func:`definition`, :func:`operator`.
+Importing this package imports neither PyTorch nor JAX nor the command line's libraries.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tantamount.capture.jax import capture_jax, capture_jax_ranks
     from tantamount.capture.job import read_job
     from tantamount.capture.programs import save_job
     from tantamount.capture.torch.programs import capture, capture_ranks
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from tantamount.verdict import NotProved, Report, Verdict
 
 __all__ = [
-    "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_ranks", "definition", "opaque",
-    "operator", "read_job", "refine", "save_job",
+    "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_jax", "capture_jax_ranks",
+    "capture_ranks", "definition", "opaque", "operator", "read_job", "refine", "save_job",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -35,6 +36,8 @@ _HOME = {
     "Verdict": "tantamount.verdict",
     "NotProved": "tantamount.verdict",
     "capture": "tantamount.capture",
+    "capture_jax": "tantamount.capture",
+    "capture_jax_ranks": "tantamount.capture",
     "capture_ranks": "tantamount.capture",
     "definition": "tantamount.ops.declare",
     "opaque": "tantamount.ops.declare",

@@ -1,7 +1,7 @@
 """Readers and captures: files of several formats, and running PyTorch programs, become ``ir`` graphs and jobs.
 
 What comes from files is untrusted. May import: ``errors``, ``limits``, ``ir``, ``ops``. Only ``capture.torch`` may
-import torch; ``capture`` and ``capture_ranks`` are found there when they are asked for.
+import torch, only ``capture.jax`` jax; what they export is found here when it is asked for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from tantamount.errors import UserError
 
-__all__ = ["capture", "capture_ranks"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["capture", "capture_jax", "capture_jax_ranks", "capture_ranks"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change
 
@@ -20,8 +20,20 @@ _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if "jax" in name:
+        return getattr(_jax(), name)
     _check_torch()
     return getattr(import_module("tantamount.capture.torch.programs"), name)
+
+
+def _jax() -> Any:
+    try:
+        version("jax")
+    except PackageNotFoundError:
+        raise UserError(
+            "jax-version", place="capture", found="no JAX", needed="JAX", hint="pip install 'tantamount[jax]'"
+        ) from None
+    return import_module("tantamount.capture.jax")
 
 
 def _check_torch() -> None:

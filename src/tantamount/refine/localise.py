@@ -251,28 +251,23 @@ class _Search:
         return None
 
     def _twin(self, name: str) -> str | None:
-        """The implementation node with the same operator at the same place in its order; preferably the same source
-        line."""
+        """The implementation node with the same operator at the same place in its order; preferably from the same
+        source line, else made of inputs of the same names."""
         node = self.job.specification.by_name[name]
         graph = self.job.implementation[0]
         kind = _kind(self.job.specification, node)
         same = [n for n in graph.nodes if n.op == node.op and _kind(graph, n) == kind]
-        if node.source is not None:
-            lined = [
-                n
-                for n in same
-                if n.source is not None and (n.source.file, n.source.line) == (node.source.file, node.source.line)
-            ]
-            same = lined or same
-            here = (node.source.file, node.source.line)
-            mine = [
-                n
-                for n in self.job.specification.nodes
-                if _kind(self.job.specification, n) == kind
-                and (not lined or (n.source is not None and (n.source.file, n.source.line) == here))
-            ]
+        mine = [n for n in self.job.specification.nodes if _kind(self.job.specification, n) == kind]
+        here = None if node.source is None else (node.source.file, node.source.line)
+        lined = [n for n in same if n.source is not None and (n.source.file, n.source.line) == here]
+        if lined:
+            same = lined
+            mine = [n for n in mine if n.source is not None and (n.source.file, n.source.line) == here]
         else:
-            mine = [n for n in self.job.specification.nodes if _kind(self.job.specification, n) == kind]
+            made_of, theirs = _inputs_above(self.job.specification), _inputs_above(graph)
+            close = [n for n in same if theirs[n.name] == made_of[name]]
+            if close:
+                same, mine = close, [n for n in mine if made_of[n.name] == made_of[name]]
         position = [n.name for n in mine].index(name)
         return same[position].name if position < len(same) else None
 
@@ -336,6 +331,15 @@ class _Search:
         while node.target == "getitem":
             node = graph.by_name[next(iter(references(node)))]
         return node
+
+
+def _inputs_above(graph: Graph) -> dict[str, frozenset[str]]:
+    """The names of the inputs that each node is made of."""
+    found: dict[str, frozenset[str]] = {}
+    for node in graph.nodes:
+        own = frozenset((node.name,)) if node.op == "input" else frozenset[str]()
+        found[node.name] = own.union(*(found[ref] for ref in references(node)))
+    return found
 
 
 def _kind(graph: Graph, node: Node) -> tuple[object, ...]:

@@ -23,6 +23,8 @@ from tantamount.verdict import OutputReport, Relation, Report, Statistics, Verdi
 
 __all__ = ["refine"]
 
+_APART = 8  # ranks that are tried one by one where they could not be proved as axes
+
 
 class Captured(Protocol):
     """A captured specification, which with an implementation makes a job."""
@@ -57,7 +59,8 @@ def refine(
     ``outputs`` state relations (``{"layers.*.up.weight": "Shard(0)"}``) where the capture does not know them, and
     ``assume`` what a job's ``[assume]`` would.
     ``strict`` refuses assumptions other than real arithmetic; ranks are mesh axes where their graphs are isomorphic,
-    unless ``fold`` is ``False``. ``progress(phase, done, total)`` is told of every node.
+    unless ``fold`` is ``False`` (or that proves nothing, and one by one they can be proved).
+    ``progress(phase, done, total)`` is told of every node.
     ``limits`` (default: those of the environment) bound what is executed in search of a counterexample.
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
     if not isinstance(job, Job):
@@ -81,6 +84,15 @@ def refine(
         clock.lap("witness")
         checked = _proved_with_effort(job, sides, before, checked)
         clock.lap("outputs")
+        if fold is None and sides.folded and _may_need_ranks(job, checked):
+            apart = run_sides(job, False, progress, clock.lap, limits=bounds)
+            again = check_outputs(apart.store, job, apart.specification, apart.implementation)
+            clock.lap("outputs")
+            if not _open(again):
+                sides, checked, notes = apart, again, ()
+                store, specification, ranks = apart.store, apart.specification, apart.implementation
+                relations = relate(store, job, specification, ranks)
+                clock.lap("relation")
     failing = _open(checked)
     mismatch, reductions = find_mismatch(store, job, specification, ranks, relations, failing)
     clock.lap("localise")
@@ -120,6 +132,14 @@ def refine(
 
 def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
     return [output for output in outputs if output.verdict is not Verdict.PROVED]
+
+
+def _may_need_ranks(job: Job, checked: Sequence[OutputReport]) -> bool:
+    """Whether a proof rank by rank may succeed where one with ranks as axes did not: numbers that differ by rank, such
+    as where a rank's part begins, are tables there, and decide nothing; and nothing was refuted."""
+    ranks = job.implementation
+    differ = any(graph.nodes != ranks[0].nodes for graph in ranks)
+    return differ and len(ranks) <= _APART and all(output.verdict is not Verdict.REFUTED for output in checked)
 
 
 def _executed(

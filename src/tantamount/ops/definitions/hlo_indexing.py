@@ -72,6 +72,25 @@ def dynamic_update_slice(b: Builder, operand: Tensor, update: Tensor, start_indi
     return operand if 0 in update.shape else _written(b, operand, update, starts)
 
 
+@operator("hlo.update-slice-at", category=_HLO)
+def update_slice_at(b: Builder, operand: Tensor, update: Tensor, *, start_indices: Integers) -> Tensor:
+    """dynamic-update-slice at a known start: no instruction of HLO, but what is left of one where starts are numbers"""
+    if not len(start_indices) == update.rank == operand.rank or update.dtype is not operand.dtype:
+        raise ShapeProblem(f"{update.type} written into {operand.type} at {list(start_indices)}")
+    if any(size > whole for size, whole in zip(update.shape, operand.shape, strict=True)):
+        raise ShapeProblem(f"{update.type} written into {operand.type}")
+    out, around = update, operand
+    layers: list[tuple[int, Tensor, Tensor]] = []
+    for k, index in enumerate(start_indices):  # before and behind the window, in ever smaller parts of the operand
+        start = max(0, min(index, operand.shape[k] - update.shape[k]))
+        stop = start + update.shape[k]
+        layers.append((k, b.slice(around, k, 0, start), b.slice(around, k, stop, operand.shape[k])))
+        around = b.slice(around, k, start, stop)
+    for k, before, behind in reversed(layers):
+        out = b.concat([before, out, behind], k)
+    return out
+
+
 # ---------------------------------------------------------------------------------------------- many windows
 def _index_parts(
     b: Builder, indices: Tensor, index_vector_dim: int, count: int
