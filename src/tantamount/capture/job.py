@@ -56,12 +56,12 @@ def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | 
 
 @dataclass(frozen=True)
 class Unresolved:
-    """The programs of a job whose relations may be incomplete. ``listed``: the inputs that it relates already."""
+    """The programs of a job whose relations may be incomplete. ``listed``: what it relates already, as written."""
 
     specification: Graph
     implementation: tuple[Graph, ...]
     mesh: Mesh
-    listed: frozenset[str]
+    listed: Mapping[str, object]
 
 
 def read_unresolved(path: str | Path, *, allow_outside: bool = False, limits: Limits | None = None) -> Unresolved:
@@ -75,7 +75,7 @@ def read_unresolved(path: str | Path, *, allow_outside: bool = False, limits: Li
     implementation, mesh = _implementation(top, files)
     outer = top.at("[inputs]")
     listed = outer.table(top.values.get("inputs", {}), "a table of relations")
-    return Unresolved(specification, implementation, mesh, frozenset(str(name) for name in listed))
+    return Unresolved(specification, implementation, mesh, listed)
 
 
 def job_of(document: Mapping[str, object], graphs: Mapping[str, Graph], name: str = "<job>") -> Job:

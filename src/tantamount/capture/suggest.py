@@ -1,4 +1,4 @@
-"""Proposals for input relations, from names and shapes. They are guesses: whoever writes the job decides."""
+"""Proposals for input relations, from names, shapes and placements: guesses, of which the job's author decides."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import cast
 
 from tantamount.capture.job import Unresolved
 from tantamount.ir.mesh import Mesh
@@ -15,6 +16,9 @@ from tantamount.ir.types import TensorType
 
 __all__ = ["Proposal", "suggest", "toml"]
 
+_Known = Mapping[str, tuple[TensorType, tuple[str, ...]]]
+_PLACEMENT = re.compile(r"Replicate\(\)|Shard\(\d+\)")
+_NUMBER = re.compile(r"\d+")
 _WRAPPERS = re.compile(r"(^|\.)(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)(?=\.)")
 
 
@@ -43,21 +47,52 @@ class Proposal:
 
 
 def suggest(job: Unresolved) -> tuple[Proposal, ...]:
-    """A proposal for every input of the specification that the job does not relate yet."""
+    """A proposal for every input of the specification that the job does not relate yet: from names, shapes, and the
+    placements of inputs that it relates (a parameter's for its optimizer state, a layer's for the same in another)."""
     wanted = {n.name: n.type for n in job.specification.inputs if n.type is not None and n.name not in job.listed}
     ranks = [{n.name: n.type for n in graph.inputs if n.type is not None} for graph in job.implementation]
     common = {name: held for name, held in ranks[0].items() if all(rank.get(name) == held for rank in ranks)}
     free = {name: held for name, held in common.items() if name not in job.listed}
-    return tuple(_proposal(name, whole, free, set(wanted), job.mesh) for name, whole in wanted.items())
+    whole = {n.name: n.type for n in job.specification.inputs if n.type is not None}
+    known = {name: (whole[name], placed) for name in job.listed if name in whole for placed in _placed(job, name)}
+    return tuple(_proposal(name, type_, free, set(wanted), job.mesh, known) for name, type_ in wanted.items())
 
 
-def _proposal(name: str, whole: TensorType, held: Mapping[str, TensorType], wanted: set[str], mesh: Mesh) -> Proposal:
+def _placed(job: Unresolved, name: str) -> list[tuple[str, ...]]:
+    """The placements that the job gives an input; none, where it has an expression."""
+    value = job.listed[name]
+    if isinstance(value, Mapping):
+        value = cast("Mapping[str, object]", value).get("placement")
+    texts = [str(item) for item in cast("list[object]", value)] if isinstance(value, list) else [str(value)]
+    if texts == ["Replicate()"]:
+        texts *= len(job.mesh.axes)
+    fits = len(texts) == len(job.mesh.axes) and all(_PLACEMENT.fullmatch(text) for text in texts)
+    return [tuple(texts)] if fits else []
+
+
+def _relative(name: str, whole: TensorType, known: _Known) -> tuple[str, tuple[str, ...]] | None:
+    """An input of that shape whose placement speaks for this one's: what it is the state of, or its like elsewhere."""
+    alike = {other: placed for other, (type_, placed) in known.items() if type_.shape == whole.shape}
+    for other in sorted(alike, key=len, reverse=True):
+        if re.search(rf"(^|[.:]){re.escape(other)}([.:]|$)", name):
+            return other, alike[other]
+    pattern = _NUMBER.sub("#", name)
+    return next(((other, placed) for other, placed in alike.items() if _NUMBER.sub("#", other) == pattern), None)
+
+
+def _proposal(
+    name: str, whole: TensorType, held: Mapping[str, TensorType], wanted: set[str], mesh: Mesh, known: _Known
+) -> Proposal:
     tensor, why = _counterpart(name, whole, held, wanted, mesh)
     if tensor is None:
         return Proposal(name, "", (), why)
     fits = _fits(whole, held[tensor], mesh)
     if not fits:
         return Proposal(name, "", (), f"{why}, but {list(held[tensor].shape)} is no part of {list(whole.shape)}")
+    relative = _relative(name, whole, known)
+    if relative is not None and relative[1] in fits:
+        rest = tuple(placed for placed in fits if placed != relative[1])
+        return Proposal(name, tensor, relative[1], f"{why}, placed as {relative[0]}", rest)
     if fits[0] == ("Replicate()",) * len(mesh.axes):
         return Proposal(name, tensor, fits[0] or ("Replicate()",), f"{why}, and the same shape", tuple(fits[1:]))
     return Proposal(name, tensor, fits[0], f"{why}; {list(held[tensor].shape)} of {list(whole.shape)}", tuple(fits[1:]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tantamount.capture.fx_json import parse_graph
@@ -23,9 +25,9 @@ def graph(**inputs: list[int]) -> Graph:
     return parse_graph(json.dumps(document), "graph", limits_from_environment())
 
 
-def lines(spec: Graph, rank: Graph, listed: frozenset[str] = frozenset(), **axes: int) -> list[str]:
+def lines(spec: Graph, rank: Graph, listed: Mapping[str, object] | None = None, **axes: int) -> list[str]:
     mesh = Mesh(axes)
-    return toml(suggest(Unresolved(spec, (rank,) * mesh.world_size, mesh, listed))).splitlines()
+    return toml(suggest(Unresolved(spec, (rank,) * mesh.world_size, mesh, listed or {}))).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -56,4 +58,38 @@ def test_nothing_is_proposed_where_nothing_fits() -> None:
 
 
 def test_what_the_job_has_is_left_alone() -> None:
-    assert lines(graph(w=[8, 4]), graph(w=[4, 4]), frozenset({"w"}), tp=2) == []
+    assert lines(graph(w=[8, 4]), graph(w=[4, 4]), {"w": "Shard(0)"}, tp=2) == []
+
+
+SQUARE, PART = [8, 8], [4, 4]  # of the shapes alone, both dimensions could be cut by either axis
+SWAPPED = ["Shard(1)", "Shard(0)"]
+
+
+def second_line(first: str, second: str, relation: object) -> str:
+    """What is proposed for the second of two square inputs, if the job relates the first."""
+    spec, rank = graph(**{first: SQUARE, second: SQUARE}), graph(**{first: PART, second: PART})
+    (line,) = lines(spec, rank, {first: relation}, dp=2, tp=2)
+    return line
+
+
+@pytest.mark.parametrize(("listed", "asked"), [("layers.0.w", "layers.12.w"), ("up.w", "optimizer:up.w.exp_avg")])
+@pytest.mark.parametrize("relation", [SWAPPED, {"name": "w", "placement": SWAPPED}])
+def test_placements_that_the_job_has_speak_for_relatives(listed: str, asked: str, relation: object) -> None:
+    line = second_line(listed, asked, relation)
+    assert line.startswith(f'"{asked}" = ["Shard(1)", "Shard(0)"]   # guess: the same name, placed as {listed};')
+    assert line.endswith("also possible: Shard(0), Shard(1)")
+
+
+@pytest.mark.parametrize(
+    ("listed", "asked", "relation"),
+    [
+        ("up", "upper", SWAPPED),  # no relative
+        ("layers.0.w", "layers.1.w", ["Shard(0)", "Replicate()"]),  # does not fit
+        ("layers.0.w", "layers.1.w", "Shard(1)"),  # one placement for two axes
+        ("layers.0.w", "layers.1.w", "concat(rank(0), rank(1), dim=0)"),
+        ("layers.0.w", "layers.1.w", {"relation": "rank(0)"}),
+    ],
+)
+def test_other_relations_speak_for_nothing(listed: str, asked: str, relation: object) -> None:
+    line = second_line(listed, asked, relation)
+    assert line.startswith(f'"{asked}" = ["Shard(0)", "Shard(1)"]   # guess: the same name;')
