@@ -107,11 +107,12 @@ def check(*, broken: bool = False) -> tt.Report:
         copy = CopyToRanksForward if broken else CopyToRanks
         return training(Block(ColumnParallelLinear(WIDTH, HIDDEN, copy), RowParallelLinear(HIDDEN, WIDTH))), batch
 
+    spec = tt.capture(training(sequential), batch)  # forward and backward, on one device
+    impl = tt.capture_ranks(build, RANKS, mesh={"tp": RANKS})  # build(rank) -> (function, args); ranks are simulated
     return tt.refine(
-        tt.capture(training(sequential), batch),
-        tt.capture_ranks(build, RANKS, mesh={"tp": RANKS}),
-        # plain tensors have no placements: say where the shards are
-        inputs={"up.*": "Shard(0)", "down.weight": "Shard(1)"},
+        spec,
+        impl,
+        inputs={"up.*": "Shard(0)", "down.weight": "Shard(1)"},  # plain tensors have no placements
         outputs={"grad up.*": "Shard(0)", "grad down.weight": "Shard(1)"},
     )
 

@@ -44,6 +44,18 @@ def test_the_readme_shows_a_verdict_of_each_kind() -> None:
     assert "REFUTED" in shown
 
 
+def test_the_first_example_of_the_readme_is_one_of_the_examples() -> None:
+    """Every line of its code, and the file whose output follows."""
+    text = (ROOT / "README.md").read_text()
+    block = re.search(
+        r"^```python\n(.*?)^```$.*?^```console\n\$ python (examples/\S+)$", text, re.MULTILINE | re.DOTALL
+    )
+    assert block is not None
+    code = {line.strip().removeprefix("return ") for line in (ROOT / block.group(2)).read_text().splitlines()}
+    shown = [line.strip().removeprefix("report = ") for line in block.group(1).splitlines() if line]
+    assert [line for line in shown if line not in code] == []
+
+
 def test_the_readme_counts_operators() -> None:
     written = (ROOT / "README.md").read_text()
     assert families(table()) in written, "run: python -m tantamount.ops.documentation docs/operators.md README.md"

@@ -28,7 +28,8 @@ def capture_to(
     """Capture and write; the lines that say what was written.
 
     ``specification`` and ``implementation`` are ``module:function``: a function that returns ``(function, args)`` or
-    ``(function, args, options)``, of no argument, or of the rank where a world size is given. Raises
+    ``(function, args, options)``, of no argument, or of the rank where a world size is given. Of one device, it may
+    also return what PyTorch captured, and the name of a saved program (``.pt2``) may stand for it. Raises
     :class:`UserError` for what the command line or that code has wrong."""
     sys.path.insert(0, "")
     if implementation is None:
@@ -49,8 +50,10 @@ def capture_to(
 
 
 def _one(name: str) -> Program:
-    from tantamount import capture
+    from tantamount.capture import capture  # says so, if there is no PyTorch, before the user's code fails without it
 
+    if name.endswith(".pt2"):
+        return capture(name)
     built = _called(name, _function(name))
     if isinstance(built, tuple):
         function, args, *rest = cast("tuple[Any, ...]", built)

@@ -81,11 +81,25 @@ def test_one_program_alone_and_ranks_alone(folder: Path) -> None:
     assert done.stdout == "ranks/rank0.json.gz\nranks/rank1.json.gz\n"
 
 
+def test_saved_and_exported_programs_are_taken_as_they_are(folder: Path) -> None:
+    import torch
+
+    layer = torch.nn.Linear(8, 4)
+    exported = torch.export.export(layer, (torch.ones(3, 8),))
+    torch.export.save(exported, folder / "layer.pt2")
+    text = "import torch\ndef exported():\n    return torch.export.load('layer.pt2')\n"
+    (folder / "captured_by_cli.py").write_text(text)
+    assert run("capture", "layer.pt2", "captured_by_cli:exported", "-o", "job").exit_code == 0
+    done = run("refine", "job/job.toml")
+    assert done.exit_code == 0, done.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "needed"),
     [
         (["captured_by_cli"], "command-line", "MODULE:FUNCTION"),
         (["captured_by_cli:nothing"], "capture-import", "that can be imported"),
+        (["no_such_program.pt2"], "capture-file", "torch.export.save"),
         (["no_such_module_here:f"], "capture-import", "that can be imported"),
         (["captured_by_cli:build"], "capture-build", "--world-size"),
         ([*PAIR, "--mesh", "four"], "command-line", "AXIS=SIZE"),
