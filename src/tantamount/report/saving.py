@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -33,13 +32,9 @@ def _json(report: Report) -> str:
 
 
 def _page(report: Report) -> str:
-    title = html.escape(f"{report.verdict.value} {report.job}")
-    body = html.escape(text.text(report, verbose=True))
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        "<style>body{margin:2em auto;max-width:72em;padding:0 1em}pre{white-space:pre-wrap;font-size:14px}</style>"
-        f"</head><body><pre>{body}</pre></body></html>\n"
-    )
+    from tantamount.report.html.page import page  # jinja2 takes as long to import as a small job to prove
+
+    return page(report)
 
 
 _FORMS: dict[str, Callable[[Report], str]] = {".json": _json, ".html": _page, ".txt": text.text}

@@ -1,0 +1,238 @@
+"""The page of a report: the template with what it shows. Nothing of a report becomes markup or script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from tantamount.ir.graph import Source
+from tantamount.report.html.marks import Marked, marks
+from tantamount.report.html.scene import culprit_program, scene
+from tantamount.report.lines import listed, middle, printable
+from tantamount.report.text import summary
+from tantamount.report.values import is_zero, pair, shape_of, shortened
+from tantamount.verdict import Counterexample, Mismatch, OutputReport, Picture, Report, Verdict
+
+__all__ = ["page"]
+
+_SCRIPTS = ("dagre/dagre.min.js", "layout.js", "pane.js", "report.js")
+_OUTPUTS = 12  # that are shown; more are folded away
+_VALUE = 400  # characters of an input of a counterexample
+_FORMULA = 1500  # characters
+_SIDED = re.compile(r"(specification|implementation)[: ]\s*(.*)", re.DOTALL)
+_DENIED = "{0.name} = {0.expectation} does not hold: "  # how a reason begins: the page says it beside the name
+_WORST_FIRST = (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.PROVED)
+
+
+def page(report: Report) -> str:
+    """The report as HTML, in one file that needs no other."""
+    picture = report.picture() if report.picture is not None else None
+    style = _static("report.css")
+    scripts = [_static(name) for name in (_SCRIPTS if picture is not None else _SCRIPTS[-1:])]
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
+    )
+    specification, implementation, equations = _cards(report.mismatch, picture)
+    return environment.from_string(_static("../page.html")).render(
+        report=report,
+        version=version("tantamount"),
+        policy=_policy(style, scripts),
+        style=Markup(style),
+        scripts=[Markup(script) for script in scripts],
+        scene=None if picture is None else Markup(as_json_in_html(scene(report, picture))),
+        headline=_headline(report),
+        difference=_difference(report),
+        equations=equations,
+        hint=report.mismatch.hint if report.mismatch is not None else "",
+        specification=specification,
+        implementation=implementation,
+        implementation_label=_ranks(report),
+        counterexample=_counterexample(report.counterexample),
+        checked=_checked(report),
+        outputs=_outputs(report),
+        statistics=_statistics(report),
+    )
+
+
+def as_json_in_html(value: object) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element or begins a comment."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _static(name: str) -> str:
+    text = files("tantamount.report.html").joinpath("static", name).read_text(encoding="utf-8")
+    return re.sub(r"\n//# sourceMappingURL=.*", "", text)
+
+
+def _policy(style: str, scripts: Iterable[str]) -> str:
+    """What the browser may run: the scripts of this page, whatever else may have got into it."""
+    allowed = " ".join(_digest(script) for script in scripts)
+    return f"default-src 'none'; script-src {allowed}; style-src {_digest(style)}; base-uri 'none'; form-action 'none'"
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _shown(value: object) -> object:
+    """What a template shows: control characters and changes of direction as escapes, as on a terminal."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "\n".join(map(printable, value.split("\n")))
+
+
+# ------------------------------------------------------------------------------------------------ what went wrong
+def _headline(report: Report) -> str:
+    if report.verdict is Verdict.PROVED:
+        every = "every checked output" if len(report.outputs) < report.outputs_total else "every output"
+        return f"The implementation computes {every} of the specification: for every input, on every rank."
+    return summary(report)
+
+
+def _difference(report: Report) -> list[str]:
+    if report.mismatch is None or report.mismatch.difference == report.mismatch.headline:
+        return []
+    return report.mismatch.difference.splitlines()
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One side of the mismatch; ``formula`` in pieces that the other side has or lacks."""
+
+    kind: str
+    node: str
+    operator: str
+    path: str
+    place: str
+    where: str
+    code: str
+    rank: int | None
+    formula: Marked
+
+
+def _cards(mismatch: Mismatch | None, picture: Picture | None) -> tuple[Card | None, Card | None, list[str]]:
+    """Both sides of the mismatch, and the equations that are of neither: a mismatch that has none shows the normal
+    forms of its tensors."""
+    if mismatch is None:
+        return None, None, []
+    formulas = {"specification": "", "implementation": ""}
+    others: list[str] = []
+    for equation in mismatch.equations:
+        sided = _SIDED.match(equation)
+        if sided is None or formulas[sided[1]]:
+            others.append(equation)
+        else:
+            formulas[sided[1]] = sided[2]
+    if not mismatch.equations and picture is not None:
+        formulas["specification"] = picture.specification.forms.get(mismatch.specification, "")
+        if picture.implementation:
+            side = picture.implementation[culprit_program(mismatch, picture)]
+            formulas["implementation"] = side.forms.get(mismatch.implementation, "")
+    left, right = marks(*(middle(formula, _FORMULA) for formula in formulas.values()))
+    specification = Card(
+        "specification", mismatch.specification, mismatch.operator, *_place(mismatch.specification_source), None, left
+    )
+    implementation = Card(
+        "implementation", mismatch.implementation, mismatch.implementation_operator,
+        *_place(mismatch.implementation_source), mismatch.rank, right,
+    )  # fmt: skip
+    return specification, implementation, others
+
+
+def _place(source: Source | None) -> tuple[str, str, str, str]:
+    """File and line, the same without the folder where libraries are installed, module and function, and the code."""
+    if source is None:
+        return "", "", "", ""
+    path = str(source) if source.file else ""
+    return path, path.rpartition("site-packages/")[2], source.function, source.text.strip()
+
+
+def _counterexample(found: Counterexample | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    expected, actual = pair(found.expected, found.actual)
+    changes = [f"{old} → {' or '.join(map(str, new))}" for old, new in sorted(found.sizes.items(), reverse=True)]
+    return {
+        "element": f"{found.output}[{', '.join(map(str, found.element))}]" if found.element else found.output,
+        "expected": expected,
+        "actual": actual,
+        "rank": found.rank,
+        "seed": found.seed,
+        "sizes": ", ".join(changes),
+        "inputs": [
+            (
+                name,
+                "x".join(map(str, shape_of(value))) or "scalar",
+                "0 everywhere" if is_zero(value) else middle(shortened(value, digits=6), _VALUE),
+            )
+            for name, value in found.inputs.items()
+        ],
+    }
+
+
+# ------------------------------------------------------------------------------------------------ what was found
+def _ranks(report: Report) -> str:
+    ranks = report.statistics.ranks
+    if ranks == 1:
+        return "Implementation"
+    return f"Implementation: {ranks} ranks" + (", one program" if report.statistics.folded else "")
+
+
+def _checked(report: Report) -> str:
+    checked, total = len(report.outputs), report.outputs_total
+    return f"{checked} of {total} outputs checked" if checked < total else f"{total} output{'s' * (total != 1)}"
+
+
+def _outputs(report: Report) -> list[dict[str, Any]]:
+    """Rows of outputs, those that are not proved first, in a group that is shown and one that is folded away."""
+    rows = sorted(report.outputs, key=lambda output: _WORST_FIRST.index(output.verdict))
+    groups = [{"folded": False, "rows": [_output(output) for output in rows[:_OUTPUTS]]}]
+    if len(rows) > _OUTPUTS:
+        groups.append({"folded": True, "rows": [_output(output) for output in rows[_OUTPUTS:]]})
+    return groups
+
+
+def _output(output: OutputReport) -> dict[str, Any]:
+    proved = output.verdict is Verdict.PROVED
+    if output.relation is None:
+        statement = "no relation found" if output.expectation == "infer" else f"expected {output.expectation}"
+    else:
+        statement = f"= {output.relation.expression}"
+        if output.relation.implementation not in ("", output.name):
+            statement += f" of {output.relation.implementation}"
+        if not proved and output.expectation != "infer":
+            statement += f", expected {output.expectation}"
+    reason, *rest = ("" if proved else output.reason.removeprefix(_DENIED.format(output))).splitlines() or [""]
+    return {
+        "name": output.name,
+        "verdict": output.verdict.value,
+        "statement": middle(statement, _VALUE),
+        "reason": reason,
+        "rest": rest,
+        "notes": output.notes,
+    }
+
+
+def _statistics(report: Report) -> list[tuple[str, str]]:
+    found = report.statistics
+    ranks = f"{found.ranks} rank{'s' * (found.ranks != 1)}" + (" folded into mesh axes" if found.folded else "")
+    phases = [f"{phase} {seconds:.2f}" for phase, seconds in found.seconds.items()]
+    return [
+        ("nodes", f"{found.specification_nodes} in the specification, {found.implementation_nodes} on {ranks}"),
+        ("related", f"{len(report.relations)} tensors of the specification"),
+        ("atoms", str(found.atoms)),
+        ("terms", str(found.terms)),
+        ("CPU seconds", f"{sum(found.seconds.values()):.2f}" + (f": {listed(phases, 9)}" if phases else "")),
+        ("memory", f"{found.peak_memory_bytes / 2**20:.0f} MiB at most"),
+    ]
