@@ -16,6 +16,7 @@ from tantamount.refine.cover import relate
 from tantamount.refine.execution import TooLarge
 from tantamount.refine.localise import find_mismatch
 from tantamount.refine.outputs import check_outputs
+from tantamount.refine.picture import draw_picture
 from tantamount.refine.reduced import search_reduced
 from tantamount.refine.sides import Progress, Sides, run_sides
 from tantamount.refine.witness import Searched, search
@@ -127,6 +128,7 @@ def refine(
         statistics=statistics,
         notes=notes,
         refused=refused,
+        picture=lambda: draw_picture(job, sides, relations),
     )
 
 
