@@ -52,7 +52,12 @@ def commands(page: Path) -> list[Command]:
 def run(text: str) -> str:
     """What the command prints, with ``tantamount`` taken from this checkout; trailing blanks and blank lines
     removed."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200", "NO_COLOR": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT / "src"),
+        "COLUMNS": "200",
+        "NO_COLOR": "1",
+        "GITHUB_ACTIONS": "",
+    }
     command = re.sub(r"^tantamount", f"{sys.executable} -m tantamount", text)
     command = re.sub(r"^python ", f"{sys.executable} ", command)
     done = subprocess.run(

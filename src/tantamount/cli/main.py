@@ -73,6 +73,19 @@ Workers = Annotated[
     typer.Option("--workers", min=1, help="Check that many of several jobs at a time; default: one for every core."),
 ]
 
+JUnit = Annotated[
+    Path | None, typer.Option("--junit", metavar="OUT", help="Write the result as JUnit XML; - is stdout.")
+]
+Sarif = Annotated[
+    Path | None, typer.Option("--sarif", metavar="OUT", help="Write what is wrong as SARIF 2.1.0; - is stdout.")
+]
+GitHub = Annotated[
+    bool | None,
+    typer.Option(
+        "--github/--no-github", help="Print GitHub annotations; default: if GITHUB_ACTIONS is true.", show_default=False
+    ),
+]
+
 
 @app.command(epilog=_EPILOG)
 @exits
@@ -85,39 +98,36 @@ def refine(
     allow_outside: Outside = False,
     operators: Operators = None,
     workers: Workers = None,
+    junit: JUnit = None,
+    sarif: Sarif = None,
+    github: GitHub = None,
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.cli.checking import Options, check_all, load
-    from tantamount.report import json_report, text
+    from tantamount.cli.results import Results
+    from tantamount.report import text
     from tantamount.report.outcomes import Failure, Outcome, worst_exit
     from tantamount.report.summary import summarise
-    from tantamount.writing import check_writable, write_file
 
-    to_stdout = json is not None and str(json) == "-"
-    if json is not None and not to_stdout:
-        check_writable(json, "--json")
+    files = {"--json": json, "--junit": junit, "--sarif": sarif}
+    results = Results({option: path for option, path in files.items() if path is not None}, github)
+    results.check()
     load(operators or ())
     options = Options(strict=strict, allow_outside=allow_outside, operators=tuple(operators or ()))
     outcomes: list[Outcome] = []
-    for outcome in check_all(jobs, options, workers):
-        if isinstance(outcome, Failure):
-            explain(outcome, verbose=verbose)
-        elif not to_stdout:
-            terminal.out("\n" if outcomes else "")
-            terminal.lines(text.render(outcome, verbose=verbose))
-        outcomes.append(outcome)
-    if len(outcomes) > 1 and not to_stdout:
-        terminal.out("\n")
-        terminal.lines(summarise(outcomes))
-    code = worst_exit(outcome.exit_code for outcome in outcomes)
-    if json is not None:
-        entries = [json_report.as_error(o) if isinstance(o, Failure) else json_report.as_job(o) for o in outcomes]
-        document = json_report.as_text(json_report.as_document(entries, exit_code=code, version=__version__))
-        if to_stdout:
-            terminal.out(document)
-        else:
-            write_file(json, document)
-    return code
+    with results.fenced():
+        for outcome in check_all(jobs, options, workers):
+            if isinstance(outcome, Failure):
+                explain(outcome, verbose=verbose)
+            elif results.text:
+                terminal.out("\n" if outcomes else "")
+                terminal.lines(text.render(outcome, verbose=verbose))
+            outcomes.append(outcome)
+        if len(outcomes) > 1 and results.text:
+            terminal.out("\n")
+            terminal.lines(summarise(outcomes))
+    results.write(outcomes)
+    return worst_exit(outcome.exit_code for outcome in outcomes)
 
 
 @app.command()

@@ -7,7 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Line", "Span", "Style", "breaks", "cut", "listed", "middle", "paragraph", "plain", "printable"]
+__all__ = [
+    "Line",
+    "Span",
+    "Style",
+    "breaks",
+    "cut",
+    "listed",
+    "middle",
+    "paragraph",
+    "plain",
+    "printable",
+    "printable_rows",
+]
 
 
 class Style(Enum):
@@ -21,13 +33,21 @@ class Style(Enum):
     QUIET = "quiet"
 
 
-# Control characters and direction overrides could make a terminal show something else than the report says.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters and direction overrides could make a terminal show something else than the report says;
+# the last two are no characters to XML.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 
 def printable(text: str) -> str:
     """``text`` on one line with every control character written as an escape: names come from untrusted files."""
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def printable_rows(text: str) -> str:
+    """``text`` with its lines kept, each of them :func:`printable`."""
+    return "\n".join(map(printable, text.splitlines()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,8 +79,8 @@ def summary(report: Report) -> str:
     why = rows[0] if rows else "no reason was recorded"
     if first.relation is not None:
         why = f"expected {first.expectation}, but what holds is {first.relation.expression}"
-    if not more and why.startswith(f"{first.name} = "):
-        return middle(why, _WIDTH)
+    if why.startswith(f"{first.name} = "):
+        return middle(why, _WIDTH) + (f" ({len(chosen) - 1} more)" if more else "")
     return middle(f"{first.name}{more}: {why}", _WIDTH)
 
 

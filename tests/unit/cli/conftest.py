@@ -54,5 +54,6 @@ def command(monkeypatch: pytest.MonkeyPatch) -> CommandLine:
         line.workers.append(workers)
         return map(work, paths)
 
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.setattr(pool, "run_all", here)  # other processes would not have these modules
     return line

@@ -182,6 +182,51 @@ def test_a_json_place_that_cannot_be_written_is_told_before_the_proof(command: C
     assert command.calls == []
 
 
+# ------------------------------------------------------------------------------------------------ for CI
+def test_several_results_at_once(command: CommandLine, tmp_path: Path) -> None:
+    command.answers = {"a": proved("a"), "c": refuted("c")}
+    done = command("refine", "a", "c", "--junit", str(tmp_path / "o.xml"), "--sarif", str(tmp_path / "o.sarif"))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("PROVED  a")
+    assert 'tests="3" failures="1" errors="0"' in (tmp_path / "o.xml").read_text()
+    (run,) = json.loads((tmp_path / "o.sarif").read_text())["runs"]
+    assert [result["ruleId"] for result in run["results"]] == ["refuted"]
+
+
+@pytest.mark.parametrize("option", ["--junit", "--sarif"])
+def test_every_file_is_checked_before_the_proof(command: CommandLine, tmp_path: Path, option: str) -> None:
+    done = command("refine", "a", option, str(tmp_path / "no" / "out"))
+    assert done.exit_code == 2
+    assert f"error[report-folder] {option} " in done.stderr
+    done = command("refine", "a", "--json", "-", option, "-")
+    assert done.exit_code == 2
+    assert "found:  - for several results" in done.stderr
+    assert command.calls == []
+
+
+@pytest.mark.parametrize(("there", "option", "shown"), [("true", "", True), ("", "", False), ("", "--github", True)])
+def test_annotations(
+    command: CommandLine, monkeypatch: pytest.MonkeyPatch, there: str, option: str, shown: bool
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", there)
+    command.answers = {"c": refuted("c")}
+    lines = command("refine", "c", *([option] if option else [])).stdout.splitlines()
+    assert lines[-1].startswith("::error file=impl.py,line=40,title=tantamount%3A c::") is shown
+    if shown:  # nothing between the two is a command to GitHub
+        word = lines[0].removeprefix("::stop-commands::")
+        assert lines[-2] == f"::{word}::"
+        assert lines[1].startswith("REFUTED")
+
+
+def test_annotations_beside_a_document_are_on_stderr(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    command.answers = {"c": refuted("c")}
+    done = command("refine", "c", "--json", "-")
+    assert json.loads(done.stdout)["exit_code"] == 1
+    assert done.stderr.startswith("::error file=impl.py")
+    assert "::" not in command("refine", "c", "--no-github").stdout
+
+
 # ------------------------------------------------------------------------------------------------ terminals
 class Terminal(io.StringIO):
     """A stream that claims to be a terminal."""

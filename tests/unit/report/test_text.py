@@ -103,6 +103,7 @@ def test_a_reason_that_names_the_relation_is_the_whole_line() -> None:
     output = replace(refuted().outputs[0], reason=f"{why}\nbecause of that")
     report = replace(refuted(), outputs=(output,), outputs_total=1)
     assert text(report).startswith(f"REFUTED  wrong.toml   {why}\n")
+    assert text(replace(report, outputs=(output, output))).startswith(f"REFUTED  wrong.toml   {why} (1 more)\n")
     assert text(report).endswith(f"1 output, checked\n  REFUTED  {why}\n")
     assert f"  REFUTED  {why}\n           because of that\n" in text(report, verbose=True)
 
