@@ -5,7 +5,7 @@ The input relation is checked again on the arrays, so that a mistake in the form
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -25,12 +25,13 @@ from tantamount.ops.algebra import Number
 from tantamount.refine.arrays import comparisons
 from tantamount.refine.inputs import Inputs
 from tantamount.refine.run import Run
-from tantamount.semantics.interpret import Evaluation, interpret, interpret_ranks, random_constants
+from tantamount.semantics.interpret import Constants, Evaluation, interpret, interpret_ranks, random_constants
 from tantamount.semantics.reference import Array, IntegerOverflow, Masks
 from tantamount.semantics.survey import survey
 
 __all__ = [
-    "Execution", "Leaf", "Leaves", "NotExecuted", "Plan", "Scale", "TooLarge", "draw", "execute", "plan_execution",
+    "Execution", "Given", "Leaf", "Leaves", "NotExecuted", "Plan", "Scale", "TooLarge", "draw", "execute", "given",
+    "plan_execution",
 ]  # fmt: skip
 
 LeafName = tuple[str, Any]  # kind and name of a leaf atom
@@ -88,6 +89,17 @@ class Plan:
     leaves: tuple[Leaf, ...]
     work: int
     paired: bool
+
+
+@dataclass(frozen=True)
+class Given:
+    """What one execution of both programs starts from: inputs of the specification and of every rank, constants that
+    graphs do not record, and fresh masks for the dropouts of a rank (``None``: of the specification)."""
+
+    specification: Mapping[str, Array]
+    ranks: Sequence[Mapping[str, Array]]
+    constants: Constants
+    masks: Callable[[int | None], Masks]
 
 
 @dataclass(frozen=True)
@@ -188,7 +200,8 @@ def execute(plan: Plan, leaves: Leaves, seed: int) -> Execution | None:
         raise NotExecuted(f"{problem.place}: {problem.found}, needed {problem.needed}") from None
 
 
-def _execute(plan: Plan, leaves: Leaves, seed: int) -> Execution:
+def given(plan: Plan, leaves: Leaves, seed: int) -> Given:
+    """What both programs are run on."""
     job = plan.job
     values = {**leaves, **_mask_leaves(plan, seed)}
     evaluator = Evaluator(plan.store, values)
@@ -208,13 +221,16 @@ def _execute(plan: Plan, leaves: Leaves, seed: int) -> Execution:
             here[node.name] = _typed(graph, node.name, value)
         ranks.append(here)
     _check_relations(job, specification, ranks)
-    constants = _constants(job, seed)
-    masks = [_masks(plan, evaluator, rank) for rank in range(len(ranks))]
-    expected = interpret(
-        job.specification, specification, seed=seed, constants=constants, masks=_masks(plan, evaluator, None)
-    )
-    actual = interpret_ranks(job.implementation, job.mesh, ranks, seed=seed, constants=constants, masks=masks)
-    return Execution(specification, expected, actual)
+    return Given(specification, ranks, _constants(job, seed), lambda rank: _masks(plan, evaluator, rank))
+
+
+def _execute(plan: Plan, leaves: Leaves, seed: int) -> Execution:
+    job = plan.job
+    on = given(plan, leaves, seed)
+    masks = [on.masks(rank) for rank in range(len(on.ranks))]
+    expected = interpret(job.specification, on.specification, seed=seed, constants=on.constants, masks=on.masks(None))
+    actual = interpret_ranks(job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks)
+    return Execution(on.specification, expected, actual)
 
 
 def _typed(graph: Graph, name: str, value: Array) -> Array:
@@ -231,7 +247,7 @@ def _check_relations(job: Job, specification: Mapping[str, Array], ranks: list[d
                 raise InternalError(f"the inputs drawn for {name} do not satisfy {job.inputs[name].text}")
 
 
-def _constants(job: Job, seed: int) -> Mapping[str, Array] | float | int | None:
+def _constants(job: Job, seed: int) -> Constants:
     assumed = job.assume.constants
     if assumed is None:
         return None

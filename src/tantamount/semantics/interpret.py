@@ -25,6 +25,8 @@ __all__ = [
     "NodeValue",
     "interpret",
     "interpret_ranks",
+    "constant_of",
+    "input_tensors",
     "random_array",
     "random_constants",
     "random_inputs",
@@ -82,8 +84,8 @@ def interpret(
     environment = run(
         graph,
         reference,
-        _inputs(graph, inputs),
-        constant=_constant_of(constants),
+        input_tensors(graph, inputs),
+        constant=constant_of(constants),
         each=lambda node, result: naming(0, node, result),
     )
     return _evaluation(environment, reference)
@@ -111,9 +113,9 @@ def interpret_ranks(
             needed=f"one for each of the mesh's {count} ranks",
         )
     references = [Reference(rank=rank, seed=seed, masks=masks[rank] if masks else None) for rank in range(count)]
-    tensors = [_inputs(graph, given) for graph, given in zip(graphs, inputs, strict=True)]
+    tensors = [input_tensors(graph, given) for graph, given in zip(graphs, inputs, strict=True)]
     environments = run_ranks(
-        graphs, mesh, references, tensors, constant=_constant_of(constants), each=_Naming(references)
+        graphs, mesh, references, tensors, constant=constant_of(constants), each=_Naming(references)
     )
     return [
         _evaluation(environment, reference) for environment, reference in zip(environments, references, strict=True)
@@ -149,7 +151,8 @@ def _evaluation(environment: Mapping[str, Result], reference: Reference) -> Eval
     return Evaluation(values, tuple(reference.flags), frozenset(reference.left_range))
 
 
-def _inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Tensor]:
+def input_tensors(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Tensor]:
+    """The inputs of a graph with their types. Raises :class:`UserError` where they do not fit."""
     found: dict[str, Tensor] = {}
     for node in graph.inputs:
         place = place_of(graph, node)
@@ -176,7 +179,9 @@ def _dtype_of(value: Array) -> DType:
     return {"b": DType.BOOL, "i": DType.INT64, "u": DType.INT64}.get(value.dtype.kind, DType.FLOAT64)
 
 
-def _constant_of(constants: Constants) -> Callable[[Graph, Node, Builder], Tensor]:
+def constant_of(constants: Constants) -> Callable[[Graph, Node, Builder], Tensor]:
+    """The values of constant nodes, those that graphs do not record included."""
+
     def constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
         if node.target in graph.constants or constants is None:
             return recorded_constant(graph, node, builder)

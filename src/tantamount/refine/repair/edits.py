@@ -1,0 +1,330 @@
+"""Small changes of the implementation that may make it right, class by class.
+
+Which are tried depends on whether a tensor is *sick*: no part of any tensor of the specification.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tantamount.ir.graph import Argument, Node, Ref, references
+from tantamount.refine.repair.classes import Class, Origin
+from tantamount.refine.repair.landscape import Landscape, Part, summable
+from tantamount.refine.repair.replay import Changes, Place, typed
+from tantamount.refine.repair.tensors import Box, close, placements, windows
+from tantamount.semantics.reference import Array
+
+__all__ = ["LAYOUT", "Edit", "edits_of"]
+
+LAYOUT = re.compile(  # operators that choose positions
+    r"input$|getitem|aten\.(slice|select|narrow|split|chunk|unbind|cat|stack|index|gather|index_select|roll|flip)\b"
+)
+REDUCTION = re.compile(r"aten\.(sum|mean|mse_loss|nll_loss|_foreach_div|norm)|.*(all_reduce|reduce_scatter)")
+_MAX_WHOLES = 24  # classes of the specification that are tried for one of the implementation
+_MAX_MEMBERS = 8  # members of a class that are changed alone
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change. ``kind``:
+
+    ``bypass``   the operator is left out: its result is its operand number ``position``
+    ``literal``  the argument number ``position`` is ``number``
+    ``scale``    the result is ``number`` times as large
+    ``reduce``, ``average``  the sum, or mean, over the class's members or over the mesh axis ``axis``
+    ``operand``  the operand number ``position`` is the part ``wanted`` of the specification's tensor
+    ``value``    the result is the part ``wanted``
+    """
+
+    kind: str
+    places: tuple[Place, ...]
+    changes: Changes
+    wanted: Mapping[Place, Part] = field(default_factory=dict[Place, Part])
+    position: int = -1
+    number: int | float = 0
+    axis: str = ""
+
+    @property
+    def signature(self) -> object:
+        """What stays the same on other inputs."""
+        wanted = tuple((place, self.wanted[place]) for place in sorted(self.wanted))
+        return self.kind, frozenset(self.places), wanted, self.position, self.number, self.axis
+
+
+_FINDERS: dict[str, Callable[[Landscape, Class], Iterator[Edit]]]
+
+
+def edits_of(land: Landscape, c: Class, kinds: Sequence[str]) -> Iterator[Edit]:
+    """The changes of some kinds that are tried at a class; ``average`` goes with ``reduce``."""
+    call = land.node(c.first).op == "call"
+    for kind in kinds:
+        if kind == "value" or call:
+            yield from _FINDERS[kind](land, c)
+
+
+def _subsets(land: Landscape, changes: dict[Place, Array]) -> Iterator[dict[Place, Array]]:
+    """All members of a class that would change, all but the first, each alone; of ranks, all or each rank alone."""
+    yield changes
+    if land.job.mesh.world_size > 1:
+        ranks = sorted({rank for rank, _ in changes})
+        if len(ranks) > 1:
+            for one in ranks[:_MAX_MEMBERS]:
+                yield {place: value for place, value in changes.items() if place[0] == one}
+        return
+    changed = list(changes)
+    if len(changed) > 2:
+        yield {place: changes[place] for place in changed[1:]}
+    if len(changed) > 1:
+        for place in changed[:_MAX_MEMBERS]:
+            yield {place: changes[place]}
+
+
+def _bypassed(land: Landscape, c: Class) -> Iterator[Edit]:
+    for k in range(len(list(references(land.node(c.first))))):
+        changes: dict[Place, Array] = {}
+        for place in c.places:
+            value, operand = land.value(place), _operand(land, place, k)
+            if operand.size == value.size and operand.dtype.kind == value.dtype.kind:
+                operand = operand.reshape(value.shape)
+                if not close(operand, value):
+                    changes[place] = operand
+        if changes:
+            for some in _subsets(land, changes):
+                yield Edit("bypass", tuple(some), some, position=k)
+
+
+def _operand(land: Landscape, place: Place, k: int) -> Array:
+    refs = list(references(land.node(place)))
+    return land.value((place[0], refs[k])) if k < len(refs) else np.zeros(0)
+
+
+def _literals(land: Landscape, c: Class) -> Iterator[Edit]:
+    """Another number among the arguments: one that the specification has, one more or less, some ranks' worth."""
+    first = land.node(c.first)
+    if any(close(_operand(land, c.first, k), land.value(c.first)) for k in range(len(list(references(first))))):
+        return  # adds 0, multiplies by 1: the number is not there for its value
+    for k, argument in enumerate(first.args):
+        if isinstance(argument, bool) or not isinstance(argument, (int, float)):
+            continue
+        if any(land.node(place).args[k : k + 1] != (argument,) for place in c.places):
+            continue
+        sizes = sorted({2, *land.job.mesh.sizes, len(c.places)} - {0, 1})
+        options = land.literals(first.target, k)
+        options += [argument * n for n in sizes]
+        options += [argument // n if isinstance(argument, int) and argument % n == 0 else argument / n for n in sizes]
+        options += [argument + 1, argument - 1] if isinstance(argument, int) else []
+        for number in dict.fromkeys(options):
+            changes: dict[Place, Array] = {}
+            for place in c.places:
+                node = land.node(place)
+                changed = replace(node, args=(*node.args[:k], number, *node.args[k + 1 :]))
+                value = land.replay.computed(place, changed)
+                if value is not None and not close(value, land.value(place)):
+                    changes[place] = value
+            if changes:
+                for some in _subsets(land, changes):
+                    yield Edit("literal", tuple(some), some, position=k, number=number)
+
+
+def _reduced(land: Landscape, c: Class) -> Iterator[Edit]:
+    """The members are summands of something that the specification has, or means over shares."""
+    if land.value(c.first).dtype.kind != "f":
+        return
+    for kind, reduction in (("reduce", np.sum), ("average", np.mean)):
+        for axis, groups in land.groups(c):
+            changes: dict[Place, Array] = {}
+            for members in groups:
+                values = [land.value(place) for place in members]
+                if summable(values):
+                    total = reduction(np.stack(values), axis=0)
+                    if land.is_part(total) is not None:
+                        changes |= {place: total for place in members if not close(total, land.value(place))}
+            if changes:
+                yield Edit(kind, tuple(changes), changes, axis=axis)
+
+
+def _scaled(land: Landscape, c: Class) -> Iterator[Edit]:
+    """A reduction with another factor: the sum for the mean, or the other way round."""
+    if land.value(c.first).dtype.kind != "f" or not REDUCTION.match(c.target):
+        return
+    sizes = sorted({*land.job.mesh.sizes, land.job.mesh.world_size, len(c.places)} - {0, 1})
+    for factor in (*(1 / n for n in sizes), *sizes):
+        changes = {place: land.value(place) * factor for place in c.places}
+        yield Edit("scale", tuple(changes), changes, number=factor)
+
+
+# ------------------------------------------------------------------------------------------ parts of other tensors
+Assigned = tuple[dict[Place, Part], dict[Place, Array]]
+
+
+def _replaced(land: Landscape, c: Class) -> Iterator[Edit]:
+    """The class should have parts of other tensors of the specification: of ones that the implementation does not have
+    so far, or other parts of the same."""
+    sick = land.sick(c)
+    parts = [land.aligned(place) for place in c.places]
+    matched = {part[0] for part in parts if part is not None}
+    layout = LAYOUT.match(c.target) is not None or len(set(parts)) < sum(
+        part is not None and part[1] is not None for part in parts
+    )
+    if sick and LAYOUT.match(c.target):
+        operands = (land.aligned(operand) for place in c.places for operand in land.replay.operands[place])
+        matched |= {part[0] for part in operands if part is not None}
+    tried = 0
+    for whole in sorted(land.wholes, key=lambda w: w.target != c.target):
+        names = {name for _, name in whole.places}
+        same = layout and names & matched
+        if not same:
+            names -= land.matched
+        if not names or not (sick or same or _inserts(land, c, names, matched)):
+            continue
+        found = False
+        for wanted, changes in _assignments(land, c.places, names):
+            found = True
+            for some in _subsets(land, changes):
+                yield Edit("value", tuple(some), some, {place: wanted[place] for place in some})
+        tried += found
+        if tried >= _MAX_WHOLES:
+            return
+
+
+def _inserts(land: Landscape, c: Class, names: set[str], matched: set[str]) -> bool:
+    """Whether these tensors may stand where the matched ones do: as what something missing makes of them, or as the
+    input that is not used."""
+    if any(land.follows(name, m) for name in names for m in matched):
+        return True
+    return land.node(c.first).op == "input" and bool(land.unused & names)  # an input in another's stead
+
+
+def _assignments(land: Landscape, places: Sequence[Place], names: set[str]) -> Iterator[Assigned]:
+    """Parts of some tensors, one for each place, in sensible orders; what would not change is left out."""
+    groups: dict[Origin, list[Place]] = {}
+    for place in places:
+        groups.setdefault(land.origin[place], []).append(place)
+    options: list[list[Assigned]] = []
+    for origin, some in groups.items():
+        found = [a for a in _parts(land, some, _candidates(land, origin, names)) if a[1]]
+        if found:
+            options.append(found)
+    for k in range(max(map(len, options), default=0)):
+        wanted: dict[Place, Part] = {}
+        changes: dict[Place, Array] = {}
+        for found in options:
+            one, more = found[min(k, len(found) - 1)]
+            wanted |= one
+            changes |= more
+        yield wanted, changes
+
+
+def _candidates(land: Landscape, origin: Origin, names: set[str]) -> list[str]:
+    """Tensors made of the same inputs; else of these and more, or of fewer."""
+    ordered = [node.name for node in land.job.specification.nodes if node.name in names]
+    same = [name for name in ordered if land.whole_origin[name] == origin]
+    if same or not origin:
+        return same
+    return [
+        name
+        for name in ordered
+        if (origin < land.whole_origin[name] and land.whole_origin[name] - origin <= land.unused)
+        or (land.whole_origin[name] and land.whole_origin[name] < origin)
+        or name in land.unused
+    ]
+
+
+def _parts(land: Landscape, places: Sequence[Place], names: Sequence[str]) -> Iterator[Assigned]:
+    value = land.value(places[0])
+    wholes = {name: whole for name in names if (whole := land.replay.wanted(name)) is not None}
+    wholes = {name: whole for name, whole in wholes.items() if whole.dtype.kind == value.dtype.kind}
+    if len(wholes) == len(places) > 1 and all(whole.size == value.size for whole in wholes.values()):
+        yield _changed(
+            land, [(p, n, None, w.reshape(value.shape)) for p, (n, w) in zip(places, wholes.items(), strict=True)]
+        )
+        return
+    for name, whole in list(wholes.items())[:2]:
+        for rows in layouts(land, places, whole):
+            yield _changed(land, [(place, name, *row) for place, row in zip(places, rows, strict=True) if row])
+
+
+def layouts(land: Landscape, places: Sequence[Place], whole: Array) -> Iterator[list[tuple[Box | None, Array] | None]]:
+    """How a tensor may be laid out over places: under placements; without a mesh, in blocks."""
+    shape = land.value(places[0]).shape
+    mesh = land.job.mesh
+    if mesh.world_size > 1:
+        for boxes, parts in placements(whole, shape, mesh):
+            yield [(boxes[rank], parts[rank]) for rank, _ in places]
+        return
+    pieces = list(windows(whole, shape))
+    count, total = len(pieces), len(places)
+    if not count:
+        return
+    orders: dict[tuple[int, ...], None] = {}
+    if total % count == 0:
+        orders[tuple(i * count // total for i in range(total))] = None
+        orders[tuple(i % count for i in range(total))] = None
+    if total <= 4:
+        for i in range(total):
+            orders |= {tuple(w if j == i else -1 for j in range(total)): None for w in range(min(count, _MAX_MEMBERS))}
+    for order in orders:
+        yield [None if k < 0 else pieces[k] for k in order]
+
+
+def _changed(land: Landscape, rows: Sequence[tuple[Place, str, Box | None, Array]]) -> Assigned:
+    changes = {place: part for place, _, _, part in rows if not close(part, land.value(place))}
+    return {place: (name, box) for place, name, box, _ in rows}, changes
+
+
+def _operands(land: Landscape, c: Class) -> Iterator[Edit]:
+    """Operands should be other parts of what they are parts of."""
+    for k in range(len(list(references(land.node(c.first))))):
+        sources = [(place[0], list(references(land.node(place)))[k]) for place in c.places]
+        part = next((found for source in sources if (found := land.aligned(source)) is not None), None)
+        whole = None if part is None else land.replay.wanted(part[0])
+        if part is None or whole is None:
+            continue
+        for rows in layouts(land, sources, whole):
+            changes: dict[Place, Array] = {}
+            wanted: dict[Place, Part] = {}
+            for place, row in zip(c.places, rows, strict=True):
+                value = None if row is None else _recomputed(land, place, k, row[1])
+                if row is not None and value is not None and not close(value, land.value(place)):
+                    changes[place] = value
+                    wanted[place] = (part[0], row[0])
+            if changes:
+                yield Edit("operand", tuple(changes), changes, wanted, position=k)
+
+
+def _recomputed(land: Landscape, place: Place, operand: int, value: Array) -> Array | None:
+    """The value of one node with another operand."""
+    node = land.node(place)
+    old = land.replay.tensor((place[0], list(references(node))[operand]))
+    if old is None:
+        return None
+    fresh = f"{node.name}.operand"
+    return land.replay.computed(place, _substituted(node, operand, fresh), {fresh: typed(value, old)})
+
+
+def _substituted(node: Node, operand: int, name: str) -> Node:
+    seen = -1
+
+    def one(argument: Argument) -> Argument:
+        nonlocal seen
+        if isinstance(argument, Ref):
+            seen += 1
+            return Ref(name) if seen == operand else argument
+        return tuple(map(one, argument)) if isinstance(argument, tuple) else argument
+
+    args = tuple(map(one, node.args))
+    return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
+
+
+_FINDERS = {
+    "reduce": _reduced,
+    "bypass": _bypassed,
+    "literal": _literals,
+    "scale": _scaled,
+    "operand": _operands,
+    "value": _replaced,
+}
