@@ -165,6 +165,10 @@ class _Writer:
             return _number(value)
         if isinstance(value, complex):
             return {"complex": [value.real, value.imag]}
+        if isinstance(value, torch._ops.OpOverload):  # what auto_functionalized applies
+            return str(value)
+        if hasattr(value, "__fx_repr__"):  # a value of a type of the user's own, registered with PyTorch
+            return str(value.__fx_repr__()[0])
         for kind, key in _ENCODED.items():
             if isinstance(value, kind):
                 return {key: str(value).removeprefix("torch.")}

@@ -20,6 +20,12 @@ __all__ = ["Annotate", "is_user_file", "module_paths", "shown_file"]
 
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
 _STANDARD = str(Path(linecache.__file__).parent)
+# files of libraries that pass calls on, and say nothing about where in a model one is
+_PLUMBING = (
+    "/typing_extensions.py", "/vllm/_custom_ops.py", "/vllm/ir/op.py", "/vllm/model_executor/custom_op.py",
+    "/vllm/model_executor/layers/utils.py", "/vllm/distributed/parallel_state.py",
+    "/vllm/distributed/communication_op.py", "/vllm/distributed/device_communicators/cpu_communicator.py",
+)  # fmt: skip
 
 
 class _Paths:
@@ -90,7 +96,9 @@ class Annotate(TorchDispatchMode):
 
 
 def is_user_file(name: str) -> bool:
-    """Whether a file is neither PyTorch's nor ours nor of the standard library."""
+    """Whether a file is neither PyTorch's nor ours nor of the standard library, nor plumbing."""
+    if name.endswith(_PLUMBING):
+        return False
     return not name.startswith(_SKIPPED) and (not name.startswith(_STANDARD) or "site-packages" in name)
 
 

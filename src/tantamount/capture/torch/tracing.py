@@ -137,7 +137,7 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
         state = program.state
         count = len(state.entries)
         whole = [rewrapped(tensor, layout) for tensor, layout in zip(flat, layouts, strict=True)]
-        for entry, tensor in zip(state.entries, whole[:count], strict=True):
+        for entry, tensor, layout in zip(state.entries, whole[:count], layouts[:count], strict=True):
             if entry.trainable:
                 tensor.requires_grad_()
                 tensor._is_param = True  # what isinstance(tensor, nn.Parameter) looks at
@@ -203,7 +203,7 @@ def _current(state: State, name: str) -> Tensor | None:
 def _replay(module: fx.GraphModule) -> Callable[..., Any]:
     def run(*flat: Any) -> Any:
         with traceback.preserve_node_meta():
-            return fx.Interpreter(module).run(*flat)
+            return Replay(module).run(*flat)
 
     return run
 

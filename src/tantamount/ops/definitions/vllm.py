@@ -44,6 +44,52 @@ def fused_add_rms_norm(
     )
 
 
+def _no_variance_size(variance_size: int | None) -> None:
+    if variance_size is not None:
+        raise ShapeProblem(f"variance_size={variance_size}: a norm by the first elements only")
+
+
+@operator("vllm_ir.rms_norm.default", category=_VENDOR)
+def ir_rms_norm(
+    b: Builder, x: Tensor, weight: Tensor | None, epsilon: float, variance_size: int | None = None
+) -> Tensor:
+    """x / sqrt(mean(x^2) + epsilon) * weight, means over the last dimension"""
+    _no_variance_size(variance_size)
+    return b.cast(rms_norm_of(b, x, x.shape[-1:], weight, epsilon)[0], x.dtype)
+
+
+@operator("vllm_ir.fused_add_rms_norm.default", category=_VENDOR)
+def ir_fused_add_rms_norm(
+    b: Builder,
+    x: Tensor,
+    x_residual: Tensor,
+    weight: Tensor | None,
+    epsilon: float,
+    variance_size: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """s / sqrt(mean(s^2) + epsilon) * weight and s, where s = x + x_residual"""
+    _no_variance_size(variance_size)
+    if x.shape != x_residual.shape:
+        raise ShapeProblem(f"a residual {x_residual.type} of {x.type}")
+    total = b.add(x, x_residual)
+    normed = rms_norm_of(b, total, total.shape[-1:], weight, epsilon)[0]
+    return b.cast(normed, x.dtype), b.cast(total, x.dtype)
+
+
+@operator("vllm_ir.fused_add_rms_norm.maybe_inplace", category=_VENDOR, mutates=("x", "x_residual"))
+def ir_fused_add_rms_norm_maybe_inplace(
+    b: Builder,
+    x: Tensor,
+    x_residual: Tensor,
+    weight: Tensor | None,
+    epsilon: float,
+    variance_size: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """as fused_add_rms_norm; x and x_residual may be used as memory: afterwards they are unknown"""
+    normed, total = ir_fused_add_rms_norm(b, x, x_residual, weight, epsilon, variance_size)
+    return normed, total, b.unknown(x.shape, x.dtype), b.unknown(x_residual.shape, x_residual.dtype)
+
+
 # ---------------------------------------------------------------------------------------------- positions
 @operator("_C.rotary_embedding.default", category=_VENDOR, mutates=("query", "key"))
 def rotary_embedding(
@@ -54,6 +100,8 @@ def rotary_embedding(
     head_size: int,
     cos_sin_cache: Tensor,
     is_neox: bool,
+    rope_dim_offset: int = 0,
+    inverse: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """query, key := every pair (x, y) of the first r of each head's elements turned: (x cos - y sin, y cos + x sin)
 
@@ -62,6 +110,8 @@ def rotary_embedding(
     """
     if cos_sin_cache.rank != 2 or cos_sin_cache.shape[1] % 2 or not 0 < cos_sin_cache.shape[1] <= head_size:
         raise ShapeProblem(f"a cache of cosines and sines {cos_sin_cache.type} for heads of size {head_size}")
+    if rope_dim_offset or inverse:
+        raise ShapeProblem(f"rope_dim_offset={rope_dim_offset}, inverse={inverse}: only 0 and False are known")
     if positions.rank not in (1, 2) or positions.dtype.kind is not Kind.INT:
         raise ShapeProblem(f"positions {positions.type}")
     half = cos_sin_cache.shape[1] // 2
@@ -150,14 +200,16 @@ insert(
         CustomOperator(
             "vllm.unified_attention_with_output.default",
             args="query: Tensor, key: Tensor, value: Tensor, output: Tensor, layer_name,"
-            " output_scale=None, output_block_scale=None",
+            " output_scale=None, output_block_scale=None, kv_cache_dummy_dep=None",
             labels="[t] (g r) [d], [t] g [d], [t] g [e], _ -> [t] (g r) [e]",
             mutates=("output",),
             doc="""output := attention of every query head g r + i over key and value head g, by its labels
 
 Of shape (tokens, heads, head size): query head h belongs to key and value head ``h // (query heads / key heads)``. What
 it computes of them is not known, but the same for every head and rank, and for one ``layer_name`` the same everywhere;
-the key-value cache and the masks, which are outside of the graph, are part of it.""",
+the key-value cache and the masks, which are outside of the graph, are part of it. That the cache was written with this
+key and value (``kv_cache_dummy_dep``, the result of ``unified_kv_cache_update``) must be settled where graphs are
+captured: a tensor there is refused.""",
         )
     )
 )

@@ -1,0 +1,47 @@
+"""Custom operators that overwrite their operands, as values: what ``functionalize`` does for ATen's own."""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._higher_order_ops.auto_functionalize import auto_functionalized, can_auto_functionalize
+
+__all__ = ["Replay"]
+
+
+class Replay(fx.Interpreter):
+    """Runs a graph again. A call of a custom operator that writes into operands becomes ``auto_functionalized`` of it,
+    which returns their new values, and ATen's ``copy_`` of these into the operands: views of a tensor are then written
+    through to it as everywhere."""
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """The result of one node."""
+        if not isinstance(target, torch._ops.OpOverload) or not _overwrites(target):
+            return super().call_function(target, args, kwargs)
+        schema = target._schema
+        given = dict(zip((argument.name for argument in schema.arguments), args, strict=False)) | kwargs
+        written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        for argument in schema.arguments:
+            if argument.name not in given:
+                given[argument.name] = argument.default_value
+        results = auto_functionalized(target, **given)
+        news = results[len(results) - len(written) :]
+        for name, new in zip(written, news, strict=True):
+            for old, value in zip(_tensors(given[name]), _tensors(new), strict=True):
+                old.copy_(value)
+        returned = results[: len(schema.returns)]
+        return returned[0] if len(returned) == 1 else (returned or None)
+
+
+def _overwrites(target: torch._ops.OpOverload) -> bool:
+    return target._schema.is_mutable and can_auto_functionalize(target)
+
+
+def _tensors(value: Any) -> Iterable[Tensor]:
+    if value is None:
+        return ()
+    return value if isinstance(value, list | tuple) else (value,)
