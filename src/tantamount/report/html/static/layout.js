@@ -96,7 +96,8 @@ const layout = (() => {
     box.text = labels(box);
     const [first, second] = box.text;
     const ends = box.kind === "node" && box.node.outputs.length ? `  ✗ ${box.node.outputs[0][0]} +9` : "";
-    const wide = Math.max(width(first, "600 13px system-ui, sans-serif"), width(second, "11px system-ui, sans-serif"),
+    const size = box.kind === "node" && box.culprit ? 15 : 13;
+    const wide = Math.max(width(first, `600 ${size}px system-ui, sans-serif`), width(second, "11px system-ui, sans-serif"),
                           width(ends, "600 11px system-ui, sans-serif"));
     box.w = Math.min(WIDEST, Math.max(84, Math.ceil(wide) + 40));
     box.h = NODE_HEIGHT;

@@ -43,7 +43,7 @@ const panes = (() => {
     host.append(svg);
     const pane = { host, svg, model: null, view: { x: 0, y: 0, k: 1 }, drawing: null, selected: new Set(), marked: new Set() };
     const made = new Map();
-    let planned = false;
+    let planned = false, far = false;
 
     pane.show = (model) => {
       pane.model = model;
@@ -57,8 +57,7 @@ const panes = (() => {
         pane.view.x += (before.x - anchor.x) * pane.view.k;
         pane.view.y += (before.y - anchor.y) * pane.view.k;
       }
-      made.clear();
-      for (const layer of [modules, edges, boxes]) layer.replaceChildren();
+      forget();
       pane.paint();
     };
     pane.paint = () => {
@@ -101,11 +100,19 @@ const panes = (() => {
       for (const [thing, made_] of made) if (thing.kind) style(thing, made_);
     };
 
+    function forget() {
+      made.clear();
+      for (const layer of [modules, edges, boxes]) layer.replaceChildren();
+    }
+
     function paintNow() {
       if (!pane.drawing) return;
       const { x, y, k } = pane.view, [w, h] = pane.size();
       world.setAttribute("transform", `translate(${x} ${y}) scale(${k})`);
-      svg.classList.toggle("far", k < FAR);
+      if (far !== k < FAR) { // texts that nobody can read are not even made
+        far = !far;
+        forget();
+      }
       const seen = { left: (-x - 200) / k, top: (-y - 200) / k, right: (w - x + 200) / k, bottom: (h - y + 200) / k };
       const wanted = new Set();
       for (const edge of pane.drawing.edges) {
@@ -161,6 +168,8 @@ const panes = (() => {
       group.append(element("rect", { class: "body", width: w, height: h, rx: 7 }));
       if (box.open) group.append(element("rect", { class: "title", width: w, height: 26, rx: 7 }));
       const [first, second] = box.text;
+      group.addEventListener("click", (event) => { if (!dragged(event)) pane.toggle(box); });
+      if (far) return;
       group.append(element("text", { class: "op", x: 26, y: 18 }, fitted(first, w - 40, title)));
       group.append(element("text", { class: "sign", x: 9, y: 18 }, box.open ? "−" : "+"));
       if (!box.open) {
@@ -170,14 +179,17 @@ const panes = (() => {
       }
       if (box.culprit && !box.open) group.append(badge(w, "≠"));
       group.append(element("title", {}, `${first}: ${second}`));
-      group.addEventListener("click", (event) => { if (!dragged(event)) pane.toggle(box); });
     }
 
     function drawNode(group, box) {
       const { w, h, node } = box, [first, second] = box.text;
       group.append(element("rect", { class: "body", width: w, height: h, rx: node.status === "input" ? 20 : 6 }));
-      const top = box.culprit ? 24 : 18, left = 12;
-      group.append(element("text", { class: "op", x: left, y: top }, fitted(first, w - 36, "600 13px system-ui, sans-serif")));
+      group.addEventListener("click", (event) => { if (!dragged(event)) actions.select(box); });
+      group.addEventListener("pointerenter", () => actions.hover(box));
+      group.addEventListener("pointerleave", () => actions.hover(null));
+      if (far) return;
+      const top = box.culprit ? 24 : 18, left = 12, font = `600 ${box.culprit ? 15 : 13}px system-ui, sans-serif`;
+      group.append(element("text", { class: "op", x: left, y: top }, fitted(first, w - 30, font)));
       group.append(element("text", { class: "name", x: left, y: top + 16 }, fitted(second, w - 20, "11px system-ui, sans-serif")));
       node.outputs.slice(0, 1).forEach(([name, bad]) => {
         const more = node.outputs.length > 1 ? ` +${node.outputs.length - 1}` : "";
@@ -186,9 +198,6 @@ const panes = (() => {
       });
       if (box.culprit) group.append(badge(w, "≠"));
       group.append(element("title", {}, `${node.line}${node.place ? `\n${node.place}` : ""}`));
-      group.addEventListener("click", (event) => { if (!dragged(event)) actions.select(box); });
-      group.addEventListener("pointerenter", () => actions.hover(box));
-      group.addEventListener("pointerleave", () => actions.hover(null));
     }
 
     function badge(w, text) {

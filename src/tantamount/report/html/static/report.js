@@ -189,11 +189,12 @@
   // -- links from the specification to the implementation
   function drawLinks() {
     const bounds = find("graphs").getBoundingClientRect();
+    const frames = new Map([left, right].map((pane) => [pane, pane.host.getBoundingClientRect()]));
     overlay.setAttribute("viewBox", `0 0 ${bounds.width} ${bounds.height}`);
     const drawn = new Map();
     const add = (leaf, other, kind) => {
       const [a, b] = programOf(leaf) === 0 ? [leaf, other] : [other, leaf];
-      const ends = [end(left, a, bounds, 1), end(right, b, bounds, 0)];
+      const ends = [end(left, a, bounds, frames, 1), end(right, b, bounds, frames, 0)];
       if (ends.every(Boolean)) drawn.set(`${ends}`, { ends, kind });
     };
     if (find("all-links").checked) {
@@ -213,8 +214,8 @@
   }
 
   // Where a link meets a box: its right or left side, if that is in the pane.
-  function end(pane, leaf, bounds, side) {
-    const frame = pane.host.getBoundingClientRect(), r = pane.rectangle(leaf);
+  function end(pane, leaf, bounds, frames, side) {
+    const frame = frames.get(pane), r = pane.rectangle(leaf);
     const x = r.x + (side ? r.w : 0), y = r.y + r.h / 2;
     if (y < 0 || y > frame.height || r.x + r.w < 0 || r.x > frame.width) return null;
     const inside = Math.min(frame.width, Math.max(0, x));
@@ -316,7 +317,12 @@
     on("fit", each((pane) => pane.fit()));
     on("nearer", each((pane) => pane.zoom(1.25)));
     on("farther", each((pane) => pane.zoom(0.8)));
-    on("open-all", each((pane) => { layout.setAll(pane.model, true); pane.refresh(); pane.fit(); }));
+    on("open-all", each((pane) => {
+      layout.setAll(pane.model, true);
+      const still = [selected, ...culprits()].find((leaf) => leaf && paneOf(leaf) === pane);
+      if (still) pane.refresh(still);
+      else { pane.refresh(); overview(pane); }
+    }));
     on("close-all", each((pane) => { layout.setAll(pane.model, false); pane.refresh(); pane.fit(); settle(pane); }));
     on("tensor-close", () => select(null));
     find("all-links").addEventListener("change", drawLinks);
