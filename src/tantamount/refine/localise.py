@@ -17,7 +17,7 @@ from tantamount.calculus.forms import Form
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Partial
+from tantamount.ir.relation import Partial, rank_tensors
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.functionalized import unwrapped
 from tantamount.refine.explain import Finding, describe
@@ -121,7 +121,11 @@ class _Search:
         return None if finding is not None and _says_all(finding) else self._misused(report, node)
 
     def _output(self, report: OutputReport) -> str:
-        return output_node(self.job, 0, self.job.outputs[report.name].name)
+        """The first implementation tensor that an output is expected to be (made of), on rank 0."""
+        expectation = self.job.outputs[report.name]
+        tensors = rank_tensors(expectation.expression) if expectation.expression is not None else ()
+        named = next((tensor.name for tensor in tensors if tensor.name is not None), expectation.name)
+        return output_node(self.job, 0, named)
 
     # -- the two views
     def _output_difference(self, report: OutputReport, node: str) -> Finding | None:

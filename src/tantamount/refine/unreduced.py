@@ -104,6 +104,8 @@ def misuse(
     ``operands`` are what a specification operator reads: with the summand that the implementation has, or ``None``
     where it has the tensor itself. ``end`` is the implementation node that comes out wrong."""
     graph = job.implementation[0]
+    if end not in graph.by_name:
+        return None  # another rank has it
     above = ancestors(graph, end)
     summands = [s for s in operands.values() if s is not None]
     for summand in summands:
