@@ -87,7 +87,7 @@ def capture_jax_ranks(
     inputs, outputs = _inputs(function, given), _outputs(lowered)
     graph = _named(text, "the partitioned JAX program", inputs, outputs)
     axes = Mesh({str(axis): size for axis, size in mesh.shape.items()})
-    spelled = with_groups(axes, (graph,), Place("capture", "capture_jax_ranks", limits_from_environment())).groups
+    spelled = with_groups(axes, (graph,), Place("job", "capture_jax_ranks", limits_from_environment())).groups
     names = {name: "+".join(along) or "self" for name, along in spelled.items()}
     whole = Mesh(axes.axes, {names[name]: along for name, along in spelled.items()})
     nodes = tuple(_in_group(node, names) for node in graph.nodes)
