@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +16,12 @@ __all__ = ["Options", "check", "check_all", "load"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How jobs are checked."""
+    """How jobs are checked. ``pages``: where the page of a job is written, by its path."""
 
     strict: bool = False
     allow_outside: bool = False
     operators: tuple[Path, ...] = ()
+    pages: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
 
 
 def load(files: Sequence[Path]) -> None:
@@ -40,7 +41,10 @@ def check(path: Path, options: Options, progress: Callable[[str, int, int], None
 
         _refuse_what_shells_leave(path)
         job = read_job(path, allow_outside=options.allow_outside)
-        return refine(job, strict=options.strict, progress=progress)
+        report = refine(job, strict=options.strict, progress=progress)
+        if path in options.pages:  # here, where both programs still are
+            report.save(options.pages[path])
+        return report
     except Exception as problem:
         return failure(str(path), problem, f"while checking {path}")
 

@@ -73,6 +73,12 @@ Workers = Annotated[
     typer.Option("--workers", min=1, help="Check that many of several jobs at a time; default: one for every core."),
 ]
 
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="OUT", help="Write a page that shows both programs; of several jobs, into a folder."
+    ),
+]
 JUnit = Annotated[
     Path | None, typer.Option("--junit", metavar="OUT", help="Write the result as JUnit XML; - is stdout.")
 ]
@@ -98,12 +104,14 @@ def refine(
     allow_outside: Outside = False,
     operators: Operators = None,
     workers: Workers = None,
+    html: Html = None,
     junit: JUnit = None,
     sarif: Sarif = None,
     github: GitHub = None,
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.cli.checking import Options, check_all, load
+    from tantamount.cli.pages import pages_of
     from tantamount.cli.results import Results
     from tantamount.report import text
     from tantamount.report.outcomes import Failure, Outcome, worst_exit
@@ -113,7 +121,9 @@ def refine(
     results = Results({option: path for option, path in files.items() if path is not None}, github)
     results.check()
     load(operators or ())
-    options = Options(strict=strict, allow_outside=allow_outside, operators=tuple(operators or ()))
+    options = Options(
+        strict=strict, allow_outside=allow_outside, operators=tuple(operators or ()), pages=pages_of(html, jobs)
+    )
     outcomes: list[Outcome] = []
     with results.fenced():
         for outcome in check_all(jobs, options, workers):
