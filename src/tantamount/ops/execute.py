@@ -16,6 +16,7 @@ from tantamount.ir.types import TensorType
 from tantamount.ops.algebra import Interpretation, Tensor, Unsized
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.calls import operator_of
+from tantamount.ops.exchange import exchange
 from tantamount.ops.table import Operator, bind, invoke
 
 __all__ = [
@@ -25,10 +26,8 @@ __all__ = [
     "apply",
     "check_types",
     "constant_type",
-    "exchanged",
     "group_size_problem",
     "lost_operand",
-    "operands",
     "place_of",
     "recorded_constant",
     "resolve",
@@ -123,7 +122,7 @@ def apply(
             peers: int | tuple[int, ...] = arguments[row.peer_parameter]
             _check_peers(peers if isinstance(peers, tuple) else (peers,), size)
             return invoke(row, builder, arguments)
-        return _collective(row, arguments, group, size, builder)
+        return exchange(row, [(arguments, builder.interpretation)], group, [(size, True)], builder.site)[0]
     except ShapeProblem as problem:
         raise types_problem(row, target, problem, place) from None
 
@@ -146,36 +145,6 @@ def _check_peers(peers: Sequence[int], size: int) -> None:
             raise ShapeProblem("a message in a process group of one rank")
         if not 0 <= peer < size:
             raise ShapeProblem(f"peer {peer} in a process group of {size} ranks: peers are positions in the group")
-
-
-def exchanged(row: Operator) -> str:
-    """The parameter that a collective exchanges: its first tensor or list of tensors."""
-    return next(name for name, parameter in row.parameters.items() if parameter.kind in ("Tensor", "Tensors"))
-
-
-def _collective(row: Operator, arguments: dict[str, Any], group: str, size: int, builder: Builder) -> Result:
-    name = exchanged(row)
-    inner = builder.interpretation
-    stacked: list[Tensor] = []
-    for x in operands(arguments[name]):
-        inner, value = builder.interpretation.enter_group(x.value, x.type.stored.shape, group)
-        stacked.append(Tensor((size, *x.shape), x.dtype, value))
-    several = isinstance(arguments[name], tuple)
-    given = {**arguments, name: tuple(stacked) if several else stacked[0]}
-    results: list[Tensor] = []
-    for y in operands(invoke(row, Builder(inner, builder.site), given)):
-        member = TensorType(y.shape[1:], y.dtype)
-        value = builder.interpretation.leave_group(y.value, member.stored.shape, group)
-        results.append(Tensor(member.shape, member.dtype, value))
-    return tuple(results) if several else results[0]
-
-
-def operands(given: Tensor | tuple[Tensor | None, ...]) -> list[Tensor]:
-    """The tensors that a collective exchanges, or gives back."""
-    found = [x for x in given if x is not None] if isinstance(given, tuple) else [given]
-    if not found or (isinstance(given, tuple) and len(found) != len(given)):
-        raise ShapeProblem("a list of tensors that is empty or has gaps")
-    return found
 
 
 def check_types(graph: Graph, node: Node, result: Result) -> None:

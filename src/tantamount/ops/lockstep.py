@@ -2,11 +2,15 @@
 
 Every rank goes on until it waits: at a collective for the other members, at the use of a message for the other side.
 The k-th call of every group is matched on all its members; messages are matched in ``ops.messages``.
+
+Ranks of one class (``ops.classes``) are run as one, by the program of the rank that leads: a collective is exchanged
+inside every class, by its interpretation, and between the classes here. A message goes from class to class, for
+everything that a class sends goes to ranks at its own coordinates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +20,15 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ops.algebra import Interpretation, Tensor, TypesOnly
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.calls import operator_of
+from tantamount.ops.classes import RankClass, rank_classes
+from tantamount.ops.exchange import Axis, exchange, exchanged, operands
 from tantamount.ops.execute import (
     ConstantOf,
     Environment,
     Result,
     check_types,
-    exchanged,
     group_size_problem,
     lost_operand,
-    operands,
     place_of,
     recorded_constant,
     resolve,
@@ -75,16 +79,26 @@ def run_ranks(
     constant: ConstantOf = recorded_constant,
     each: Callable[[int, Node, Result], Result] | None = None,
     rescue: Callable[[int, Node, Environment, Unsupported], Result] | None = None,
+    classes: Sequence[RankClass] | None = None,
+    compute: Callable[[int, Node, Environment], Result] | None = None,
 ) -> list[Environment]:
     """The value of every node on every rank; ``rescue`` gives a value where the interpretation cannot.
 
+    ``classes`` are run as one each (without them, every rank is one): then there is one interpretation, one set of
+    inputs and one environment for each, and ranks are numbers of leaders. ``compute`` evaluates a node that concerns
+    no other class, by default with the leader's attributes.
+
     Raises :class:`UserError` if the ranks' collectives do not match (another kind, type or attribute at the same
     position of a group), if a message has no other side, or if ranks wait for each other."""
-    environments: list[Environment] = [dict(given) for given in inputs]
+    classes = rank_classes(graphs, mesh, fold=False) if classes is None else classes
+    leaders = [found.leader for found in classes]
+    environments: dict[int, Environment] = {rank: dict(given) for rank, given in zip(leaders, inputs, strict=True)}
+    interpretation = dict(zip(leaders, interpretations, strict=True))
+    folded = classes[0].mesh.axes
     postbox = Postbox(mesh)
     halted: dict[int, Node | None] = {}  # ranks that wait for messages: at a node, or at the end
-    position = [0] * len(graphs)
-    calls: list[dict[tuple[int, ...], int]] = [{} for _ in graphs]  # per rank: collectives finished, by group members
+    position = dict.fromkeys(leaders, 0)
+    calls: dict[int, dict[tuple[int, ...], int]] = {rank: {} for rank in leaders}  # collectives finished, by members
     waiting: dict[int, _Call] = {}
 
     def finish(rank: int, node: Node, result: Result) -> None:
@@ -93,8 +107,10 @@ def run_ranks(
         position[rank] += 1
 
     def attempt(rank: int, node: Node) -> Result:
-        builder = Builder(interpretations[rank], node.name)
         try:
+            if compute is not None:
+                return compute(rank, node, environments[rank])
+            builder = Builder(interpretation[rank], node.name)
             return run_node(graphs[rank], node, builder, environments[rank], constant, None)
         except Unsupported as problem:
             if rescue is None:
@@ -109,7 +125,7 @@ def run_ranks(
                 halted[rank] = node
                 return False
             receiver, several, arrived = done
-            builder = Builder(interpretations[rank], name)
+            builder = Builder(interpretation[rank], name)
             parts = tuple(_delivered(post, tensor, builder) for post, tensor in arrived)
             result = parts if several else parts[0]
             check_types(graphs[rank], receiver, result)
@@ -131,12 +147,12 @@ def run_ranks(
             if node.op == "call" and node.target != "getitem":
                 row = operator_of(graph, node)
                 if row.peer_parameter is not None:
-                    builder = Builder(interpretations[rank], node.name)
+                    builder = Builder(interpretation[rank], node.name)
                     _post(postbox, rank, graph, node, row, environments[rank], mesh, builder)
                     position[rank] += 1
                     continue
                 if row.group_parameter is not None:
-                    builder = Builder(interpretations[rank], node.name)
+                    builder = Builder(interpretation[rank], node.name)
                     waiting[rank] = _waiting_call(graph, node, row, environments[rank], mesh, builder)
                     return
             finish(rank, node, attempt(rank, node))
@@ -152,24 +168,31 @@ def run_ranks(
             for rank in moving:
                 del halted[rank]
 
-    advance_all(range(len(graphs)))
+    advance_all(leaders)
     while waiting:
-        ready = _ready(waiting, calls, mesh)
+        ready = _ready(waiting, calls, mesh, leaders)
         if ready is None:
             raise _deadlock(waiting, halted, postbox, mesh, graphs)
-        first = waiting[ready[0]]
-        for rank in ready[1:]:
-            if not waiting[rank].agrees(first):
-                raise _mismatch(first, waiting[rank], ready[0], rank)
-        results = _exchange(waiting, ready, interpretations, environments, rescue)
-        for rank, result in zip(ready, results, strict=True):
-            call = waiting.pop(rank)
-            calls[rank][ready] = calls[rank].get(ready, 0) + 1
+        members, joined = ready
+        found = [waiting.pop(rank) for rank in joined]
+        for rank, call in zip(joined, found, strict=True):
+            if not call.agrees(found[0]):
+                raise _mismatch(found[0], call, joined[0], rank)
+        axes = [(mesh.sizes[k], mesh.names[k] in folded) for k in mesh.group_positions(found[0].group)]
+        try:
+            results = _exchange(found, [interpretation[rank] for rank in joined], axes)
+        except Unsupported as problem:
+            if rescue is None:
+                raise
+            nodes = [(rank, call.node) for rank, call in zip(joined, found, strict=True)]
+            results = [rescue(rank, node, environments[rank], problem) for rank, node in nodes]
+        for rank, call, result in zip(joined, found, results, strict=True):
+            calls[rank][members] = calls[rank].get(members, 0) + 1
             finish(rank, call.node, result)
-        advance_all(ready)
+        advance_all(joined)
     if halted:
         raise _deadlock(waiting, halted, postbox, mesh, graphs)
-    return environments
+    return [environments[rank] for rank in leaders]
 
 
 def _post(
@@ -207,38 +230,23 @@ def _delivered(post: Post, tensor: Tensor | None, builder: Builder) -> Tensor:
 
 
 def _exchange(
-    waiting: Mapping[int, _Call],
-    ready: tuple[int, ...],
+    calls: Sequence[_Call],
     interpretations: Sequence[Interpretation],
-    environments: Sequence[Environment],
-    rescue: Callable[[int, Node, Environment, Unsupported], Result] | None,
+    axes: Sequence[Axis],
 ) -> list[Result]:
-    """The results of one collective on its members, in their order."""
-    first = waiting[ready[0]]
-    name = exchanged(first.row)
-    builder = Builder(interpretations[ready[0]], first.node.name)
+    """The results of one collective on the classes of its members, in their order."""
+    first = calls[0]
     try:
-        reason = next((waiting[rank].lost for rank in ready if waiting[rank].lost is not None), None)
+        reason = next((call.lost for call in calls if call.lost is not None), None)
         if reason is not None:
             raise DataDependent(reason)
-        if first.row.apart is not None:
-            return list(first.row.apart(builder, [waiting[rank].arguments for rank in ready]))
-        members = [operands(waiting[rank].arguments[name]) for rank in ready]
-        stacked = tuple(builder.stack(list(xs), 0) for xs in zip(*members, strict=True))
-        several = isinstance(first.arguments[name], tuple)
-        y = invoke(first.row, builder, {**first.arguments, name: stacked if several else stacked[0]})
-        results: list[Result] = []
-        for k, rank in enumerate(ready):
-            own = Builder(interpretations[rank], first.node.name)
-            parts = tuple(own.select(x, 0, k) for x in operands(y))
-            results.append(parts if several else parts[0])
-        return results
+        if first.row.apart is not None and not any(folded for _, folded in axes):
+            builder = Builder(interpretations[0], first.node.name)
+            return list(first.row.apart(builder, [call.arguments for call in calls]))
+        members = [(call.arguments, known) for call, known in zip(calls, interpretations, strict=True)]
+        return [*exchange(first.row, members, first.group, axes, first.node.name)]
     except ShapeProblem as problem:
         raise types_problem(first.row, first.node.target, problem, first.place) from None
-    except Unsupported as problem:
-        if rescue is None:
-            raise
-        return [rescue(rank, waiting[rank].node, environments[rank], problem) for rank in ready]
 
 
 def _waiting_call(
@@ -269,18 +277,23 @@ def _group_of(row: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 
 def _ready(
-    waiting: Mapping[int, _Call], calls: Sequence[Mapping[tuple[int, ...], int]], mesh: Mesh
-) -> tuple[int, ...] | None:
-    """The members of a group that all wait at the same position of it."""
+    waiting: Mapping[int, _Call],
+    calls: Mapping[int, Mapping[tuple[int, ...], int]],
+    mesh: Mesh,
+    leaders: Collection[int],
+) -> tuple[tuple[int, ...], list[int]] | None:
+    """The members of a group that all wait at the same position of it, and the leaders among them. (What the members
+    of a class do, its leader does.)"""
     for rank, call in waiting.items():
         members = mesh.members(call.group, rank)
+        joined = [other for other in members if other in leaders]
         if all(
             other in waiting
             and mesh.members(waiting[other].group, other) == members
             and calls[other].get(members, 0) == calls[rank].get(members, 0)
-            for other in members
+            for other in joined
         ):
-            return members
+            return members, joined
     return None
 
 

@@ -67,7 +67,7 @@ def _align_reduced(job: Job, limits: Limits) -> tuple[Candidates, Reduction | No
         reduction = reduce_job(job)
         smaller = reduction.job
         store = Store()
-        inputs = build_inputs(store, smaller, by_rank=True)
+        inputs = build_inputs(store, smaller)
         plan = plan_execution(store, smaller, inputs, Run(Mesh()), Run(smaller.mesh), limits)
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
     except (NotReduced, TantamountError):

@@ -16,6 +16,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.execute import constant_type
 from tantamount.refine.outputs import assembled, candidates, holds, show
 from tantamount.refine.placements import part
 from tantamount.refine.run import Run
@@ -33,6 +34,8 @@ def relate(store: Store, job: Job, specification: Run, implementation: Run) -> d
     """The relation of every specification tensor that has one, by node name: found by the atoms of the forms."""
     graph = job.implementation[0]
     sizes = job.mesh.sizes
+    types = {node.name: constant_type(graph, node) if node.op == "constant" else node.type for node in graph.nodes}
+    kinds = {name: type_.dtype.kind for name, type_ in types.items() if type_ is not None}
     index: dict[frozenset[object], list[tuple[str, tuple[int, ...]]]] = {}
     for node in graph.nodes:
         stacked = implementation.stacked(store, node.name)
@@ -46,12 +49,13 @@ def relate(store: Store, job: Job, specification: Run, implementation: Run) -> d
         if not isinstance(value, Tensor):
             continue
         whole = value.value
-        key = (whole.dims, whole.pieces)
+        kind = value.dtype.kind
+        key = (whole.dims, whole.pieces, kind)
         if key not in memo:
-            found = index.get(fingerprint(store, whole), [])
+            found = [item for item in index.get(fingerprint(store, whole), []) if kinds.get(item[0], kind) is kind]
             likely = sorted(found, key=lambda item: not candidates(whole.shape, item[1], sizes, partial=False))
             memo[key] = _cover(store, whole, likely[:_MAX_CANDIDATES], implementation)
-            if memo[key] is None and implementation.by_rank is not None:
+            if memo[key] is None and not implementation.folded:
                 blocks = _held(store, job, implementation, held).get(fingerprint(store, whole), [])
                 memo[key] = _tiled(store, whole, blocks)
         related = memo[key]
@@ -73,7 +77,7 @@ def _cover(store: Store, whole: Form, found: Sequence[tuple[str, Shape]], run: R
         mapped = _index_map(store, whole, run, name)
         if mapped is not None:
             return mapped[0], name, mapped[1]
-    if len(found) > 1 or (found and run.by_rank is not None):
+    if len(found) > 1 or (found and not run.folded):
         text = assembled(store, whole, run, [name for name, _ in found], {name: name for name, _ in found})
         if text is not None:
             return text, "", ""

@@ -11,7 +11,7 @@ Forms stay as small as one step of the programs, so that the cost of a proof gro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus import powers
@@ -21,13 +21,14 @@ from tantamount.calculus.forms import Form, constant_form
 from tantamount.calculus.symbolic import identity
 from tantamount.calculus.unfold import define
 from tantamount.errors import Unsupported
-from tantamount.ir.graph import references
+from tantamount.ir.graph import Node, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Kind
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.classes import RankClass
 from tantamount.refine.alignment import Aligned
-from tantamount.refine.placements import distribute, even, part
+from tantamount.refine.placements import distribute, even, local, part
 from tantamount.refine.run import Run
 
 __all__ = ["Cuts"]
@@ -47,37 +48,31 @@ class Cuts:
     proved: set[str] = field(default_factory=set[str])  # specification tensors with a counterpart
     unproved: set[str] = field(default_factory=set[str])  # specification tensors whose counterparts were not proved
 
-    def folded(self, name: str, value: Tensor) -> Tensor:
-        """A tensor of all ranks, stacked: the parts of a fresh leaf if it is proved to be those of a tensor."""
+    def of_class(self, ranks: RankClass, name: str, value: Tensor) -> Tensor:
+        """A tensor of the ranks of a class: the parts of a fresh leaf if it is proved to be those of a tensor."""
         if not _may_be_cut(self.store, value):
             return value
-        first = self.aligned.get((0, name), ())
-        world = self.job.mesh.world_size
-        for candidate in first:
-            if any(candidate not in self.aligned.get((rank, name), ()) for rank in range(1, world)):
+        for candidate in self.aligned.get((ranks.leader, name), ()):
+            if any(candidate not in self.aligned.get((rank, name), ()) for rank in ranks.ranks[1:]):
                 continue
-            whole = self._whole(candidate.name)
-            if whole is None or not even(whole.shape, candidate.placements, self.job.mesh.sizes):
-                continue
-            wanted = distribute(self.store, self._computed(whole, candidate), candidate.placements, self.job.mesh.sizes)
-            if self._proved(candidate.name, wanted, value.value):
-                leaf = self._cut(candidate.name, whole)
-                return replace(value, value=distribute(self.store, leaf, candidate.placements, self.job.mesh.sizes))
-        return value
-
-    def of_rank(self, rank: int, name: str, value: Tensor) -> Tensor:
-        """The same for a tensor of one rank."""
-        if not _may_be_cut(self.store, value):
-            return value
-        for candidate in self.aligned.get((rank, name), ()):
             whole = self._whole(candidate.name)
             if whole is None:
                 continue
-            box = local_box(whole.shape, candidate.placements, self.job.mesh, rank)
-            wanted = part(self.store, self._computed(whole, candidate), box)
-            if self._proved(candidate.name, wanted, value.value):
-                return replace(value, value=part(self.store, self._cut(candidate.name, whole), box))
+            wanted = self._held(self._computed(whole, candidate), candidate, ranks)
+            if wanted is not None and self._proved(candidate.name, wanted, value.value):
+                held = self._held(self._cut(candidate.name, whole), candidate, ranks)
+                return value if held is None else replace(value, value=held)
         return value
+
+    def _held(self, whole: Form, candidate: Aligned, ranks: RankClass) -> Form | None:
+        """What the ranks of a class hold of a tensor; ``None`` where they hold parts of different sizes."""
+        mesh = self.job.mesh
+        if len(ranks.ranks) == 1:
+            return part(self.store, whole, local_box(whole.shape, candidate.placements, mesh, ranks.leader))
+        if not even(whole.shape, candidate.placements, mesh.sizes):
+            return None
+        stacked = distribute(self.store, whole, candidate.placements, mesh.sizes)
+        return local(self.store, stacked, mesh, ranks.leader, ranks.mesh.names)
 
     def _computed(self, whole: Tensor, candidate: Aligned) -> Form:
         """The form that was computed of a specification tensor, whether or not a leaf stands for it by now."""
@@ -127,6 +122,22 @@ class Cuts:
         cut = constant_form(whole.shape, ((((leaf, 1, identity(whole.shape)),), 1),))
         self.specification.values[name] = replace(whole, value=cut)
         return cut
+
+    def _cut_copies(self, name: str, leaf: Form, candidates: Iterable[Aligned]) -> None:
+        """The leaf of a specification tensor for those that are computed to the same: which of them a rank's tensor is
+        compared with is chance. Only where that takes no computing of what comes later."""
+        form = self.definitions.get(name)
+        for other in dict.fromkeys(candidate.name for candidate in candidates):
+            known = all(operand in self.specification.values for operand in references(self._node(other)))
+            if form is None or other in self.definitions or not known:
+                continue
+            copy = self._whole(other)
+            if copy is not None and equal(self.store, form, copy.value, expand=False) is None:
+                self.definitions[other] = copy.value
+                self.specification.values[other] = replace(copy, value=leaf)
+
+    def _node(self, name: str) -> Node:
+        return self.job.specification.by_name[name]
 
 
 def _may_be_cut(store: Store, value: Tensor) -> bool:

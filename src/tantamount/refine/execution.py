@@ -281,10 +281,8 @@ def _masks(plan: Plan, evaluator: Evaluator, rank: int | None) -> Masks:
         position = calls[site] = calls.get(site, -1) + 1
         if rank is None:
             return _pick(plan.specification.masks.get(f"specification {site}"), position, evaluator, shape, ())
-        alone = plan.implementation.masks.get(f"rank {rank} {site}")
-        if alone is not None:
-            return _pick(alone, position, evaluator, shape, ())
-        return _pick(plan.implementation.masks.get(site), position, evaluator, shape, plan.job.mesh.coordinates(rank))
+        known, where = plan.implementation.mask(rank, site)
+        return _pick(known, position, evaluator, shape, where)
 
     return mask
 

@@ -16,6 +16,7 @@ from tantamount.calculus.symbolic import identity
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
     Concat,
     Expression,
@@ -32,6 +33,7 @@ from tantamount.ir.relation import (
 )
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import DType, Kind, Shape, TensorType
+from tantamount.ops.classes import RankClass
 from tantamount.refine.placements import collapse, distribute, evaluate, even, local, part, stack
 from tantamount.verdict import Assumption
 
@@ -42,13 +44,19 @@ Key = tuple[int, str]  # rank and name of an implementation input
 
 @dataclass
 class Inputs:
-    """Forms of the specification's inputs by name and of the implementation's by rank and name. ``stacked`` holds what
-    was built for all ranks at once. ``restrictions`` are relations that are not onto."""
+    """Forms of the specification's inputs by name and of the implementation's: ``stacked`` over all ranks by name, of
+    those that are not by rank and name. ``restrictions`` are relations that are not onto."""
 
     specification: dict[str, Form] = field(default_factory=dict[str, Form])
     locals: dict[Key, Form] = field(default_factory=dict[Key, Form])
     stacked: dict[str, Form] = field(default_factory=dict[str, Form])
     restrictions: list[Assumption] = field(default_factory=list[Assumption])
+
+    def held(self, store: Store, mesh: Mesh, ranks: RankClass, name: str) -> Form:
+        """What the ranks of a class hold of an implementation input, stacked over the axes of the class."""
+        if name in self.stacked:
+            return local(store, self.stacked[name], mesh, ranks.leader, ranks.mesh.names)
+        return stack(store, [self.locals[rank, name] for rank in ranks.ranks], ranks.mesh.sizes)
 
 
 def leaf(store: Store, source: str, name: object, type_: TensorType, shape: Shape | None = None) -> Form:
@@ -65,15 +73,14 @@ def _type(graph: Graph, name: str) -> TensorType:
     return found.stored if found is not None else TensorType((), DType.FLOAT32)
 
 
-def build_inputs(store: Store, job: Job, by_rank: bool) -> Inputs:
-    """All inputs of both sides. ``by_rank`` asks for one form per rank, else for stacked forms wherever ranks agree in
-    shape. Raises :class:`UserError` if relations contradict each other."""
+def build_inputs(store: Store, job: Job) -> Inputs:
+    """All inputs of both sides. Raises :class:`UserError` if relations contradict each other."""
     builder = _Builder(store, job)
     shared = _shared(job)
     # placements first: an expression about the same tensors is then one about what they have put there
     for node in sorted(job.specification.inputs, key=lambda node: job.inputs[node.name].placements is None):
         builder.add(node.name, job.inputs[node.name], node.name in shared)
-    return builder.finish(by_rank)
+    return builder.finish()
 
 
 def _shared(job: Job) -> set[str]:
@@ -342,8 +349,8 @@ class _Builder:
                 )
 
     # -- everything else
-    def finish(self, by_rank: bool) -> Inputs:
-        out, mesh = self.out, self.job.mesh
+    def finish(self) -> Inputs:
+        out = self.out
         for key, found in self.regions.items():
             shape = _type(self.job.implementation[key[0]], key[1]).shape
             out.locals[key] = self._patchwork(key, shape, found)
@@ -356,13 +363,6 @@ class _Builder:
             for rank in missing:
                 found = _type(self.job.implementation[rank], name)
                 out.locals[rank, name] = leaf(self.store, "free input", (name, rank), found)
-            forms_ = [out.locals[rank, name] for rank in holders]
-            if not by_rank and len(holders) == mesh.world_size and len({form.shape for form in forms_}) == 1:
-                out.stacked[name] = stack(self.store, forms_, mesh)
-        if by_rank:
-            for name, stacked in out.stacked.items():
-                for rank in range(mesh.world_size):
-                    out.locals.setdefault((rank, name), local(self.store, stacked, mesh, rank))
         return out
 
     def _patchwork(self, key: Key, shape: Shape, regions: list[tuple[tuple[tuple[int, int], ...], Form]]) -> Form:

@@ -27,9 +27,9 @@ from tantamount.ir.relation import (
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.classes import rank_classes
 from tantamount.refine.assumptions import open_obligations
 from tantamount.refine.placements import collapse, distribute, evaluate, even, part
-from tantamount.refine.ranks import foldable
 from tantamount.refine.run import Run
 from tantamount.verdict import OutputReport, Relation, Verdict
 
@@ -121,7 +121,7 @@ def matches(
     if expectation.placements is not None:
         nodes = {output_node(job, rank, expectation.name) for rank in range(run.mesh.world_size)}
         if len(nodes) > 1:  # ranks that run different programs have their outputs under the outputs' names
-            if any(expectation.name in graph.by_name for graph in job.implementation) or run.by_rank is None:
+            if any(expectation.name in graph.by_name for graph in job.implementation):
                 return f"ranks name different nodes {expectation.name}"
             nodes = {expectation.name}
         found = holds(store, whole, expectation.placements, run, nodes.pop(), expand)
@@ -240,7 +240,7 @@ def _with_indices_in_range(
 def _nodes_used(job: Job, report: OutputReport) -> set[str] | None:
     """The nodes that an output's relation needs; ``None``: perhaps all (ranks run different programs, so a collective
     needs what one rank's graph does not show)."""
-    if not foldable(job.implementation):
+    if len(rank_classes(job.implementation, job.mesh)) > 1:
         return None
     graph = job.implementation[0]
     expectation = job.outputs.get(report.name)

@@ -31,7 +31,7 @@ def draw_picture(job: Job, sides: Sides, relations: Mapping[str, Relation]) -> P
     """The picture of a job that was run; ``relations`` by the name of the specification's tensor."""
     programs = _programs(job, sides)
     specification = _side(sides.store, job.specification, (), sides.specification.values, ())
-    mesh = job.mesh.names if sides.implementation.by_rank is None else ()
+    mesh = sides.implementation.classes[0].mesh.names
     implementation = tuple(
         _side(sides.store, job.implementation[ranks[0]], ranks, _values(sides, ranks[0]), mesh) for ranks in programs
     )
@@ -50,23 +50,22 @@ def draw_picture(job: Job, sides: Sides, relations: Mapping[str, Relation]) -> P
 def _programs(job: Job, sides: Sides) -> list[tuple[int, ...]]:
     """The ranks that run each different program."""
     graphs = job.implementation
-    if sides.folded:
-        return [tuple(range(len(graphs)))]
     found: list[list[int]] = []
-    for rank, graph in enumerate(graphs):
+    for one in sides.implementation.classes:
+        graph = graphs[one.leader]
         for ranks in found:
             other = graphs[ranks[0]]
             if other is graph or (other.nodes == graph.nodes and other.outputs == graph.outputs):
-                ranks.append(rank)
+                ranks.extend(one.ranks)
                 break
         else:
-            found.append([rank])
+            found.append([*one.ranks])
     return [tuple(ranks) for ranks in found[:_MAX_PROGRAMS]]
 
 
 def _values(sides: Sides, rank: int) -> Mapping[str, Result]:
     run = sides.implementation
-    return run.values if run.by_rank is None else run.by_rank[rank]
+    return run.environments[run.place(rank)[0]]
 
 
 def _output(job: Job, rank: int, name: str) -> str | None:

@@ -5,7 +5,7 @@ A *stacked* form has one leading dimension per mesh axis, then the local dimensi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import prod
 
 from tantamount.calculus import contraction, forms
@@ -103,23 +103,28 @@ def collapse(store: Store, stacked: Form, placements: Sequence[Placement], sizes
     return stacked
 
 
-def local(store: Store, stacked: Form, mesh: Mesh, rank: int) -> Form:
-    """What one rank holds."""
+def local(store: Store, stacked: Form, mesh: Mesh, rank: int, kept: Collection[str] = ()) -> Form:
+    """What one rank holds; with ``kept`` axes, what the ranks hold that differ from it in these axes only, stacked."""
     form = stacked
-    for axis, digit in enumerate(mesh.coordinates(rank)):
-        form = forms.slice_form(store, form, axis, digit, digit + 1, 1)
-    return forms.reshape(store, form, form.shape[len(mesh.sizes) :])
+    lead: list[int] = []
+    for axis, (name, digit) in enumerate(zip(mesh.names, mesh.coordinates(rank), strict=True)):
+        if name in kept:
+            lead.append(mesh.sizes[axis])
+        else:
+            form = forms.slice_form(store, form, axis, digit, digit + 1, 1)
+    return forms.reshape(store, form, (*lead, *form.shape[len(mesh.sizes) :]))
 
 
-def stack(store: Store, locals_: Sequence[Form], mesh: Mesh) -> Form:
-    """The stacked form of one local form per rank (equal shapes)."""
-    shape = locals_[0].shape
-    if all(form == locals_[0] for form in locals_[1:]):
-        lead = forms.reshape(store, locals_[0], (*(1 for _ in mesh.sizes), *shape))
-        return forms.expand(lead, (*mesh.sizes, *shape))
-    parts = [forms.reshape(store, form, (1, *shape)) for form in locals_]
-    whole = forms.concat(store, parts, 0) if len(parts) > 1 else parts[0]
-    return forms.reshape(store, whole, (*mesh.sizes, *shape))
+def stack(store: Store, parts: Sequence[Form], sizes: Sequence[int]) -> Form:
+    """Forms of equal shapes, one for each coordinate along axes of these sizes, with the axes as first dimensions."""
+    if not sizes:
+        return parts[0]
+    step = len(parts) // sizes[0]
+    items = [stack(store, parts[k * step : (k + 1) * step], sizes[1:]) for k in range(sizes[0])]
+    flat = [forms.reshape(store, item, (1, *item.shape)) for item in items]
+    if all(item == items[0] for item in items[1:]):
+        return forms.expand(flat[0], (sizes[0], *items[0].shape))
+    return forms.concat(store, flat, 0)
 
 
 def part(store: Store, whole: Form, box: Sequence[tuple[int, int]]) -> Form:

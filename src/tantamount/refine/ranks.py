@@ -1,279 +1,45 @@
-"""Running both sides in the calculus: the specification, and the implementation with ranks folded into mesh axes.
+"""Running the implementation in the calculus: every class of ranks as one, with the mesh axes that are folded as axes.
 
-Ranks are folded only if their graphs are isomorphic: same nodes, operators, types, references and attributes, up to
-numbers. A number that differs by rank is one value per mesh coordinate (affine or a table) where the definition takes
-it as an operand; any other attribute that differs makes that one node be evaluated coordinate by coordinate. Everything
-else runs rank by rank, in lock step.
+Of ranks that run one program up to numbers (:mod:`tantamount.ops.classes`), a number that differs by rank is one value
+per mesh coordinate (affine or a table) where the definition takes it as an operand; any other attribute that differs
+makes that one node be evaluated coordinate by coordinate. Classes run in lock step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.compare import locate
 from tantamount.calculus.forms import Form, constant_form
 from tantamount.calculus.symbolic import Symbolic, Trace, identity
-from tantamount.errors import DataDependent, TantamountError, Unsupported
-from tantamount.ir.graph import Argument, Graph, Node, references
-from tantamount.ir.job import SAME_NAME, Job
+from tantamount.errors import TantamountError, Unsupported
+from tantamount.ir.graph import Argument, Graph, Node
+from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import Shape
-from tantamount.ops.algebra import Number, PerRank, Tensor, TypesOnly, Unsized
+from tantamount.ops.algebra import Number, PerRank, Tensor, Unsized
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
-from tantamount.ops.execute import (
-    Environment,
-    Result,
-    check_types,
-    constant_type,
-    recorded_constant,
-    run_node,
-)
+from tantamount.ops.classes import RankClass, same_argument
+from tantamount.ops.execute import ConstantOf, Environment, Result, run_node
 from tantamount.ops.lockstep import run_ranks
-from tantamount.ops.messages import has_messages
 from tantamount.refine.cuts import Cuts
 from tantamount.refine.inputs import Inputs
+from tantamount.refine.nodes import constants_of, fail, unknown
 from tantamount.refine.placements import local, stack
-from tantamount.refine.run import Dropout, Run
+from tantamount.refine.run import Run
 
-__all__ = ["foldable", "run_implementation", "run_specification"]
+__all__ = ["run_implementation"]
 
 Progress = Callable[[str, int, int], None]
 _UNPAIRED = 1 << 30  # the number of a dropout that has no counterpart in the specification
 
 
 class _Missing(TantamountError):
-    """An operand is not known."""
-
-
-def _constants(
-    store: Store, job: Job, run: Run, spread: Callable[[Builder, Form, Shape], Form]
-) -> Callable[[Graph, Node, Builder], Tensor]:
-    """The value of ``constant`` nodes: recorded, assumed to be a number, or unknown but the same on both sides."""
-
-    def constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
-        assumed = job.assume.constants
-        if node.target in graph.constants or assumed is None:
-            return recorded_constant(graph, node, builder)
-        type_ = constant_type(graph, node)
-        run.constants[node.target] = f"{graph.path}: {node.name}"
-        if assumed == SAME_NAME:
-            type_, original = type_.stored, type_
-            kind = type_.dtype.kind
-            shapes: dict[str, Shape] = store.cache("constant shapes")
-            atom = store.leaf(
-                "constant"
-                if type_.shape == shapes.setdefault(node.target, type_.shape)
-                else "constant of another shape",
-                node.target if type_.shape == shapes[node.target] else (node.target, type_.shape),
-                type_.shape,
-                Facts(integer=type_.dtype.is_integral, boolean=kind.name == "BOOL"),
-            )
-            form = constant_form(type_.shape, ((((atom, 1, identity(type_.shape)),), 1),))
-            return Tensor(original.shape, original.dtype, spread(builder, form, type_.shape))
-        return builder.full(type_.shape, Fraction(assumed), type_.dtype)
-
-    return constant
-
-
-def _spread(builder: Builder, form: Form, shape: Shape) -> Form:
-    interpretation = builder.interpretation
-    return interpretation.spread(form, shape) if isinstance(interpretation, Symbolic) else form
-
-
-# ------------------------------------------------------------------------------------------------ specification
-def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress | None = None) -> Run:
-    """The specification's inputs; every other tensor is computed when it is asked for (``demand``). Its indices are
-    assumed to be in range."""
-    graph = job.specification
-    run = Run(Mesh())
-    trace = Trace(assume_indices=True)
-    run.traces.append(trace)
-
-    def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
-        atom = store.leaf("mask", (ordinal, p), shape, Facts(integer=True, boolean=True, nonnegative=True))
-        run.dropouts.append(Dropout(like, shape, p, atom))
-        form = constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
-        run.masks.setdefault(site, []).append(form)
-        return form
-
-    trace.mask = mask
-    symbolic = Symbolic(store, trace, rank="specification ")
-    values: dict[str, Result] = {
-        node.name: Tensor(node.type.shape, node.type.dtype, inputs.specification[node.name])
-        for node in graph.inputs
-        if node.type
-    }
-    run.values = values
-    constant = _constants(store, job, run, _spread)
-    position = {node.name: k for k, node in enumerate(graph.nodes)}
-    random = [k for k, node in enumerate(graph.nodes) if _has_category(graph, node, "random")]
-    done = [0]
-
-    def compute(node: Node) -> None:
-        done[0] += 1
-        if progress is not None:
-            progress("specification", done[0], len(graph.nodes))
-        builder = Builder(replace(symbolic, site=node.name), node.name)
-        _guarded(
-            run, node, lambda: run_node(graph, node, builder, values, constant, None), graph,
-            lambda _: _unknown(graph, node, symbolic, values, None),
-        )  # fmt: skip
-
-    def demand(name: str) -> None:
-        """The value of a node, after those that it needs; random nodes in the order of the program."""
-        pending = [position[name]]
-        while pending:
-            k = pending[-1]
-            node = graph.nodes[k]
-            if node.name in values:
-                pending.pop()
-                continue
-            missing = [position[other] for other in references(node) if other not in values]
-            if k in random:
-                missing += [other for other in random if other < k and graph.nodes[other].name not in values]
-            if missing:
-                pending.extend(missing)
-            else:
-                pending.pop()
-                compute(node)
-
-    def assume_indices() -> None:
-        """What is assumed of the indices that depend on integers alone, before anything that they are used on."""
-        for node in graph.nodes:
-            names = [name for name in references(node) if graph.by_name[name].op == "call"]
-            if not _has_category(graph, node, "indexing") or node.name in values:
-                continue
-            whole = [name for name in names if _only_integers(graph, name)]
-            for name in whole:
-                demand(name)
-            given = {name: values[name] for name in references(node) if name in values}
-            try:
-                for name in set(references(node)) - set(given):
-                    type_ = graph.by_name[name].type
-                    if type_ is None:
-                        raise _Missing
-                    form = symbolic.fresh("any", (graph.path, node.name, name), type_.stored.shape, type_.dtype.kind)
-                    given[name] = Tensor(type_.shape, type_.dtype, form)
-                run_node(graph, node, Builder(replace(symbolic, site=node.name), node.name), given, constant, None)
-            except (Unsupported, _Missing):
-                continue
-
-    run.demand = demand
-    run.random = tuple(graph.nodes[k].name for k in random)
-    run.assume_indices = assume_indices
-    return run
-
-
-def _only_integers(graph: Graph, name: str) -> bool:
-    """Whether a tensor and all that it is computed from are whole numbers."""
-    pending, seen = [name], set[str]()
-    while pending:
-        node = graph.by_name[pending.pop()]
-        if node.name in seen:
-            continue
-        seen.add(node.name)
-        if node.type is None or not node.type.dtype.is_integral or node.op == "constant":
-            return False
-        pending.extend(references(node))
-    return True
-
-
-def _has_category(graph: Graph, node: Node, category: str) -> bool:
-    return node.op == "call" and node.target != "getitem" and operator_of(graph, node).category == category
-
-
-def _guarded(
-    run: Run, node: Node, compute: Callable[[], Result], graph: Graph, rescue: Callable[[Unsupported], Result]
-) -> None:
-    """Evaluate one node; what the calculus cannot express becomes a fresh unknown, and is remembered."""
-    try:
-        result = compute()
-    except Unsupported as problem:
-        _fail(run, node.name, problem, problem.reason)
-        result = rescue(problem)
-    check_types(graph, node, result)
-    run.values[node.name] = result
-
-
-def _fail(run: Run, name: str, problem: Unsupported, reason: str) -> None:
-    run.failures.setdefault(name, reason)
-    if isinstance(problem, DataDependent):
-        run.undecided[name] = None
-
-
-def _unknown(
-    graph: Graph, node: Node, symbolic: Symbolic, environment: Environment, groups: Mapping[str, int] | None
-) -> Result:
-    """Fresh unknowns of the node's types: the value may be anything, so nothing false follows from it."""
-    types = run_node(graph, node, Builder(TypesOnly(groups), node.name), environment, _type_of_constant, groups)
-
-    def fresh(tensor: Tensor | None, k: int) -> Tensor | None:
-        if tensor is None:
-            return None
-        stored = tensor.type.stored
-        form = symbolic.fresh("unsupported", (symbolic.rank, graph.path, node.name, k), stored.shape, stored.dtype.kind)
-        return replace(tensor, value=form)
-
-    if isinstance(types, tuple):
-        return tuple(fresh(tensor, k) for k, tensor in enumerate(types))
-    return types if isinstance(types, Unsized) else fresh(types, 0)
-
-
-def _type_of_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
-    found = constant_type(graph, node)
-    return Tensor(found.shape, found.dtype, None)
-
-
-# ------------------------------------------------------------------------------------------------ implementation
-def foldable(graphs: Sequence[Graph]) -> bool:
-    """Whether all ranks run one program up to attributes: same nodes, operators, types, references and groups. Ranks
-    that send messages are not: what a node gets depends on who sends to it."""
-    first = graphs[0]
-    if len(graphs) > 1 and has_messages(first):
-        return False
-    for other in graphs[1:]:
-        if other is first:
-            continue
-        if len(other.nodes) != len(first.nodes) or other.outputs != first.outputs:
-            return False
-        for a, b in zip(first.nodes, other.nodes, strict=True):
-            if (
-                a.name != b.name
-                or a.op != b.op
-                or a.target != b.target
-                or a.type != b.type
-                or a.kwargs.keys() != b.kwargs.keys()
-            ):
-                return False
-            alike = _same_shape if not _is_collective(first, a) else _same  # an attribute may differ, a call may not
-            if not alike(a.args, b.args) or not all(alike(a.kwargs[key], b.kwargs[key]) for key in a.kwargs):
-                return False
-    return True
-
-
-def _is_collective(graph: Graph, node: Node) -> bool:
-    return node.op == "call" and node.target != "getitem" and operator_of(graph, node).group_parameter is not None
-
-
-def _same_shape(a: Argument, b: Argument) -> bool:
-    """Equal up to numbers."""
-    if isinstance(a, tuple):
-        return isinstance(b, tuple) and len(a) == len(b) and all(_same_shape(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return type(a) is type(b)
-    return type(a) is type(b) and a == b
-
-
-def _same(a: Argument, b: Argument) -> bool:
-    """Exactly equal: 1, 1.0 and True are three values."""
-    if isinstance(a, tuple):
-        return isinstance(b, tuple) and len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
-    return type(a) is type(b) and (a == b)
+    """A number that differs by rank, and is no operand."""
 
 
 def run_implementation(
@@ -281,13 +47,98 @@ def run_implementation(
     job: Job,
     inputs: Inputs,
     specification: Run,
-    fold: bool,
+    classes: Sequence[RankClass],
     progress: Progress | None = None,
     cuts: Cuts | None = None,
 ) -> Run:
     """The form of every implementation tensor. ``cuts`` replaces what is proved to be a part of a specification tensor.
-    Raises :class:`UserError` if the ranks' collectives do not match."""
-    return (_run_folded if fold else _run_by_rank)(store, job, inputs, specification, progress, cuts)
+    Raises :class:`UserError` if the ranks' collectives or messages do not match."""
+    mesh, graphs = job.mesh, job.implementation
+    run = Run(mesh, classes=classes)
+    constant = constants_of(store, job, run)
+    parts: dict[int, _Part] = {}
+    given: list[Mapping[str, Tensor]] = []
+    for one in classes:
+        trace = Trace()
+        if job.assume.dropout:
+            trace.mask = _paired_mask(store, run, specification, one.mesh.world_size == 1)
+        run.traces.append(trace)
+        axes = tuple(range(len(one.mesh.sizes)))
+        symbolic = Symbolic(store, trace, one.mesh, axes, rank=run.label(one))
+        parts[one.leader] = _Part(one, [graphs[rank] for rank in one.ranks], symbolic)
+        given.append(
+            {
+                node.name: Tensor(node.type.shape, node.type.dtype, inputs.held(store, mesh, one, node.name))
+                for node in graphs[one.leader].inputs
+                if node.type
+            }
+        )
+    total = sum(len(part.graphs[0].nodes) for part in parts.values())
+    done = [0]
+
+    def each(rank: int, node: Node, result: Result) -> Result:
+        done[0] += 1
+        if progress is not None:
+            progress("implementation", done[0], total)
+        if cuts is None or not isinstance(result, Tensor):
+            return result
+        return cuts.of_class(parts[rank].ranks, node.name, result)
+
+    groups = {name: mesh.group_size(name) for name in mesh.groups}
+
+    def rescue(rank: int, node: Node, environment: Environment, problem: Unsupported) -> Result:
+        where = "" if run.folded else f" (rank {rank})"
+        fail(run, node.name, problem, f"{problem.reason}{where}")
+        return unknown(graphs[rank], node, parts[rank].symbolic, environment, groups)
+
+    def compute(rank: int, node: Node, environment: Environment) -> Result:
+        return _compute(store, parts[rank], node, environment, constant)
+
+    environments = run_ranks(
+        graphs, mesh, [part.symbolic for part in parts.values()], given,
+        each=each, rescue=rescue, classes=classes, compute=compute,
+    )  # fmt: skip
+    for one, environment in zip(classes, environments, strict=True):
+        named = {output.name: environment[output.node] for output in graphs[one.leader].outputs}
+        run.environments.append({**named, **environment})
+    return run
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A class of ranks, with the graphs of all of them."""
+
+    ranks: RankClass
+    graphs: Sequence[Graph]
+    symbolic: Symbolic
+
+
+def _compute(store: Store, part: _Part, node: Node, environment: Environment, constant: ConstantOf) -> Result:
+    """The value of a node on all ranks of a class."""
+    graph = part.graphs[0]
+    builder = Builder(replace(part.symbolic, site=node.name), node.name)
+    if not _differs(node, part.graphs):
+        return run_node(graph, node, builder, environment, constant, None)
+    merged = _merged(node, [other.by_name[node.name] for other in part.graphs], graph)
+    if merged is None:
+        return _coordinatewise(store, part, node, builder, environment, constant)
+    return run_node(graph, merged, builder, environment, constant, None)
+
+
+def _differs(node: Node, graphs: Sequence[Graph]) -> bool:
+    """Whether ranks of a class have other attributes of a node, or another constant."""
+    first = graphs[0]
+    for other in graphs[1:]:
+        if other is first:
+            continue
+        peer = other.by_name[node.name]
+        if not same_argument(node.args, peer.args):
+            return True
+        if not all(same_argument(node.kwargs[key], peer.kwargs[key]) for key in node.kwargs):
+            return True
+        if node.op == "constant" and other.constants.get(node.target) != first.constants.get(node.target):
+            return True
+    return False
 
 
 def _paired_mask(
@@ -325,62 +176,6 @@ def _paired_mask(
     return mask
 
 
-def _run_folded(
-    store: Store, job: Job, inputs: Inputs, specification: Run, progress: Progress | None, cuts: Cuts | None
-) -> Run:
-    mesh, graphs = job.mesh, job.implementation
-    graph = graphs[0]
-    run = Run(mesh)
-    trace = Trace()
-    run.traces.append(trace)
-    if job.assume.dropout:
-        trace.mask = _paired_mask(store, run, specification, mesh.world_size == 1)
-    symbolic = Symbolic(store, trace, mesh, tuple(range(len(mesh.sizes))))
-    groups = {name: mesh.group_size(name) for name in mesh.groups}
-    values: dict[str, Result] = {
-        node.name: Tensor(node.type.shape, node.type.dtype, inputs.stacked[node.name])
-        for node in graph.inputs
-        if node.type
-    }
-    run.values = values
-    constant = _constants(store, job, run, _spread)
-    others = [other for other in graphs[1:] if other is not graph]
-    for k, node in enumerate(graph.nodes):
-        if progress is not None:
-            progress("implementation", k, len(graph.nodes))
-        if node.op == "input":
-            continue
-        builder = Builder(replace(symbolic, site=node.name), node.name)
-
-        def rescue(_: Unsupported, n: Node = node) -> Result:
-            return _unknown(graph, n, symbolic, values, groups)
-
-        peers = [other.nodes[k] for other in others]
-        if all(
-            _same(node.args, p.args) and all(_same(node.kwargs[key], p.kwargs[key]) for key in node.kwargs)
-            for p in peers
-        ) and not _constant_differs(node, graphs):
-            chosen: Node | None = node
-        else:
-            chosen = _merged(node, [g.nodes[k] for g in graphs], graph)
-        if chosen is not None:
-            _guarded(
-                run, node, lambda n=chosen, b=builder: run_node(graph, n, b, values, constant, groups), graph, rescue
-            )
-        else:
-            _guarded(run, node, lambda n=k, b=builder: _coordinatewise(store, job, run, n, b, constant), graph, rescue)
-        value = values[node.name]
-        if cuts is not None and isinstance(value, Tensor):
-            values[node.name] = cuts.folded(node.name, value)
-    return run
-
-
-def _constant_differs(node: Node, graphs: Sequence[Graph]) -> bool:
-    return node.op == "constant" and any(
-        g.constants.get(node.target) != graphs[0].constants.get(node.target) for g in graphs[1:]
-    )
-
-
 def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
     """The node with numbers that differ by rank as :class:`PerRank`, if the definition takes them all as operands."""
     if node.op != "call" or node.target == "getitem":
@@ -389,7 +184,7 @@ def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
     names = list(row.signature.parameters)
 
     def per_rank(values: Sequence[Argument], kind: str) -> Any:
-        if all(_same(values[0], v) for v in values):
+        if all(same_argument(values[0], v) for v in values):
             return values[0]
         if kind.rstrip("?") in ("Operand", "Scalar") and all(isinstance(v, (int, float)) for v in values):
             return PerRank(tuple(v for v in values if isinstance(v, (int, float))))
@@ -410,45 +205,34 @@ def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
 
 
 def _coordinatewise(
-    store: Store,
-    job: Job,
-    run: Run,
-    position: int,
-    builder: Builder,
-    constant: Callable[[Graph, Node, Builder], Tensor],
+    store: Store, part: _Part, node: Node, builder: Builder, environment: Environment, constant: ConstantOf
 ) -> Result:
     """One node evaluated at every mesh coordinate with that rank's attributes, and stacked."""
-    mesh = job.mesh
-    symbolic = builder.interpretation
-    if not isinstance(symbolic, Symbolic):
-        raise Unsupported("attributes that differ by rank")
-    node = job.implementation[0].nodes[position]
-    if _is_collective(job.implementation[0], node):
-        raise Unsupported("a collective whose attributes differ by rank")
+    trace, mesh = part.symbolic.trace, part.ranks.mesh
     results: list[Result] = []
-    ordinal = symbolic.trace.dropouts
+    ordinal = trace.dropouts
     counts: set[int] = set()
-    for rank in range(mesh.world_size):
-        symbolic.trace.dropouts = ordinal  # one dropout of the program, whichever rank computes it
-        graph = job.implementation[rank]
-        environment = _LocalView(store, run, rank)
-        alone = Builder(replace(symbolic, batch=(), mesh=Mesh(), rank=f"rank {rank} "), builder.site)
-        results.append(run_node(graph, graph.nodes[position], alone, environment, constant, {}))
-        counts.add(symbolic.trace.dropouts)
+    for position, (rank, graph) in enumerate(zip(part.ranks.ranks, part.graphs, strict=True)):
+        trace.dropouts = ordinal  # one dropout of the program, whichever rank computes it
+        here = _LocalView(store, environment, mesh, position)
+        symbolic = replace(part.symbolic, batch=(), mesh=Mesh(), rank=f"rank {rank} ", site=node.name)
+        alone = Builder(symbolic, builder.site)
+        results.append(run_node(graph, graph.by_name[node.name], alone, here, constant, None))
+        counts.add(trace.dropouts)
     if len(counts) > 1:  # from here on ranks count their dropouts differently: no later one is paired
-        symbolic.trace.dropouts = _UNPAIRED
+        trace.dropouts = _UNPAIRED
     return _stack_results(store, results, mesh)
 
 
 class _LocalView(dict[str, Result]):
     """The environment of one rank, read off stacked forms when asked for."""
 
-    def __init__(self, store: Store, run: Run, rank: int) -> None:
+    def __init__(self, store: Store, environment: Environment, mesh: Mesh, rank: int) -> None:
         super().__init__()
-        self._store, self._run, self._rank = store, run, rank
+        self._store, self._environment, self._mesh, self._rank = store, environment, mesh, rank
 
     def __missing__(self, name: str) -> Result:
-        value = self._run.values[name]
+        value = self._environment[name]
         found = self._localise(value)
         self[name] = found
         return found
@@ -461,7 +245,7 @@ class _LocalView(dict[str, Result]):
     def _one(self, value: Tensor | None) -> Tensor | None:
         if value is None:
             return None
-        return replace(value, value=local(self._store, value.value, self._run.mesh, self._rank))
+        return replace(value, value=local(self._store, value.value, self._mesh, self._rank))
 
 
 def _stack_results(store: Store, results: Sequence[Result], mesh: Mesh) -> Result:
@@ -480,44 +264,4 @@ def _stack_tensors(store: Store, tensors: Sequence[Tensor | None], mesh: Mesh) -
         return None
     if len({t.type for t in found}) != 1:
         raise Unsupported("results whose shapes differ by rank")
-    return replace(found[0], value=stack(store, [t.value for t in found], mesh))
-
-
-def _run_by_rank(
-    store: Store, job: Job, inputs: Inputs, specification: Run, progress: Progress | None, cuts: Cuts | None
-) -> Run:
-    mesh, graphs = job.mesh, job.implementation
-    run = Run(mesh)
-    interpretations: list[Symbolic] = []
-    given: list[Mapping[str, Tensor]] = []
-    for rank, graph in enumerate(graphs):
-        trace = Trace()
-        if job.assume.dropout:
-            trace.mask = _paired_mask(store, run, specification, True)
-        run.traces.append(trace)
-        interpretations.append(Symbolic(store, trace, rank=f"rank {rank} "))
-        given.append(
-            {n.name: Tensor(n.type.shape, n.type.dtype, inputs.locals[rank, n.name]) for n in graph.inputs if n.type}
-        )
-    total = sum(len(graph.nodes) for graph in graphs)
-    done = [0]
-
-    def each(rank: int, node: Node, result: Result) -> Result:
-        done[0] += 1
-        if progress is not None:
-            progress("implementation", done[0], total)
-        return cuts.of_rank(rank, node.name, result) if cuts is not None and isinstance(result, Tensor) else result
-
-    groups = {name: mesh.group_size(name) for name in mesh.groups}
-
-    def rescue(rank: int, node: Node, environment: Environment, problem: Unsupported) -> Result:
-        _fail(run, node.name, problem, f"{problem.reason} (rank {rank})")
-        return _unknown(graphs[rank], node, interpretations[rank], environment, groups)
-
-    constant = _constants(store, job, run, _spread)
-    environments = run_ranks(graphs, mesh, interpretations, given, constant=constant, each=each, rescue=rescue)
-    run.by_rank = [
-        {**{o.name: environment[o.node] for o in graph.outputs}, **environment}
-        for graph, environment in zip(graphs, environments, strict=True)
-    ]
-    return run
+    return replace(found[0], value=stack(store, [t.value for t in found], mesh.sizes))

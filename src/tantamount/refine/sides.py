@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from tantamount.calculus.atoms import Store
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
+from tantamount.ops.classes import rank_classes
 from tantamount.reduction import Reduction
 from tantamount.refine.alignment import align
 from tantamount.refine.cuts import Cuts
 from tantamount.refine.inputs import Inputs, build_inputs
-from tantamount.refine.ranks import foldable, run_implementation, run_specification
+from tantamount.refine.ranks import run_implementation
 from tantamount.refine.run import Run
+from tantamount.refine.specification import run_specification
 
 __all__ = ["Progress", "Sides", "run_sides"]
 
@@ -23,15 +25,19 @@ _LONG = 300  # nodes of a specification from which on cutting pays
 
 @dataclass(frozen=True)
 class Sides:
-    """The inputs of both programs and every value of theirs, over one store. ``folded``: ranks are mesh axes;
-    ``reduction``: the job at smaller shapes, if it was needed."""
+    """The inputs of both programs and every value of theirs, over one store. ``reduction``: the job at smaller shapes,
+    if it was needed."""
 
     store: Store
     inputs: Inputs
     specification: Run
     implementation: Run
-    folded: bool
     reduction: Reduction | None = None
+
+    @property
+    def folded(self) -> bool:
+        """Whether all ranks were run as one, as mesh axes."""
+        return self.implementation.folded
 
 
 def run_sides(
@@ -42,16 +48,12 @@ def run_sides(
     cut: bool | None = None,
     limits: Limits | None = None,
 ) -> Sides:
-    """Ranks are mesh axes if their graphs are isomorphic and ``fold`` is not ``False``; the programs are cut where they
-    agree if they are long, or as ``cut`` says. ``lap`` is told the name of every phase that ends. Raises
+    """Ranks are mesh axes where their graphs are isomorphic and ``fold`` is not ``False``; the programs are cut where
+    they agree if they are long, or as ``cut`` says. ``lap`` is told the name of every phase that ends. Raises
     :class:`UserError` as :func:`tantamount.refine.refine`."""
     store = Store()
-    folded = fold is not False and foldable(job.implementation)
-    inputs = build_inputs(store, job, by_rank=not folded)
-    if folded and any(node.name not in inputs.stacked for node in job.implementation[0].inputs):
-        folded = False
-        store = Store()
-        inputs = build_inputs(store, job, by_rank=True)
+    classes = rank_classes(job.implementation, job.mesh, fold is not False)
+    inputs = build_inputs(store, job)
     lap("inputs")
     specification = run_specification(store, job, inputs, progress)
     names = [node.name for node in job.specification.nodes]
@@ -66,8 +68,8 @@ def run_sides(
     else:
         specification.assume_indices()
         lap("specification")
-    implementation = run_implementation(store, job, inputs, specification, folded, progress, cuts)
+    implementation = run_implementation(store, job, inputs, specification, classes, progress, cuts)
     lap("implementation")
     specification.finish(names)
     lap("specification")
-    return Sides(store, inputs, specification, implementation, folded, reduction)
+    return Sides(store, inputs, specification, implementation, reduction)

@@ -1,0 +1,185 @@
+"""Which ranks run one program, so that they can be run as one: mesh axes that are folded, and those that are not.
+
+A mesh axis is folded if no program depends on the coordinate along it, up to numbers. Ranks that differ in folded axes
+only are a class: they are run together, with the folded axes as axes of every value. If all axes are folded, there is
+one class; if none is, every rank is a class of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from tantamount.ir.graph import Argument, Graph, Node
+from tantamount.ir.mesh import Mesh
+from tantamount.ops.calls import operator_of
+from tantamount.ops.table import Operator
+
+__all__ = ["RankClass", "rank_classes", "same_argument"]
+
+
+@dataclass(frozen=True)
+class RankClass:
+    """Ranks that run one program. ``mesh`` has the folded axes, and of every process group the folded axes that it
+    spans; ``ranks`` are in the order of that mesh. The first of them leads: it stands for all where they are alike."""
+
+    ranks: tuple[int, ...]
+    mesh: Mesh
+
+    @property
+    def leader(self) -> int:
+        return self.ranks[0]
+
+
+def rank_classes(graphs: Sequence[Graph], mesh: Mesh, fold: bool = True) -> tuple[RankClass, ...]:
+    """The classes of all ranks, ordered by their leaders. ``fold``: whether axes may be folded at all.
+
+    An axis is folded if ranks that differ along it alone run programs of the same nodes, operators, types, references
+    and collectives, exchange messages with ranks at their own coordinate along it, and all with ranks at the same
+    coordinates along the axes that are not folded. So whatever a class sends goes, coordinate by coordinate, to one
+    other class."""
+    folded = _folded(graphs, mesh) if fold else frozenset[int]()
+    names = [axis for k, axis in enumerate(mesh.names) if k in folded]
+    inside = Mesh(
+        {axis: mesh.axes[axis] for axis in names},
+        {group: tuple(axis for axis in axes if axis in names) for group, axes in mesh.groups.items()},
+    )
+    leaders = product(*(range(1 if k in folded else size) for k, size in enumerate(mesh.sizes)))
+    steps = [*product(*(range(size if k in folded else 1) for k, size in enumerate(mesh.sizes)))]
+    return tuple(
+        RankClass(tuple(mesh.rank(tuple(map(sum, zip(at, step, strict=True)))) for step in steps), inside)
+        for at in leaders
+    )
+
+
+def _folded(graphs: Sequence[Graph], mesh: Mesh) -> frozenset[int]:
+    """The positions of the mesh axes that are folded."""
+    coordinates = [mesh.coordinates(rank) for rank in range(len(graphs))]
+    programs = _numbered(graphs)
+    posts = {id(graph): _posts(graph) for graph in graphs}
+    peers: list[list[tuple[int, ...]]] = []
+    apart = set[int]()  # positions of axes that are not folded
+    for rank, graph in enumerate(graphs):
+        found: list[tuple[int, ...]] = []
+        for group, position in posts[id(graph)]:
+            members = mesh.members(group, rank) if group in mesh.groups else ()
+            if not 0 <= position < len(members):  # an error, which is found where messages are matched
+                return frozenset()
+            found.append(coordinates[members[position]])
+            apart.update(k for k, at in enumerate(found[-1]) if at != coordinates[rank][k])
+        peers.append(found)
+    unlike = [set(mesh.group_positions(group)) for group in _unlike(graphs) if group in mesh.groups]
+    while True:
+        seen = [[[at[k] for k in sorted(apart)] for at in found] for found in peers]
+        keys = [*zip(programs, seen, strict=True)]
+        more = {k for k in range(len(mesh.sizes)) if k not in apart and _varies(keys, coordinates, mesh, k)}
+        for positions in unlike:
+            if positions & (apart | more):
+                more |= positions - apart
+        if not more:
+            return frozenset(range(len(mesh.sizes))) - apart
+        apart |= more
+
+
+def _varies(keys: Sequence[object], coordinates: Sequence[tuple[int, ...]], mesh: Mesh, axis: int) -> bool:
+    """Whether some rank has another key than the rank at coordinate 0 of one axis and the same of the others."""
+    first = (mesh.rank((*at[:axis], 0, *at[axis + 1 :])) for at in coordinates)
+    return any(key != keys[rank] for key, rank in zip(keys, first, strict=True))
+
+
+def _numbered(graphs: Sequence[Graph]) -> list[int]:
+    """A number for every graph, equal where graphs are isomorphic."""
+    first: list[Graph] = []
+    known: dict[int, int] = {}
+    for graph in graphs:
+        if id(graph) not in known:
+            found = next((k for k, other in enumerate(first) if _isomorphic(other, graph)), len(first))
+            if found == len(first):
+                first.append(graph)
+            known[id(graph)] = found
+    return [known[id(graph)] for graph in graphs]
+
+
+def _isomorphic(first: Graph, other: Graph) -> bool:
+    """Whether two graphs are one program up to numbers: the same nodes, operators, types and references. Of what is
+    said to other ranks only the peers of messages may differ."""
+    if len(other.nodes) != len(first.nodes) or other.outputs != first.outputs:
+        return False
+    return all(_alike(first, a, b) for a, b in zip(first.nodes, other.nodes, strict=True))
+
+
+def _alike(graph: Graph, a: Node, b: Node) -> bool:
+    if (a.name, a.op, a.target, a.type) != (b.name, b.op, b.target, b.type) or a.kwargs.keys() != b.kwargs.keys():
+        return False
+    if len(a.args) != len(b.args):
+        return False
+    row = _communication(graph, a)
+    names = list(row.signature.parameters) if row is not None else []
+
+    def alike(x: Argument, y: Argument, parameter: str | None) -> bool:
+        exact = row is not None and parameter != row.peer_parameter
+        return same_argument(x, y) if exact else _same_shape(x, y)
+
+    return all(
+        alike(x, y, names[k] if k < len(names) else "") for k, (x, y) in enumerate(zip(a.args, b.args, strict=True))
+    ) and all(alike(a.kwargs[key], b.kwargs[key], key) for key in a.kwargs)
+
+
+def _same_shape(a: Argument, b: Argument) -> bool:
+    """Equal up to numbers."""
+    if isinstance(a, tuple):
+        return isinstance(b, tuple) and len(a) == len(b) and all(map(_same_shape, a, b))
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return type(a) is type(b)
+    return type(a) is type(b) and a == b
+
+
+def same_argument(a: Argument, b: Argument) -> bool:
+    """Exactly equal: 1, 1.0 and True are three values."""
+    if isinstance(a, tuple):
+        return isinstance(b, tuple) and len(a) == len(b) and all(map(same_argument, a, b))
+    return type(a) is type(b) and a == b
+
+
+def _communication(graph: Graph, node: Node) -> Operator | None:
+    """The operator of a node that concerns other ranks."""
+    if node.op != "call" or node.target == "getitem":
+        return None
+    row = operator_of(graph, node)
+    return row if row.group_parameter is not None else None
+
+
+def _said(graph: Graph) -> Iterator[tuple[Operator, Mapping[str, Any]]]:
+    """The operators that concern other ranks, with their arguments; without those that do not fit, which are refused
+    where they are run."""
+    for node in graph.nodes:
+        row = _communication(graph, node)
+        if row is not None:
+            try:
+                yield row, row.signature.bind(*node.args, **node.kwargs).arguments
+            except TypeError:
+                continue
+
+
+def _posts(graph: Graph) -> list[tuple[str, int]]:
+    """The group and the position of every peer of a message, in order."""
+    found: list[tuple[str, int]] = []
+    for row, arguments in _said(graph):
+        if row.peer_parameter is not None:
+            peers: int | tuple[int, ...] = arguments.get(row.peer_parameter, ())
+            group = arguments.get(row.group_parameter or "", "")
+            found.extend((group, peer) for peer in (peers if isinstance(peers, tuple) else (peers,)))
+    return found
+
+
+def _unlike(graphs: Sequence[Graph]) -> set[str]:
+    """The groups of collectives whose members may have unlike arguments: these are exchanged rank by rank, or are the
+    same on all members."""
+    return {
+        arguments.get(row.group_parameter or "", "")
+        for graph in {id(graph): graph for graph in graphs}.values()
+        for row, arguments in _said(graph)
+        if row.apart is not None
+    }
