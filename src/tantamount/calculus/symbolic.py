@@ -28,6 +28,7 @@ from tantamount.ops.functions import FUNCTIONS
 __all__ = ["Obligation", "Symbolic", "Trace", "identity"]
 
 _MAX_TABLE = 1 << 12  # recorded constants up to this many elements become numbers, larger ones stay opaque
+_MAX_PIECES = 2  # recorded real numbers in more pieces than this are a table
 _MAX_RANKS = 64  # numbers that differ by rank and follow no line: up to this many ranks one piece each, else a table
 
 
@@ -127,11 +128,28 @@ class Symbolic(Interpretation):
 
     def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
         if len(data) > _MAX_TABLE or any(isinstance(v, float) for v in data):
-            facts = Facts(integer=kind is not Kind.FLOAT, boolean=kind is Kind.BOOL)
-            atom = self.store.leaf("table", (shape, data), shape, facts)
-            form = forms.constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
-            return self.spread(form, shape)
-        return self.spread(self._cells(data, shape), shape)
+            return self.spread(self._opaque_table(data, shape, kind), shape)
+        form = self._cells(data, shape)
+        if kind is Kind.FLOAT and len(form.pieces) > _MAX_PIECES:
+            # a sum over a tensor in pieces has a term for every piece, and nothing follows from what the numbers are
+            form = self._opaque_table(data, shape, kind)
+        return self.spread(form, shape)
+
+    def _opaque_table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
+        """Recorded numbers as a leaf, or as rows of the leaf of a table that has them: equal data, equal elements."""
+        tables: dict[tuple[Shape, tuple[Number, ...]], int] = self.store.cache("tables")
+        row = prod(shape[1:])
+        for (known, numbers), atom in tables.items():
+            if known[1:] == shape[1:] and shape and shape[0] <= known[0]:
+                for start in range(known[0] - shape[0] + 1):
+                    if numbers[start * row : start * row + len(data)] == data:
+                        whole = forms.constant_form(known, ((((atom, 1, identity(known)),), 1),))
+                        return forms.slice_form(self.store, whole, 0, start, start + shape[0], 1)
+        lowest = min(data, default=0) if not any(isinstance(v, float) for v in data) else -1
+        facts = Facts(lowest > 0, lowest >= 0, integer=kind is not Kind.FLOAT, boolean=kind is Kind.BOOL)
+        atom = self.store.leaf("table", (shape, data), shape, facts)
+        tables[shape, data] = atom
+        return forms.constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
 
     def _cells(self, data: Sequence[Number], shape: Shape) -> Form:
         """A tensor of numbers, one piece per element."""

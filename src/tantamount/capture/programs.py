@@ -267,6 +267,8 @@ class _Pair:
     def _known(
         self, recorded: Mapping[str, Any], name: str, type_: TensorType, ranks: Sequence[Mapping[str, TensorType]]
     ) -> Any:
+        if name in recorded:
+            return recorded[name]
         label = self._counterpart(name, ranks)
         if label is None:
             return None

@@ -60,7 +60,9 @@ class Cuts:
                 continue
             wanted = self._held(self._computed(whole, candidate), candidate, ranks)
             if wanted is not None and self._proved(candidate.name, wanted, value.value):
-                held = self._held(self._cut(candidate.name, whole), candidate, ranks)
+                leaf = self._cut(candidate.name, whole)
+                self._cut_copies(candidate.name, leaf, self.aligned[ranks.leader, name])
+                held = self._held(leaf, candidate, ranks)
                 return value if held is None else replace(value, value=held)
         return value
 
@@ -132,7 +134,9 @@ class Cuts:
             if form is None or other in self.definitions or not known:
                 continue
             copy = self._whole(other)
-            if copy is not None and equal(self.store, form, copy.value, expand=False) is None:
+            if copy is None or copy.shape != form.shape:
+                continue
+            if equal(self.store, form, copy.value, expand=False) is None:
                 self.definitions[other] = copy.value
                 self.specification.values[other] = replace(copy, value=leaf)
 

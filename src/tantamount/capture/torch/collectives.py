@@ -7,18 +7,18 @@
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tantamount.errors import UserError
 
-__all__ = ["Functional"]
+__all__ = ["Functional", "drop_lone_collectives"]
 
 _Handler = Callable[..., Any]
 _HANDLERS: dict[str, _Handler] = {}
@@ -247,6 +247,24 @@ def _all_to_all(outputs: Sequence[Tensor], sources: Sequence[Tensor], group: Any
     for output, value in zip(outputs, received.split(to), strict=True):
         _write(output, value)
     return list(outputs), _work()
+
+
+def drop_lone_collectives(graph: fx.Graph, groups: Collection[str]) -> None:
+    """Collectives over one rank are the identity: over these groups they are replaced by what they are given."""
+    for node in list(graph.nodes):
+        if node.target is _c10d.wait_tensor.default:
+            lone = not str(getattr(node.args[0], "target", "")).startswith("_c10d_functional.")
+        else:
+            lone = node.target in _GIVE_BACK and node.args[-1] in groups
+        if lone:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+
+
+_GIVE_BACK = (
+    _c10d.all_reduce.default, _c10d.all_gather_into_tensor.default, _c10d.reduce_scatter_tensor.default,
+    _c10d.all_to_all_single.default, _c10d.broadcast.default,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- messages

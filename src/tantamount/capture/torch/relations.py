@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise, product
 from typing import Any
 
 from tantamount.capture.torch.placements import Layout
+from tantamount.capture.torch.tiles import Tile, expression_of
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 
@@ -103,40 +105,19 @@ def _text(placement: Any) -> str:
 
 def _expression(layout: Layout, axes: Sequence[str], mesh: Mesh, world_size: int) -> Any:
     """A concatenation of pieces of ranks, dimension by dimension; replicas are stated to be equal."""
-    shape = layout.shape
-    held = {rank: _blocks(layout, axes, mesh, rank) for rank in range(world_size)}
-    same: dict[tuple[tuple[_Block, ...], ...], list[int]] = {}
-    for rank, blocks in held.items():
-        same.setdefault(blocks, []).append(rank)
-    text = _assembled(shape, held, 0, list(held), [])
-    equal = [" == ".join(f"rank({rank})" for rank in ranks) for ranks in same.values() if len(ranks) > 1]
-    return {"relation": text, "equal": equal} if equal else text
+    tiles: list[Tile] = []
+    for rank in range(world_size):
+        blocks = _blocks(layout, axes, mesh, rank)
+        local = tuple(sum(stop - start for start, stop in held) for held in blocks)
+        for pairs in product(*map(_placed, blocks)):
+            tiles.append(Tile(tuple(box for box, _ in pairs), rank, "", tuple(at for _, at in pairs), local))
+    return expression_of(tiles, "", layout.shape)
 
 
-def _assembled(
-    shape: tuple[int, ...],
-    held: Mapping[int, tuple[tuple[_Block, ...], ...]],
-    dim: int,
-    ranks: list[int],
-    local: list[_Block],
-) -> str:
-    if dim == len(shape):
-        rank = min(ranks)
-        whole = [sum(stop - start for start, stop in blocks) for blocks in held[rank]]
-        if all(block == (0, size) for block, size in zip(local, whole, strict=True)):
-            return f"rank({rank})"
-        return f"rank({rank})[{', '.join(f'{start}:{stop}' for start, stop in local)}]"
-    pieces: dict[_Block, dict[_Block, list[int]]] = {}
-    for rank in ranks:
-        at = 0
-        for start, stop in held[rank][dim]:
-            pieces.setdefault((start, stop), {}).setdefault((at, at + stop - start), []).append(rank)
-            at += stop - start
-    parts: list[str] = []
-    for _, places in sorted(pieces.items()):
-        where, holders = min(places.items(), key=lambda item: min(item[1]))
-        parts.append(_assembled(shape, held, dim + 1, holders, [*local, where]))
-    return parts[0] if len(parts) == 1 else f"concat({', '.join(parts)}, dim={dim})"
+def _placed(blocks: Sequence[_Block]) -> list[tuple[_Block, _Block]]:
+    """Blocks that follow each other, with where they are in the rank's tensor."""
+    stops = list(accumulate((stop - start for start, stop in blocks), initial=0))
+    return list(zip(blocks, pairwise(stops), strict=True))
 
 
 def _blocks(layout: Layout, axes: Sequence[str], mesh: Mesh, rank: int) -> tuple[tuple[_Block, ...], ...]:

@@ -141,6 +141,8 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
             if entry.trainable:
                 tensor.requires_grad_()
                 tensor._is_param = True  # what isinstance(tensor, nn.Parameter) looks at
+            if layout is None:  # marks that a program has made on its parameters
+                vars(tensor).update({k: v for k, v in vars(entry.tensor).items() if k not in vars(tensor)})
         own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}
         arguments = iter(zip(whole[count:], program.tensors[count:], strict=True))
         filled: list[Any] = []

@@ -1,0 +1,97 @@
+"""What Megatron-Core takes from CUDA while a model is built and traced, on a machine that has none.
+
+Nothing here computes anything that a model computes: it says which device is the current one, and which generator
+random numbers are drawn from. Two things are replaced: ``WrappedTorchNorm`` refuses sequence parallelism, which its
+counterparts of Apex and Transformer Engine support by marking their parameters, and so does the one here; and the
+default causal mask is kept on the GPU for all models.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import copy
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+__all__ = ["without_cuda"]
+
+
+@contextmanager
+def without_cuda() -> Generator[None]:
+    """Megatron-Core finds the CPU where it looks for the GPU."""
+    cpu = torch.device("cpu")
+    with ExitStack() as stack:
+        for owner, name, value in (
+            (torch.cuda, "current_device", lambda: cpu),
+            (torch.cuda, "Stream", _Stream),
+            (torch.cuda, "Event", _Stream),
+            (torch.cuda, "current_stream", _Stream),
+            (torch.cuda, "stream", lambda _: nullcontext()),
+            (torch.cuda, "synchronize", lambda *_: None),
+            (torch.cuda.nvtx, "range_push", lambda *_: None),
+            (torch.cuda.nvtx, "range_pop", lambda *_: None),
+        ):
+            stack.enter_context(patch.object(owner, name, value))
+        stack.enter_context(_OnCpu())
+        from megatron.core.fusions import fused_softmax
+        from megatron.core.tensor_parallel.random import CudaRNGStatesTracker
+        from megatron.core.transformer import torch_norm
+
+        mask = fused_softmax.get_default_causal_mask
+        for owner, name, value in (
+            (CudaRNGStatesTracker, "fork", lambda *_, **__: nullcontext()),
+            (torch_norm.WrappedTorchNorm, "__new__", _norm(torch_norm.WrappedTorchNorm.__new__)),
+            (fused_softmax, "get_default_causal_mask", getattr(mask, "__wrapped__", mask)),
+        ):
+            stack.enter_context(patch.object(owner, name, value))
+        yield
+
+
+class _Stream:
+    """A queue of work in which nothing ever waits."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def wait_stream(self, *_: Any) -> None: ...
+
+    def wait_event(self, *_: Any) -> None: ...
+
+    def record_event(self, *_: Any) -> _Stream:
+        return self
+
+    def synchronize(self) -> None: ...
+
+
+class _OnCpu(TorchFunctionMode):
+    """Calls that name the device ``"cuda"`` mean the CPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.cuda:
+            return args[0]
+        kwargs = {key: _moved(value) if key == "device" else value for key, value in (kwargs or {}).items()}
+        return func(*(_moved(value) for value in args), **kwargs)
+
+
+def _moved(value: Any) -> Any:
+    named = value == "cuda" if isinstance(value, str) else isinstance(value, torch.device) and value.type == "cuda"
+    return torch.device("cpu") if named else value
+
+
+def _norm(original: Any) -> staticmethod[Any, nn.Module]:
+    """The same norm, with its parameters marked as Megatron's other norms mark theirs."""
+
+    def build(cls: type, config: Any, *args: Any, **kwargs: Any) -> nn.Module:
+        plain = copy.copy(config)
+        plain.sequence_parallel = False
+        norm = original(cls, plain, *args, **kwargs)
+        for parameter in norm.parameters():
+            parameter.sequence_parallel = config.sequence_parallel
+        return norm
+
+    return staticmethod(build)
