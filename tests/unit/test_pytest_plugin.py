@@ -26,6 +26,12 @@ INSTALLED = any(point.value == "tantamount.pytest_plugin" for point in entry_poi
 PLUGIN = () if INSTALLED else ("-p", "tantamount.pytest_plugin")
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages after long names of tests are not cut."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def run(pytester: pytest.Pytester, body: str, *arguments: str) -> pytest.RunResult:
     """A run of one test, ``test_it``, with that body; ``GOOD`` and ``WRONG`` are jobs."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
