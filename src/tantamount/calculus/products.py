@@ -39,11 +39,11 @@ def monomial(
 
     Cancelling ``x * x**-1`` forgets that x must not be 0; the caller recorded that obligation when it divided."""
     total: dict[tuple[int, tuple[Coordinate, ...]], Exponent] = {}
-    number: Any = 1
+    numbers: list[tuple[Any, int]] = []  # symbolic ones
     for factor in factors:
         a, e, index = store.follow(factor) if store.redirects else factor
         if a == IOTA and isinstance(e, int) and is_symbolic_number((a, e, index)):
-            number = number * index[0][1] ** e
+            numbers.append((index[0][1], e))
             continue
         key = (a, index)
         if key in total:
@@ -52,10 +52,10 @@ def monomial(
         else:
             total[key] = e
     out: list[tuple[int, Exponent, tuple[Coordinate, ...]]] = []
-    if is_size(number):
-        sizes, number = size_term(number)
+    if numbers:
+        sizes, number = size_term(numbers)
         out.extend(sizes)
-    coefficient = coefficient * number
+        coefficient = coefficient * number
     for (a, index), e in total.items():
         if not e:
             continue
@@ -85,10 +85,10 @@ def monomial(
     return tuple(out), exact(coefficient)
 
 
-def size_term(value: object) -> tuple[Monomial, Rational]:
-    """A symbolic number as a term: a size is the atom ``iota`` at that position, wherever its symbols are. Of each
-    power there is one, so that no two of them are ever put in order."""
-    coefficient, powers = factored(value)
+def size_term(numbers: Iterable[tuple[object, int]]) -> tuple[Monomial, Rational]:
+    """A product of powers of symbolic sizes as a term: a size is the atom ``iota`` at that position, wherever its
+    symbols are. Of each power there is one, so that no two of them are ever put in order."""
+    coefficient, powers = factored(numbers)
     return tuple((IOTA, e, (((), size),)) for size, e in powers), coefficient
 
 
@@ -108,7 +108,7 @@ def affine_part(m: Monomial, c: Rational) -> tuple[list[tuple[int, Rational]], R
             if e != 1 or position is not None:
                 return None
             position = index[0]
-        elif is_size(index[0][1]):
+        elif is_size(index[0][1]) and e > 0:
             number = number * index[0][1] ** e
         else:
             return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from keyword import iskeyword
 from typing import Any
 
@@ -41,10 +40,9 @@ def decode_domain(value: object, place: Place) -> Domain:
     return domain
 
 
-def encode_domain(symbols: Mapping[str, tuple[int, int, int | None]], conditions: list[str]) -> dict[str, Any]:
-    """The document of symbols ``{name: (hint, min, max)}`` and conditions as text."""
+def encode_domain(domain: Domain) -> dict[str, Any]:
+    """The document of a domain."""
     table = {
-        name: {"hint": hint, "min": low, **({} if high is None else {"max": high})}
-        for name, (hint, low, high) in symbols.items()
+        s.name: {"hint": s.hint, "min": s.low, **({} if s.high == LARGEST else {"max": s.high})} for s in domain.symbols
     }
-    return {"symbols": table, "conditions": conditions}
+    return {"symbols": table, "conditions": sorted(map(str, domain.conditions))}

@@ -7,9 +7,10 @@ must come out even wherever the conditions hold. Conditions are comparisons of t
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil, floor
 from typing import Any
 
 from tantamount.errors import Unsupported
@@ -17,7 +18,7 @@ from tantamount.ir.sizes import Condition, Space, evaluate, holds, is_size, rati
 
 __all__ = ["Domain", "LARGEST", "NO_SIZES", "SizeProblem", "Symbol", "implied", "parse_condition", "parse_size"]
 
-LARGEST = (1 << 63) - 1  # sizes are 64-bit integers
+LARGEST = 1 << 62  # no tensor has more elements than that
 _LONGEST = 1000  # characters of one expression
 
 
@@ -59,6 +60,26 @@ class Domain:
     def __str__(self) -> str:
         return ", ".join(map(str, (*self.symbols, *self.conditions)))
 
+    def reduced(self) -> Domain:
+        """The same sizes, said without what follows from the rest: bounds of single symbols are their ranges."""
+        steps = _multiples(self)
+        found: list[Symbol] = []
+        for s in self.symbols:
+            low, high, before = s.low, s.high, 0
+            while low != before:  # up to the first value that no condition on this symbol alone excludes
+                before, step = low, steps.get(s.name, 1)
+                low = -(-low // step) * step
+                for bound, value in _bounds(self, s.name):
+                    low = max(low, value) if bound == "low" else low + 1 if bound == "not" and low == value else low
+                    high = min(high, value) if bound == "high" else high
+            found.append(replace(s, low=low, high=high))
+        kept = list(self.conditions)
+        for condition in self.conditions:
+            others = [c for c in kept if c != condition]
+            if implied(Domain(tuple(found), tuple(others)), condition):
+                kept = others
+        return Domain(tuple(found), tuple(kept))
+
     def joined(self, other: Domain) -> Domain:
         """The sizes in both. Raises :class:`SizeProblem` if a symbol has two hints."""
         found = {s.name: s for s in self.symbols}
@@ -67,7 +88,8 @@ class Domain:
             if mine.hint != s.hint:
                 raise SizeProblem(f"{s.name} is {mine.hint} in one program and {s.hint} in another")
             found[s.name] = Symbol(s.name, s.hint, max(mine.low, s.low), min(mine.high, s.high))
-        return Domain(tuple(found.values()), tuple(dict.fromkeys((*self.conditions, *other.conditions))))
+        conditions = tuple(dict.fromkeys((*self.conditions, *other.conditions)))
+        return Domain(tuple(found[name] for name in sorted(found)), conditions).reduced()
 
 
 NO_SIZES = Domain()  # of a program without size symbols
@@ -112,6 +134,24 @@ def _least(domain: Domain, polynomial: Any, *, strict: bool) -> bool:
         if all(c >= 0 for _, c in terms) and (not strict or any(not m for m, _ in terms)):
             return True
     return False
+
+
+def _bounds(domain: Domain, name: str) -> Iterator[tuple[str, int]]:
+    """What conditions of the form ``S >= 4``, ``S <= 4``, ``S != 4`` say of one symbol."""
+    for kind, polynomial in domain.conditions:
+        terms = dict(polynomial)
+        offset = Fraction(terms.pop((), 0))
+        c = Fraction(terms.pop(((name, 1),), 0))
+        if terms or not c or kind not in ("positive", "nonnegative", "nonzero"):
+            continue
+        at = -offset / c
+        if kind == "nonzero":
+            if at.denominator == 1:
+                yield "not", int(at)
+        elif c > 0:
+            yield "low", floor(at) + 1 if kind == "positive" else ceil(at)
+        else:
+            yield "high", ceil(at) - 1 if kind == "positive" else floor(at)
 
 
 def _multiples(domain: Domain) -> dict[str, int]:

@@ -14,7 +14,7 @@ are one number at some sizes is argued to be harmless in docs/design/symbolic-si
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
 from typing import Any, NamedTuple, Union, cast
@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Union, cast
 from tantamount.errors import InternalError, Unsupported
 
 __all__ = [
-    "Condition", "Polynomial", "Size", "Space", "common_divisor", "evaluate", "factored", "holds", "inverse",
-    "is_integer", "is_number", "is_size", "rational", "simplified", "substituted", "symbol", "whole", "whole_part",
+    "Condition", "Polynomial", "Size", "Space", "common_divisor", "evaluate", "factored", "holds", "is_integer",
+    "is_number", "is_size", "rational", "simplified", "substituted", "symbol", "whole", "whole_part",
 ]  # fmt: skip
 
 Powers = tuple[tuple[str, int], ...]  # a product of powers of symbols, sorted by name; powers are not 0
@@ -337,6 +337,8 @@ def _divided(a: Size, b: Size) -> tuple[Any, Any]:
     if a.hint.denominator != 1 or b.hint.denominator != 1 or b.hint <= 0:
         raise Unsupported(f"{a} divided by {b}")
     space = a.space
+    a._note("whole", a.polynomial)  # pyright: ignore[reportPrivateUsage]
+    a._note("whole", b.polynomial)  # pyright: ignore[reportPrivateUsage]
     divisible: Polynomial = ()
     left: Polynomial = ()
     for term in a.polynomial:
@@ -400,7 +402,7 @@ def holds(condition: Condition, values: Mapping[str, int]) -> bool:
 def simplified(kind: str, polynomial: Polynomial) -> Condition | None:
     """The condition without a positive factor; ``None`` if it is about no symbol."""
     if kind == "whole":
-        kept = tuple((m, c) for m, c in polynomial if c.denominator != 1 or any(e < 0 for _, e in m))
+        kept = _collected({m: c if any(e < 0 for _, e in m) else c % 1 for m, c in polynomial})
         return Condition(kind, kept) if kept else None
     if not any(m for m, _ in polynomial):
         return None
@@ -438,11 +440,6 @@ def rational(value: Any) -> Any:
     return value if type(value) is Size else Fraction(value)
 
 
-def inverse(value: int) -> Fraction:
-    """``1 / value``, exactly."""
-    return cast("Fraction", 1 / cast("Any", value)) if type(value) is Size else Fraction(1, value)
-
-
 def whole(value: Any) -> int:
     """A rational that is a whole number as an integer."""
     return cast("int", value) if type(value) is Size else int(value)
@@ -471,18 +468,44 @@ def _content(value: Any) -> int:
     return math.gcd(*(int(c) for _, c in value.polynomial)) if value.is_formally_whole else 1
 
 
-def factored(value: Any) -> tuple[Rational, tuple[tuple[Any, int], ...]]:
-    """A number as a coefficient and powers ``(size, power)``: products of symbols, one of each power, and a sum."""
-    if type(value) is not Size:
-        return value, ()
-    coefficient, common, rest = _content_of(value.polynomial)
-    by_power: dict[int, Powers] = {}
+def factored(powers: Iterable[tuple[Any, int]]) -> tuple[Rational, tuple[tuple[Any, int], ...]]:
+    """A product of powers of sizes as a number and powers ``(size, power)``, one of each power, sorted. Sums above and
+    below the line that divide one another are divided."""
+    coefficient: Rational = 1
+    common: Powers = ()
+    above: Polynomial = (((), 1),)
+    below: list[Polynomial] = []
+    sample: Size | None = None
+    for size, e in powers:
+        sample = cast("Size", size)
+        c, m, rest = _content_of(sample.polynomial)
+        coefficient *= Fraction(c) ** e
+        common = _product_of_powers(common, tuple((name, k * e) for name, k in m))
+        for _ in range(abs(e) if len(rest) > 1 else 0):
+            if e > 0:
+                above = _times(above, rest)
+            else:
+                below.append(rest)
+    if sample is None:
+        return 1, ()
+    left: Polynomial = (((), 1),)
+    for divisor in below:
+        whole_quotient, inverse_quotient = _quotient(above, divisor), _quotient(divisor, above)
+        if whole_quotient is not None:
+            above = whole_quotient
+        elif inverse_quotient is not None:
+            above, left = (((), 1),), _times(left, inverse_quotient)
+        else:
+            left = _times(left, divisor)
+    products: dict[int, Polynomial] = {}
     for name, e in common:
-        by_power[e] = (*by_power.get(e, ()), (name, 1))
-    products: dict[int, Polynomial] = {e: ((m, 1),) for e, m in by_power.items()}
-    if len(rest) > 1:
-        products[1] = _times(rest, products.get(1, (((), 1),)))
-    return _exact(coefficient), tuple((value.at_hint(p), e) for e, p in sorted(products.items()))
+        products[e] = _times(products.get(e, (((), 1),)), (((((name, 1),), 1)),))
+    for e, more in ((1, above), (-1, left)):
+        if any(m for m, _ in more):
+            products[e] = _times(products.get(e, (((), 1),)), more)
+        else:
+            coefficient *= Fraction(more[0][1]) ** e
+    return _exact(coefficient), tuple((sample.at_hint(p), e) for e, p in sorted(products.items()))
 
 
 def _content_of(polynomial: Polynomial) -> tuple[Fraction, Powers, Polynomial]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isinf, isnan, prod
 
-from tantamount.ir.sizes import inverse, is_integer
+from tantamount.ir.sizes import is_integer, is_size
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, ShapeProblem, Tensor
@@ -483,7 +483,11 @@ class Builder:
         count = prod(x.shape[k] for k in self.dims(x, dims))
         if not count:
             raise ShapeProblem(f"mean over no elements of {x.type}")
-        return self.mul(self.sum(x, dims, keepdim), inverse(count))
+        return self.over(self.sum(x, dims, keepdim), count)
+
+    def over(self, x: Tensor, count: int | Fraction) -> Tensor:
+        """x divided by a number that is not 0, such as one of elements."""
+        return self.mul(x, self.power(self.number(count), -1) if is_size(count) else 1 / Fraction(count))
 
     def amax(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         chosen = self.dims(_real(x), dims)

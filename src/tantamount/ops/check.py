@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tantamount.errors import InternalError, TantamountError, UserError
+from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
 from tantamount.ir.graph import Graph, Node
 from tantamount.ops.algebra import Tensor, TypesOnly, Unsized
 from tantamount.ops.builder import Builder
@@ -33,6 +33,12 @@ def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
     done: dict[str, Result] = {}
     try:
         types = run(graph, TypesOnly(groups), inputs, constant=_constant, groups=groups, each=_remember(done))
+    except Unsupported as problem:
+        raise UserError(
+            "sizes-unsupported", place=_failing(graph, done), found=problem.reason,
+            needed="an operator that computes with sizes as polynomials do",
+            hint="capture without symbolic sizes, or keep this dimension a number",
+        ) from None  # fmt: skip
     except TantamountError:
         raise
     except MemoryError:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
+from tantamount.refine.all_sizes import refine_at_all_sizes
 from tantamount.refine.assumptions import gather_assumptions
 from tantamount.refine.cover import relate
 from tantamount.refine.execution import TooLarge
@@ -63,11 +64,16 @@ def refine(
     unless ``fold`` is ``False`` (or that proves nothing, and one by one they can be proved).
     ``progress(phase, done, total)`` is told of every node.
     ``limits`` (default: those of the environment) bound what is executed in search of a counterexample.
+    Of programs with size symbols, all sizes are meant (docs/symbolic-sizes.md).
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
     if not isinstance(job, Job):
         job = job.against(implementation, inputs=inputs, outputs=outputs, assume=assume)
     elif implementation is not None or inputs or outputs or assume:
         raise UserError("job-arguments", place="refine", found="a job with more", needed="refine(job) alone")
+    if job.at is not None:
+        return refine_at_all_sizes(
+            job, job.at, lambda one: refine(one, strict=strict, fold=fold, limits=limits), fold, progress, strict
+        )
     clock = _Clock()
     bounds = limits if limits is not None else limits_from_environment()
     sides = run_sides(job, fold, progress, clock.lap, limits=bounds)

@@ -9,8 +9,11 @@ conditions of the graph.
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
 from typing import Any
 
 import sympy
@@ -20,9 +23,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils._sympy import functions
 
-from tantamount.capture.size_symbols import encode_domain
-from tantamount.errors import UserError
-from tantamount.ir.domain import LARGEST
+from tantamount.errors import InternalError, Unsupported, UserError
+from tantamount.ir.domain import LARGEST, Domain, Symbol
+from tantamount.ir.sizes import Space
 
 __all__ = ["Dynamic", "Sizes", "sizes_of"]
 
@@ -33,12 +36,17 @@ _PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107
 @dataclass
 class Sizes:
     """The size symbols of one capture. ``dims``: of every tensor with symbolic dimensions, their names;
-    ``symbols``: for every name the size that is traced, the least and the greatest (``None``: any)."""
+    ``symbols``: for every name the size that is traced, the least and the greatest."""
 
     dims: Mapping[str, Mapping[int, str]]
-    symbols: Mapping[str, tuple[int, int, int | None]]
+    symbols: Mapping[str, tuple[int, int, int]]
     environment: ShapeEnv = field(default_factory=lambda: ShapeEnv(duck_shape=True))
     names: dict[sympy.Symbol, str] = field(default_factory=dict)
+
+    @cached_property
+    def space(self) -> Space:
+        """The symbols, and what the sizes and guards that were read so far ask of them."""
+        return Space({label: hint for label, (hint, _, _) in self.symbols.items()})
 
     def fake(self, mode: FakeTensorMode, name: str, tensor: Tensor) -> Tensor:
         """The fake tensor of an input."""
@@ -50,69 +58,58 @@ class Sizes:
         kinds = [DimDynamic.DUCK if d in named else DimDynamic.STATIC for d in range(tensor.dim())]
         fake = mode.from_tensor(example, symbolic_context=StatelessSymbolicContext(dynamic_sizes=kinds))
         for d, label in named.items():
-            self.names[fake.shape[d].node.expr] = label
+            size = fake.shape[d]
+            if not isinstance(size, torch.SymInt) or self.names.setdefault(size.node.expr, label) != label:
+                raise _wrong(
+                    f"{label} = {int(size)}, which does not tell it from another size",
+                    "an example of 2 or more, different from the other sizes", name,
+                )  # fmt: skip
         return fake
 
     def text(self, size: Any, place: str) -> str:
         """A symbolic size as a file has it."""
-        return self._text(size.node.expr, place)
+        return str(self._value(size.node.expr, place))
 
-    def document(self, place: str) -> dict[str, Any]:
-        """What a file says about its size symbols."""
-        table: dict[str, tuple[int, int, int | None]] = {}
-        for symbol, label in self.names.items():
+    def domain(self, place: str) -> Domain:
+        """The sizes at which the program takes the way that was traced. All sizes in it have been written already."""
+        symbols: list[Symbol] = []
+        for symbol, label in sorted(self.names.items(), key=lambda item: item[1]):
             hint, low, high = self.symbols[label]
             if symbol in self.environment.replacements:
                 raise _fixed(label, self.environment.replacements[symbol], place)
             bounds = self.environment.var_to_range[symbol]
-            low = max(low, int(bounds.lower), 1)
-            if bounds.upper.is_Integer and int(bounds.upper) < LARGEST:
-                high = min(int(bounds.upper), LARGEST if high is None else high)
-            table[label] = (hint, low, high)
-        found: dict[str, None] = {}
+            upper = int(bounds.upper) if bounds.upper.is_Integer else LARGEST
+            symbols.append(Symbol(label, hint, max(low, int(bounds.lower)), min(upper, high)))
         for guard in self.environment.guards:
-            for condition in self._conditions(guard.expr, place):
-                found.setdefault(condition)
-        return encode_domain(dict(sorted(table.items())), sorted(found))
+            if not self._value(guard.expr, place):
+                raise InternalError(f"the guard {guard.expr} does not hold at the sizes that were traced")
+        return Domain(tuple(symbols), tuple(self.space.conditions)).reduced()
 
-    def _conditions(self, expression: Any, place: str) -> Iterator[str]:
-        if isinstance(expression, sympy.And):
-            for part in expression.args:
-                yield from self._conditions(part, place)
-        elif expression is sympy.true:
-            return
-        elif isinstance(expression, sympy.Not) and isinstance(expression.args[0], sympy.core.relational.Relational):
-            yield from self._conditions(expression.args[0].negated, place)
-        elif type(expression) in _RELATIONS and all(s in self.names for s in expression.free_symbols):
-            left, right = expression.args
-            remainder = isinstance(left, functions.Mod | functions.PythonMod) and right == 0
-            if isinstance(expression, sympy.Eq) and remainder:
-                yield f"({self._text(left.args[0], place)}) % ({self._text(left.args[1], place)}) == 0"
-            else:
-                yield f"{self._text(left, place)} {_RELATIONS[type(expression)]} {self._text(right, place)}"
-        else:
-            raise _not_understood(f"the condition {expression} of the program's branches", place)
-
-    def _text(self, e: Any, place: str) -> str:
+    def _value(self, e: Any, place: str) -> Any:
+        """An expression of the ``ShapeEnv``, evaluated with sizes that note on what its value rests: where a division
+        comes out even, which of two is the greater, and so on."""
         if e.is_Integer:
-            return str(int(e))
+            return int(e)
         if e.is_Symbol and e in self.names:
-            return self.names[e]
-        parts = [f"({self._text(a, place)})" for a in e.args]
-        if isinstance(e, sympy.Add):
-            return " + ".join(parts)
-        if isinstance(e, sympy.Mul):
-            return "*".join(parts)
-        if isinstance(e, sympy.Pow | functions.PowByNatural) and e.args[1].is_Integer and e.args[1] > 0:
-            return "**".join(parts)
-        if isinstance(e, functions.FloorDiv | functions.CleanDiv):
-            return "//".join(parts)
-        raise _not_understood(f"the size {e}", place)
+            return self.space.symbols[self.names[e]]
+        if e in (sympy.true, sympy.false):
+            return bool(e)
+        rule = _RULES.get(type(e))
+        if rule is None:
+            raise _not_understood(f"{e}, of the type {type(e).__name__}", place)
+        try:
+            return rule(*(self._value(a, place) for a in e.args))
+        except Unsupported as problem:
+            raise _not_understood(f"{e}: {problem.reason}", place) from None
 
 
-_RELATIONS = {
-    sympy.Eq: "==", sympy.Ne: "!=", sympy.StrictLessThan: "<", sympy.LessThan: "<=", sympy.StrictGreaterThan: ">",
-    sympy.GreaterThan: ">=",
+_RULES: dict[Any, Callable[..., Any]] = {
+    sympy.Add: lambda *xs: sum(xs), sympy.Mul: lambda *xs: prod(xs), sympy.Pow: operator.pow,
+    functions.PowByNatural: operator.pow, functions.FloorDiv: operator.floordiv, functions.CleanDiv: operator.floordiv,
+    functions.Mod: operator.mod, functions.PythonMod: operator.mod, functions.Max: lambda *xs: max(xs),
+    functions.Min: lambda *xs: min(xs), sympy.Eq: operator.eq, sympy.Ne: operator.ne, sympy.StrictLessThan: operator.lt,
+    sympy.LessThan: operator.le, sympy.StrictGreaterThan: operator.gt, sympy.GreaterThan: operator.ge,
+    sympy.And: lambda *xs: all(xs), sympy.Or: lambda *xs: any(xs), sympy.Not: operator.not_,
 }  # fmt: skip
 
 
@@ -121,7 +118,7 @@ def sizes_of(dynamic: Dynamic, tensors: Sequence[tuple[str, Tensor]], taken: Seq
     sizes stay numbers. Raises :class:`UserError` for what does not fit the arguments."""
     by_name = dict(tensors)
     dims: dict[str, dict[int, str]] = {}
-    found: dict[str, tuple[int, int, int | None]] = {}
+    found: dict[str, tuple[int, int, int]] = {}
     fixed = {size for tensor in taken for size in tensor.shape}
     for name, entries in dynamic.items():
         tensor = by_name.get(name)
@@ -141,14 +138,14 @@ def sizes_of(dynamic: Dynamic, tensors: Sequence[tuple[str, Tensor]], taken: Seq
                     "one size of 1 or more under one name", place,
                 )  # fmt: skip
             low, high = getattr(given, "min", 1), getattr(given, "max", None)
-            found[label] = (size, max(low, 1), high if isinstance(high, int) and high < LARGEST else None)
+            found[label] = (size, max(low, 1), high if isinstance(high, int) else LARGEST)
             dims[name][dim % tensor.dim()] = label
         fixed |= {int(size) for d, size in enumerate(tensor.shape) if d not in dims[name]}
-    symbols: dict[str, tuple[int, int, int | None]] = {}
+    symbols: dict[str, tuple[int, int, int]] = {}
     primes = list(_PRIMES)
     for label, (size, low, high) in sorted(found.items()):
         used = fixed | {hint for hint, _, _ in symbols.values()}
-        fitting = (size * p for p in primes if size * p not in used and low <= size * p <= (high or LARGEST))
+        fitting = (size * p for p in primes if size * p not in used and low <= size * p <= high)
         hint = next(fitting, size)
         symbols[label] = (hint, low, high)
         primes = [p for p in primes if hint != size * p]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from tantamount.capture.size_symbols import encode_domain
 from tantamount.capture.torch.dynamic import Sizes
 from tantamount.errors import UserError
 
@@ -69,7 +70,7 @@ class _Writer:
             "outputs": found,
         }
         if self.sizes is not None:
-            document["sizes"] = self.sizes.document("capture")
+            document["sizes"] = encode_domain(self.sizes.domain("capture"))
         if self.constants:
             document["constants"] = self.constants
         return document

@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import ceil
 from typing import cast
 
+from tantamount.ir.sizes import is_integer
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Number, PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
@@ -295,7 +296,7 @@ def _arange(b: Builder, start: Scalar, end: Scalar, step: Scalar, dtype: DType |
     for first, last, stride in _each((start, end, step)):
         if stride == 0 or (last < first if stride > 0 else last > first):
             raise ShapeProblem(f"a range from {first} to {last} in steps of {stride}")
-        if all(isinstance(item, int) for item in (first, last, stride)):
+        if all(is_integer(item) for item in (first, last, stride)):
             lengths.add(cast(int, -((first - last) // stride)))  # no int(): sizes may be subclasses that remember more
         else:
             lengths.add(ceil((float(last) - float(first)) / float(stride)))  # in double precision, as PyTorch does it

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from tantamount.ir.sizes import is_integer
 from tantamount.ops.algebra import PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.table import operator
@@ -42,7 +43,7 @@ def is_zero(value: Scalar) -> bool:
 def any_number(value: Scalar) -> bool | int | float:
     """The number, or that of the first rank: for its kind only."""
     found = value.values[0] if isinstance(value, PerRank) else value
-    return found if isinstance(found, (bool, int)) else float(found)
+    return found if is_integer(found) else float(found)
 
 
 def scaled(b: Builder, x: Tensor, factor: Scalar) -> Tensor:

@@ -125,7 +125,7 @@ def _soft_cross_entropy(
     product = b.mul(logs, target)
     losses = b.neg(b.sum(product if weights is None else b.mul(product, weights), (k,)))
     if reduction == 1:
-        return b.mul(b.sum(losses), Fraction(1, max(1, prod(logs.shape) // classes)))
+        return b.over(b.sum(losses), max(1, prod(logs.shape) // classes))
     return _reduced(b, losses, reduction)
 
 
@@ -146,8 +146,8 @@ def mse_loss_backward(b: Builder, grad_output: Tensor, self: Tensor, target: Ten
     if reduction not in (0, 1, 2):
         raise ShapeProblem(f"reduction {reduction}")
     difference = _difference(b, self, target)
-    share = Fraction(2, max(1, prod(difference.shape)) if reduction == 1 else 1)
-    return b.mul(b.mul(difference, grad_output), share)
+    twice = b.mul(b.mul(difference, grad_output), 2)
+    return b.over(twice, max(1, prod(difference.shape))) if reduction == 1 else twice
 
 
 @operator("aten.l1_loss.default", category=_LOSS)

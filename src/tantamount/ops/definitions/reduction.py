@@ -103,7 +103,7 @@ def variance_of(
         raise ShapeProblem(f"a variance of {count} elements with correction {correction}")
     mean = b.mean(x, dim, keepdim=True)
     total = b.sum(b.power(b.sub(x, mean), 2), dim, keepdim)
-    return b.mul(total, 1 / divisor), mean if keepdim else b.reshape(mean, total.shape)
+    return b.over(total, divisor), mean if keepdim else b.reshape(mean, total.shape)
 
 
 @operator("aten.var.correction", category=_REDUCTION)
