@@ -7,7 +7,7 @@ SETUP := $(VENV)/.stamp-setup
 TEST_WORKERS ?= auto
 TESTS ?= tests
 
-.PHONY: help setup demo test bench lint format docs clean
+.PHONY: help setup demo test bench lint format gallery docs clean
 
 help:
 	@echo "setup   create $(VENV) with the tantamount command and everything the tests need"
@@ -16,6 +16,7 @@ help:
 	@echo "bench   measure cost and run the long soundness checks"
 	@echo "lint    ruff check, ruff format --check, pyright"
 	@echo "format  ruff format and ruff's safe fixes"
+	@echo "gallery run examples/gallery and write docs/gallery"
 	@echo "docs    build the documentation into site/"
 	@echo "clean   remove what the targets above made"
 
@@ -57,6 +58,9 @@ lint: $(SETUP)
 format: $(SETUP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+gallery: $(SETUP)
+	$(BIN)/python tests/support/gallery.py
 
 docs: $(SETUP)
 	PYTHONPATH=tests $(BIN)/mkdocs build --strict
