@@ -151,6 +151,13 @@ refines(once, twice)
     done.stdout.fnmatch_lines([">   *refines(once, twice)", "E   *expected PROVED, found REFUTED*"])
 
 
+def test_the_example(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("torch", reason="captures need PyTorch")
+    pytest.importorskip("tantamount.capture.torch.programs")
+    done = pytester.runpytest(*PLUGIN, "-p", "no:cacheprovider", str(EXAMPLES / "test_with_pytest.py"))
+    done.assert_outcomes(passed=3)
+
+
 def test_a_run_without_the_plugin_is_as_it_was(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass\ndef test_other(refines): pass")
     done = pytester.runpytest("-p", "no:tantamount", "-p", "no:cacheprovider")
