@@ -21,7 +21,7 @@ from tantamount.report.html.scene import culprit_program, scene
 from tantamount.report.lines import listed, middle, printable
 from tantamount.report.text import summary
 from tantamount.report.values import is_zero, pair, shape_of, shortened
-from tantamount.verdict import Counterexample, Mismatch, OutputReport, Picture, Report, Verdict
+from tantamount.verdict import Counterexample, Mismatch, OutputReport, Picture, Report, Side, Verdict
 
 __all__ = ["page"]
 
@@ -31,6 +31,7 @@ _VALUE = 400  # characters of an input of a counterexample
 _FORMULA = 1500  # characters
 _SIDED = re.compile(r"(specification|implementation)[: ]\s*(.*)", re.DOTALL)
 _DENIED = "{0.name} = {0.expectation} does not hold: "  # how a reason begins: the page says it beside the name
+_INSTALLED = re.compile(r"(?:[^\s`'\"(]*/)?(?:site|dist)-packages/")
 _WORST_FIRST = (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.PROVED)
 
 
@@ -53,7 +54,7 @@ def page(report: Report) -> str:
         headline=_headline(report),
         difference=_difference(report),
         equations=equations,
-        hint=report.mismatch.hint if report.mismatch is not None else "",
+        hint=_without_folders(report.mismatch.hint) if report.mismatch is not None else "",
         specification=specification,
         implementation=implementation,
         implementation_label=_ranks(report),
@@ -97,13 +98,18 @@ def _headline(report: Report) -> str:
     if report.verdict is Verdict.PROVED:
         every = "every checked output" if len(report.outputs) < report.outputs_total else "every output"
         return f"The implementation computes {every} of the specification: for every input, on every rank."
-    return summary(report)
+    return _without_folders(summary(report))
+
+
+def _without_folders(text: str) -> str:
+    """The text with files of libraries as they are known: ``transformers/models/llama/modeling_llama.py``."""
+    return _INSTALLED.sub("", text)
 
 
 def _difference(report: Report) -> list[str]:
     if report.mismatch is None or report.mismatch.difference == report.mismatch.headline:
         return []
-    return report.mismatch.difference.splitlines()
+    return _without_folders(report.mismatch.difference).splitlines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +140,28 @@ def _cards(mismatch: Mismatch | None, picture: Picture | None) -> tuple[Card | N
             others.append(equation)
         else:
             formulas[sided[1]] = sided[2]
-    if not mismatch.equations and picture is not None:
-        formulas["specification"] = picture.specification.forms.get(mismatch.specification, "")
-        if picture.implementation:
-            side = picture.implementation[culprit_program(mismatch, picture)]
-            formulas["implementation"] = side.forms.get(mismatch.implementation, "")
+    sides = (None, None)
+    if picture is not None:
+        sides = picture.specification, picture.implementation[culprit_program(mismatch, picture)]
+        if not mismatch.equations:
+            names = (mismatch.specification, mismatch.implementation)
+            formulas = {k: side.forms.get(name, "") for k, side, name in zip(formulas, sides, names, strict=True)}
     left, right = marks(*(middle(formula, _FORMULA) for formula in formulas.values()))
     specification = Card(
-        "specification", mismatch.specification, mismatch.operator, *_place(mismatch.specification_source), None, left
-    )
+        "specification", mismatch.specification, _operator(sides[0], mismatch.specification, mismatch.operator),
+        *_place(mismatch.specification_source), None, left,
+    )  # fmt: skip
     implementation = Card(
-        "implementation", mismatch.implementation, mismatch.implementation_operator,
+        "implementation", mismatch.implementation,
+        _operator(sides[1], mismatch.implementation, mismatch.implementation_operator),
         *_place(mismatch.implementation_source), mismatch.rank, right,
     )  # fmt: skip
     return specification, implementation, others
+
+
+def _operator(side: Side | None, name: str, operator: str) -> str:
+    node = None if side is None else side.graph.by_name.get(name)
+    return operator if node is None else {"input": "an input", "constant": "a constant"}.get(node.op, operator)
 
 
 def _place(source: Source | None) -> tuple[str, str, str, str]:
@@ -155,7 +169,7 @@ def _place(source: Source | None) -> tuple[str, str, str, str]:
     if source is None:
         return "", "", "", ""
     path = str(source) if source.file else ""
-    return path, path.rpartition("site-packages/")[2], source.function, source.text.strip()
+    return path, _without_folders(path), source.function, source.text.strip()
 
 
 def _counterexample(found: Counterexample | None) -> dict[str, Any] | None:
