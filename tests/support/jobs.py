@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tantamount.ir.graph import Argument, Graph, Ref
+from tantamount.capture.graph_document import graph_document
+from tantamount.ir.graph import Graph
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.text import parse_graph
-from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
 
@@ -104,40 +105,9 @@ def graph_of(text: str, name: str = "graph") -> Graph:
 
 def as_json(graph: Graph, groups: Mapping[str, int] | None) -> Any:
     """The graph as a file of format fx-nodes/1, with the types that the operators give."""
-    types = check_graph(graph, groups)
-    nodes: list[Any] = []
-    for node in graph.nodes:
-        found = types[node.name]
-        shape, dtype = (list(found.shape), found.dtype.label) if isinstance(found, Tensor) else (None, None)
-        if node.op == "constant":
-            shape, dtype = None, None
-        op = {"input": "placeholder", "constant": "get_attr", "call": "call_function"}[node.op]
-        kwargs = {key: _json(value) for key, value in node.kwargs.items()}
-        nodes.append(
-            {"name": node.name, "op": op, "target": node.target, "args": [*map(_json, node.args)], "kwargs": kwargs}
-            | {"shape": shape, "dtype": dtype}
-        )
-    constants = {
-        name: {"dtype": c.type.dtype.label, "shape": list(c.type.shape), "data": list(c.data)}
-        for name, c in graph.constants.items()
-    }
-    nodes.append(
-        {"name": "output", "op": "output", "target": "output", "args": [[]], "kwargs": {}, "shape": None, "dtype": None}
-    )
-    outputs = [{"name": output.name, "node": output.node} for output in graph.outputs]
-    return {"format": "fx-nodes/1", "rank": None, "nodes": nodes, "outputs": outputs, "constants": constants}
-
-
-def _json(value: Argument) -> Any:
-    if isinstance(value, Ref):
-        return {"node": value.name}
-    if isinstance(value, DType):
-        return {"dtype": value.label}
-    if isinstance(value, tuple):
-        return [*map(_json, value)]
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return {"float": str(value)}
-    return value
+    types = {name: value.type for name, value in check_graph(graph, groups).items() if isinstance(value, Tensor)}
+    typed = [replace(node, type=None if node.op == "constant" else types.get(node.name)) for node in graph.nodes]
+    return graph_document(replace(graph, nodes=tuple(typed)))
 
 
 def job_files(

@@ -40,6 +40,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 # Library -> the folders (relative to the package) that may import it.
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "torch": ("capture/torch",),
+    "jax": ("capture/jax.py",),
     "egglog": ("saturate",),
     "z3": ("smt", "refine"),
     "typer": ("cli",),
@@ -105,6 +106,7 @@ def test_the_package_keeps_the_rules() -> None:
         ("calculus/lins.py", "import torch.nn", "torch may not be imported here"),
         ("calculus/lins.py", "from z3 import Int", "z3 may not be imported here"),
         ("cli/main.py", "import pytest", "pytest may not be imported here"),
+        ("capture/hlo.py", "import jax.numpy", "jax may not be imported here"),
         ("report/text.py", "import rich", "rich may not be imported here"),
         ("report/text.py", "from tantamount.cli.main import main", "report may not import"),
         ("refine/__init__.py", "from tantamount import cli", "refine may not import tantamount.cli"),
