@@ -12,8 +12,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection
-from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing import connection, forkserver
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
@@ -94,13 +94,16 @@ def run_all(
                 one.process.join()
 
 
-def _context(preload: Sequence[str]) -> ForkServerContext | SpawnContext:
+def _context(preload: Sequence[str]) -> ForkServerContext:
     """Processes forked from a server that has loaded what they need: they start in milliseconds, and unlike those
     forked from here they inherit neither threads nor locks."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: an interruption is for this process alone
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, previous)
     return context
 
 
@@ -117,7 +120,6 @@ def _result(receiver: Any, process: BaseProcess) -> Any:
 
 
 def _serve(sender: Any, work: Callable[[Any], Any], item: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sender.send(work(item))
     sender.close()

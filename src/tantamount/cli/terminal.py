@@ -103,10 +103,17 @@ def _bars() -> Bars:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
-    name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
-    columns = MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), name
-    console = Console(stderr=True)
-    return Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    last = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    columns = MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn()
+    return Progress(
+        *columns,
+        TextColumn("{task.description}", markup=False, table_column=last),
+        console=Console(stderr=True),
+        expand=True,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
 
 
 def _styled(stream: TextIO) -> bool:

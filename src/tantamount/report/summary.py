@@ -25,8 +25,8 @@ def summarise(outcomes: Sequence[Outcome]) -> tuple[Line, ...]:
     names = max(len(outcome.job) for outcome in outcomes)
     rows = [
         (
-            Span(f"  {_label(outcome):<7}  ", _style(outcome)),
-            Span(f"{outcome.job:<{names}}  {_figures(outcome)}  "),
+            Span(f"  {_label(outcome):<7} {_figures(outcome)}  ", _style(outcome)),
+            Span(f"{outcome.job:<{names}}   "),
             Span(cut(_said(outcome), _WIDTH), Style.QUIET),
         )
         for outcome in outcomes
@@ -45,7 +45,7 @@ def _style(outcome: Outcome) -> Style:
 def _figures(outcome: Outcome) -> str:
     """Outputs proved of those checked, and CPU seconds."""
     if isinstance(outcome, Failure):
-        return f"{'':15}"
+        return " " * 15
     proved = sum(output.verdict is Verdict.PROVED for output in outcome.outputs)
     return f"{f'{proved}/{len(outcome.outputs)}':>7} {sum(outcome.statistics.seconds.values()):5.1f} s"
 

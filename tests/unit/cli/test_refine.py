@@ -83,10 +83,10 @@ def test_every_job_is_checked_and_the_worst_counts(command: CommandLine) -> None
     assert done.stdout == "\n".join(text(report) for report in (proved("a"), refuted("c"), unknown("d"))) + (
         "\n"
         "4 jobs: 1 ERROR, 1 REFUTED, 1 UNKNOWN, 1 PROVED (exit code 2)\n"
-        "  PROVED   a      1/1   0.8 s  div_2 = Replicate()\n"
-        "  ERROR    b                   [job-key] no \\x1b[31mgraph\n"
-        "  REFUTED  c      1/2   0.8 s  loss: the implementation's value is 2x too large\n"
-        "  UNKNOWN  d      0/1   0.8 s  --strict refuses dropout: equal masks\n"
+        "  PROVED      1/1   0.8 s  a   div_2 = Replicate()\n"
+        "  ERROR                    b   [job-key] no \\x1b[31mgraph\n"
+        "  REFUTED     1/2   0.8 s  c   loss: the implementation's value is 2x too large\n"
+        "  UNKNOWN     0/1   0.8 s  d   --strict refuses dropout: equal masks\n"
     )
     assert command("refine", "a", "d", "c").exit_code == 1
     assert command("refine", "a", "d").exit_code == 3
