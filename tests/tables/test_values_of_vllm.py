@@ -54,6 +54,41 @@ def test_rms_norms(shape: tuple[int, ...]) -> None:
     close(out, normed(torch.tensor(x + residual), torch.tensor(weight), 0.01))
 
 
+def ir_norm(*args: Any, overload: str = "default") -> tuple[Any, ...]:
+    """``vllm_ir.fused_add_rms_norm``, or without a residual ``rms_norm``: its results."""
+    given = [Tensor(x.shape, DType.FLOAT32, x) if isinstance(x, np.ndarray) else x for x in args]
+    name = "fused_add_rms_norm" if isinstance(args[1], np.ndarray) and args[1].ndim == args[0].ndim else "rms_norm"
+    target = f"vllm_ir.{name}.{overload}"
+    found = apply(lookup(target, ""), target, tuple(given), {}, Builder(Reference()), "test")
+    results = found if isinstance(found, tuple) else (found,)
+    return tuple(torch.tensor(np.array(x.value)) for x in results if isinstance(x, Tensor))
+
+
+@pytest.mark.parametrize("weight", [True, False])
+def test_norms_of_the_intermediate_representation(weight: bool) -> None:
+    x, residual, w = R.standard_normal((5, 8)), R.standard_normal((5, 8)), R.standard_normal(8)
+    given, factor = (w, torch.tensor(w)) if weight else (None, torch.ones(8))
+    close(ir_norm(x, given, 0.1)[0], normed(torch.tensor(x), factor, 0.1))
+    for overload, count in (("default", 2), ("maybe_inplace", 4)):
+        out, total, *_ = found = ir_norm(x, residual, given, 0.01, overload=overload)
+        assert len(found) == count
+        close(total, torch.tensor(x + residual))
+        close(out, normed(torch.tensor(x + residual), factor, 0.01))
+
+
+def test_memory_that_a_norm_may_have_used_is_unknown() -> None:
+    """The operator may write anything into its operands; who reads them afterwards gets no value to rely on."""
+    x, residual, w = R.standard_normal((5, 8)), R.standard_normal((5, 8)), R.standard_normal(8)
+    *_, new_x, new_residual = ir_norm(x, residual, w, 0.01, overload="maybe_inplace")
+    for found, values in ((new_x, (x, 0)), (new_residual, (residual, x + residual))):
+        assert all((found - torch.as_tensor(value)).abs().max() > 1e-3 for value in values)
+
+
+def test_norms_by_the_first_elements_are_refused() -> None:
+    with pytest.raises(UserError, match="variance_size=4"):
+        ir_norm(R.standard_normal((5, 8)), None, 0.1, 4)
+
+
 def rotated(positions: Any, x: Any, size: int, cache: Any, neox: bool) -> Any:
     """One token, head and pair after the other."""
     out = x.copy().reshape(positions.size, -1, size)
@@ -95,6 +130,8 @@ def test_rotary_embedding(neox: bool, rotary: int, batched: bool) -> None:
         ({"positions": np.ones(6)}, "positions"),
         ({"head_size": 7}, "cache|reshape"),
         ({"query": np.ones((2, 3, 24))}, "at positions"),
+        ({"rope_dim_offset": 8}, "rope_dim_offset=8"),
+        ({"inverse": True}, "inverse=True"),
     ],
 )
 def test_what_rotary_embedding_refuses(change: dict[str, Any], problem: str) -> None:
@@ -176,3 +213,5 @@ def test_attention_of_a_group_uses_its_own_keys() -> None:
     close(same, whole)
     with pytest.raises(UserError, match="tensors for the 4 operands"):
         call(target, **given, output_scale=np.ones(1))
+    with pytest.raises(UserError, match="tensors for the 4 operands"):  # what the cache holds is not known here
+        call(target, **given, kv_cache_dummy_dep=np.ones(0))
