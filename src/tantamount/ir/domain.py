@@ -16,7 +16,9 @@ from typing import Any
 from tantamount.errors import Unsupported
 from tantamount.ir.sizes import Condition, Space, evaluate, holds, is_size, rational, simplified, symbol
 
-__all__ = ["Domain", "LARGEST", "NO_SIZES", "SizeProblem", "Symbol", "implied", "parse_condition", "parse_size"]
+__all__ = [
+    "Domain", "LARGEST", "NO_SIZES", "SizeProblem", "Symbol", "implied", "parse_condition", "parse_size", "ranges_of",
+]  # fmt: skip
 
 LARGEST = 1 << 62  # no tensor has more elements than that
 _LONGEST = 1000  # characters of one expression
@@ -114,6 +116,16 @@ def implied(domain: Domain, condition: Condition) -> bool:
     if kind == "nonzero":
         return _least(domain, polynomial, strict=True) or _least(domain, negated, strict=True)
     return _least(domain, polynomial, strict=kind == "positive")
+
+
+def ranges_of(domain: Domain) -> tuple[Condition, ...]:
+    """The ranges of the symbols as conditions."""
+    found: list[Condition] = []
+    for s in domain.symbols:
+        name = ((s.name, 1),)
+        found.append(Condition("nonnegative", (((), -s.low), (name, 1))))
+        found.append(Condition("nonnegative", (((), s.high), (name, -1))))
+    return tuple(found)
 
 
 def _least(domain: Domain, polynomial: Any, *, strict: bool) -> bool:

@@ -431,8 +431,11 @@ def is_number(value: object) -> bool:
 
 
 def is_integer(value: object) -> bool:
-    """An integer (or a boolean), known or symbolic; fractions of sizes are none."""
-    return isinstance(value, int) or (type(value) is Size and value.is_formally_whole)
+    """An integer (or a boolean), known or symbolic. A half of a size is one where it comes out even."""
+    if type(value) is not Size:
+        return isinstance(value, int)
+    fraction = value.hint.denominator > 1 or any(e < 0 for m, _ in value.polynomial for _, e in m)
+    return not fraction and value.denominator == 1
 
 
 def rational(value: Any) -> Any:

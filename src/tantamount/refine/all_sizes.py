@@ -20,7 +20,7 @@ from tantamount.ir.sizes import Condition, Space
 from tantamount.refine.assumptions import gather_assumptions
 from tantamount.refine.outputs import check_outputs
 from tantamount.refine.sides import Progress, Sides, run_sides
-from tantamount.refine.size_search import find_sizes, small_sizes
+from tantamount.ir.size_search import find_sizes, small_sizes
 from tantamount.verdict import Assumption, OutputReport, Report, Statistics, Verdict, worst
 
 __all__ = ["refine_at_all_sizes"]

@@ -24,10 +24,11 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from torch.utils._sympy import functions
 
 from tantamount.errors import InternalError, Unsupported, UserError
-from tantamount.ir.domain import LARGEST, Domain, Symbol
-from tantamount.ir.sizes import Space
+from tantamount.ir.domain import LARGEST, Domain, Symbol, ranges_of
+from tantamount.ir.size_search import find_sizes
+from tantamount.ir.sizes import Condition, Space
 
-__all__ = ["Dynamic", "Sizes", "sizes_of"]
+__all__ = ["Dynamic", "Sizes", "sizes_of", "widen"]
 
 Dynamic = Mapping[str, Mapping[int, Any]]  # by name of an argument: dimension -> name of its size (or torch.export.Dim)
 _PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
@@ -42,6 +43,7 @@ class Sizes:
     symbols: Mapping[str, tuple[int, int, int]]
     environment: ShapeEnv = field(default_factory=lambda: ShapeEnv(duck_shape=True))
     names: dict[sympy.Symbol, str] = field(default_factory=dict)
+    settled: Domain | None = None  # what :func:`widen` found
 
     @cached_property
     def space(self) -> Space:
@@ -72,6 +74,8 @@ class Sizes:
 
     def domain(self, place: str) -> Domain:
         """The sizes at which the program takes the way that was traced. All sizes in it have been written already."""
+        if self.settled is not None:
+            return self.settled
         symbols: list[Symbol] = []
         for symbol, label in sorted(self.names.items(), key=lambda item: item[1]):
             hint, low, high = self.symbols[label]
@@ -103,6 +107,33 @@ class Sizes:
             raise _not_understood(f"{e}: {problem.reason}", place) from None
 
 
+def widen(sizes: Sizes, document: Any, again: Callable[[Mapping[str, int]], tuple[Sizes, Any]]) -> None:
+    """Drop conditions if another trace, at sizes that violate them, gives the same program: what looks at a size and
+    then does the same in any case leaves a guard behind, too. ``again`` traces at other sizes, and gives its sizes and
+    document; :class:`UserError` if there is no program at these."""
+    domain = sizes.domain("capture")
+    for condition in domain.conditions[:_MAX_CONDITIONS]:
+        rest = Domain(domain.symbols, tuple(c for c in domain.conditions if c != condition))
+        regions: list[Sequence[Condition]] = [(condition,)]
+        for _ in range(_MAX_TRACES):
+            outside = find_sizes(rest, regions)
+            if outside.none:
+                domain = rest
+            if outside.sizes is None:
+                break
+            try:
+                other, same = again(outside.sizes)
+                found = other.domain("capture")
+            except UserError:
+                break
+            if same != document:
+                break
+            regions.append((*ranges_of(found), *found.conditions))
+    sizes.settled = domain.reduced()
+
+
+_MAX_CONDITIONS = 4  # that are tried
+_MAX_TRACES = 3  # more of one program, for one condition
 _RULES: dict[Any, Callable[..., Any]] = {
     sympy.Add: lambda *xs: sum(xs), sympy.Mul: lambda *xs: prod(xs), sympy.Pow: operator.pow,
     functions.PowByNatural: operator.pow, functions.FloorDiv: operator.floordiv, functions.CleanDiv: operator.floordiv,
@@ -113,9 +144,16 @@ _RULES: dict[Any, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def sizes_of(dynamic: Dynamic, tensors: Sequence[tuple[str, Tensor]], taken: Sequence[Tensor], place: str) -> Sizes:
+def sizes_of(
+    dynamic: Dynamic,
+    tensors: Sequence[tuple[str, Tensor]],
+    taken: Sequence[Tensor],
+    place: str,
+    hints: Mapping[str, int] | None = None,
+) -> Sizes:
     """The symbols for some dimensions of arguments, given as ``{"tokens": {0: "B", 1: "S"}}``. ``taken``: tensors whose
-    sizes stay numbers. Raises :class:`UserError` for what does not fit the arguments."""
+    sizes stay numbers; ``hints``: the sizes to trace at. Raises :class:`UserError` for what does not fit the
+    arguments."""
     by_name = dict(tensors)
     dims: dict[str, dict[int, str]] = {}
     found: dict[str, tuple[int, int, int]] = {}
@@ -146,7 +184,7 @@ def sizes_of(dynamic: Dynamic, tensors: Sequence[tuple[str, Tensor]], taken: Seq
     for label, (size, low, high) in sorted(found.items()):
         used = fixed | {hint for hint, _, _ in symbols.values()}
         fitting = (size * p for p in primes if size * p not in used and low <= size * p <= high)
-        hint = next(fitting, size)
+        hint = hints[label] if hints else next(fitting, size)
         symbols[label] = (hint, low, high)
         primes = [p for p in primes if hint != size * p]
     return Sizes(dims, symbols)

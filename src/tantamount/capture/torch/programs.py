@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx, nn
@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from tantamount.capture.fx_json import parse_graph
 from tantamount.capture.programs import Program, Ranks
 from tantamount.capture.torch.collectives import drop_lone_collectives
-from tantamount.capture.torch.dynamic import Dynamic
+from tantamount.capture.torch.dynamic import Dynamic, Sizes, widen
 from tantamount.capture.torch.exported import example_arguments, exported, load
 from tantamount.capture.torch.fx_document import fx_document
 from tantamount.capture.torch.kernels import ShardedAttention
@@ -29,7 +29,7 @@ from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import limits_from_environment
 
-__all__ = ["capture", "capture_ranks"]
+__all__ = ["capture", "capture_alone", "capture_ranks"]
 
 Modules = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module] | None
 
@@ -55,8 +55,11 @@ def capture(
     ``dynamic`` names sizes of arguments that stay symbols, ``{"tokens": {0: "B", 1: "S"}}``: what is then proved holds
     for all of them (a ``torch.export.Dim`` instead of a name says a range).
     Raises :class:`UserError` for what cannot be captured."""
-    traced = _trace(function, args, kwargs or {}, modules, optimizers, dynamic)
-    return _program(traced, None, {})
+
+    def run(hints: Mapping[str, int] | None = None) -> Traced:
+        return _trace(function, args, kwargs or {}, modules, optimizers, dynamic, hints)
+
+    return _program(_widened(run(), run), None, {})
 
 
 def capture_ranks(
@@ -77,7 +80,14 @@ def capture_ranks(
         raise UserError("capture-mesh", place="capture_ranks", found=f"world_size = {world_size}", needed="1 or more")
     found: list[tuple[Traced, dict[str, tuple[int, ...]]]] = []
     for rank in range(world_size):
-        found.append(_rank(build, rank, world_size, dynamic))
+        members: dict[str, tuple[int, ...]] = {}
+
+        def run(hints: Mapping[str, int] | None = None, rank: int = rank, members: Any = members) -> Traced:
+            traced, own = _rank(build, rank, world_size, dynamic, hints)
+            members.update(own)
+            return traced
+
+        found.append((_widened(run(), run), members))
     layouts = [leaf.layout for traced, _ in found for leaf in (*traced.inputs, *traced.outputs) if leaf.layout]
     whole = mesh_of(layouts, world_size, mesh)
     if whole.world_size != world_size:
@@ -104,13 +114,17 @@ def capture_alone(build: Callable[[int], Any]) -> Program:
 
 
 def _rank(
-    build: Callable[[int], Any], rank: int, world_size: int, dynamic: Dynamic | None = None
+    build: Callable[[int], Any],
+    rank: int,
+    world_size: int,
+    dynamic: Dynamic | None = None,
+    hints: Mapping[str, int] | None = None,
 ) -> tuple[Traced, dict[str, tuple[int, ...]]]:
     """The program of one rank, and its process groups."""
     with simulated(rank, world_size), stages_without_vote():
         function, args, options = _built(_build(build, rank))
         with ShardedAttention():
-            traced = _trace(function, args, options.pop("kwargs", {}), dynamic=dynamic, **options)
+            traced = _trace(function, args, options.pop("kwargs", {}), dynamic=dynamic, hints=hints, **options)
         members = groups()
         drop_lone_collectives(traced.module.graph, {name for name, ranks in members.items() if len(ranks) == 1})
         return traced, members
@@ -162,6 +176,7 @@ def _trace(
     modules: Modules = None,
     optimizers: Sequence[torch.optim.Optimizer] | torch.optim.Optimizer = (),
     dynamic: Dynamic | None = None,
+    hints: Mapping[str, int] | None = None,
 ) -> Traced:
     if isinstance(function, str | Path):
         function = load(Path(function))
@@ -181,7 +196,8 @@ def _trace(
             needed="a function, a module, an exported program or the path of one",
         )  # fmt: skip
     chosen = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(optimizers)
-    return trace(function, args, kwargs, _modules(function, modules), chosen or _found_optimizers(function), dynamic)
+    used = chosen or _found_optimizers(function)
+    return trace(function, args, kwargs, _modules(function, modules), used, dynamic, hints)
 
 
 def _modules(function: Any, modules: Modules) -> dict[str, nn.Module]:
@@ -229,11 +245,31 @@ def _found_optimizers(function: Any) -> tuple[torch.optim.Optimizer, ...]:
     return tuple(value for value in values if isinstance(value, torch.optim.Optimizer))
 
 
-def _program(traced: Traced, rank: int | None, names: Mapping[str, str]) -> Program:
-    document = fx_document(
+def _document(traced: Traced, rank: int | None, names: Mapping[str, str]) -> dict[str, Any]:
+    return fx_document(
         traced.module, [leaf.name for leaf in traced.inputs], [leaf.name for leaf in traced.outputs], rank, names,
         traced.sizes,
     )  # fmt: skip
+
+
+def _widened(traced: Traced, run: Callable[[Mapping[str, int]], Traced]) -> Traced:
+    """The program, whose sizes are all those at which it is found to be the same."""
+
+    def bare(found: Traced) -> dict[str, Any]:
+        return {key: value for key, value in _document(found, None, {}).items() if key != "sizes"}
+
+    def again(hints: Mapping[str, int]) -> tuple[Sizes, dict[str, Any]]:
+        found = run(hints)
+        document = bare(found)
+        return cast("Sizes", found.sizes), document
+
+    if traced.sizes is not None:
+        widen(traced.sizes, bare(traced), again)
+    return traced
+
+
+def _program(traced: Traced, rank: int | None, names: Mapping[str, str]) -> Program:
+    document = _document(traced, rank, names)
     path = "the captured program" if rank is None else f"the captured program of rank {rank}"
     graph = parse_graph(json.dumps(document), path, limits_from_environment())
     return Program(graph, document, traced.aliases, traced.values)

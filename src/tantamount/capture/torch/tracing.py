@@ -73,6 +73,7 @@ def trace(
     modules: Mapping[str, nn.Module],
     optimizers: Sequence[torch.optim.Optimizer],
     dynamic: Dynamic | None = None,
+    hints: Mapping[str, int] | None = None,
 ) -> Traced:
     """Run ``function(*args, **kwargs)`` on fake tensors and record it.
 
@@ -94,7 +95,7 @@ def trace(
     if dynamic:
         plain = [(n, x) for n, (x, layout) in zip(names, locals_, strict=True) if layout is None]
         sizes = sizes_of(dynamic, plain, [x for n, x in zip(names, tensors, strict=True) if n not in dynamic],
-                         _where(function))  # fmt: skip
+                         _where(function), hints)  # fmt: skip
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=None if sizes is None else sizes.environment)
     fakes = [
         fake_mode.from_tensor(x.detach(), static_shapes=True) if sizes is None else sizes.fake(fake_mode, n, x.detach())
