@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, product
 from math import prod
+from typing import NamedTuple
 
-from tantamount.calculus.affine import Coordinate
+from tantamount.calculus.affine import Coordinate, coordinate, substitute
 from tantamount.calculus.atoms import Store
-from tantamount.calculus.compare import equal, fingerprint, locate
+from tantamount.calculus.compare import fingerprint, locate
 from tantamount.calculus.forms import Box, Form
 from tantamount.calculus.printing import axis_names, show_coordinate
 from tantamount.errors import Unsupported
@@ -16,9 +17,9 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.classes import RankClass
 from tantamount.ops.execute import constant_type
 from tantamount.refine.outputs import assembled, candidates, holds, show
-from tantamount.refine.placements import part
 from tantamount.refine.run import Run
 from tantamount.verdict import Relation
 
@@ -41,7 +42,7 @@ def relate(store: Store, job: Job, specification: Run, implementation: Run) -> d
         stacked = implementation.stacked(store, node.name)
         if stacked is not None:
             index.setdefault(fingerprint(store, stacked), []).append((node.name, stacked.shape[len(sizes) :]))
-    held: dict[frozenset[object], list[tuple[RankTensor, Form]]] = {}
+    held: dict[frozenset[object], list[_Held]] | None = None
     out: dict[str, Relation] = {}
     memo: dict[object, tuple[str, str, str] | None] = {}
     for node in job.specification.nodes:
@@ -56,8 +57,8 @@ def relate(store: Store, job: Job, specification: Run, implementation: Run) -> d
             likely = sorted(found, key=lambda item: not candidates(whole.shape, item[1], sizes, partial=False))
             memo[key] = _cover(store, whole, likely[:_MAX_CANDIDATES], implementation)
             if memo[key] is None and not implementation.folded:
-                blocks = _held(store, job, implementation, held).get(fingerprint(store, whole), [])
-                memo[key] = _tiled(store, whole, blocks)
+                held = _held(store, job, implementation) if held is None else held
+                memo[key] = _tiled(store, whole, held.get(fingerprint(store, whole), []))
         related = memo[key]
         if related is not None:
             text, name, exact = related
@@ -77,45 +78,84 @@ def _cover(store: Store, whole: Form, found: Sequence[tuple[str, Shape]], run: R
         mapped = _index_map(store, whole, run, name)
         if mapped is not None:
             return mapped[0], name, mapped[1]
-    if len(found) > 1 or (found and not run.folded):
+    if len(found) > 1 and run.folded:
         text = assembled(store, whole, run, [name for name, _ in found], {name: name for name, _ in found})
         if text is not None:
             return text, "", ""
     return None
 
 
-def _held(
-    store: Store, job: Job, run: Run, held: dict[frozenset[object], list[tuple[RankTensor, Form]]]
-) -> dict[frozenset[object], list[tuple[RankTensor, Form]]]:
-    """What single ranks hold, by what it has in common with the specification's tensors."""
-    if not held:
-        for rank, graph in enumerate(job.implementation):
-            for node in graph.nodes:
-                here = run.local(store, rank, node.name)
-                if here is not None and here.pieces:
-                    held.setdefault(fingerprint(store, here), []).append((RankTensor(rank, node.name), here))
+class _Held(NamedTuple):
+    """A tensor of a class of ranks: its form has the axes of the class in front."""
+
+    ranks: RankClass
+    name: str
+    form: Form
+
+
+def _held(store: Store, job: Job, run: Run) -> dict[frozenset[object], list[_Held]]:
+    """What classes of ranks hold, by what it has in common with the specification's tensors."""
+    held: dict[frozenset[object], list[_Held]] = {}
+    for one, environment in zip(run.classes, run.environments, strict=True):
+        for node in job.implementation[one.leader].nodes:
+            here = environment.get(node.name)
+            if isinstance(here, Tensor) and here.value.pieces:
+                held.setdefault(fingerprint(store, here.value), []).append(_Held(one, node.name, here.value))
     return held
 
 
-def _tiled(store: Store, whole: Form, held: Sequence[tuple[RankTensor, Form]]) -> tuple[str, str, str] | None:
+def _tiled(store: Store, whole: Form, held: Sequence[_Held]) -> tuple[str, str, str] | None:
     """The whole as blocks, each of them a tensor of one rank: of micro-batches, or of the steps of a ring."""
-    tiles: dict[Box, RankTensor] = {}
-    for tensor, here in held[:_MAX_TILES]:
-        if len(here.shape) != len(whole.shape):
+    tiles: dict[Box, Expression] = {}
+    for one in held[:_MAX_TILES]:
+        shape = one.form.shape[len(one.ranks.mesh.sizes) :]
+        if len(shape) != len(whole.shape):
             continue
-        images = [_image(box, index) for box, index in locate(store, whole, here) or ()]
-        known = [image for image in images if image is not None]
-        if not known or len(known) != len(images):
-            continue
-        box = tuple((min(a for a, _ in spans), max(b for _, b in spans)) for spans in zip(*known, strict=True))
-        if tuple(high - low for low, high in box) != here.shape or any(_meet(box, other) for other in tiles):
-            continue
-        if equal(store, part(store, whole, box), here, expand=False) is None:
-            tiles[box] = tensor
+        for rank, start in _blocks(store, whole, one):
+            box = tuple((low, low + size) for low, size in zip(start, shape, strict=True))
+            if not any(_meet(box, other) for other in tiles):
+                tiles[box] = RankTensor(rank, one.name)
     if sum(map(_volume, tiles)) != prod(whole.shape):
         return None
     expression = _put_together(tuple((0, size) for size in whole.shape), tiles)
     return None if expression is None else (str(expression), "", "")
+
+
+def _blocks(store: Store, whole: Form, held: _Held) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Ranks of the class that hold a block of the whole, and where it begins; of ranks that hold the same, the first.
+
+    A piece is a part of a block if its index in the whole and in the rank's tensor differ by numbers that depend on the
+    rank alone; a block begins there if all pieces say so."""
+    form, mesh = held.form, held.ranks.mesh
+    lead = len(mesh.sizes)
+    front = form.start(lead)  # the axes before are those of the class
+    pieces: list[tuple[Box, list[Coordinate]]] = []
+    for box, index in locate(store, whole, form) or ():
+        fixed: dict[int, Coordinate] = {v: ((), low) for v, (low, high) in enumerate(box) if high - low == 1}
+        shifts = [_difference(at, form.coordinate(lead + d), fixed) for d, at in enumerate(index)]
+        if any(v >= front for parts, _ in shifts for v, _ in parts):
+            return
+        pieces.append((box[:front], shifts))
+    seen = {v for _, shifts in pieces for parts, _ in shifts for v, _ in parts}
+    seen |= {v for box, _ in pieces for v, span in enumerate(box) if span != (0, form.sizes[v])}
+    for digits in product(*(range(form.sizes[v] if v in seen else 1) for v in range(front))):
+        here: dict[int, Coordinate] = {v: ((), digit) for v, digit in enumerate(digits)}
+        starts = {
+            tuple(substitute(shift, here)[1] for shift in shifts)
+            for box, shifts in pieces
+            if all(low <= digit < high for digit, (low, high) in zip(digits, box, strict=True))
+        }
+        if len(starts) == 1:
+            at = tuple(substitute(form.coordinate(k), here)[1] for k in range(lead))
+            yield held.ranks.ranks[mesh.rank(at)], starts.pop()
+
+
+def _difference(a: Coordinate, b: Coordinate, fixed: Mapping[int, Coordinate]) -> Coordinate:
+    (left, low), (right, high) = substitute(a, fixed), substitute(b, fixed)
+    parts = dict(left)
+    for v, s in right:
+        parts[v] = parts.get(v, 0) - s
+    return coordinate(parts, low - high)
 
 
 def _put_together(whole: Box, tiles: Mapping[Box, Expression]) -> Expression | None:
