@@ -30,6 +30,7 @@ _RULES = {
     "missing": "A term is missing",
     "extra": "There is a term too many",
     "offset": "Positions are shifted",
+    "attribute": "An operator has another attribute",
     "different": "The two sides compute different values",
     "refuted": "The implementation does not refine the specification",
     "unknown": "Neither a proof nor a counterexample was found",

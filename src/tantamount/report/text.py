@@ -183,8 +183,9 @@ def _mismatch(mismatch: Mismatch, verbose: bool) -> list[list[Line]]:
         operator = f" = {mismatch.implementation_operator}" if mismatch.implementation_operator else ""
         rank = f" on rank {mismatch.rank}" if mismatch.rank is not None else ""
         near = f"{mismatch.implementation}{operator}{rank}"
+    here = f"{mismatch.specification} = {mismatch.operator}" if mismatch.specification else ""
     places = [
-        *_side("specification", f"{mismatch.specification} = {mismatch.operator}", mismatch.specification_source),
+        *_side("specification", here, mismatch.specification_source),
         *_side("implementation", near, mismatch.implementation_source),
     ]
     rows = [line for row in difference(mismatch) for line in paragraph(row, 2, Style.BAD)]

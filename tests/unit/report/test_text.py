@@ -75,6 +75,14 @@ def test_a_difference_that_is_the_headline_is_not_said_twice() -> None:
     assert "Difference" not in shown
 
 
+def test_a_mismatch_without_an_operator_of_the_specification() -> None:
+    found = refuted().mismatch
+    assert found is not None
+    mismatch = replace(found, specification="", operator="", specification_source=None)
+    shown = text(replace(refuted(), mismatch=mismatch))
+    assert "First operator without a counterpart\n  implementation  impl.py:40\n" in shown
+
+
 def test_unknown() -> None:
     assert text(unknown()) == (
         "UNKNOWN  open.toml   --strict refuses dropout: equal masks\n"
