@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import PurePosixPath
 from typing import Union
 
@@ -108,6 +108,7 @@ def _parts(children: Sequence[Child]) -> tuple[Child, ...]:
     """At most so many children that a layout is quick and can be read: of more, stretches become parts."""
     while len(children) > _MOST:
         count = -(-len(children) // _PART)
-        size = -(-len(children) // count)
-        children = [Group(f"part {k + 1} of {count}", tuple(children[k * size : (k + 1) * size])) for k in range(count)]
+        cuts = [len(children) * k // count for k in range(count + 1)]
+        parts = enumerate(pairwise(cuts), 1)
+        children = [Group(f"part {k} of {count}", tuple(children[low:high])) for k, (low, high) in parts]
     return tuple(children)

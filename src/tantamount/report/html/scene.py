@@ -14,7 +14,6 @@ The status of a node says how it is coloured:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -27,7 +26,6 @@ from tantamount.verdict import Mismatch, Picture, Report, Side, Verdict
 __all__ = ["culprit_program", "scene", "short_operator"]
 
 _MAX_LINE = 400  # characters of a node's own line
-_OVERLOAD = re.compile(r"\.(default|[A-Z]\w*|int|out|self|dim|dim_\w+|correction|names?)$")
 
 
 def scene(report: Report, picture: Picture) -> dict[str, Any]:
@@ -77,7 +75,8 @@ def culprit_program(mismatch: Mismatch | None, picture: Picture) -> int:
 
 def short_operator(target: str) -> str:
     """``all_reduce`` of ``_c10d_functional.all_reduce.default``."""
-    return _OVERLOAD.sub("", target).rpartition(".")[2] or target
+    parts = target.split(".")
+    return parts[-2] if len(parts) > 2 else parts[-1]
 
 
 def _ranks(side: Side, report: Report) -> str:

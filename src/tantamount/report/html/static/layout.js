@@ -91,8 +91,12 @@ const layout = (() => {
     return from.length ? [op, `${name}  ${shape}`] : [name, op === "input" ? type : `${op}  ${shape}`];
   }
 
+  // The size of a node or a closed module.
   function measure(box) {
-    if (box.w && !box.open) return;
+    if (box.measured) {
+      [box.w, box.h] = box.measured;
+      return;
+    }
     box.text = labels(box);
     const [first, second] = box.text;
     const ends = box.kind === "node" && box.node.outputs.length ? `  ✗ ${box.node.outputs[0][0]} +9` : "";
@@ -103,6 +107,7 @@ const layout = (() => {
     box.h = NODE_HEIGHT;
     if (box.kind === "node" && box.node.outputs.length) box.h += 18;
     if (box.culprit && box.kind === "node") { box.w = Math.max(box.w, 190); box.h += 16; }
+    box.measured = [box.w, box.h];
   }
 
   // Sizes, and the places of children inside their module.
