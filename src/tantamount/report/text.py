@@ -169,7 +169,7 @@ def _place(source: Source | None) -> str:
 def _side(label: str, what: str, source: Source | None) -> list[Line]:
     """One side's place: the line of code first, where it is known."""
     rows = [row for row in (_place(source), what) if row]
-    labels = [label, *[""] * (len(rows) - 1)]
+    labels = [label, ""][: len(rows)]
     return [
         (Span(f"  {label:<16}", Style.QUIET), Span(row, Style.QUIET if row == what and len(rows) > 1 else Style.PLAIN))
         for label, row in zip(labels, rows, strict=True)
