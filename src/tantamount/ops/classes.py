@@ -7,7 +7,7 @@ one class; if none is, every rank is a class of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -58,19 +58,23 @@ def _folded(graphs: Sequence[Graph], mesh: Mesh) -> frozenset[int]:
     """The positions of the mesh axes that are folded."""
     coordinates = [mesh.coordinates(rank) for rank in range(len(graphs))]
     programs = _numbered(graphs)
-    posts = {id(graph): _posts(graph) for graph in graphs}
+    said = {id(graph): _said(graph) for graph in graphs}
     peers: list[list[tuple[int, ...]]] = []
     apart = set[int]()  # positions of axes that are not folded
     for rank, graph in enumerate(graphs):
         found: list[tuple[int, ...]] = []
-        for group, position in posts[id(graph)]:
+        for group, position in _posts(said[id(graph)]):
             members = mesh.members(group, rank) if group in mesh.groups else ()
             if not 0 <= position < len(members):  # an error, which is found where messages are matched
                 return frozenset()
             found.append(coordinates[members[position]])
             apart.update(k for k, at in enumerate(found[-1]) if at != coordinates[rank][k])
         peers.append(found)
-    unlike = [set(mesh.group_positions(group)) for group in _unlike(graphs) if group in mesh.groups]
+    unlike = [
+        set(mesh.group_positions(group))
+        for group in {group for calls in said.values() for row, group, _ in calls if row.apart is not None}
+        if group in mesh.groups
+    ]  # what their members say may be unlike: they are inside classes, or between single ranks
     while True:
         seen = [[[at[k] for k in sorted(apart)] for at in found] for found in peers]
         keys = [*zip(programs, seen, strict=True)]
@@ -115,16 +119,16 @@ def _alike(graph: Graph, a: Node, b: Node) -> bool:
         return False
     if len(a.args) != len(b.args):
         return False
+    pairs = [*enumerate(zip(a.args, b.args, strict=True)), *((key, (a.kwargs[key], b.kwargs[key])) for key in a.kwargs)]
+    unequal = [(key, x, y) for key, (x, y) in pairs if not same_argument(x, y)]
+    if not unequal:
+        return True
     row = _communication(graph, a)
-    names = list(row.signature.parameters) if row is not None else []
-
-    def alike(x: Argument, y: Argument, parameter: str | None) -> bool:
-        exact = row is not None and parameter != row.peer_parameter
-        return same_argument(x, y) if exact else _same_shape(x, y)
-
-    return all(
-        alike(x, y, names[k] if k < len(names) else "") for k, (x, y) in enumerate(zip(a.args, b.args, strict=True))
-    ) and all(alike(a.kwargs[key], b.kwargs[key], key) for key in a.kwargs)
+    if row is not None:
+        names = list(row.signature.parameters)
+        if any(row.peer_parameter != (names[key] if isinstance(key, int) else key) for key, _, _ in unequal):
+            return False
+    return all(_same_shape(x, y) for _, x, y in unequal)
 
 
 def _same_shape(a: Argument, b: Argument) -> bool:
@@ -151,35 +155,26 @@ def _communication(graph: Graph, node: Node) -> Operator | None:
     return row if row.group_parameter is not None else None
 
 
-def _said(graph: Graph) -> Iterator[tuple[Operator, Mapping[str, Any]]]:
-    """The operators that concern other ranks, with their arguments; without those that do not fit, which are refused
-    where they are run."""
+def _said(graph: Graph) -> list[tuple[Operator, str, tuple[int, ...]]]:
+    """The operators that concern other ranks, with their groups and the positions of the peers of messages; without
+    calls that do not fit, which are refused where they are run."""
+    found: list[tuple[Operator, str, tuple[int, ...]]] = []
     for node in graph.nodes:
         row = _communication(graph, node)
-        if row is not None:
-            try:
-                yield row, row.signature.bind(*node.args, **node.kwargs).arguments
-            except TypeError:
-                continue
-
-
-def _posts(graph: Graph) -> list[tuple[str, int]]:
-    """The group and the position of every peer of a message, in order."""
-    found: list[tuple[str, int]] = []
-    for row, arguments in _said(graph):
-        if row.peer_parameter is not None:
-            peers: int | tuple[int, ...] = arguments.get(row.peer_parameter, ())
-            group = arguments.get(row.group_parameter or "", "")
-            found.extend((group, peer) for peer in (peers if isinstance(peers, tuple) else (peers,)))
+        if row is None:
+            continue
+        try:
+            arguments: dict[str, Any] = row.signature.bind(*node.args, **node.kwargs).arguments
+        except TypeError:
+            continue
+        peers: int | tuple[int, ...] = arguments.get(row.peer_parameter or "", ())
+        group: str = arguments.get(row.group_parameter or "", "")
+        found.append((row, group, peers if isinstance(peers, tuple) else (peers,)))
     return found
 
 
-def _unlike(graphs: Sequence[Graph]) -> set[str]:
-    """The groups of collectives whose members may have unlike arguments: these are exchanged rank by rank, or are the
-    same on all members."""
-    return {
-        arguments.get(row.group_parameter or "", "")
-        for graph in {id(graph): graph for graph in graphs}.values()
-        for row, arguments in _said(graph)
-        if row.apart is not None
-    }
+def _posts(said: Sequence[tuple[Operator, str, tuple[int, ...]]]) -> Iterator[tuple[str, int]]:
+    """The group and the position of every peer of a message, in order."""
+    for _, group, peers in said:
+        for peer in peers:
+            yield group, peer
