@@ -143,7 +143,8 @@ class OutputReport:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What it took. ``seconds`` is CPU time by phase: ``read``, ``specification``, ``implementation``, ``relation``,
+    """What it took. ``folded``: all ranks were run as one, as mesh axes; ``classes``: how many groups of ranks were run
+    as one each. ``seconds`` is CPU time by phase: ``read``, ``specification``, ``implementation``, ``relation``,
     ``witness``."""
 
     specification_nodes: int
@@ -154,6 +155,7 @@ class Statistics:
     terms: int
     seconds: Mapping[str, float]
     peak_memory_bytes: int
+    classes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ def refine(
         terms=sum(len(x) for atom in store.atoms for x in atom.arguments),
         seconds=clock.seconds,
         peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        classes=len(ranks.classes),
     )
     return Report(
         job=job.path,

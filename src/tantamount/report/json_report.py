@@ -150,4 +150,5 @@ def _statistics(found: Statistics) -> dict[str, Any]:
         "terms": found.terms,
         "seconds": dict(found.seconds),
         "peak_memory_bytes": found.peak_memory_bytes,
+        "classes": found.classes,
     }

@@ -261,7 +261,12 @@ def _relations(relations: Sequence[Relation]) -> list[Line]:
 
 def _statistics(found: Statistics) -> list[Line]:
     ranks = f"{found.ranks} rank{'s' if found.ranks != 1 else ''}"
-    folded = " folded into mesh axes" if found.folded else " one by one" if found.ranks > 1 else ""
+    if found.folded:
+        folded = " folded into mesh axes"
+    elif found.classes < found.ranks:
+        folded = f" folded into mesh axes of {found.classes} programs"
+    else:
+        folded = " one by one" if found.ranks > 1 else ""
     total = sum(found.seconds.values())
     phases = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in found.seconds.items())
     nodes = f"specification {found.specification_nodes}, implementation {found.implementation_nodes}"
