@@ -11,7 +11,7 @@ from tantamount.calculus.products import substitute_lin
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Partial, Replicate, Shard, parse_relation, rank_tensors
+from tantamount.ir.relation import Expectation, Partial, Replicate, Shard, parse_relation, rank_tensors
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.execute import Result
@@ -21,7 +21,7 @@ from tantamount.verdict import Link, Picture, Relation, Side
 
 __all__ = ["draw_picture"]
 
-_MAX_PROGRAMS = 16  # different programs that are drawn; a job of more shows these
+_MAX_PROGRAMS = 16  # that are drawn: what ranks of further classes hold is left out
 _MAX_PIECES = 4  # boxes of a form that are shown
 _MAX_TEXT = 400  # characters of a form
 _DEPTH = 3  # of atoms inside atoms
@@ -29,7 +29,7 @@ _DEPTH = 3  # of atoms inside atoms
 
 def draw_picture(job: Job, sides: Sides, relations: Mapping[str, Relation]) -> Picture:
     """The picture of a job that was run; ``relations`` by the name of the specification's tensor."""
-    programs = _programs(job, sides)
+    programs = [one.ranks for one in sides.implementation.classes[:_MAX_PROGRAMS]]
     specification = _side(sides.store, job.specification, (), sides.specification.values, ())
     mesh = sides.implementation.classes[0].mesh.names
     implementation = tuple(
@@ -40,27 +40,11 @@ def draw_picture(job: Job, sides: Sides, relations: Mapping[str, Relation]) -> P
     )
     nodes = {output.name: output.node for output in job.specification.outputs}
     outputs = {
-        name: (nodes[name], tuple(_output(job, ranks[0], expectation.name) for ranks in programs))
+        name: (nodes[name], tuple(_output(job, ranks, expectation) for ranks in programs))
         for name, expectation in job.outputs.items()
         if name in nodes
     }
     return Picture(specification, implementation, links, outputs)
-
-
-def _programs(job: Job, sides: Sides) -> list[tuple[int, ...]]:
-    """The ranks that run each different program."""
-    graphs = job.implementation
-    found: list[list[int]] = []
-    for one in sides.implementation.classes:
-        graph = graphs[one.leader]
-        for ranks in found:
-            other = graphs[ranks[0]]
-            if other is graph or (other.nodes == graph.nodes and other.outputs == graph.outputs):
-                ranks.extend(one.ranks)
-                break
-        else:
-            found.append([*one.ranks])
-    return [tuple(ranks) for ranks in found[:_MAX_PROGRAMS]]
 
 
 def _values(sides: Sides, rank: int) -> Mapping[str, Result]:
@@ -68,9 +52,14 @@ def _values(sides: Sides, rank: int) -> Mapping[str, Result]:
     return run.environments[run.place(rank)[0]]
 
 
-def _output(job: Job, rank: int, name: str) -> str | None:
-    node = output_node(job, rank, name)
-    return node if node in job.implementation[rank].by_name else None
+def _output(job: Job, ranks: tuple[int, ...], expectation: Expectation) -> str | None:
+    """The node of these ranks that is expected to hold an output, or part of it."""
+    names = [expectation.name]
+    if expectation.expression is not None:
+        tensors = [tensor for tensor in rank_tensors(expectation.expression) if tensor.rank in ranks]
+        names = [expectation.name if tensor.name is None else tensor.name for tensor in tensors]
+    nodes = (output_node(job, ranks[0], name) for name in names)
+    return next((node for node in nodes if node in job.implementation[ranks[0]].by_name), None)
 
 
 # ------------------------------------------------------------------------------------------------ forms as text
@@ -135,18 +124,16 @@ def _links(
             if other in graph.by_name:
                 key = (_key(sides.specification.values, name), _key(values, other))
                 groups.setdefault(key, []).append((name, other))
-    linked: set[str] = set()
     pairs: list[tuple[str, str]] = []
     for (_, key), related in groups.items():
         steps = _by_operator(graph, kept[key])
         for target, names in _by_operator(job.specification, [name for name, _ in related]).items():
             pairs.extend(zip(names, steps.get(target, ()), strict=False))
-    steady = {name for name, _ in pairs}
-    pairs.extend(pair for related in groups.values() for pair in related if pair[0] not in steady)
-    linked.update(other for _, other in pairs)
-    pairs.extend(
-        (related[0][0], other) for (_, key), related in groups.items() for other in kept[key] if other not in linked
-    )
+    paired = {name for name, _ in pairs}
+    pairs.extend(pair for related in groups.values() for pair in related if pair[0] not in paired)
+    taken = {other for _, other in pairs}
+    for (_, key), related in groups.items():
+        pairs.extend((related[0][0], other) for other in kept[key] if other not in taken)
     for name, other in pairs:
         yield Link(name, program, other, relations[name].expression)
 
