@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from support.jax_devices import jax
+from support.jax_programs import all_reduces, mesh, mlp, mlp_gradient, without
 from tantamount import UserError, Verdict, capture_jax, capture_jax_ranks, read_job, refine, save_job
 from tantamount.capture.programs import Program, Ranks
 from tantamount.semantics.interpret import interpret, interpret_ranks
@@ -22,13 +23,6 @@ jnp, lax = jax.numpy, jax.lax
 P, Sharding = jax.sharding.PartitionSpec, jax.sharding.NamedSharding
 R = np.random.default_rng(0)
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def mesh(*sizes: int, names: tuple[str, ...] = ("dp", "tp"), devices: Any = None) -> Any:
-    kinds = (jax.sharding.AxisType.Auto,) * len(sizes)
-    if devices is not None:
-        return jax.sharding.Mesh(np.array(devices).reshape(sizes), names, axis_types=kinds)
-    return jax.make_mesh(sizes, names, axis_types=kinds)
 
 
 def array(*shape: int) -> Any:
@@ -74,10 +68,6 @@ def placed(shardings: Any, mesh: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------- programs
-def mlp(p: Any, x: Any) -> Any:
-    return jnp.mean((jax.nn.gelu(x @ p["up"]) @ p["down"]) ** 2)
-
-
 def mlp_arguments() -> tuple[Any, Any]:
     return {"up": array(8, 16), "down": array(16, 8)}, array(4, 8)
 
@@ -106,6 +96,18 @@ def test_the_gradient_of_an_mlp_is_proved(up: Any, down: Any, x: Any) -> None:
     report = refine(capture_jax(GRADIENT, mlp_arguments()), ranks)
     assert report.verdict is Verdict.PROVED, str(report)
     assert len(report.outputs) == 3
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_a_partitioned_program_that_lost_an_all_reduce_is_refuted(k: int) -> None:
+    specification, ranks = mlp_gradient()
+    names = all_reduces(ranks)
+    assert len(names) == 4
+    report = refine(specification, without(ranks, names[k]))
+    assert report.verdict is Verdict.REFUTED, str(report)
+    assert report.mismatch is not None
+    assert report.mismatch.implementation_source is not None
+    assert report.mismatch.implementation_source.file == "tests/support/jax_programs.py"
 
 
 def test_a_sharding_constraint_means_nothing_on_one_device() -> None:
@@ -172,8 +174,8 @@ def test_all_collectives_of_shard_map() -> None:
 
 
 def test_devices_in_another_order() -> None:
-    devices = jax.devices()
-    shuffled = mesh(2, 2, devices=[devices[k] for k in (3, 0, 2, 1)])
+    order = np.array(jax.devices())[[3, 0, 2, 1]].reshape(2, 2)
+    shuffled = jax.sharding.Mesh(order, ("dp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     ranks = agrees_on_all_devices(GRADIENT, *mlp_arguments(), mesh=shuffled, shardings=(P(), P(("dp", "tp"))))
     assert ranks.inputs["x"] == ["Shard(0)", "Shard(0)"]
     report = refine(capture_jax(GRADIENT, mlp_arguments()), ranks)
@@ -205,7 +207,7 @@ def test_names(function: Callable[..., Any], args: Any, kwargs: Any, inputs: lis
 def test_sources_are_lines_of_this_file() -> None:
     program = capture_jax(GRADIENT, mlp_arguments())
     dots = [node.source for node in program.graph.nodes if node.target == "hlo.dot"]
-    assert {source.file for source in dots if source} == {"tests/unit/capture/test_jax.py"}
+    assert {source.file for source in dots if source} == {"tests/support/jax_programs.py"}
     assert all("gelu(x @ p" in source.text for source in dots if source)
     assert {source.function for source in dots if source} == {"mlp", "backward: mlp"}
 
