@@ -140,6 +140,8 @@ def _problems(report: Report, wanted: Verdict | dict[str, Verdict]) -> Iterator[
         if report.verdict is not wanted:
             yield f"expected {wanted.value}, found {report.verdict.value}: {summary(report)}"
         return
+    if not report.outputs:
+        yield f"found {report.verdict.value}: nothing was checked"
     names = [output.name for output in report.outputs]
     for pattern in wanted:
         if not any(name == pattern or fnmatchcase(name, pattern) for name in names):

@@ -11,10 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-# Runs in this process forget what they import first; NumPy cannot be loaded twice.
-import tantamount.capture.job
-import tantamount.refine
-import tantamount.report.saving  # noqa: F401
+from support.reports import vacuous
+from tantamount.capture.job import read_job
+from tantamount.pytest_plugin import _problems
+from tantamount.refine import refine
+from tantamount.verdict import Verdict
 
 pytest_plugins = ["pytester"]
 
@@ -24,6 +25,12 @@ GOOD, WRONG = str(EXAMPLES / "mlp_tp2" / "job.toml"), str(EXAMPLES / "mlp_tp2" /
 # Where the tests run from a checkout that is not installed, the plugin has to be named.
 INSTALLED = any(point.value == "tantamount.pytest_plugin" for point in entry_points(group="pytest11"))
 PLUGIN = () if INSTALLED else ("-p", "tantamount.pytest_plugin")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Runs in this process forget what they are the first to import, and NumPy cannot be loaded twice."""
+    refine(read_job(WRONG)).save(tmp_path_factory.mktemp("page") / "page.html")
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +100,11 @@ def test_verdicts_by_output(pytester: pytest.Pytester) -> None:
     done.assert_outcomes(passed=1)
 
 
+def test_nothing_checked_is_no_success() -> None:
+    assert [*_problems(vacuous(), {})] == ["found VACUOUS: nothing was checked"]
+    assert [*_problems(vacuous(), Verdict.PROVED)] == ["expected PROVED, found VACUOUS: nothing was checked"]
+
+
 def test_strict(pytester: pytest.Pytester) -> None:
     gpt = str(EXAMPLES / "gpt_tp2" / "job.toml")
     done = run(pytester, f"refines({gpt!r}, expect={{}})\nrefines({gpt!r}, strict=True, expect={{}})")
@@ -134,28 +146,24 @@ def test_junit_has_verdicts_and_reports(pytester: pytest.Pytester) -> None:
     assert "Counterexample" in (failed.text or "")
 
 
-def test_captured_programs(pytester: pytest.Pytester) -> None:
+def test_captured_programs_and_the_example(pytester: pytest.Pytester) -> None:
     pytest.importorskip("torch", reason="captures need PyTorch")
-    pytest.importorskip("tantamount.capture.torch.programs")
     body = """
-import torch, tantamount as tt
-linear = torch.nn.Linear(4, 4)
-once = tt.capture(lambda x: linear(x), (torch.ones(2, 4),))
-twice = tt.capture(lambda x: 2 * linear(x), (torch.ones(2, 4),))
-refines(once, once)
-refines(once, twice, expect={"output": "REFUTED"})
-refines(once, twice)
-"""
-    done = run(pytester, body)
-    done.assert_outcomes(failed=1)
+        import torch
+        import tantamount as tt
+
+        def test_captured(refines):
+            linear = torch.nn.Linear(4, 4)
+            once = tt.capture(lambda x: linear(x), (torch.ones(2, 4),))
+            twice = tt.capture(lambda x: 2 * linear(x), (torch.ones(2, 4),))
+            refines(once, once)
+            refines(once, twice, expect={"output": "REFUTED"})
+            refines(once, twice)
+    """
+    files = pytester.makepyfile(body), EXAMPLES / "test_with_pytest.py"
+    done = pytester.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", *map(str, files))  # PyTorch's one process
+    done.assert_outcomes(failed=1, passed=3)
     done.stdout.fnmatch_lines([">   *refines(once, twice)", "E   *expected PROVED, found REFUTED*"])
-
-
-def test_the_example(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("torch", reason="captures need PyTorch")
-    pytest.importorskip("tantamount.capture.torch.programs")
-    done = pytester.runpytest(*PLUGIN, "-p", "no:cacheprovider", str(EXAMPLES / "test_with_pytest.py"))
-    done.assert_outcomes(passed=3)
 
 
 def test_a_run_without_the_plugin_is_as_it_was(pytester: pytest.Pytester) -> None:
