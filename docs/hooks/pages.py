@@ -1,4 +1,4 @@
-"""Pages that the documentation generates from the source: one per error code, verdict, assumption, rule and operator.
+"""Pages that the documentation generates from the source: one per error code, verdict, assumption, rule, operator, ...
 
 MkDocs calls :func:`on_files` before it reads pages, and :func:`on_page_markdown` for each. Nothing is written to disk.
 Samples of calls and the places of errors are those that the tests use: ``PYTHONPATH=tests mkdocs build``.

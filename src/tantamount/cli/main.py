@@ -216,7 +216,7 @@ def ops(
 def explain_topic(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="An error code, verdict, assumption, rule of the calculus, or operator."),
+        typer.Argument(metavar="[NAME]", help="An error code, verdict, difference, assumption, rule, or operator."),
     ] = None,
     operators: Operators = None,
 ) -> int:

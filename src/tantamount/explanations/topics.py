@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 from tantamount.errors import UserError
 from tantamount.limits import Limits
@@ -21,6 +22,7 @@ _PACKAGE = "tantamount.explanations"
 KINDS: Mapping[str, str] = {
     "error": "Errors",
     "verdict": "Verdicts",
+    "difference": "Differences",
     "assumption": "Assumptions",
     "rule": "Rules of the calculus",
     "operator": "Operators",
@@ -61,14 +63,15 @@ class Topic:
 def topics() -> Mapping[str, Topic]:
     """Every topic that is not an operator, by name, kind after kind."""
     found: dict[str, Topic] = {}
-    for topic in (*_errors(), *_table("verdicts", "verdict"), *_table("assumptions", "assumption"), *_rules()):
+    tables = (_table(f"{kind}s", kind) for kind in ("verdict", "difference", "assumption", "rule"))
+    for topic in (*_errors(), *chain.from_iterable(tables)):
         found[topic.name] = topic
     return found
 
 
 def find(name: str) -> Topic:
-    """The topic of that name: an error code, a verdict, an assumption, a rule, an operator (``aten.add.Tensor``, or
-    ``add`` where that means one). Raises :class:`UserError` with the names that are near."""
+    """The topic of that name: an error code, a verdict, a kind of difference, an assumption, a rule, an operator
+    (``aten.add.Tensor``, or ``add`` where that means one). Raises :class:`UserError` with the names that are near."""
     known = topics()
     exact = known.get(name) or known.get(name.lower()) or known.get(name.upper())
     if exact is not None:
@@ -82,7 +85,7 @@ def find(name: str) -> Topic:
     near = called or get_close_matches(name, [*known, *rows], n=5, cutoff=0.6)
     raise UserError(
         "topic-unknown", place="command line", found=f"the name {name!r}" + (", which several have" if called else ""),
-        needed="an error code, a verdict, an assumption, a rule or an operator",
+        needed="an error code, a verdict, a kind of difference, an assumption, a rule or an operator",
         hint=f"nearest: {', '.join(near[:12])}" if near else "`tantamount explain` lists all but operators",
     )  # fmt: skip
 
@@ -110,11 +113,8 @@ def _limit(name: str, default: int, entry: Mapping[str, str]) -> Topic:
 
 
 def _table(name: str, kind: str) -> Iterator[Topic]:
-    return (_topic(key, kind, entry) for key, entry in _read(f"{name}.toml").items())
-
-
-def _rules() -> Iterator[Topic]:
-    return (_topic(key, "rule", entry) for key, entry in _read("rules.toml").items() if key != "preamble")
+    entries = _read(f"{name}.toml").items()
+    return (_topic(key, kind, entry) for key, entry in entries if key != "preamble")  # of the examples of rules
 
 
 def _topic(name: str, kind: str, entry: Mapping[str, str]) -> Topic:

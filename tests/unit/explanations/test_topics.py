@@ -67,11 +67,25 @@ def test_every_assumption_is_explained() -> None:
     assert explained <= texts  # names that no code has
 
 
+def test_every_kind_of_difference_is_explained() -> None:
+    """The first argument of what makes findings and accounts of repairs."""
+    made: set[str] = set()
+    for path in (PACKAGE / "refine").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+            if isinstance(node, ast.Call) and node.args and name in ("found", "made", "Finding", "Account"):
+                given = node.args[0]
+                kinds = [given.body, given.orelse] if isinstance(given, ast.IfExp) else [given]
+                made |= {kind.value for kind in kinds if isinstance(kind, ast.Constant)}
+    assert made == {topic.name for topic in of_kind("difference")}
+
+
 @pytest.mark.parametrize(("name", "entry"), [pytest.param(*item, id=item[0]) for item in entries()])
 def test_entries_have_what_their_kind_needs(name: str, entry: dict[str, str]) -> None:
     file = name.partition(":")[0]
     wanted = {
         "verdicts.toml": {"title", "meaning", "do"},
+        "differences.toml": {"title", "meaning", "why", "do"},
         "assumptions.toml": {"title", "meaning", "consequence", "where"},
         "rules.toml": {"title", "statement", "argument", "where"},
     }.get(file, {"title", "why", "do", "example"})
@@ -134,6 +148,7 @@ def test_places_in_the_source_exist(name: str, where: str) -> None:
         ("Domain", "domain"),
         ("weighted-sums", "weighted-sums"),
         ("limit-nodes", "limit-nodes"),
+        ("factor", "factor"),
         ("aten.bmm.default", "aten.bmm.default"),
         ("aten.add_.Tensor", "aten.add_.Tensor"),
         ("bmm", "aten.bmm.default"),
