@@ -14,7 +14,8 @@ from math import ceil, floor
 from typing import Any
 
 from tantamount.errors import Unsupported
-from tantamount.ir.sizes import Condition, Space, evaluate, holds, is_size, rational, simplified, symbol
+from tantamount.ir.polynomials import Polynomial, evaluate
+from tantamount.ir.sizes import Condition, Space, holds, is_size, rational, simplified, symbol
 
 __all__ = [
     "Domain", "LARGEST", "NO_SIZES", "SizeProblem", "Symbol", "implied", "parse_condition", "parse_size", "ranges_of",
@@ -128,7 +129,7 @@ def ranges_of(domain: Domain) -> tuple[Condition, ...]:
     return tuple(found)
 
 
-def _least(domain: Domain, polynomial: Any, *, strict: bool) -> bool:
+def _least(domain: Domain, polynomial: Polynomial, *, strict: bool) -> bool:
     """Whether ``p > 0`` (or ``>= 0``): with every symbol as ``low + more`` or, where that does not help,
     ``high - less``, no coefficient is negative."""
     names = {name for m, _ in polynomial for name, _ in m}
@@ -224,7 +225,7 @@ def _tree(text: str) -> ast.expr:
         raise SizeProblem(f"{text[:60]!r}, which is no expression") from None
 
 
-def _polynomial(value: Any) -> Any:
+def _polynomial(value: Any) -> Polynomial:
     return value.polynomial if is_size(value) else (((), value),) if value else ()
 
 

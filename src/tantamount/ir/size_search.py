@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tantamount.ir.domain import Domain
-from tantamount.ir.sizes import Condition, Polynomial, holds
+from tantamount.ir.polynomials import Polynomial
+from tantamount.ir.sizes import Condition, holds
 
 __all__ = ["Region", "find_sizes", "small_sizes"]
 

@@ -17,18 +17,28 @@ import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
-from typing import Any, NamedTuple, Union, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from tantamount.errors import InternalError, Unsupported
+from tantamount.ir.polynomials import (
+    Polynomial,
+    Powers,
+    Rational,
+    collected,
+    content,
+    evaluate,
+    exact,
+    plus,
+    product_of_powers,
+    quotient,
+    show,
+    times,
+)  # fmt: skip
 
 __all__ = [
-    "Condition", "Polynomial", "Size", "Space", "common_divisor", "evaluate", "factored", "holds", "is_integer",
+    "Condition", "Size", "Space", "common_divisor", "factored", "holds", "is_integer",
     "is_number", "is_size", "rational", "simplified", "substituted", "symbol", "whole", "whole_part",
 ]  # fmt: skip
-
-Powers = tuple[tuple[str, int], ...]  # a product of powers of symbols, sorted by name; powers are not 0
-Polynomial = tuple[tuple[Powers, Union[Fraction, int]], ...]  # sorted, without zero coefficients
-Rational = Union[Fraction, int]
 
 
 class Condition(NamedTuple):
@@ -76,7 +86,7 @@ class Size:
         if found is None:
             return NotImplemented
         polynomial, hint = found
-        return _made(_sum(self.polynomial, polynomial, sign), self.hint + sign * hint, self.space)
+        return _made(plus(self.polynomial, polynomial, sign), self.hint + sign * hint, self.space)
 
     def _operand(self, other: object) -> tuple[Polynomial, Rational] | None:
         if isinstance(other, Size):
@@ -112,7 +122,7 @@ class Size:
         if found is None:
             return NotImplemented
         polynomial, hint = found
-        return _made(_times(self.polynomial, polynomial), self.hint * hint, self.space)
+        return _made(times(self.polynomial, polynomial), self.hint * hint, self.space)
 
     __rmul__ = __mul__
 
@@ -128,10 +138,10 @@ class Size:
         if found is None:
             return NotImplemented
         polynomial, hint = found
-        quotient = _quotient(self.polynomial, polynomial)
-        if quotient is None:
+        result = quotient(self.polynomial, polynomial)
+        if result is None:
             raise Unsupported(f"the quotient of {self} by {other}")
-        return _made(quotient, Fraction(self.hint) / hint, self.space)
+        return _made(result, Fraction(self.hint) / hint, self.space)
 
     def __rtruediv__(self, other: object) -> Any:
         return NotImplemented if not isinstance(other, (int, Fraction)) else self._lifted(other).__truediv__(self)
@@ -206,7 +216,7 @@ class Size:
         found = self._operand(other)
         if found is None:
             return False
-        difference = _sum(self.polynomial, found[0], -1)
+        difference = plus(self.polynomial, found[0], -1)
         equal = self.hint == found[1]
         self._note("zero" if equal else "nonzero", difference)
         return equal
@@ -226,7 +236,7 @@ class Size:
             return NotImplemented
         polynomial, hint = found
         answer = self.hint < hint if strict else self.hint <= hint
-        difference = _sum(polynomial, self.polynomial, -1)  # other - self
+        difference = plus(polynomial, self.polynomial, -1)  # other - self
         if answer:
             self._note("positive" if strict else "nonnegative", difference)
         else:
@@ -276,57 +286,8 @@ def _made(polynomial: Polynomial, hint: Rational, space: Space | None) -> Any:
     if not polynomial:
         return 0
     if len(polynomial) == 1 and not polynomial[0][0]:
-        return _exact(polynomial[0][1])
-    return Size(polynomial, _exact(hint), space)
-
-
-def _exact(value: Rational) -> Rational:
-    return value.numerator if value.denominator == 1 else value
-
-
-def _collected(total: Mapping[Powers, Rational]) -> Polynomial:
-    return tuple(sorted((m, _exact(c)) for m, c in total.items() if c))
-
-
-def _sum(p: Polynomial, q: Polynomial, factor: Rational = 1) -> Polynomial:
-    total = dict(p)
-    for m, c in q:
-        total[m] = total.get(m, 0) + factor * c
-    return _collected(total)
-
-
-def _product_of_powers(m: Powers, n: Powers, sign: int = 1) -> Powers:
-    total = dict(m)
-    for name, e in n:
-        total[name] = total.get(name, 0) + sign * e
-    return tuple(sorted((name, e) for name, e in total.items() if e))
-
-
-def _times(p: Polynomial, q: Polynomial) -> Polynomial:
-    total: dict[Powers, Rational] = {}
-    for m, c in p:
-        for n, d in q:
-            key = _product_of_powers(m, n)
-            total[key] = total.get(key, 0) + c * d
-    return _collected(total)
-
-
-def _quotient(p: Polynomial, q: Polynomial) -> Polynomial | None:
-    """``p / q`` where that is a sum of products of powers again. Symbols are not 0."""
-    if not q:
-        raise ZeroDivisionError("a size divided by 0")
-    quotient: Polynomial = ()
-    (head, c) = q[-1]
-    for _ in range(len(p) if len(q) == 1 else 64):
-        if not p:
-            break
-        n, d = p[-1]
-        step: Polynomial = ((_product_of_powers(n, head, -1), _exact(Fraction(d) / c)),)
-        if len(q) > 1 and any(e < 0 for _, e in step[0][0]):
-            return None
-        quotient = _sum(quotient, step)
-        p = _sum(p, _times(step, q), -1)
-    return quotient if not p else None
+        return exact(polynomial[0][1])
+    return Size(polynomial, exact(hint), space)
 
 
 def _divided(a: Size, b: Size) -> tuple[Any, Any]:
@@ -342,28 +303,28 @@ def _divided(a: Size, b: Size) -> tuple[Any, Any]:
     divisible: Polynomial = ()
     left: Polynomial = ()
     for term in a.polynomial:
-        part = _quotient((term,), b.polynomial)
+        part = quotient((term,), b.polynomial)
         if part is not None and Size(part, 0, None).is_formally_whole:
-            divisible = _sum(divisible, part)
+            divisible = plus(divisible, part)
         else:
-            left = _sum(left, (term,))
+            left = plus(left, (term,))
     if left and len(b.polynomial) > 1:
-        part = _quotient(left, b.polynomial)
+        part = quotient(left, b.polynomial)
         if part is not None and Size(part, 0, None).is_formally_whole:
-            divisible, left = _sum(divisible, part), ()
+            divisible, left = plus(divisible, part), ()
     if not left:
         return _made(divisible, Fraction(a.hint) / b.hint, space), 0
     rest_hint = a.hint - _at(divisible, a, b) * b.hint
     count, rest = divmod(rest_hint, b.hint)
     number = b.polynomial[0][1] if len(b.polynomial) == 1 and not b.polynomial[0][0] else None
     if number is not None and any(m for m, _ in left):
-        whole = tuple((m, _exact(Fraction(c) / number)) for m, c in _sum(left, (((), rest),) if rest else (), -1))
+        whole = tuple((m, exact(Fraction(c) / number)) for m, c in plus(left, (((), rest),) if rest else (), -1))
         a._note("whole", whole)  # pyright: ignore[reportPrivateUsage]
-        return _made(_sum(divisible, whole), Fraction(a.hint - rest) / b.hint, space), rest
-    remainder = _made(_sum(left, b.polynomial, -count), rest, space)
+        return _made(plus(divisible, whole), Fraction(a.hint - rest) / b.hint, space), rest
+    remainder = _made(plus(left, b.polynomial, -count), rest, space)
     if remainder < 0 or remainder >= b:
         raise InternalError(f"{a} divided by {b}")
-    return _made(_sum(divisible, (((), count),) if count else ()), (a.hint - rest) // b.hint, space), remainder
+    return _made(plus(divisible, (((), count),) if count else ()), (a.hint - rest) // b.hint, space), remainder
 
 
 def _at(part: Polynomial, a: Size, b: Size) -> Rational:
@@ -374,17 +335,6 @@ def _at(part: Polynomial, a: Size, b: Size) -> Rational:
     if space is None:
         raise Unsupported(f"{a} divided by {b}, which need not come out even")
     return evaluate(part, space.hints)
-
-
-def evaluate(polynomial: Polynomial, values: Mapping[str, Any]) -> Any:
-    """The value where symbols have the values given (numbers or sizes)."""
-    total: Any = 0
-    for m, c in polynomial:
-        term: Any = c
-        for name, e in m:
-            term = term * values[name] ** e if e > 0 else term / (rational(values[name]) ** -e)
-        total = total + term
-    return _exact(total) if isinstance(total, Fraction) else total
 
 
 def holds(condition: Condition, values: Mapping[str, int]) -> bool:
@@ -402,11 +352,11 @@ def holds(condition: Condition, values: Mapping[str, int]) -> bool:
 def simplified(kind: str, polynomial: Polynomial) -> Condition | None:
     """The condition without a positive factor; ``None`` if it is about no symbol."""
     if kind == "whole":
-        kept = _collected({m: c if any(e < 0 for _, e in m) else c % 1 for m, c in polynomial})
+        kept = collected({m: c if any(e < 0 for _, e in m) else c % 1 for m, c in polynomial})
         return Condition(kind, kept) if kept else None
     if not any(m for m, _ in polynomial):
         return None
-    out = _content_of(polynomial)[2]
+    out = content(polynomial)[2]
     if not any(m for m, _ in out):
         return None
     if kind in ("zero", "nonzero") and out[-1][1] < 0:
@@ -425,12 +375,12 @@ def is_size(value: object) -> bool:
     return type(value) is Size
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int]:
     """An integer that is no boolean, known or symbolic."""
     return (isinstance(value, int) and not isinstance(value, bool)) or type(value) is Size
 
 
-def is_integer(value: object) -> bool:
+def is_integer(value: object) -> TypeGuard[int]:
     """An integer (or a boolean), known or symbolic. A half of a size is one where it comes out even."""
     if type(value) is not Size:
         return isinstance(value, int)
@@ -481,71 +431,42 @@ def factored(powers: Iterable[tuple[Any, int]]) -> tuple[Rational, tuple[tuple[A
     sample: Size | None = None
     for size, e in powers:
         sample = cast("Size", size)
-        c, m, rest = _content_of(sample.polynomial)
+        c, m, rest = content(sample.polynomial)
         coefficient *= Fraction(c) ** e
-        common = _product_of_powers(common, tuple((name, k * e) for name, k in m))
+        common = product_of_powers(common, tuple((name, k * e) for name, k in m))
         for _ in range(abs(e) if len(rest) > 1 else 0):
             if e > 0:
-                above = _times(above, rest)
+                above = times(above, rest)
             else:
                 below.append(rest)
     if sample is None:
         return 1, ()
     left: Polynomial = (((), 1),)
     for divisor in below:
-        whole_quotient, inverse_quotient = _quotient(above, divisor), _quotient(divisor, above)
+        whole_quotient, inverse_quotient = quotient(above, divisor), quotient(divisor, above)
         if whole_quotient is not None:
             above = whole_quotient
         elif inverse_quotient is not None:
-            above, left = (((), 1),), _times(left, inverse_quotient)
+            above, left = (((), 1),), times(left, inverse_quotient)
         else:
-            left = _times(left, divisor)
+            left = times(left, divisor)
     products: dict[int, Polynomial] = {}
     for name, e in common:
-        products[e] = _times(products.get(e, (((), 1),)), (((((name, 1),), 1)),))
+        products[e] = times(products.get(e, (((), 1),)), (((((name, 1),), 1)),))
     for e, more in ((1, above), (-1, left)):
         if any(m for m, _ in more):
-            products[e] = _times(products.get(e, (((), 1),)), more)
+            products[e] = times(products.get(e, (((), 1),)), more)
         else:
             coefficient *= Fraction(more[0][1]) ** e
-    return _exact(coefficient), tuple((sample.at_hint(p), e) for e, p in sorted(products.items()))
-
-
-def _content_of(polynomial: Polynomial) -> tuple[Fraction, Powers, Polynomial]:
-    """``c * m * rest``: a positive rational, a product of powers, and what is left, with whole coefficients."""
-    names = {name for m, _ in polynomial for name, _ in m}
-    lowest = ((name, min(dict(m).get(name, 0) for m, _ in polynomial)) for name in names)
-    common = tuple(sorted((name, e) for name, e in lowest if e))
-    g = Fraction(math.gcd(*(c.numerator for _, c in polynomial)), math.lcm(*(c.denominator for _, c in polynomial)))
-    if len(polynomial) == 1:
-        g = Fraction(polynomial[0][1])
-    return g, common, _collected({_product_of_powers(m, common, -1): c / g for m, c in polynomial})
+    return exact(coefficient), tuple((sample.at_hint(p), e) for e, p in sorted(products.items()))
 
 
 def substituted(value: Any, values: Mapping[str, int]) -> Any:
     """A size at other symbols or at numbers; any other value as it is."""
-    return evaluate(cast("Size", value).polynomial, values) if type(value) is Size else value
+    return evaluate(value.polynomial, values) if type(value) is Size else value
 
 
 # ---------------------------------------------------------------------------------------------- as text
-def show(polynomial: Polynomial) -> str:
-    """``2*B*S - 1``, ``S/2``"""
-    text = ""
-    for m, c in sorted(polynomial, key=lambda term: (-sum(e for _, e in term[0]), term[0])):
-        sign = "-" if c < 0 else "+" if text else ""
-        text += f" {sign} " if text else sign
-        above = [*(f"{name}**{e}" if e > 1 else name for name, e in m if e > 0)]
-        below = [*(f"{name}**{-e}" if e < -1 else name for name, e in m if e < 0)]
-        if abs(c.numerator) != 1 or not above:
-            above.insert(0, str(abs(c.numerator)))
-        if c.denominator != 1:
-            below.insert(0, str(c.denominator))
-        text += "*".join(above)
-        if below:
-            text += f"/({'*'.join(below)})" if len(below) > 1 else f"/{below[0]}"
-    return text or "0"
-
-
 def _shown(condition: Condition) -> str:
     kind, p = condition
     if kind == "whole":
@@ -554,7 +475,7 @@ def _shown(condition: Condition) -> str:
         lift = tuple(sorted((n, -low) for n in names if (low := min(dict(m).get(n, 0) for m, _ in p)) < 0))
         divisor = show(((lift, scale),))
         divisor = divisor if scale == 1 or not lift else f"({divisor})"
-        return f"{_bracketed(_times(p, ((lift, scale),)))} % {divisor} == 0"
+        return f"{_bracketed(times(p, ((lift, scale),)))} % {divisor} == 0"
     sign = {"zero": "==", "nonzero": "!=", "positive": ">", "nonnegative": ">="}[kind]
     right: Polynomial = ()
     left = p
@@ -568,7 +489,7 @@ def _shown(condition: Condition) -> str:
             left, right = right, left
             sign = {">": "<", ">=": "<="}.get(sign, sign)
     if sign == ">" and len(right) == 1 and not right[0][0] and all(c.denominator == 1 for _, c in left):
-        right, sign = _sum(right, (((), 1),)), ">="
+        right, sign = plus(right, (((), 1),)), ">="
     elif sign == ">" and not right:
         right, sign = (((), 1),), ">="
     return f"{show(left)} {sign} {show(right)}"
