@@ -104,8 +104,9 @@
     const height = ranges.reduce((at, [low, high]) => Math.min(Math.max(at, low), high), left.size()[1] * 0.55);
     for (const [pane, target] of targets) {
       if (!target) continue;
-      const { y, h } = pane.rectangle(target);
+      const { y, h } = pane.rectangle(target), room = pane.size()[0], spare = room - pane.drawing.width * pane.view.k;
       pane.view.y += height - (y + h / 2);
+      pane.view.x = spare > 0 ? spare / 2 : Math.min(Math.max(pane.view.x, spare - 12), 12);
       pane.paint();
     }
   }
