@@ -88,3 +88,18 @@ def test_ring_of_gathered_keys_is_proved() -> None:
 def test_step_with_another_optimizer_is_proved(name: str) -> None:
     report = example(name).check(optimizer="sgd")
     assert report.verdict is Verdict.PROVED, str(report)
+
+
+def test_ranks_of_one_stage_are_run_as_one() -> None:
+    report = example("pipeline_data_tensor").check()
+    assert (report.statistics.ranks, report.statistics.classes) == (8, 2)
+
+
+@pytest.mark.parametrize("schedule", ["ScheduleGPipe", "ScheduleInterleaved1F1B"])
+def test_broken_twin_of_another_schedule_is_refuted(schedule: str) -> None:
+    pipeline = example("pipeline")
+    report = pipeline.check(schedule=getattr(pipeline, schedule), broken=True)
+    found = verdicts(report)
+    assert report.verdict is Verdict.REFUTED, str(report)
+    assert found["grad layers.0.up.weight"] is Verdict.REFUTED
+    assert found["output"] is Verdict.PROVED
