@@ -202,9 +202,14 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<functio
 
 
 def _stack(node: fx.Node) -> str:
-    """The source line, with the module path before the function's name."""
-    trace: str = node.meta.get("stack_trace") or ""
-    match = _FRAME.fullmatch(trace)
+    """The source line, with the module path before the function's name. A node that has none (functionalisation makes
+    views of results again) has that of the call whose result it reads."""
+    while not node.meta.get("stack_trace"):
+        read = next((other for other in node.all_input_nodes if other.op == "call_function"), None)
+        if node.op != "call_function" or read is None:
+            return ""
+        node = read
+    match = _FRAME.fullmatch(node.meta["stack_trace"])
     if match is None:
         return ""
     module = str((node.meta.get("custom") or {}).get("module", ""))
