@@ -66,7 +66,7 @@ def test_every_operator_has_a_line_of_this_file(step: Program) -> None:
         (
             "aten._log_softmax_backward_data.default",
             "loss = cross_entropy(model(tokens), labels)",
-            "step",
+            "backward: step",
         ),
         ("aten.linalg_vector_norm.default", "nn.utils.clip_grad_norm_(model.parameters(), 1.0)", "step"),
         ("aten.addcdiv.default", "optimizer.step()", "step"),
