@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from tantamount.report.lines import Line, Style, breaks, plain, printable
+from tantamount.report.lines import Line, Span, Style, breaks, plain, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -34,18 +35,31 @@ def out(text: str) -> None:
 
 def error(text: str) -> None:
     """Write lines to stderr; control characters, which may come from untrusted files, are escaped."""
-    _write("".join(printable(row) + "\n" for row in text.splitlines()), sys.stderr)
+    _show([_labelled(row) for row in text.splitlines()], sys.stderr)
 
 
 def lines(rows: Iterable[Line]) -> None:
     """Write styled lines to stdout: with colours on a terminal, as plain text elsewhere."""
-    if not _styled(sys.stdout):
-        out(plain(rows))
+    _show(rows, sys.stdout)
+
+
+def _labelled(row: str) -> Line:
+    """``error[code]`` and ``  found:  `` apart from what follows, which is then wrapped beside them."""
+    label = re.match(r"error\[[\w-]+\] |\s+\w+:\s+", row)
+    if label is None:
+        return (Span(row),)
+    style = Style.BAD if row.startswith("error") else Style.QUIET
+    return Span(label[0], style), Span(row[label.end() :])
+
+
+def _show(rows: Iterable[Line], stream: TextIO) -> None:
+    if not _styled(stream):
+        _write(plain(rows), stream)
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, stderr=stream is sys.stderr)
     for row in rows:
         styled = Text.assemble(*((printable(span.text), _COLOURS[span.style]) for span in row))
         indent, parts = breaks(row, console.width)

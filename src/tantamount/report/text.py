@@ -31,6 +31,7 @@ _PLACES = 3  # of an assumption, unless verbose
 _OUTPUTS = 12  # of one verdict, unless verbose
 _INPUTS = 8  # of a counterexample, unless verbose
 _VALUE = 100  # characters of each of them
+_NAME = 24  # characters of a tensor's name that relations are aligned behind
 _SIZES = 6  # of a reduction, unless verbose
 _BLANK: Line = ()
 
@@ -253,9 +254,12 @@ def _assumption(assumption: Assumption, width: int, verbose: bool) -> Iterable[L
 
 # ------------------------------------------------------------------------------------------------ verbose
 def _relations(relations: Sequence[Relation]) -> list[Line]:
-    lines: list[Line] = [
-        (Span(f"  {relation}"), Span(f"   {_place(relation.source)}", Style.QUIET)) for relation in relations
-    ]
+    width = min(max((len(relation.tensor) for relation in relations), default=0), _NAME)
+    lines: list[Line] = []
+    for relation in relations:
+        whole = str(relation).removeprefix(relation.tensor)
+        place = f"   {relation.source}" if relation.source is not None else ""
+        lines.append((Span(f"  {relation.tensor:<{width}}"), Span(whole), Span(place, Style.QUIET)))
     return _titled("Relation of every specification tensor that has one", lines)
 
 

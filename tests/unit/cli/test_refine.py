@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -261,6 +262,16 @@ def test_colours_and_progress_on_a_terminal(command: CommandLine, monkeypatch: p
     assert "\x1b[1;32mPROVED  \x1b[0m[red]job" in out
     assert "specification  [red]job" in error
     assert command.calls[0]["progress"] is True
+
+
+def test_errors_are_wrapped_beside_their_labels(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    command.answers = {"job": UserError("job-key", place="job.toml", found="one two three four", needed="x" * 30)}
+    monkeypatch.setenv("COLUMNS", "24")
+    code, _, error = run_on_terminal(monkeypatch, "refine", "job")
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", error).replace("\r", "")
+    assert code == 2
+    assert "\x1b[1;31merror[job-key]" in error
+    assert f"  found:  one two three\n          four\n  needed: {'x' * 30}\n" in plain
 
 
 def test_a_dumb_terminal_gets_plain_text(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
