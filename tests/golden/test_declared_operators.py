@@ -185,6 +185,8 @@ def test_a_python_file_of_operators(tmp_path: Path) -> None:
     assert any("mylib.softcap.default" in a["text"] for a in entry["assumptions"])
     done = command("refine", str(path), "--operators", str(source))
     assert "operator" in done.stdout.partition("Assumptions")[2]
+    done = command("refine", str(path), str(path), "--operators", str(source))  # in processes of their own
+    assert "\n2 jobs: 2 PROVED (exit code 0)\n" in done.stdout, done.stderr
     assert command("refine", str(path)).returncode == 2
     assert "softcap" in command("ops", "mylib.softcap.default", "--operators", str(source)).stdout
     source.write_text("1 / 0")
