@@ -1,9 +1,10 @@
 """Where the two sides part: the specification operator to blame, and the implementation tensor nearest to it.
 
-Two views are combined. Walking back from a failing output through specification tensors without a counterpart ends at
-*frontier* operators, whose inputs all have one. Comparing the normal forms of the output descends to the atom that
-differs, which some operator introduced. A frontier operator on the way to that one, with a like implementation operator
-to compare with, is named; else the operator that introduced the difference.
+Where both programs can be executed, it is where a small change repairs the implementation
+(:mod:`tantamount.refine.repair`). Else two views are combined. Walking back from a failing output through specification
+tensors without a counterpart ends at *frontier* operators, whose inputs all have one. Comparing the normal forms of the
+output descends to the atom that differs, which some operator introduced. A frontier operator on the way to that one,
+with a like implementation operator to compare with, is named; else the operator that introduced the difference.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Partial, rank_tensors
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.functionalized import unwrapped
+from tantamount.refine.execution import Plan
 from tantamount.refine.explain import Finding, describe
 from tantamount.refine.outputs import ancestors, candidates, holds, matches, output_node
-from tantamount.refine.placements import distribute, even
+from tantamount.refine.placements import distribute, even, part
+from tantamount.refine.repair.landscape import Part
+from tantamount.refine.repair.search import find_repair
+from tantamount.refine.repair.words import Account, account
 from tantamount.refine.run import Run
 from tantamount.refine.unreduced import Summand, bare_summand, misuse, summand_of
-from tantamount.verdict import Mismatch, OutputReport, Relation
+from tantamount.verdict import Mismatch, OutputReport, Relation, Verdict
 
 __all__ = ["find_mismatch"]
 
@@ -37,12 +42,15 @@ def find_mismatch(
     implementation: Run,
     relations: Mapping[str, Relation],
     failing: Sequence[OutputReport],
+    plan: Plan | None = None,
 ) -> tuple[Mismatch | None, Mapping[str, str]]:
     """The first place where the implementation leaves the specification, for the first failing output that has one; and
-    for every failing output that comes of a missing reduction, by name, where."""
+    for every failing output that comes of a missing reduction, by name, where. ``plan`` executes both programs."""
     nodes = {output.name: output.node for output in job.specification.outputs}
     search = _Search(store, job, specification, implementation, relations)
-    first: Mismatch | None = None
+    refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
+    repair = find_repair(plan, refuted) if plan is not None and refuted else None
+    first = search.repaired(account(repair), nodes, failing) if repair is not None else None
     reductions: dict[str, str] = {}
     for report in failing:
         node = nodes.get(report.name)
@@ -114,6 +122,69 @@ class _Search:
         if source is None or source in self.relations:  # what has a counterpart is not to blame
             source = next(iter(frontier), source or node)
         return self._mismatch(source, self._twin(source) or self._output(report), finding)
+
+    def repaired(self, found: Account, nodes: Mapping[str, str], failing: Sequence[OutputReport]) -> Mismatch:
+        """What is said of a repair, with the formulas of both sides where they show the difference."""
+        rank, name = found.place
+        spec, difference = found.specification, found.difference
+        report = next(one for one in failing if one.verdict is Verdict.REFUTED)
+        said: Finding | None = None
+        if not spec or found.kind == "factor":
+            end = self._output_difference(report, nodes[report.name])
+            if end is not None and _says_all(end):
+                said = end
+                difference = f"{difference}\n{report.name}: {end.text}"
+            if not spec and end is not None:
+                spec = self._introduced_by(end, nodes[report.name]) or ""
+        local: Finding | None = None
+        if said is not None:
+            local = said
+        elif spec and self.implementation.mesh.world_size == 1:
+            local = self._compare_part(spec, name, found.part)
+        elif spec:
+            local = self._compare(spec, name)
+        node = self._named(self.job.implementation[rank], name)
+        whole = self._named(self.job.specification, spec) if spec else None
+        headline = found.headline
+        if found.kind == "different" and local is not None:
+            difference = local.text
+            headline = f"{headline}: {local.text}"
+        equations = ()
+        if local is not None and local.specification != local.implementation:
+            equations = (f"specification:  {local.specification}", f"implementation: {local.implementation}")
+        return Mismatch(
+            specification=spec,
+            operator=unwrapped(whole.target, whole.args) if whole is not None else "",
+            difference=difference,
+            implementation=node.name,
+            implementation_operator=unwrapped(node.target, node.args),
+            specification_source=whole.source if whole is not None else None,
+            implementation_source=node.source,
+            rank=rank if found.alone else None,
+            equations=equations,
+            headline=headline,
+            hint=found.hint,
+            kind=found.kind,
+        )
+
+    def _compare_part(self, name: str, twin: str, where: Part | None) -> Finding | None:
+        """The difference between a part of a specification tensor and an implementation tensor of one rank."""
+        value = self.specification.values.get(name)
+        here = self.implementation.local(self.store, 0, twin)
+        if not isinstance(value, Tensor) or here is None:
+            return None
+        whole = value.value
+        box = None if where is None or where[0] != name else where[1]
+        if box is not None and len(box) == len(whole.shape):
+            if any(high > n for (_, high), n in zip(box, whole.shape, strict=True)):
+                return None  # of smaller shapes
+            whole = part(self.store, whole, box)
+        if whole.shape != here.shape:
+            return None
+        difference = equal(self.store, whole, here, expand=False)
+        if difference is None:
+            return None
+        return describe(self.store, difference.left, difference.right, len(difference.sizes))
 
     def unreduced(self, report: OutputReport, node: str) -> Mismatch | None:
         """The missing reduction that an output comes of, unless the output's own difference says more."""

@@ -83,25 +83,25 @@ def refine(
     clock.lap("outputs")
     relations = relate(store, job, specification, ranks)
     clock.lap("relation")
-    counterexample, notes = None, ()
+    searched = Searched(checked)
     if _open(checked):
         # values first: what differs on an input needs no search for a proof, which takes longest where there is none
         before = checked
-        checked, counterexample, notes = _executed(job, sides, checked, relations, fold, bounds)
+        searched = _executed(job, sides, checked, relations, fold, bounds)
         clock.lap("witness")
-        checked = _proved_with_effort(job, sides, before, checked)
+        checked = _proved_with_effort(job, sides, before, searched.outputs)
         clock.lap("outputs")
         if fold is None and sides.folded and _may_need_ranks(job, checked):
             apart = run_sides(job, False, progress, clock.lap, limits=bounds)
             again = check_outputs(apart.store, job, apart.specification, apart.implementation)
             clock.lap("outputs")
             if not _open(again):
-                sides, checked, notes = apart, again, ()
+                sides, checked, searched = apart, again, Searched(again)
                 store, specification, ranks = apart.store, apart.specification, apart.implementation
                 relations = relate(store, job, specification, ranks)
                 clock.lap("relation")
     failing = _open(checked)
-    mismatch, reductions = find_mismatch(store, job, specification, ranks, relations, failing)
+    mismatch, reductions = find_mismatch(store, job, specification, ranks, relations, failing, searched.plan)
     clock.lap("localise")
     if len(failing) > 1:  # of one the mismatch says it
         checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
@@ -131,9 +131,9 @@ def refine(
         assumptions=assumptions,
         relations=tuple(relations.values()),
         mismatch=mismatch,
-        counterexample=counterexample,
+        counterexample=searched.counterexample,
         statistics=statistics,
-        notes=notes,
+        notes=searched.notes,
         refused=refused,
         picture=lambda: draw_picture(job, sides, relations),
     )

@@ -44,7 +44,8 @@ def search_reduced(
         proved = {report.name for report in reports if report.verdict is Verdict.PROVED}
         return _searched(reduction, sides, outputs, proved, limits)
     except (NotReduced, TantamountError) as problem:
-        return outputs, None, (f"no counterexample was looked for: {reason}; at smaller shapes neither: {problem}",)
+        text = f"no counterexample was looked for: {reason}; at smaller shapes neither: {problem}"
+        return Searched(outputs, notes=(text,))
 
 
 def _control(
@@ -75,14 +76,15 @@ def _searched(
     reduction: Reduction, sides: Sides, outputs: tuple[OutputReport, ...], proved: set[str], limits: Limits
 ) -> Searched:
     open_ = tuple(output for output in outputs if output.name not in proved)
-    found, counterexample, notes = search(
+    searched = search(
         sides.store, reduction.job, open_, sides.inputs, sides.specification, sides.implementation, limits
     )
+    counterexample = searched.counterexample
     if counterexample is not None:
         counterexample = replace(counterexample, sizes=reduction.sizes)
     text = "executed at reduced sizes"
     where = f"too large to execute at its own shapes; executed at reduced sizes: {shown(reduction.sizes)}"
-    by_name = {output.name: replace(output, notes=(*output.notes, text)) for output in found}
+    by_name = {output.name: replace(output, notes=(*output.notes, text)) for output in searched.outputs}
     same = "at reduced sizes this output is proved: where the two differ, if they do, the reduction hides it"
     merged = tuple(
         output
@@ -90,7 +92,8 @@ def _searched(
         else by_name.get(output.name) or replace(output, notes=(*output.notes, same))
         for output in outputs
     )
-    return merged, counterexample, notes if counterexample is not None else (*notes, where)
+    notes = searched.notes if counterexample is not None else (*searched.notes, where)
+    return Searched(merged, counterexample, notes, searched.plan)
 
 
 def shown(sizes: Mapping[int, tuple[int, ...]]) -> str:

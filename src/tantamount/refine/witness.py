@@ -31,8 +31,17 @@ from tantamount.verdict import Counterexample, OutputReport, Verdict
 
 __all__ = ["SCALES", "Searched", "search"]
 
-# The outputs with what was found, the simplest counterexample for the first of them, and notes.
-Searched = tuple[tuple[OutputReport, ...], Counterexample | None, tuple[str, ...]]
+
+@dataclass(frozen=True)
+class Searched:
+    """The outputs with what was found, the simplest counterexample for the first of them, notes, and (if something was
+    executed) how to execute both programs again."""
+
+    outputs: tuple[OutputReport, ...]
+    counterexample: Counterexample | None = None
+    notes: tuple[str, ...] = ()
+    plan: Plan | None = None
+
 
 SCALES = (
     Scale(),
@@ -100,7 +109,7 @@ def search(
     Raises :class:`TooLarge` beyond the limits of what is executed."""
     open_ = [o.name for o in outputs if o.verdict in (Verdict.UNKNOWN, Verdict.REFUTED) and _checkable(job, o)]
     if not open_:
-        return outputs, None, ()
+        return Searched(outputs)
     try:
         plan = plan_execution(store, job, inputs, specification, implementation, limits)
         state = _Search(plan, {}, {}, {})
@@ -112,9 +121,9 @@ def search(
     except TooLarge:
         raise
     except NotExecuted as problem:
-        return outputs, None, (f"no counterexample was looked for: {problem}",)
+        return Searched(outputs, notes=(f"no counterexample was looked for: {problem}",))
     except Unsupported as problem:
-        return outputs, None, (f"no counterexample was looked for: {problem.reason}",)
+        return Searched(outputs, notes=(f"no counterexample was looked for: {problem.reason}",))
     first = next((name for name in open_ if name in state.found), None)
     counterexample: Counterexample | None = None
     if first is not None:
@@ -130,7 +139,8 @@ def search(
     )
     if counterexample is not None and _cut(plan, state.found[counterexample.output]):
         notes.append(f"inputs with more than {_SHOWN} elements are shown by their first {_EDGE} elements per dimension")
-    return tuple(_report(job, o, state) if o.name in open_ else o for o in outputs), counterexample, tuple(notes)
+    found = tuple(_report(job, o, state) if o.name in open_ else o for o in outputs)
+    return Searched(found, counterexample, tuple(notes), plan)
 
 
 def _checkable(job: Job, output: OutputReport) -> bool:

@@ -19,7 +19,9 @@ from tantamount.refine.repair.replay import Place, Replay
 __all__ = ["Class", "PIECES", "Origin", "classes_of", "origins", "specification_origins", "target_of"]
 
 Origin = frozenset[str]
-PIECES = re.compile(r"getitem|aten\.(slice|select|narrow|split|chunk|unbind)\b")  # operators that pick a part
+PIECES = re.compile(  # operators that pick a part
+    r"getitem|(aten|hlo)\.(slice|select|narrow|split|split_with_sizes|chunk|unbind|dynamic-slice)($|\.)"
+)
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,12 @@ from tantamount.semantics.reference import Array
 __all__ = ["LAYOUT", "Edit", "edits_of"]
 
 LAYOUT = re.compile(  # operators that choose positions
-    r"input$|getitem|aten\.(slice|select|narrow|split|chunk|unbind|cat|stack|index|gather|index_select|roll|flip)\b"
+    r"input$|getitem|(aten|hlo)\.(slice|select|narrow|split|split_with_sizes|chunk|unbind|dynamic-slice|cat|stack"
+    r"|concatenate|index|gather|index_select|roll|flip)($|\.)"
 )
 REDUCTION = re.compile(r"aten\.(sum|mean|mse_loss|nll_loss|_foreach_div|norm)|.*(all_reduce|reduce_scatter)")
-_MAX_WHOLES = 24  # classes of the specification that are tried for one of the implementation
-_MAX_MEMBERS = 8  # members of a class that are changed alone
+_MAX_WHOLES = 8  # classes of the specification that are tried for one of the implementation
+_MAX_MEMBERS = 4  # members of a class that are changed alone
 
 
 @dataclass(frozen=True)
@@ -55,25 +56,33 @@ class Edit:
         return self.kind, frozenset(self.places), wanted, self.position, self.number, self.axis
 
 
-_FINDERS: dict[str, Callable[[Landscape, Class], Iterator[Edit]]]
-
-
 def edits_of(land: Landscape, c: Class, kinds: Sequence[str]) -> Iterator[Edit]:
     """The changes of some kinds that are tried at a class; ``average`` goes with ``reduce``."""
     call = land.node(c.first).op == "call"
+    finders: dict[str, Callable[[Landscape, Class], Iterator[Edit]]] = {
+        "reduce": _reduced,
+        "bypass": _bypassed,
+        "literal": _literals,
+        "scale": _scaled,
+        "operand": _operands,
+        "value": _replaced,
+        "like": _likened,
+    }
     for kind in kinds:
-        if kind == "value" or call:
-            yield from _FINDERS[kind](land, c)
+        if kind in ("value", "like") or call:
+            yield from finders[kind](land, c)
 
 
 def _subsets(land: Landscape, changes: dict[Place, Array]) -> Iterator[dict[Place, Array]]:
-    """All members of a class that would change, all but the first, each alone; of ranks, all or each rank alone."""
+    """All members of a class that would change; the sick ones; single nodes; without a mesh, all but the first."""
     yield changes
-    if land.job.mesh.world_size > 1:
-        ranks = sorted({rank for rank, _ in changes})
-        if len(ranks) > 1:
-            for one in ranks[:_MAX_MEMBERS]:
-                yield {place: value for place, value in changes.items() if place[0] == one}
+    sick = {place: value for place, value in changes.items() if land.aligned(place) is None}
+    if 0 < len(sick) < len(changes):
+        yield sick
+    if land.job.mesh.world_size > 1:  # one node, on all ranks
+        names = list(dict.fromkeys(name for _, name in changes))
+        for name in names[:_MAX_MEMBERS] if len(names) > 1 else ():
+            yield {place: value for place, value in changes.items() if place[1] == name}
         return
     changed = list(changes)
     if len(changed) > 2:
@@ -161,7 +170,12 @@ def _scaled(land: Landscape, c: Class) -> Iterator[Edit]:
 Assigned = tuple[dict[Place, Part], dict[Place, Array]]
 
 
-def _replaced(land: Landscape, c: Class) -> Iterator[Edit]:
+def _likened(land: Landscape, c: Class) -> Iterator[Edit]:
+    """As :func:`_replaced`, with tensors that the same operator makes."""
+    yield from _replaced(land, c, only_alike=True)
+
+
+def _replaced(land: Landscape, c: Class, only_alike: bool = False) -> Iterator[Edit]:
     """The class should have parts of other tensors of the specification: of ones that the implementation does not have
     so far, or other parts of the same."""
     sick = land.sick(c)
@@ -174,12 +188,16 @@ def _replaced(land: Landscape, c: Class) -> Iterator[Edit]:
         operands = (land.aligned(operand) for place in c.places for operand in land.replay.operands[place])
         matched |= {part[0] for part in operands if part is not None}
     tried = 0
-    for whole in sorted(land.wholes, key=lambda w: w.target != c.target):
+    for whole in sorted(land.wholes, key=lambda w: (w.target != c.target, w.first[1] in land.matched)):
         names = {name for _, name in whole.places}
+        alike = whole.target == c.target
+        if only_alike and not alike:
+            continue
         same = layout and names & matched
         if not same:
             names -= land.matched
-        if not names or not (sick or same or _inserts(land, c, names, matched)):
+        other = alike and LAYOUT.match(c.target)  # an operator that cuts may have cut out something else
+        if not names or not (sick or same or other or _inserts(land, c, names, matched)):
             continue
         found = False
         for wanted, changes in _assignments(land, c.places, names):
@@ -318,13 +336,3 @@ def _substituted(node: Node, operand: int, name: str) -> Node:
 
     args = tuple(map(one, node.args))
     return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
-
-
-_FINDERS = {
-    "reduce": _reduced,
-    "bypass": _bypassed,
-    "literal": _literals,
-    "scale": _scaled,
-    "operand": _operands,
-    "value": _replaced,
-}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -205,6 +206,9 @@ class Landscape:
         return name != of and of in self._ancestors[name]
 
 
+_FILLED = re.compile(r"aten\.((zeros|ones|empty|full|rand|randn)_like|new_(zeros|ones|empty|full))\b")
+
+
 def summable(values: Sequence[Array]) -> bool:
     """Whether tensors may be summands of one: there are several, and they are no replicas."""
     if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
@@ -213,4 +217,6 @@ def summable(values: Sequence[Array]) -> bool:
 
 
 def _made_of_nothing(node: Node) -> bool:
-    return node.op == "constant" or (node.op == "call" and not list(references(node)))
+    return node.op == "constant" or (
+        node.op == "call" and (not list(references(node)) or _FILLED.match(node.target) is not None)
+    )

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -31,6 +32,7 @@ __all__ = ["Changes", "Place", "Replay", "differing", "typed"]
 Place = tuple[int, str]  # a rank and the name of a node of its graph
 Changes = Mapping[Place, Array]
 
+_ELEMENTS = 1000  # that count as much as one node
 _RELATIVE = 1e-7  # of the largest element: what two ways of computing one number may differ by
 
 
@@ -48,7 +50,7 @@ class Replay:
         graphs = self.job.implementation
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
         self.environments = self._run(graphs, inputs)
-        self.evaluated = sum(len(graph.nodes) for graph in graphs)  # nodes, so far
+        self.effort = 0  # of all that was computed again: nodes, and a thousand elements for one more
 
     def specification(self, inputs: Mapping[str, Array]) -> Evaluation:
         """The specification on other inputs."""
@@ -75,7 +77,7 @@ class Replay:
             inputs[ref] = value
         graph = Graph((*(Node(ref, "input", ref) for ref in inputs), replace(node, type=None)), ())
         reference = Reference(rank=rank, seed=self.seed, masks=self.given.masks(rank))
-        self.evaluated += 1
+        self.effort += 1
         try:
             with np.errstate(all="ignore"):
                 found = run(graph, reference, inputs, constant=constant_of(self.given.constants))[node.name]
@@ -223,11 +225,14 @@ class Replay:
             nodes = [Node(name, "input", name) for name in given_]
             graphs.append(replace(graph, nodes=(*nodes, *computed), outputs=()))
             inputs.append(given_)
-            self.evaluated += len(computed)
         try:
             environments = self._run(graphs, inputs)
         except (ValueError, IndexError) as problem:  # NumPy on values that were never meant to meet
             raise Unsupported(str(problem)) from None
+        for new in environments:
+            self.effort += sum(
+                1 + prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
+            )
         return [{**old, **new} for old, new in zip(self.environments, environments, strict=True)]
 
 

@@ -24,7 +24,7 @@ __all__ = ["Repair", "find_repair"]
 
 _SEEDS = (11, 12, 13, 14)  # inputs that are tried until outputs differ
 _CONFIRMATIONS = 2  # more inputs that a change must repair
-_BUDGET = 40_000  # nodes that are computed again, at most
+_BUDGET = 20_000  # of computing again
 _OUTPUTS = 16  # outputs that are looked at
 
 
@@ -102,17 +102,22 @@ def _accepted(start: _Start, budget: int) -> list[_Candidate]:
     land = start.land
     numbered = list(enumerate(land.classes))
     frontier = [(k, c) for k, c in numbered if land.frontier(c)]
+    sick = [(k, c) for k, c in numbered if land.sick(c)]
     passes: list[tuple[list[tuple[int, Class]], tuple[str, ...]]] = [
         ([(k, c) for k, c in numbered if land.summands(c) is not None], ("reduce",)),
         (frontier, _LOCAL),
         ([(k, c) for k, c in numbered if not land.sick(c)], ("value",)),
-        ([(k, c) for k, c in numbered if land.sick(c)], _SIMPLE),
-        ([(k, c) for k, c in numbered if land.sick(c)], ("reduce", "operand", "value")),
+        (sick, _SIMPLE),
+        (sick, ("operand", "like")),
+        (sick, ("value",)),
     ]
     found: list[_Candidate] = []
     seen: set[object] = set()
-    for classes, kinds in passes:
+    for step, (classes, kinds) in enumerate(passes):
+        best = min(found, key=lambda one: one.cost, default=None)
         for number, c in classes:
+            if step == len(passes) - 1 and best is not None and number >= best.number:
+                break  # something later would not say more
             for edit in edits_of(land, c, kinds):
                 key = tuple(sorted((place, value.tobytes()) for place, value in edit.changes.items()))
                 if key in seen:
@@ -121,7 +126,7 @@ def _accepted(start: _Start, budget: int) -> list[_Candidate]:
                 repaired = _repaired(start, edit)
                 if repaired:
                     found.append(_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired)))
-                if land.replay.evaluated > budget:
+                if land.replay.effort > budget:
                     return found
         if any(one.cost[0] == 0 and one.cost[1] <= _GOOD for one in found):
             return found
@@ -129,12 +134,12 @@ def _accepted(start: _Start, budget: int) -> list[_Candidate]:
 
 
 def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
-    """The outputs that become right, if none becomes worse."""
+    """The outputs that become right, if none becomes wrong."""
     try:
         after = start.land.replay.wrong(list(start.wrong), edit.changes)
     except TantamountError:
         return ()
-    if any(after[name] > count for name, count in start.wrong.items()):
+    if any(after[name] and not count for name, count in start.wrong.items()):
         return ()
     return tuple(name for name in start.failing if not after[name])
 
@@ -194,5 +199,6 @@ def _summed(land: Landscape, c: Class) -> bool:
     """Whether the class's members are added up later on: then no sum is missing there."""
     if len(c.places) < 2:
         return False
-    common = set.intersection(*(land.replay.below([place]) for place in c.places[:4]))
+    first, *rest = (land.replay.below([place]) for place in c.places[:4])
+    common = first.intersection(*rest)
     return any(_SUMS.match(land.target(place)) for place in common)
