@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tantamount.ir.graph import Graph, Source
+from tantamount.ir.job import Job
 
 __all__ = [
     "Assumption",
@@ -194,7 +195,7 @@ class Picture:
 @dataclass(frozen=True)
 class Report:
     """The whole answer to one job. ``picture`` makes what only a drawing needs, when it is asked for; it keeps every
-    normal form alive, and is not pickled."""
+    normal form alive. ``subject`` is the job itself, for certificates. Neither is pickled."""
 
     job: str
     verdict: Verdict
@@ -208,9 +209,10 @@ class Report:
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = field(default=())  # assumptions that --strict refused
     picture: Callable[[], Picture] | None = field(default=None, compare=False, repr=False)
+    subject: Job | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "picture": None}
+        return {**self.__dict__, "picture": None, "subject": None}
 
     @property
     def exit_code(self) -> int:
@@ -228,6 +230,14 @@ class Report:
         """Raise :class:`NotProved`, whose text is the report, unless everything is proved."""
         if not self.proved:
             raise NotProved(self)
+
+    def certificate(self) -> dict[str, Any]:
+        """What ``tantamount check`` checks (docs/certificates.md). Raises :class:`UserError` unless all is proved."""
+        return dict(import_module("tantamount.certificate.write").certificate_of(self))
+
+    def save_certificate(self, path: str | Path) -> None:
+        """Write the certificate. Raises :class:`UserError` unless all is proved and the file can be written."""
+        import_module("tantamount.certificate.write").save_certificate(self, Path(path))
 
     def save(self, path: str | Path) -> None:
         """Write the report: ``.json`` (tantamount-report/1), ``.html`` or ``.txt``. Raises :class:`UserError`."""

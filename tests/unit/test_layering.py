@@ -29,9 +29,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "capture": BASE | {"ops", "semantics", "calculus"},
     "reduction": BASE | {"ops"},
     "refine": BASE | {"ops", "semantics", "calculus", "reduction"},
+    "certificate": BASE | {"ops", "semantics", "capture", "reduction"},
     "report": BASE,
     "explanations": BASE | {"ops"},
-    "cli": BASE | {"ops", "semantics", "calculus", "capture", "refine", "report", "explanations", ""},
+    "cli": BASE | {"ops", "semantics", "calculus", "capture", "refine", "certificate", "report", "explanations", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "refine"}),  # its own __init__
     "__main__": frozenset({"cli"}),
     "pytest_plugin": frozenset({"errors", "verdict", "writing", "ir", "capture", "refine", "report"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Union
+from typing import Any, Union
 
 from tantamount.ir.domain import NO_SIZES, Domain
 from tantamount.ir.graph import Graph
@@ -31,7 +31,8 @@ class Job:
     """``implementation`` has one graph per rank (one and the same object where ranks run one program). ``inputs`` has a
     relation for every specification input; ``outputs`` an expectation for every specification output to check.
     ``sizes``: the size symbols that the graphs are written with, and ``at`` gives the job at some sizes; without
-    symbols there is neither."""
+    symbols there is neither. ``record``, of a job that is no file: ``job``, its table, and ``graphs``, those that it names
+    as documents."""
 
     path: str
     specification: Graph
@@ -40,5 +41,6 @@ class Job:
     inputs: Mapping[str, InputRelation]
     outputs: Mapping[str, Expectation]
     assume: Assumptions = Assumptions()
+    record: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     sizes: Domain = NO_SIZES
     at: Callable[[Mapping[str, int]], Job] | None = field(default=None, compare=False)

@@ -14,9 +14,9 @@ from tantamount.ir.graph import ANY_ARGUMENTS, CustomOperator
 from tantamount.ops.custom import custom_operator
 from tantamount.ops.table import Operator, insert, table
 
-__all__ = ["definition", "load_operators", "opaque", "operator"]
+__all__ = ["DECLARED", "definition", "load_operators", "opaque", "operator"]
 
-_CATEGORY = "declared"
+DECLARED = "declared"  # the category of these operators
 
 
 def opaque(
@@ -51,7 +51,7 @@ def operator(*names: str, mutates: Sequence[str] = ()) -> Callable[[Callable[...
         for name in names:
             _check_new(name)
         text = f"{names[0]} is what its definition {define.__module__}.{define.__qualname__} says"
-        insert(Operator(names, _CATEGORY, define, tuple(mutates), (text,)))
+        insert(Operator(names, DECLARED, define, tuple(mutates), (text,)))
         return define
 
     return register
@@ -59,7 +59,7 @@ def operator(*names: str, mutates: Sequence[str] = ()) -> Callable[[Callable[...
 
 def _declare(declared: CustomOperator) -> None:
     _check_new(declared.name)
-    insert(custom_operator(declared, _CATEGORY))
+    insert(custom_operator(declared, DECLARED))
 
 
 def _check_new(name: str) -> None:

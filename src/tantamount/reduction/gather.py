@@ -17,7 +17,16 @@ from typing import Any
 from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Concat, Expectation, Expression, InputRelation, RankTensor, Sum, rank_tensors
+from tantamount.ir.relation import (
+    Concat,
+    Expectation,
+    Expression,
+    InputRelation,
+    RankTensor,
+    Reshape,
+    Sum,
+    rank_tensors,
+)
 from tantamount.ir.relation_types import RelationProblem, local_shape, resolve
 from tantamount.ir.types import Shape, TensorType
 from tantamount.ops.algebra import Tensor, TypesOnly
@@ -26,7 +35,7 @@ from tantamount.ops.execute import Environment, Result, constant_type, run_node
 from tantamount.reduction.literals import Number, lists_of, map_expression, map_node, output_node
 from tantamount.reduction.sizes import Facts, Polynomial, Size, plus, polynomial
 
-__all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of"]
+__all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of", "lifted_expression"]
 
 Pins = frozenset[tuple[str, str, int]]  # operator, attribute and value of integers that must stay
 
@@ -275,13 +284,23 @@ def _relation(
             return term, held(term.rank, term.name or relation.name)
 
         held_shapes = [tensor(term)[1].shape for term in rank_tensors(relation.expression)]
-        lifted = map_expression(
-            relation.expression, lambda n: out.inside(out.facts.variable("relation", n), held_shapes)
-        )
+        lifted = lifted_expression(relation.expression, out.facts, lambda bound: out.inside(bound, held_shapes))
         same(_expression(out, lifted, tensor).shape, whole.shape)
     for a, b in relation.equal:
         left, right = (held(term.rank, term.name or relation.name) for term in (a, b))
         same(left.shape, right.shape)
+
+
+def lifted_expression(
+    expression: Expression, facts: Facts, inside: Callable[[int], int] = lambda bound: bound
+) -> Expression:
+    """The expression with variables for its integers: a slice ends where others do, sizes of reshapes are their own."""
+    text = str(expression)
+    return map_expression(
+        expression,
+        lambda n: inside(facts.variable("relation", n)),
+        lambda n, place: facts.variable(("reshape", text, place), n),
+    )
 
 
 def _expression(
@@ -290,6 +309,9 @@ def _expression(
     """Its type, with the sizes of every part tied to variables."""
     if not isinstance(expression, RankTensor):
         for part in expression.parts if isinstance(expression, (Concat, Sum)) else (expression.operand,):
-            _expression(out, part, tensor)
+            inner = _expression(out, part, tensor)
+            if isinstance(expression, Reshape):
+                for k, n in _aligned(tuple(map(int, expression.shape)), [inner.shape]).items():
+                    out.facts.add("==", plus(polynomial(expression.shape[k]), polynomial(n), -1))
     found = resolve(expression, tensor)[1]
     return replace(found, shape=tuple(map(out.facts.tie, found.shape)))

@@ -62,21 +62,25 @@ def lists_of(graph: Graph, node: Node) -> Iterator[tuple[str, tuple[int, ...]]]:
                 yield name, sizes
 
 
-def map_expression(expression: Expression, size: Callable[[int], int]) -> Expression:
-    """The clean expression with ``size`` applied to bounds of slices and sizes of reshapes."""
+def map_expression(
+    expression: Expression, bound: Callable[[int], int], size: Callable[[int, str], int], place: str = ""
+) -> Expression:
+    """The clean expression with ``bound`` applied to bounds of slices, and ``size`` to sizes of reshapes; ``place`` is
+    different for every one of these."""
     if isinstance(expression, RankTensor):
         return expression
     if isinstance(expression, (Concat, Sum)):
-        return replace(expression, parts=tuple(map_expression(part, size) for part in expression.parts))
-    operand = map_expression(expression.operand, size)
+        parts = (map_expression(part, bound, size, f"{place}.{k}") for k, part in enumerate(expression.parts))
+        return replace(expression, parts=tuple(parts))
+    operand = map_expression(expression.operand, bound, size, f"{place}.")
     if isinstance(expression, Slice):
         bounds = tuple(
-            (None if low is None else size(low), None if high is None else size(high), step)
+            (None if low is None else bound(low), None if high is None else bound(high), step)
             for low, high, step in expression.bounds
         )
         return Slice(operand, bounds)
     if isinstance(expression, Reshape):
-        return Reshape(operand, tuple(map(size, expression.shape)))
+        return Reshape(operand, tuple(size(n, f"{place}/{k}") for k, n in enumerate(expression.shape)))
     if isinstance(expression, Transpose):
         return Transpose(operand, expression.dim0, expression.dim1)
     return Permute(operand, expression.dims)

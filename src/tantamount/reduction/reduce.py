@@ -13,7 +13,16 @@ from tantamount.ir.relation_types import RelationProblem
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, check_types, run_node
-from tantamount.reduction.gather import Gathered, Lifted, Pins, call_key, constant_of_type, gather, groups_of
+from tantamount.reduction.gather import (
+    Gathered,
+    Lifted,
+    Pins,
+    call_key,
+    constant_of_type,
+    gather,
+    groups_of,
+    lifted_expression,
+)
 from tantamount.reduction.literals import Number, map_expression, map_node
 from tantamount.reduction.numbers import readings, rewritten
 from tantamount.reduction.relations import check_relations
@@ -156,7 +165,8 @@ def _rewritten(job: Job, gathered: Gathered, sizes: Mapping[int, int], numbers: 
         return c if isinstance(first, (bool, complex)) else replace(c, data=(numbers.get(repr(first), first),))
 
     def expression(e: Expression) -> Expression:
-        return map_expression(e, lambda n: size(facts.variable("relation", n)))
+        lifted = lifted_expression(e, facts)
+        return map_expression(lifted, size, lambda n, _: size(n))
 
     def input_of(r: InputRelation) -> InputRelation:
         if r.expression is None:

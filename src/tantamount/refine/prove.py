@@ -136,6 +136,7 @@ def refine(
         notes=searched.notes,
         refused=refused,
         picture=lambda: draw_picture(job, sides, relations),
+        subject=job,
     )
 
 
