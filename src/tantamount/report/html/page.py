@@ -25,7 +25,8 @@ from tantamount.verdict import Counterexample, Mismatch, OutputReport, Picture, 
 
 __all__ = ["page"]
 
-_SCRIPTS = ("dagre/dagre.min.js", "layout.js", "pane.js", "report.js")
+_LIBRARY = "dagre/dagre.min.js"
+_SCRIPTS = (_LIBRARY, "layout.js", "pane.js", "report.js")
 _OUTPUTS = 12  # that are shown; more are folded away
 _VALUE = 400  # characters of an input of a counterexample
 _FORMULA = 1500  # characters
@@ -39,7 +40,7 @@ def page(report: Report) -> str:
     """The report as HTML, in one file that needs no other."""
     picture = report.picture() if report.picture is not None else None
     style = _static("report.css")
-    scripts = [_static(name) for name in (_SCRIPTS if picture is not None else _SCRIPTS[-1:])]
+    scripts = [_script(name) for name in (_SCRIPTS if picture is not None else _SCRIPTS[-1:])]
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
     )
@@ -72,8 +73,16 @@ def as_json_in_html(value: object) -> str:
 
 
 def _static(name: str) -> str:
-    text = files("tantamount.report.html").joinpath("static", name).read_text(encoding="utf-8")
-    return re.sub(r"\n//# sourceMappingURL=.*", "", text)
+    return files("tantamount.report.html").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def _script(name: str) -> str:
+    """A script as it stands in the page: the library with its licence, and without a reference to another file."""
+    text = _static(name)
+    if name != _LIBRARY:
+        return text
+    text = re.sub(r"\n//# sourceMappingURL=.*", "", text)
+    return f"/*! dagre, https://github.com/dagrejs/dagre\n{_static('dagre/LICENSE')}*/\n{text}"
 
 
 def _policy(style: str, scripts: Iterable[str]) -> str:

@@ -123,6 +123,7 @@ def test_the_browser_may_run_these_scripts_and_no_others(report: Report) -> None
 
 def test_the_page_needs_no_other_file() -> None:
     text = page(large(10, True))
+    assert "Copyright (c) 2012-2014 Chris Pettitt" in text  # what every copy of the library must have
     assert not re.search(r"""(src|href)\s*=\s*["']|@import|url\(|sourceMappingURL""", text)
 
 
