@@ -15,12 +15,13 @@ from typing import Union
 
 from tantamount.capture.fields import Place, nearest, shown
 from tantamount.capture.files import read_text
+from tantamount.capture.hlo_counters import counted
 from tantamount.capture.hlo_groups import group_of, pairs_of_ranks
 from tantamount.capture.hlo_instructions import ROWS, check_header, refusal
 from tantamount.capture.hlo_rows import HARMLESS
 from tantamount.capture.hlo_text import Array, Computation, HloType, Instruction, Module, Tuple, parse_module
 from tantamount.capture.hlo_values import integer, literal
-from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, Source
+from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, Source, references
 from tantamount.ir.validate import check_structure
 from tantamount.limits import Limits, limits_from_environment
 
@@ -94,6 +95,8 @@ class _Translator:
     numbers: dict[str, bool | int | float] = field(default_factory=dict[str, bool | int | float])  # of constants
     identities: set[str] = field(default_factory=set[str])
     steps: int = 0
+    loops: int = 0  # around the instruction that is being read
+    counters: set[str] = field(default_factory=set[str])  # nodes that say where loops are: most are not read again
 
     def graph(self, path: str) -> Graph:
         entry = self.module.entry
@@ -113,7 +116,7 @@ class _Translator:
 
         flatten(root)
         graph = Graph(
-            tuple(self.nodes),
+            self.without_counters(outputs),
             tuple(outputs),
             self.constants,
             origin=f"HLO module {self.module.name}",
@@ -123,6 +126,10 @@ class _Translator:
         )
         check_structure(graph)
         return graph
+
+    def without_counters(self, outputs: Sequence[Output]) -> tuple[Node, ...]:
+        read = {name for node in self.nodes for name in references(node)} | {output.node for output in outputs}
+        return tuple(node for node in self.nodes if node.name not in self.counters or node.name in read)
 
     # -- places, names
     def at(self, instruction: Instruction) -> Place:
@@ -255,6 +262,8 @@ class _Translator:
             return self.printed(operands, instruction)
         if opcode in _CALLS:
             return self.printed([self.call(instruction, operands, prefix, depth)], instruction)
+        if opcode == "while":
+            return self.printed([self.loop(instruction, operands, prefix, depth)], instruction)
         if opcode in ("async-update", "async-done"):
             self.consumed(instruction, {"calls", "async_execution_thread"})
             return self.printed(operands, instruction)
@@ -303,6 +312,8 @@ class _Translator:
             kwargs = {"shape": type_.type.shape, "dtype": type_.type.dtype}
             made = self.emit(name, "hlo.constant", (first,), kwargs, type_, source)
             self.numbers[made.node] = first
+            if self.loops:
+                self.counters.add(made.node)
             return made
         made = self.emit(name, "", (), {}, type_, source, "constant")
         self.constants[made.node] = Constant(type_.type, data)
@@ -326,6 +337,50 @@ class _Translator:
         self.consumed(instruction, known)
         called = self.called(instruction, key)
         return self.computation(called, operands, f"{prefix}{instruction.name}/", depth + 1)
+
+    def loop(self, instruction: Instruction, operands: list[_Value], prefix: str, depth: int) -> _Value:
+        """The body, put in place as often as the loop turns: as long as the condition is a constant that holds."""
+        self.consumed(instruction, {"condition", "body"})
+        condition, body = self.called(instruction, "condition"), self.called(instruction, "body")
+        value = self.printed(operands, instruction)
+        self.loops += 1
+        turn = 0
+        while self.turns(condition, value, f"{prefix}{instruction.name}.{turn}/while/", depth, instruction):
+            value = self.computation(body, [value], f"{prefix}{instruction.name}.{turn}/", depth + 1)
+            turn += 1
+        self.loops -= 1
+        return value
+
+    def turns(self, condition: Computation, value: _Value, prefix: str, depth: int, instruction: Instruction) -> bool:
+        """Whether the loop goes on. What its condition computes is no part of the graph."""
+        before = len(self.nodes)
+        found = self.computation(condition, [value], prefix, depth + 1)
+        holds = self.numbers.get(found.node) if isinstance(found, _Tensor) else None
+        for node in self.nodes[before:]:
+            self.constants.pop(node.name, None)
+        del self.nodes[before:]
+        if not isinstance(holds, bool):
+            raise self.at(instruction).wrong(
+                "a loop that turns as often as data say", "one that counts from a constant to a constant",
+                code="hlo-loop", hint="jax.lax.while_loop cannot be compared; scan and fori_loop with fixed bounds can",
+            )  # fmt: skip
+        return holds
+
+    def counter(self, instruction: Instruction, operands: Sequence[_Value], prefix: str) -> _Value:
+        """The value of an instruction in a loop as a constant, if it is arithmetic with counters; else ``None``."""
+        type_ = instruction.type
+        if not self.loops or not isinstance(type_, Array) or type_.type.shape:
+            return None
+        numbers = [self.numbers.get(operand.node) if isinstance(operand, _Tensor) else None for operand in operands]
+        found = counted(instruction.opcode, numbers, instruction.attributes, type_.type.dtype)
+        if found is None:
+            return None
+        self.consumed(instruction, {"direction", "type"})
+        kwargs: dict[str, Argument] = {"shape": (), "dtype": type_.type.dtype}
+        made = self.emit(prefix + instruction.name, "hlo.constant", (found,), kwargs, type_, self.source(instruction))
+        self.numbers[made.node] = found
+        self.counters.add(made.node)
+        return made
 
     def operation(self, instruction: Instruction, operands: list[_Value], prefix: str) -> _Value:
         """An instruction that is an operator, or several: one per operand of a combined collective."""
@@ -355,6 +410,9 @@ class _Translator:
             raise refusal(instruction, self.at(instruction))
         if any(isinstance(operand, _Undefined) for operand in operands):
             return self.undefined(instruction, operands, prefix)
+        known = self.counter(instruction, operands, prefix)
+        if known is not None:
+            return known
         tensors: list[_Tensor] = []
         for operand, name in zip(operands, instruction.operands, strict=True):
             if not isinstance(operand, _Tensor):

@@ -128,7 +128,6 @@ def _single(values: tuple[int, ...], place: Place) -> int:
 
 # ---------------------------------------------------------------------------------------------- refusals
 _CONTROL = {
-    "while": "a loop: unroll it (jax.lax.scan with unroll=True, or XLA's while-loop-unroller)",
     "conditional": "a branch: take the program that is really run, or write it with select",
 }
 

@@ -167,6 +167,10 @@ def window(step: Translation, row: Row) -> Any:
     tensors = 1 if opcode == "dynamic-slice" else 2
     if len(step.operands) < tensors:
         raise step.place.wrong(f"{len(step.operands)} operands", f"at least {tensors}", code="hlo-operands")
+    starts = [step.number(k) for k in range(tensors, len(step.operands))]
+    if opcode == "dynamic-update-slice" and all(isinstance(start, int) for start in starts):
+        places = tuple(int(start or 0) for start in starts)
+        return step.emit("hlo.update-slice-at", step.operands[:tensors], {"start_indices": places}, type_)
     operands = (*step.operands[:tensors], step.operands[tensors:])
     return step.emit(f"hlo.{opcode}", operands, row.keywords(step, type_), type_)
 

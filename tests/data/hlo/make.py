@@ -234,6 +234,46 @@ LOCAL = {
 }  # fmt: skip
 
 
+def layers(w, x):
+    """What a model with layers under ``scan`` does: the last value, and something of every layer."""
+    last, sums = lax.scan(lambda x, w: (jnp.tanh(x @ w) + x, x.sum(-1)), x, w)
+    return last, sums
+
+
+def nested(x):
+    inner = lambda i, y: lax.fori_loop(0, i, lambda j, z: z * (i + j), y)  # noqa: E731
+    return lax.fori_loop(2, 5, inner, x)
+
+
+def loss(w, x):
+    last, sums = layers(w, x)
+    return (last**2).mean() + sums.sum()
+
+
+def counting(x):
+    """All arithmetic that counters of loops are made with, after the loops' bounds."""
+
+    def turn(state):
+        k, x = state
+        parts = (k // 3, k % 3, -k, jnp.minimum(k, 4), jnp.maximum(k, 4), jnp.abs(k - 5), jnp.clip(k, 3, 5))
+        kept = jnp.where((k > 3) & (k <= 5) | (k == 7), k, k * 2)
+        return k + 2, x + sum(parts) * 0.1 + kept + (k >= 5) + (k != 3)
+
+    return lax.while_loop(lambda state: state[0] < 9, turn, (jnp.int32(1), x))[1]
+
+
+ONE |= {
+    "scan": (layers, f(3, 4, 4), f(2, 4)),
+    "scan_reversed": (lambda x: lax.scan(lambda c, y: (c * 2 + y, c), f(2), x, reverse=True), f(3, 2)),
+    "scan_gradient": (jax.value_and_grad(loss), f(3, 4, 4), f(2, 4)),
+    "nested_loops": (nested, f(3)),
+    "loop_without_a_turn": (lambda x: lax.fori_loop(3, 3, lambda _, y: y * 2, x), f(2)),
+    "counting": (counting, f(2)),
+    "dynamic_update_constant": (lambda x, u: lax.dynamic_update_slice(x, u, (1, 9)), f(4, 5), f(2, 3)),
+}
+RANKS |= {"scan": (lambda w, x: layers(w, x)[0], (P(None, None, "tp"), P("dp")), P("dp"), f(3, 4, 4), f(4, 4))}
+
+
 def one(name, function, *args):
     args = tuple(np.asarray(a) for a in args)
     text = jax.jit(function).lower(*args).as_text("hlo")

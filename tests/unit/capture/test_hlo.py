@@ -234,7 +234,7 @@ P = "p = f32[4] parameter(0)\n"
         (P + "ROOT a = c64[4] negate(p)", 6, "complex numbers are not"),
         (P + "a = f32[4] negate(p)", 7, "0 in computation main"),
         (P + "p = f32[4] negate(p)", 6, "two instructions named p"),
-        (P + "ROOT a = f32[4] while(p), condition=c, body=b", 6, "a loop"),
+        (P + "ROOT a = f32[4] while(p), condition=c, body=second", 6, "condition='c'"),
         (P + "ROOT a = f32[4] conditional(p), branch_computations={}", 6, "a branch"),
         (P + "ROOT a = f32[4] rng(p, p), distribution=rng_uniform", 6, "the instruction rng"),
         (P + "ROOT a = f32[4] convolution(p, p)", 6, "the instruction convolution"),

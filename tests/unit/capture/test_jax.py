@@ -110,6 +110,28 @@ def test_a_partitioned_program_that_lost_an_all_reduce_is_refuted(k: int) -> Non
     assert report.mismatch.implementation_source.file == "tests/support/jax_programs.py"
 
 
+def residual_layers(w: Any, x: Any) -> Any:
+    """Layers under ``scan``, whose weights are stacked."""
+
+    def layer(x: Any, w: Any) -> Any:
+        normed = x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6)
+        return x + jax.nn.silu(normed @ w["up"]) @ w["down"], jnp.mean(x * x)
+
+    last, squares = lax.scan(layer, x, w)
+    return jnp.mean(last**2) + squares.sum()
+
+
+def test_layers_under_scan_and_their_gradients_are_proved() -> None:
+    args = {"up": array(3, 8, 16), "down": array(3, 16, 8)}, array(4, 8)
+    shardings = {"up": P(None, None, "tp"), "down": P(None, "tp")}, P("dp")
+    gradient = jax.value_and_grad(residual_layers)
+    ranks = agrees_on_all_devices(gradient, *args, mesh=mesh(2, 2), shardings=shardings)
+    report = refine(capture_jax(gradient, args), ranks)
+    assert report.verdict is Verdict.PROVED, str(report)
+    assert len(report.outputs) == 3
+    assert len(all_reduces(ranks)) > 3 * 3  # in every turn of both loops
+
+
 def test_a_sharding_constraint_means_nothing_on_one_device() -> None:
     two = mesh(2, 2)
 
@@ -255,9 +277,12 @@ def test_an_error_of_the_program() -> None:
     assert "TypeError" in found.found
 
 
-def test_loops_are_refused() -> None:
-    found = refused(lambda: capture_jax(lambda x: lax.fori_loop(0, 9, lambda _, y: y * y, x), (array(2),)))
-    assert "while" in found.found
+def test_loops_that_data_end_are_refused() -> None:
+    found = refused(
+        lambda: capture_jax(lambda x: lax.while_loop(lambda y: y.sum() < 9, lambda y: y * y, x), (array(2),))
+    )
+    assert found.code == "graph-hlo-loop"
+    assert "as often as data say" in found.found
 
 
 def test_arguments_that_jit_dropped() -> None:
