@@ -36,7 +36,7 @@ ONE: Lin = (((), 1),)
 def constant(value: Rational) -> Lin:
     """The Lin with this value everywhere."""
     if is_size(value):
-        return (size_term([(value, 1)]),)
+        return (size_term([(value, 1)]),) if value else ZERO
     return (((), exact(value)),) if value else ZERO
 
 

@@ -31,7 +31,7 @@ from tantamount.ops.custom import custom_operator
 from tantamount.ops.groups import with_one_name_per_group
 from tantamount.ops.table import table
 
-__all__ = ["Unresolved", "job_of", "read_job", "read_unresolved"]
+__all__ = ["Unresolved", "job_of", "joined_sizes", "read_job", "read_unresolved"]
 
 _FORMAT = "job/1"
 _TOP = ("format", "spec", "impl", "inputs", "outputs", "assume", "ops")
@@ -107,13 +107,13 @@ def _resolved(top: Fields, files: _Graphs, name: str) -> Job:
         Side("output", [item.outputs for item in types], implementation, mesh, [item.unsized for item in types]),
     )
     job = Job(name, specification, implementation, mesh, inputs, outputs, assume)
-    domain = _domain((specification, *distinct.values()), name)
+    domain = joined_sizes((specification, *distinct.values()), name)
     if not domain.symbols:
         return job
     return replace(job, sizes=domain, at=lambda values: _resolved(top, _Resized(files, values, {}), name))
 
 
-def _domain(graphs: Iterable[Graph], name: str) -> Domain:
+def joined_sizes(graphs: Iterable[Graph], name: str) -> Domain:
     """The sizes for which every program was captured."""
     domain = Domain()
     try:

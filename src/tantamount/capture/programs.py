@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import tomli_w
 
-from tantamount.capture.job import job_of
+from tantamount.capture.job import job_of, joined_sizes
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph, Output, references
 from tantamount.ir.job import Job
@@ -55,13 +55,29 @@ class Program:
                 "capture-pair", place="refine", found=f"an implementation of type {type(implementation).__name__}",
                 needed="what capture or capture_ranks returned",
             )  # fmt: skip
+        joined_sizes((self.graph, *(program.graph for program in _programs(implementation))), "refine")
         document = job_document(self, implementation, inputs, outputs, assume)
-        return job_of(document, _graphs(_with_unchanged(self, implementation), implementation), "captured programs")
+        programs = _named(_with_unchanged(self, implementation), implementation)
+        job = job_of(document, {name: program.graph for name, program in programs.items()}, "captured programs")
+        graphs = {name: program.document for name, program in programs.items()}
+        return replace(job, record={"job": document, "graphs": graphs})
 
 
-def _graphs(specification: Program, implementation: Ranks | Program) -> dict[str, Graph]:
-    ranks = {f"rank{rank}.json.gz": program.graph for rank, program in enumerate(_programs(implementation))}
-    return {"spec.json.gz": specification.graph, **ranks}
+def _named(specification: Program, implementation: Ranks | Program) -> dict[str, Program]:
+    """The programs by the names that their job uses."""
+    found = {"spec.json.gz": specification}
+    for name, program in zip(_names(implementation), _programs(implementation), strict=True):
+        found.setdefault(name, program)
+    return found
+
+
+def _names(implementation: Ranks | Program) -> tuple[str, ...]:
+    """The name of every rank's program: ranks that run the same one share that of the first."""
+    known: dict[str, str] = {}
+    return tuple(
+        known.setdefault(json.dumps({**program.document, "rank": None}), f"rank{rank}.json.gz")
+        for rank, program in enumerate(_programs(implementation))
+    )
 
 
 def _programs(implementation: Ranks | Program) -> tuple[Program, ...]:

@@ -431,6 +431,8 @@ def factored(powers: Iterable[tuple[Any, int]]) -> tuple[Rational, tuple[tuple[A
     sample: Size | None = None
     for size, e in powers:
         sample = cast("Size", size)
+        if e < 0 and not sample:
+            raise Unsupported("a negative power of zero")
         c, m, rest = content(sample.polynomial)
         coefficient *= Fraction(c) ** e
         common = product_of_powers(common, tuple((name, k * e) for name, k in m))
