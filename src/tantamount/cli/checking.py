@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ def load(files: Sequence[Path]) -> None:
             load_operators(file)
 
 
-def check(path: Path, options: Options, progress: Callable[[str, int, int], None] | None = None) -> Outcome:
+def check(path: Path, options: Options, progress: terminal.Progress | None = None) -> Outcome:
     """One job, in this process, where the operators are loaded already. Raises nothing but interruptions."""
     try:
         from tantamount.capture.job import read_job
