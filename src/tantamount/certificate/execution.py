@@ -22,7 +22,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Replicate, Shard
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Kind, Shape
-from tantamount.ops.algebra import Interpretation, Number, Tensor, Unsized, Value
+from tantamount.ops.algebra import Number, Tensor, Unsized, Value
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import (
     ConstantOf,
@@ -51,6 +51,7 @@ class Executed:
     reference: Reference
     rank_references: Sequence[Reference]
     dropouts: Dropouts
+    outside: frozenset[str] = frozenset()  # nodes of the specification where an index was out of range
 
 
 # ---------------------------------------------------------------------------------------------- dropout
@@ -223,12 +224,13 @@ def _execute(
         on.masks = dropouts.of_rank(rank)
     whole, ranks = draw_inputs(job, layout, ours, draw)
     constant = _constants(job, seed, draw)
-    specification = _alone(job.specification, ours, _tensors(job.specification, whole), constant)
+    outside: set[str] = set()
+    specification = _alone(job.specification, ours, _tensors(job.specification, whole), constant, outside)
     given = [_tensors(graph, values) for graph, values in zip(job.implementation, ranks, strict=True)]
     implementation = run_ranks(
         job.implementation, job.mesh, theirs, given, constant=constant, rescue=lambda _, __, ___, why: _lost(why)
     )
-    return Executed(specification, implementation, ours, theirs, dropouts)
+    return Executed(specification, implementation, ours, theirs, dropouts, frozenset(outside))
 
 
 def _lost(problem: Unsupported) -> Result:
@@ -243,16 +245,22 @@ def _tensors(graph: Graph, values: Mapping[str, Value]) -> dict[str, Tensor]:
     }
 
 
-def _alone(graph: Graph, on: Interpretation, inputs: Mapping[str, Tensor], constant: ConstantOf) -> Environment:
-    """Every node of a graph in which all process groups are this rank alone."""
+def _alone(
+    graph: Graph, on: Reference, inputs: Mapping[str, Tensor], constant: ConstantOf, outside: set[str]
+) -> Environment:
+    """Every node of a graph in which all process groups are this rank alone; ``outside`` collects nodes where an index
+    was out of range."""
     environment: Environment = dict(inputs)
     for node in graph.nodes:
         if node.op == "input":
             continue
+        flags = len(on.out_of_range)
         try:
             result = run_node(graph, node, Builder(on, node.name), environment, constant, None)
         except Unsupported as problem:
             result = _lost(problem)
+        if len(on.out_of_range) > flags:
+            outside.add(node.name)
         check_types(graph, node, result)
         environment[node.name] = result
     return environment

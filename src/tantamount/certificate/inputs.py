@@ -36,14 +36,15 @@ every value of the last argument."""
 @dataclass(frozen=True)
 class Layout:
     """``classes``: for every input, the class of each element; ``kinds`` and (for integers) ``bounds`` of the classes.
-    ``computed``: specification inputs that are sums. ``shared``: those of which elements are also elsewhere in the
-    specification's inputs, or used twice, so that not every input of the specification is possible."""
+    ``computed``: specification inputs that are sums. ``shared``: specification inputs that use an implementation input
+    which is used elsewhere, too. ``restricted``: those of which an element must equal another one."""
 
     classes: Mapping[Key, Array]
     kinds: Mapping[Kind, Array]  # the classes of a kind
     bounds: Array
     computed: frozenset[str]
     shared: frozenset[str]
+    restricted: frozenset[str]
 
 
 def lay_out(job: Job) -> Layout:
@@ -71,7 +72,8 @@ def lay_out(job: Job) -> Layout:
             found[kind] = np.unique(np.concatenate(own))
     computed = frozenset(name for name, relation in job.inputs.items() if has_sum(relation))
     classes = {key: labels[number] for key, number in numbers.items()}
-    return Layout(classes, found, bounds, computed, _shared(job, classes, computed))
+    shared = _shared(job, classes, computed)
+    return Layout(classes, found, bounds, computed, shared, _restricted(classes, shared - computed))
 
 
 def _types(job: Job) -> dict[Key, TensorType]:
@@ -174,6 +176,21 @@ def _shared(job: Job, classes: Mapping[Key, Array], computed: frozenset[str]) ->
         ):
             found.add(name)
         seen[name] = distinct
+    return frozenset(found)
+
+
+def _restricted(classes: Mapping[Key, Array], names: frozenset[str]) -> frozenset[str]:
+    """Of inputs that are not computed, all but the first with an element."""
+    found: set[str] = set()
+    known: list[Array] = []
+    for (rank, name), own in classes.items():
+        if rank == SPECIFICATION:
+            flat = own.ravel()
+            if name in names and (
+                len(np.unique(flat)) < flat.size or any(np.intersect1d(flat, other).size for other in known)
+            ):
+                found.add(name)
+            known.append(flat)
     return frozenset(found)
 
 

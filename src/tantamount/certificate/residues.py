@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
 from math import gcd, prod
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -36,6 +37,7 @@ _LIMB = 16  # bits
 _TERMS = 1 << 15  # products of a limb and a residue that 62 bits can add up
 _SMALL_LIMB = 11
 _MORE_TERMS = 1 << 20
+_HALF = 15  # bits: half of an exponent's
 _SATURATED = 1 << 62  # no bound on a degree
 
 
@@ -305,11 +307,21 @@ def exponential(x: Residues, of: Field, seed: int) -> Residues:
 
 
 def _of_generator(exponent: Array, of: Field) -> Array:
-    out, base = np.ones_like(exponent), _GENERATOR
-    for bit in range(of.q.bit_length()):
-        out = np.where((exponent >> bit) & 1 == 1, out * base % of.p, out)
-        base = base * base % of.p
-    return out
+    low, high = _powers(of)
+    return low[exponent & ((1 << _HALF) - 1)] * high[exponent >> _HALF] % of.p
+
+
+@cache
+def _powers(of: Field) -> tuple[Array, Array]:
+    """Powers of the generator: to every exponent of half the bits, and to those shifted by as many."""
+
+    def table(base: int) -> Array:
+        powers = [1]
+        for _ in range((1 << _HALF) - 1):
+            powers.append(powers[-1] * base % of.p)
+        return np.array(powers, dtype=np.int64)
+
+    return table(_GENERATOR), table(pow(_GENERATOR, 1 << _HALF, of.p))
 
 
 # ---------------------------------------------------------------------------------------------- uninterpreted
