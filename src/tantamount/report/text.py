@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tantamount.ir.graph import Source
 from tantamount.report.lines import Line, Span, Style, cut, listed, middle, paragraph, plain
-from tantamount.report.values import is_zero, pair, shape_of, shortened
+from tantamount.report.values import is_zero, pair, shape_of, shortened, sparse
 from tantamount.verdict import (
     Assumption,
     Counterexample,
@@ -191,7 +191,9 @@ def _mismatch(mismatch: Mismatch, verbose: bool) -> list[list[Line]]:
     ]
     rows = [line for row in difference(mismatch) for line in paragraph(row, 2, Style.BAD)]
     for equation in mismatch.equations:
-        rows += paragraph(equation if verbose else middle(equation, 2 * _WIDTH), 4)
+        formula = equation.partition(" ")[2].lstrip()
+        label = Span(f"    {equation.removesuffix(formula)}")
+        rows.append((label, Span(formula if verbose else middle(formula, 2 * _WIDTH))))
     return [_titled("First operator without a counterpart", places), _titled("Difference", rows)]
 
 
@@ -215,7 +217,9 @@ def _counterexample(found: Counterexample, verbose: bool) -> list[Line]:
     width = max((len(name) for name in shown), default=0)
     for name, value in shown.items():
         size = Span(f"   ({_shape(value)})", Style.QUIET)
-        content = shortened(value) if verbose else cut(shortened(value, digits=4), _VALUE)
+        digits = None if verbose else 4
+        content = sparse(value, digits=digits) or shortened(value, digits=digits)
+        content = content if verbose else cut(content, _VALUE)
         lines.append((Span(f"  {name:<{width}} = "), Span(content), size))
     if len(shown) < len(others):
         lines += paragraph(f"and {len(others) - len(shown)} more inputs (-v shows them)", 2, Style.QUIET)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-__all__ = ["is_zero", "number", "pair", "shape_of", "shortened"]
+__all__ = ["is_zero", "number", "pair", "shape_of", "shortened", "sparse"]
 
 
 def number(value: object, digits: int | None = None) -> str:
@@ -54,6 +55,29 @@ def shortened(value: object, limit: int = 3, whole: int = 12, digits: int | None
     for length in shape_of(value):
         size *= length
     return _shown(value, size if size <= whole else limit, digits)
+
+
+def sparse(value: object, whole: int = 12, most: int = 6, digits: int | None = None) -> str | None:
+    """Nested lists by the few elements that are not as all others are, ``0 but [2, 4] = 1``; ``None`` if there are more
+    than ``most`` of these, or no more than ``whole`` elements."""
+    elements = [*_elements(value)]
+    if len(elements) <= whole:
+        return None
+    (usual, _), *_ = Counter(element for _, element in elements).most_common(1)
+    others = [(place, element) for place, element in elements if element != usual]
+    if len(others) > most:
+        return None
+    shown = [f"[{', '.join(map(str, place))}] = {number(element, digits)}" for place, element in others]
+    return f"{number(usual, digits)} but {', '.join(shown)}" if shown else f"{number(usual, digits)} everywhere"
+
+
+def _elements(value: object, place: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
+    items = _items(value)
+    if items is None:
+        yield place, value
+        return
+    for k, item in enumerate(items):
+        yield from _elements(item, (*place, k))
 
 
 def _shown(value: object, limit: int, digits: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tantamount.report.lines import listed, middle, printable
-from tantamount.report.values import number, shape_of, shortened
+from tantamount.report.values import number, shape_of, shortened, sparse
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,22 @@ def test_shape_of(value: object, shape: tuple[int, ...]) -> None:
 )
 def test_shortened(value: object, shown: str) -> None:
     assert shortened(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ([0.0] * 12, None),  # short enough as it is
+        ([0.0] * 13, "0 everywhere"),
+        ([[0, 0.5], *[[0, 0]] * 9, [0.25, 0]], "0 but [0, 1] = 0.5, [10, 0] = 0.25"),
+        ([[True] * 5] * 5, "True everywhere"),
+        ([1, 2, 3, 4, 5, 6, *[0] * 20], "0 but [0] = 1, [1] = 2, [2] = 3, [3] = 4, [4] = 5, [5] = 6"),
+        ([1, 2, 3, 4, 5, 6, 7, *[0] * 20], None),
+        (3.0, None),
+    ],
+)
+def test_sparse(value: object, shown: str | None) -> None:
+    assert sparse(value) == shown
 
 
 def test_listed() -> None:
