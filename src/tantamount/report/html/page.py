@@ -123,7 +123,8 @@ def _difference(report: Report) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One side of the mismatch; ``formula`` in pieces that the other side has or lacks."""
+    """One side of the mismatch; ``operator`` says what the node is, ``formula`` is in pieces that the other side has or
+    lacks."""
 
     kind: str
     node: str
@@ -170,7 +171,9 @@ def _cards(mismatch: Mismatch | None, picture: Picture | None) -> tuple[Card | N
 
 def _operator(side: Side | None, name: str, operator: str) -> str:
     node = None if side is None else side.graph.by_name.get(name)
-    return operator if node is None else {"input": "an input", "constant": "a constant"}.get(node.op, operator)
+    if node is not None and node.op != "call":
+        return f"is an {node.op}" if node.op == "input" else f"is a {node.op}"
+    return f"= {operator}" if operator else ""
 
 
 def _place(source: Source | None) -> tuple[str, str, str, str]:

@@ -94,17 +94,18 @@ def _of_specification(report: Report, picture: Picture, failing: set[str]) -> di
     wanted = _above(graph, [node for name, (node, _) in picture.outputs.items() if name in failing])
     status: dict[str, str] = {}
     for node in graph.nodes:
-        if node.name in related:
+        operands = [status[name] for name in references(node)]
+        if report.mismatch is not None and node.name == report.mismatch.specification:
+            status[node.name] = "culprit"
+        elif node.name in related:
             status[node.name] = "matched"
         elif node.op != "call":
             status[node.name] = "input"
-        elif node.name not in wanted:
+        elif node.name not in wanted or not operands:  # a factory is made of nothing: nothing is wrong with it
             status[node.name] = "open"
         else:
-            operands = [status[name] for name in references(node)]
-            status[node.name] = "frontier" if all(s in ("matched", "input") for s in operands) else "after"
-    if report.mismatch is not None and report.mismatch.specification in status:
-        status[report.mismatch.specification] = "culprit"
+            blameless = all(operand in ("matched", "input", "open") for operand in operands)
+            status[node.name] = "frontier" if blameless else "after"
     return status
 
 

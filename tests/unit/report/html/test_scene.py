@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,24 @@ def test_what_follows_the_mismatch_is_told_from_what_does_not() -> None:
     alone = picture_report(graph(), {(0,): graph()}, Mismatch("g", "aten.sin.default", ""))
     assert alone.picture is not None
     assert statuses(scene(alone, alone.picture())["programs"][1])["g"] == "open"  # nothing comes near
+
+
+def test_a_factory_is_not_to_blame() -> None:
+    graph = Graph(
+        (
+            Node("x", "input", "x"),
+            Node("positions", "call", "aten.arange.default"),
+            Node("y", "call", "aten.add.Tensor", (Ref("x"), Ref("positions"))),
+            Node("z", "call", "aten.exp.default", (Ref("y"),)),
+        ),
+        (Output("y", "z"),),
+    )
+    report = picture_report(graph, {(0,): graph}, Mismatch("z", "aten.exp.default", ""))
+    assert report.picture is not None
+    picture = report.picture()
+    picture = replace(picture, links=tuple(link for link in picture.links if link.specification == "x"))
+    found = statuses(scene(replace(report, mismatch=None), picture)["programs"][0])
+    assert found == {"x": "matched", "positions": "open", "y": "frontier", "z": "after"}
 
 
 def test_the_program_of_the_rank_is_in_focus() -> None:
