@@ -242,6 +242,7 @@ def _compare_floats(
                 continue
             defined = np.isfinite(wanted) & (np.isfinite(found) if may_fail else True)
             compared += int(defined.sum())
+            compared += int((np.isinf(wanted) & (wanted == found)).sum())
             gap = np.abs(np.where(defined, wanted, 0.0) - np.where(defined, found, 0.0))
             size = float(np.abs(wanted[defined]).max(initial=0.0))
             bad = defined & ~(gap <= _SAME * size)

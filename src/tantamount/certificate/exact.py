@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from math import isinf, isnan
 from zlib import crc32
 
@@ -216,9 +217,7 @@ class Exact(Reference):
         undefined = flags[0] > 0
         undefined = undefined | (flags[1] != 0) if accumulate else undefined | (count > 1)
         infinite = np.zeros_like(flags[1]) if accumulate else flags[1]
-        terms, a, b = int(count.max(initial=0)), x.degree, source.degree
-        below = a.below + terms * b.below
-        degree = residues.Degree(max(a.above, b.above) + below, below, max(a.inner, b.inner))
+        degree = x.degree.plus(source.degree)
         known = q if source.modq is not None else None
         return Residues(p, known, undefined, infinite.astype(np.int8), x.loose | source.loose, degree)
 
@@ -257,7 +256,7 @@ def _residues(*xs: Value) -> bool:
 def _joined(xs: Sequence[Residues], join: Callable[[Sequence[Array]], Array]) -> Residues:
     """The elements of several tensors in one."""
     q = [x.modq for x in xs if x.modq is not None]
-    degree = residues.Degree(*(max(bounds) for bounds in zip(*(x.degree for x in xs), strict=True)))
+    degree = reduce(residues.Degree.plus, (x.degree for x in xs))
     return Residues(
         join([x.modp for x in xs]),
         join(q) if len(q) == len(xs) else None,

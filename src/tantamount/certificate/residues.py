@@ -13,10 +13,11 @@ are squares, ``exp`` gives squares, and small rationals are squares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
 from math import gcd, prod
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -51,18 +52,55 @@ class Field(NamedTuple):
 FIELDS = (Field(2147024879, 1073512439), Field(2145341519, 1072670759), Field(2137043999, 1068521999))
 
 
-class Degree(NamedTuple):
-    """Bounds on the degrees of numerator and denominator as polynomials in the random residues, where exponentials,
-    roots and uninterpreted functions count as unknowns of their own, and on those of what these are of (``inner``); of
-    a whole tensor."""
+@dataclass(frozen=True, slots=True)
+class Degree:
+    """Bounds on the degree of a tensor's elements as rational functions of the random residues, in which exponentials,
+    roots and uninterpreted functions count as unknowns of their own. All have one denominator: the product of the
+    elements of tensors that were inverted, each ``(exponent, degree of that product)`` in ``below`` by its number.
+    ``above`` is that of the numerators, ``inner`` that of what the unknowns are functions of."""
 
     above: int = 0
-    below: int = 0
+    below: Mapping[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     inner: int = 0
 
     @property
+    def denominator(self) -> int:
+        return sum(exponent * cost for exponent, cost in self.below.values())
+
+    @property
     def total(self) -> int:
-        return min(max(self.above + self.below, self.inner), _SATURATED)
+        return min(max(self.above + self.denominator, self.inner), _SATURATED)
+
+    def plus(self, other: Degree) -> Degree:
+        """Of a sum: over the common denominator."""
+        if self.below == other.below:
+            return Degree(max(self.above, other.above), self.below, max(self.inner, other.inner))
+        names = [*self.below, *(name for name in other.below if name not in self.below)]
+        below = {name: max(self.below.get(name, (0, 0)), other.below.get(name, (0, 0))) for name in names}
+        whole = sum(exponent * cost for exponent, cost in below.values())
+        above = max(x.above + whole - x.denominator for x in (self, other))
+        return Degree(above, below, max(self.inner, other.inner))
+
+    def times(self, other: Degree) -> Degree:
+        """Of a product."""
+        below = dict(self.below)
+        for name, (exponent, cost) in other.below.items():
+            below[name] = (below.get(name, (0, 0))[0] + exponent, cost)
+        return Degree(self.above + other.above, below, max(self.inner, other.inner))
+
+    def raised(self, exponent: int, size: int) -> Degree:
+        """Of a power of all elements of a tensor of that size."""
+        if exponent >= 0:
+            below = {name: (e * exponent, cost) for name, (e, cost) in self.below.items()}
+            return Degree(self.above * exponent, below, self.inner)
+        k = -exponent
+        if self.above == 0:  # one over a product of what was inverted
+            return Degree(k * self.denominator, {}, self.inner)
+        above = k * (self.denominator + (size - 1) * self.above)
+        return Degree(min(above, _SATURATED), {next(_NUMBERS): (k, size * self.above)}, self.inner)
+
+
+_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +114,7 @@ class Residues:
     undefined: Array
     infinite: Array
     loose: frozenset[str] = frozenset()
-    degree: Degree = field(default=Degree())
+    degree: Degree = field(default_factory=Degree)
 
     @property
     def shape(self) -> Shape:
@@ -96,31 +134,29 @@ class Residues:
 
 
 def _plain(
-    modp: Array, modq: Array | None, *like: Residues, degree: tuple[int, int], loose: frozenset[str] = frozenset()
+    modp: Array, modq: Array | None, *like: Residues, degree: Degree, loose: frozenset[str] = frozenset()
 ) -> Residues:
     undefined = np.zeros(modp.shape, dtype=np.bool_)
     loose = loose.union(*(x.loose for x in like))
-    above, below = (min(bound, _SATURATED) for bound in degree)
-    inner = max((x.degree.inner for x in like), default=0)
-    return Residues(modp, modq, undefined, np.zeros(modp.shape, dtype=np.int8), loose, Degree(above, below, inner))
+    return Residues(modp, modq, undefined, np.zeros(modp.shape, dtype=np.int8), loose, degree)
 
 
 def _unknown_of(out: Residues, xs: Sequence[Residues]) -> Residues:
     """A value of degree 1 that depends on these."""
-    return replace(out, degree=Degree(1, 0, max(x.degree.total for x in xs)))
+    return replace(out, degree=Degree(1, inner=max(x.degree.total for x in xs)))
 
 
 # ---------------------------------------------------------------------------------------------- sources
 def uniform(shape: Shape, generator: np.random.Generator, of: Field) -> Residues:
     """Independent random numbers."""
     p = np.asarray(generator.integers(0, of.p, shape), dtype=np.int64)
-    return _plain(p, np.asarray(generator.integers(0, of.q, shape), dtype=np.int64), degree=(1, 0))
+    return _plain(p, np.asarray(generator.integers(0, of.q, shape), dtype=np.int64), degree=Degree(1))
 
 
 def of_integers(x: Array, of: Field) -> Residues:
     """Whole numbers."""
     whole = np.asarray(x, dtype=np.int64)
-    return _plain(whole % of.p, whole % of.q, degree=(0, 0))
+    return _plain(whole % of.p, whole % of.q, degree=Degree())
 
 
 def number(values: Sequence[Fraction | float], shape: Shape, of: Field) -> Residues:
@@ -147,9 +183,7 @@ def _one(value: Fraction | float, of: Field) -> tuple[int, int, int]:
 def add(x: Residues, y: Residues, of: Field) -> Residues:
     """``x + y``; undefined where infinities of both signs meet."""
     q = None if x.modq is None or y.modq is None else (x.modq + y.modq) % of.q
-    a, b = x.degree, y.degree
-    degree = (max(a.above + b.below, b.above + a.below), a.below + b.below)
-    out = _plain((x.modp + y.modp) % of.p, q, x, y, degree=degree)
+    out = _plain((x.modp + y.modp) % of.p, q, x, y, degree=x.degree.plus(y.degree))
     undefined = x.undefined | y.undefined | (x.infinite * y.infinite < 0)
     infinite = np.where(x.infinite != 0, x.infinite, y.infinite)
     return replace(out, undefined=undefined, infinite=np.where(undefined, 0, infinite).astype(np.int8))
@@ -158,8 +192,7 @@ def add(x: Residues, y: Residues, of: Field) -> Residues:
 def multiply(x: Residues, y: Residues, of: Field) -> Residues:
     """``x y``; undefined where a factor is infinite and the sign of the other is not known."""
     q = None if x.modq is None or y.modq is None else x.modq * y.modq % of.q
-    degree = (x.degree.above + y.degree.above, x.degree.below + y.degree.below)
-    out = _plain(x.modp * y.modp % of.p, q, x, y, degree=degree)
+    out = _plain(x.modp * y.modp % of.p, q, x, y, degree=x.degree.times(y.degree))
     sign_x, sign_y = _sign(x, of), _sign(y, of)
     unbounded = (x.infinite != 0) | (y.infinite != 0)
     infinite = np.where(unbounded, sign_x * sign_y, 0)
@@ -177,13 +210,11 @@ def contract(operands: Sequence[tuple[Residues, tuple[int, ...]]], result: tuple
     """Einstein summation, exactly."""
     xs = [x for x, _ in operands]
     labels = [labels for _, labels in operands]
-    sizes = {label: n for x, own in operands for label, n in zip(own, x.shape, strict=True)}
-    terms = prod(n for label, n in sizes.items() if label not in result)
     p = _contract([x.modp for x in xs], labels, result, of.p)
     qs = [x.modq for x in xs if x.modq is not None]
     q = _contract(qs, labels, result, of.q) if len(qs) == len(xs) else None
-    above, below = sum(x.degree.above for x in xs), sum(x.degree.below for x in xs)
-    out = _plain(p, q, *xs, degree=(above + max(terms - 1, 0) * below, terms * below))
+    degree = reduce(Degree.times, (x.degree for x in xs))
+    out = _plain(p, q, *xs, degree=degree)
     if not any(x.undefined.any() or x.infinite.any() for x in xs):
         return out
     if len(xs) == 1 and not xs[0].undefined.any():  # a sum with infinities of one sign
@@ -270,9 +301,8 @@ def power(x: Residues, exponent: Fraction, of: Field) -> Residues:
         undefined = undefined if x.modq is None else undefined | (x.modq == 0)
     if exponent.denominator % 2 == 0 and bool(np.any(_raised(x.modp, (of.p - 1) // 2, of.p) == of.p - 1)):
         loose = frozenset({"root"})
-    times = abs(exponent.numerator)
-    degree = (x.degree.above * times, x.degree.below * times)
-    out = _plain(p, q, x, degree=degree if exponent >= 0 else degree[::-1], loose=loose)
+    whole = x.degree.raised(exponent.numerator, prod(x.shape))
+    out = _plain(p, q, x, degree=whole, loose=loose)
     if exponent.denominator > 1:
         out = _unknown_of(out, [x])
     gone = (x.infinite != 0) & ~x.undefined & (exponent < 0)  # 1 / infinity
@@ -300,7 +330,7 @@ def exponential(x: Residues, of: Field, seed: int) -> Residues:
         # a power of the generator, so that it is a square, as exponentials are positive
         out = replace(out, modp=_of_generator(out.modp % of.q, of), modq=None, loose=out.loose | {"exp of exp"})
     else:
-        out = _unknown_of(_plain(_of_generator(x.modq, of), None, x, degree=(1, 0)), [x])
+        out = _unknown_of(_plain(_of_generator(x.modq, of), None, x, degree=Degree(1)), [x])
     gone = x.infinite < 0
     undefined = x.undefined | (x.infinite > 0)
     return replace(out, modp=np.where(gone, 0, out.modp), undefined=undefined, infinite=np.zeros_like(x.infinite))
@@ -352,7 +382,7 @@ def hashed(name: str, xs: Sequence[Residues], of: Field, seed: int) -> Residues:
         undefined = undefined | x.undefined | (x.infinite != 0)
     p = (value % np.uint64(of.p)).astype(np.int64)
     q = (_mixed(value, code + 77) % np.uint64(of.q)).astype(np.int64)
-    out = _plain(p, q, *xs, degree=(1, 0), loose=frozenset({name}))
+    out = _plain(p, q, *xs, degree=Degree(1), loose=frozenset({name}))
     return replace(_unknown_of(out, xs), undefined=undefined)
 
 
@@ -365,7 +395,7 @@ def hashed_rows(
     known = [x if isinstance(x, Residues) else of_integers(x, of) for x in xs]
     total, undefined = np.uint64(0), np.False_
     for k, x in enumerate(known):
-        element = np.where(x.infinite == 0, x.modp, of.p + x.infinite)
+        element = np.where(x.infinite == 0, x.modp, of.p + x.infinite.astype(np.int64))
         places = _mixed(np.arange(x.shape[-1]), code + k)
         with np.errstate(over="ignore"):
             total = _mixed(total + _mixed(element ^ places.astype(np.int64), code + k).sum(axis=-1), code)
@@ -375,6 +405,6 @@ def hashed_rows(
         own = _mixed(total[..., np.newaxis] ^ _mixed(np.arange(size), code + 1000 + k), code)
         p = (own % np.uint64(of.p)).astype(np.int64)
         q = (_mixed(own, code + 77) % np.uint64(of.q)).astype(np.int64)
-        made = _unknown_of(_plain(p, q, *known, degree=(1, 0), loose=frozenset({name})), known)
+        made = _unknown_of(_plain(p, q, *known, degree=Degree(1), loose=frozenset({name})), known)
         out.append(replace(made, undefined=np.broadcast_to(np.asarray(undefined)[..., np.newaxis], p.shape)))
     return tuple(out)

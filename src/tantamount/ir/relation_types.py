@@ -148,6 +148,6 @@ def _reshape(expression: Reshape, operand: Expression, type_: TensorType) -> tup
         rest = prod(size for size in sizes if size != -1)
         if rest > 0 and total % rest == 0:
             sizes[sizes.index(-1)] = total // rest
-    if min(sizes, default=0) < 0 or prod(sizes) != total:
+    if any(size < 0 for size in sizes) or prod(sizes) != total:
         raise RelationProblem(f"reshape of {type_} ({total} elements) to {list(expression.shape)}")
     return Reshape(operand, tuple(sizes)), TensorType(tuple(sizes), type_.dtype)
