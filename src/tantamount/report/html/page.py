@@ -28,6 +28,7 @@ __all__ = ["page"]
 _LIBRARY = "dagre/dagre.min.js"
 _SCRIPTS = (_LIBRARY, "layout.js", "pane.js", "report.js")
 _OUTPUTS = 12  # that are shown; more are folded away
+_NOTES = 3  # of outputs, under the headline
 _VALUE = 400  # characters of an input of a counterexample
 _FORMULA = 1500  # characters
 _SIDED = re.compile(r"(specification|implementation)[: ]\s*(.*)", re.DOTALL)
@@ -106,7 +107,9 @@ def _shown(value: object) -> object:
 def _headline(report: Report) -> str:
     if report.verdict is Verdict.PROVED:
         every = "every checked output" if len(report.outputs) < report.outputs_total else "every output"
-        return f"The implementation computes {every} of the specification: for every input, on every rank."
+        return (
+            f"The implementation computes {every} of the specification: for every input over the reals, on every rank."
+        )
     return _without_folders(summary(report))
 
 
@@ -116,6 +119,9 @@ def _without_folders(text: str) -> str:
 
 
 def _difference(report: Report) -> list[str]:
+    """The headline in other words; of a proof, what must not be missed (such as: an output is a sum over ranks)."""
+    if report.proved:
+        return list(dict.fromkeys(note for output in report.outputs for note in output.notes))[:_NOTES]
     if report.mismatch is None or report.mismatch.difference == report.mismatch.headline:
         return []
     return _without_folders(report.mismatch.difference).splitlines()

@@ -48,10 +48,14 @@ def test_what_a_refuted_page_says() -> None:
 
 def test_what_a_proved_page_says() -> None:
     text = page(proved())
-    assert (
-        "<h1>The implementation computes every output of the specification: for every input, on every rank.</h1>"
-        in text
+    (headline,) = re.findall("<h1>(.*?)</h1>", text)
+    assert headline == (
+        "The implementation computes every output of the specification: for every input over the reals, on every rank."
     )
+    assert '<p class="difference">' not in text
+    output = replace(proved().outputs[0], notes=("div_2 is a sum over tp",))
+    assert '<p class="difference">div_2 is a sum over tp</p>' in page(replace(proved(), outputs=(output,)))
+    assert "computes every checked output" in page(replace(proved(), outputs_total=2))
     assert "casts between float types are the identity" in text
     assert "Counterexample" not in text
 
