@@ -107,9 +107,7 @@ def _shown(value: object) -> object:
 def _headline(report: Report) -> str:
     if report.verdict is Verdict.PROVED:
         every = "every checked output" if len(report.outputs) < report.outputs_total else "every output"
-        return (
-            f"The implementation computes {every} of the specification: for every input over the reals, on every rank."
-        )
+        return f"The implementation computes {every} of the specification, for all real inputs, on every rank."
     return _without_folders(summary(report))
 
 

@@ -50,7 +50,7 @@ def test_what_a_proved_page_says() -> None:
     text = page(proved())
     (headline,) = re.findall("<h1>(.*?)</h1>", text)
     assert headline == (
-        "The implementation computes every output of the specification: for every input over the reals, on every rank."
+        "The implementation computes every output of the specification, for all real inputs, on every rank."
     )
     assert '<p class="difference">' not in text
     output = replace(proved().outputs[0], notes=("div_2 is a sum over tp",))
