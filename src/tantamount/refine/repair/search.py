@@ -53,8 +53,8 @@ def find_repair(plan: Plan, outputs: Sequence[str]) -> Repair | None:
 
 
 def _checkable(plan: Plan, name: str) -> bool:
-    expectation = plan.job.outputs[name]
-    return expectation.placements is not None or expectation.expression is not None
+    expectation = plan.job.outputs.get(name)  # a job need not say anything of an output
+    return expectation is not None and (expectation.placements is not None or expectation.expression is not None)
 
 
 @dataclass(frozen=True)
