@@ -1,5 +1,5 @@
 """What a proof leaves behind, and checking it without the search that found it.
 
 May import: ``errors``, ``limits``, ``ir``, ``verdict``, ``writing``, ``ops``, ``semantics``, ``reduction`` and the
-readers of ``capture``. Never ``calculus`` or ``refine``: what they conclude is checked here, by evaluating both programs.
+readers of ``capture``. Never ``calculus`` or ``refine``: what they conclude is checked, by evaluating both programs.
 """

@@ -179,9 +179,8 @@ def _sized(job: Job, limits: Limits) -> tuple[Job, Mapping[int, tuple[int, ...]]
     except (NotReduced, TantamountError) as problem:
         if kept <= limits.witness_elements and work <= limits.witness_work:
             return job, {}
-        raise NotReduced(
-            f"both programs are too large ({kept:.2g} elements, {work:.2g} operations), and have no smaller form: {problem}"
-        ) from None
+        size = f"{kept:.2g} elements, {work:.2g} operations"
+        raise NotReduced(f"both programs are too large ({size}), and have no smaller form: {problem}") from None
 
 
 # ---------------------------------------------------------------------------------------------- comparing
@@ -291,11 +290,11 @@ def _compare_exactly(job: Job, steps: Mapping[str, Step], done: Executed) -> Non
                     step.why, held = step.why or "the implementation has no value there in exact arithmetic", False
                 equal = bool(np.all(same | ~defined | found.undefined))
                 compared += int((defined & ~found.undefined).sum())
-                loose = wanted.loose | found.loose | discrete
+                loose = wanted.loose | found.loose | done.discrete
             else:
                 equal = bool(np.array_equal(np.asarray(wanted), np.asarray(found)))
                 compared += np.asarray(wanted).size
-                loose = discrete
+                loose = done.discrete
             if equal:
                 continue
             held = False

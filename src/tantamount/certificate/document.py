@@ -17,8 +17,10 @@ from tantamount.verdict import Assumption
 __all__ = ["FORMAT", "Certificate", "Claimed", "read_certificate", "sealed"]
 
 FORMAT = "tantamount-certificate/1"
-_TOP = ("format", "made_by", "verdict", "job", "graphs", "operators", "outputs", "outputs_total", "relations")
-_TOP += ("unrelated", "assumptions", "lemmas", "sha256")
+_TOP = (
+    "format", "made_by", "verdict", "job", "graphs", "operators", "outputs", "outputs_total", "relations", "unrelated",
+    "assumptions", "lemmas", "sha256",
+)  # fmt: skip
 _HEX = frozenset("0123456789abcdef")
 
 

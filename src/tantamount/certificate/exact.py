@@ -183,7 +183,7 @@ class Exact(Reference):
         return residues.contract(operands, result, self.field)
 
     def maximum_over(self, x: Value, dims: tuple[int, ...]) -> Value:
-        if not _residues(x):
+        if not isinstance(x, Residues):
             return super().maximum_over(x, dims)
         kept = tuple(k for k in range(len(x.shape)) if k not in dims)
 
@@ -196,14 +196,14 @@ class Exact(Reference):
         return replace(found, loose=found.loose | _ORDER, undefined=last(x.undefined).any(axis=-1))
 
     def gather(self, x: Value, indices: Sequence[Value | None]) -> Value:
-        if not _residues(x):
+        if not isinstance(x, Residues):
             return super().gather(x, indices)
         found = x.each(lambda part: super(Exact, self).gather(part, indices))
         inside = super().gather(np.ones(x.shape, dtype=np.int8), indices)
         return replace(found, undefined=found.undefined | (inside == 0))
 
     def scatter(self, x: Value, indices: Sequence[Value | None], source: Value, accumulate: bool) -> Value:
-        if not _residues(x, source):
+        if not isinstance(x, Residues) or not isinstance(source, Residues):
             return super().scatter(x, indices, source, accumulate)
 
         def written(target: Array, new: Array, adding: bool) -> Array:
@@ -234,7 +234,9 @@ class Exact(Reference):
 
     # -- what data decide
     def nonzero(self, x: Value) -> Value:
-        raise DataDependent("which real numbers are not zero") if _residues(x) else super().nonzero(x)
+        if _residues(x):
+            raise DataDependent("which real numbers are not zero depends on data")
+        return super().nonzero(x)
 
     def number(self, x: Value) -> Number:
         if _residues(x):

@@ -51,7 +51,8 @@ class Executed:
     reference: Reference
     rank_references: Sequence[Reference]
     dropouts: Dropouts
-    outside: frozenset[str] = frozenset()  # nodes of the specification where an index was out of range
+    outside: frozenset[str]  # nodes of the specification where an index was out of range
+    discrete: frozenset[str]  # what integers were made from that has no meaning in exact arithmetic
 
 
 # ---------------------------------------------------------------------------------------------- dropout
@@ -230,7 +231,15 @@ def _execute(
     implementation = run_ranks(
         job.implementation, job.mesh, theirs, given, constant=constant, rescue=lambda _, __, ___, why: _lost(why)
     )
-    return Executed(specification, implementation, ours, theirs, dropouts, frozenset(outside))
+    return Executed(
+        specification,
+        implementation,
+        ours,
+        theirs,
+        dropouts,
+        frozenset(outside),
+        frozenset(ours.discrete if isinstance(ours, Exact) else ()),
+    )
 
 
 def _lost(problem: Unsupported) -> Result:

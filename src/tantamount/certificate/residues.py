@@ -393,7 +393,8 @@ def hashed_rows(
     operands have in the row."""
     code = seed ^ crc32(repr((name, attributes)).encode())
     known = [x if isinstance(x, Residues) else of_integers(x, of) for x in xs]
-    total, undefined = np.uint64(0), np.False_
+    total: Any = np.uint64(0)
+    undefined: Any = np.False_
     for k, x in enumerate(known):
         element = np.where(x.infinite == 0, x.modp, of.p + x.infinite.astype(np.int64))
         places = _mixed(np.arange(x.shape[-1]), code + k)

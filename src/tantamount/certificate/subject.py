@@ -129,7 +129,7 @@ def read_claims(certificate: Certificate, job: Job, limits: Limits) -> Claims:
         for g, found in zip(job.implementation, types, strict=True)
     ]
     nodes = {output.name: output.node for output in job.specification.outputs}
-    place = Place("certificate", certificate.path, limits)
+    place = Place("job", certificate.path, limits)  # relations are those of jobs, and so are their errors
     wrong: list[str] = []
     expected: dict[str, Expectation] = {}
 

@@ -38,7 +38,7 @@ def certificate_of(report: Report, beside: Path | None = None) -> dict[str, Any]
         raise UserError("certificate-verdict", place=report.job, found=found, needed="the verdict PROVED")
     if job.at is not None:
         raise UserError(
-            "certificate-sizes", place=report.job, found="a job with size symbols", needed="a job with sizes that are numbers",
+            "certificate-sizes", place=report.job, found="a job with size symbols", needed="sizes that are numbers",
             hint="a certificate is checked by execution, at the sizes that its job has",
         )  # fmt: skip
     limits = limits_from_environment()

@@ -92,6 +92,11 @@ GitHub = Annotated[
     ),
 ]
 
+CertificateOut = Annotated[
+    Path | None,
+    typer.Option("--certificate", metavar="CERT", help="Write what `tantamount check` needs, if the job is PROVED."),
+]
+
 
 @app.command(epilog=_EPILOG)
 @exits
@@ -108,8 +113,10 @@ def refine(
     junit: JUnit = None,
     sarif: Sarif = None,
     github: GitHub = None,
+    certificate: CertificateOut = None,
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
+    from tantamount.cli.certifying import certify, check_certifiable
     from tantamount.cli.checking import Options, check_all, load
     from tantamount.cli.pages import pages_of
     from tantamount.cli.results import Results
@@ -120,6 +127,8 @@ def refine(
     files = {"--json": json, "--junit": junit, "--sarif": sarif}
     results = Results({option: path for option, path in files.items() if path is not None}, github)
     results.check()
+    if certificate is not None:
+        check_certifiable(jobs, certificate)
     load(operators or ())
     options = Options(
         strict=strict, allow_outside=allow_outside, operators=tuple(operators or ()), pages=pages_of(html, jobs)
@@ -137,7 +146,34 @@ def refine(
             terminal.out("\n")
             terminal.lines(summarise(outcomes))
     results.write(outcomes)
+    if certificate is not None:
+        certify(outcomes[0], certificate)
     return worst_exit(outcome.exit_code for outcome in outcomes)
+
+
+@app.command(
+    epilog="Exit codes: 0 accepted; 1 rejected; 2 the command line, the certificate, a job or a graph is wrong; "
+    "3 nothing contradicts it, but not all of it could be checked; 4 a bug of Tantamount."
+)
+@exits
+def check(
+    certificate: Annotated[Path, typer.Argument(metavar="CERT", help="What `refine --certificate` wrote.")],
+    job: Annotated[
+        Path | None, typer.Option("--job", metavar="JOB", help="The job; default: the one that the certificate names.")
+    ] = None,
+    allow_outside: Outside = False,
+    operators: Operators = None,
+    verbose: Verbose = False,
+) -> int:
+    """Evaluate again what a certificate claims, with code that took no part in proving it."""
+    from tantamount.certificate.check import check_certificate
+    from tantamount.certificate.telling import lines
+    from tantamount.cli.checking import load
+
+    load(operators or ())
+    found = check_certificate(certificate, job=job, allow_outside=allow_outside)
+    terminal.out("".join(f"{line}\n" for line in lines(found, verbose=verbose)))
+    return found.exit_code
 
 
 @app.command()
