@@ -45,6 +45,7 @@ def page(report: Report) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
     )
+    headline, difference = _headline(report)
     specification, implementation, equations = _cards(report.mismatch, picture)
     return environment.from_string(_static("../page.html")).render(
         report=report,
@@ -53,8 +54,8 @@ def page(report: Report) -> str:
         style=Markup(style),
         scripts=[Markup(script) for script in scripts],
         scene=None if picture is None else Markup(as_json_in_html(scene(report, picture))),
-        headline=_headline(report),
-        difference=_difference(report),
+        headline=headline,
+        difference=difference,
         equations=equations,
         hint=_without_folders(report.mismatch.hint) if report.mismatch is not None else "",
         specification=specification,
@@ -104,25 +105,23 @@ def _shown(value: object) -> object:
 
 
 # ------------------------------------------------------------------------------------------------ what went wrong
-def _headline(report: Report) -> str:
-    if report.verdict is Verdict.PROVED:
+def _headline(report: Report) -> tuple[str, list[str]]:
+    """One sentence, and what belongs below it: the difference in other words; of a proof, what must not be missed (such
+    as: an output is a sum over ranks)."""
+    if report.proved:
         every = "every checked output" if len(report.outputs) < report.outputs_total else "every output"
-        return f"The implementation computes {every} of the specification, for all real inputs, on every rank."
-    return _without_folders(summary(report))
+        sentence = f"The implementation computes {every} of the specification, for all real inputs, on every rank."
+        return sentence, list(dict.fromkeys(note for output in report.outputs for note in output.notes))[:_NOTES]
+    rows = [] if report.mismatch is None else _without_folders(report.mismatch.difference).splitlines()
+    if report.mismatch is not None and not report.mismatch.headline and rows:
+        return rows[0], rows[1:]
+    sentence = _without_folders(summary(report))
+    return sentence, rows if rows != [sentence] else []
 
 
 def _without_folders(text: str) -> str:
     """The text with files of libraries as they are known: ``transformers/models/llama/modeling_llama.py``."""
     return _INSTALLED.sub("", text)
-
-
-def _difference(report: Report) -> list[str]:
-    """The headline in other words; of a proof, what must not be missed (such as: an output is a sum over ranks)."""
-    if report.proved:
-        return list(dict.fromkeys(note for output in report.outputs for note in output.notes))[:_NOTES]
-    if report.mismatch is None or report.mismatch.difference == report.mismatch.headline:
-        return []
-    return _without_folders(report.mismatch.difference).splitlines()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,12 @@ def test_what_a_refuted_page_says() -> None:
     assert "120 in the specification, 150 on 2 ranks folded into mesh axes" in words
 
 
+def test_without_a_headline_the_difference_is_one() -> None:
+    text = page(refuted())
+    assert "<h1>a factor: 2x too large</h1>" in text
+    assert '<p class="difference">(sum of two means)</p>' in text
+
+
 def test_what_a_proved_page_says() -> None:
     text = page(proved())
     (headline,) = re.findall("<h1>(.*?)</h1>", text)
