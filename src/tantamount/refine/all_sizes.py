@@ -72,6 +72,9 @@ def refine_at_all_sizes(
                 return report
             left = f"at {_shown(outside.sizes)} it is not: {_why(found)}"
             break
+        if _relations(found) != _relations(first):
+            left = f"at {_shown(outside.sizes)} the relations are others"
+            break
         proofs.append(found)
         covered.append(_open(domain, found))
     return _report(job, proofs, covered, left, start, strict)
@@ -113,6 +116,10 @@ def _noting(space: Space, progress: Progress | None) -> Progress:
 def _open(domain: Domain, proof: _Proof) -> list[Condition]:
     """The conditions that do not follow from the domain at once."""
     return [condition for condition in proof.conditions if not implied(domain, condition)]
+
+
+def _relations(proof: _Proof) -> list[tuple[str, str]]:
+    return [(output.name, str(output.relation)) for output in proof.outputs]
 
 
 def _why(proof: _Proof) -> str:

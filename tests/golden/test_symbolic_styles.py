@@ -1,0 +1,47 @@
+"""Parallel styles with symbolic sizes, forward and backward: one proof for all sizes, which holds at single ones when
+they are numbers; broken twins are refuted at the right place."""
+
+from __future__ import annotations
+
+import pytest
+
+import tantamount as tt
+from support.symbolic import STYLES, symbolic_example
+from tantamount import Verdict
+
+pytest.importorskip("torch", reason="captures need PyTorch")
+pytest.importorskip("z3", reason="the extra smt: sizes that a capture need not exclude are found by a solver")
+
+BLAMED = {
+    "megatron_linear": "linear(self.copy.apply(x)",
+    "symbolic_sizes": "square().sum()",
+    "tensor_parallel": ".view(batch, length, self.heads, -1)",
+    "sequence_parallel": "a sum over tp is missing",
+}
+NAMES = [pytest.param(name, marks=pytest.mark.slow if "DTensor" in what else ()) for name, (what, *_) in STYLES.items()]
+AT = {"B": (2, 3), "S": (6, 4), "N": (2, 5)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_style_is_proved_for_all_sizes(name: str) -> None:
+    example = symbolic_example(name)
+    report = example.check()
+    assert report.verdict is Verdict.PROVED, str(report)
+    sizes = [a.text for a in report.assumptions if a.name.startswith("sizes")]
+    assert sizes == [f"for all sizes with {STYLES[name][2]}"]
+    specification, implementation, relations = example.pairs[0]
+    job = specification.against(implementation, **{"inputs": None, "outputs": None, "assume": None, **relations})
+    for k in range(2):
+        values = {symbol.name: AT[symbol.name][k] for symbol in job.sizes.symbols}
+        assert job.sizes.contains(values)
+        there = tt.refine(job.at(values))
+        assert there.verdict is Verdict.PROVED, str(there)
+        assert [str(o.relation) for o in there.outputs] == [str(o.relation) for o in report.outputs]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_broken_twin_is_refuted_at_some_size(name: str) -> None:
+    report = symbolic_example(name).check(broken=True)
+    assert report.verdict is Verdict.REFUTED, str(report)
+    assert BLAMED[name] in str(report)
+    assert any("the sizes may be any with" in note for note in report.notes)
