@@ -111,16 +111,15 @@ def save_job(
     assume: Mapping[str, Any] | None = None,
     partial: bool = False,
 ) -> Path:
-    """Write the graphs and ``job.toml`` to a folder (made if need be); the path of the job. Files appear whole or not
-    at all; those of an earlier job are replaced. ``partial`` leaves out inputs whose place is not known, for
-    ``tantamount suggest`` and an editor to complete, instead of raising :class:`UserError`."""
+    """Write the graphs and ``job.toml`` to a folder (made if need be); the path of the job. Ranks that run the same
+    program have one file. Files appear whole or not at all; those of an earlier job are replaced. ``partial`` leaves
+    out inputs whose place is not known, for ``tantamount suggest`` and an editor to complete, instead of raising
+    :class:`UserError`."""
     document = job_document(specification, implementation, inputs, outputs, assume, partial=partial)
     target = Path(folder)
-    programs = (implementation,) if isinstance(implementation, Program) else implementation.programs
     make_folder(target)
-    write_document(target / "spec.json.gz", _with_unchanged(specification, implementation).document)
-    for rank, program in enumerate(programs):
-        write_document(target / f"rank{rank}.json.gz", program.document)
+    for name, program in _named(_with_unchanged(specification, implementation), implementation).items():
+        write_document(target / name, program.document)
     write_file(target / "job.toml", tomli_w.dumps(document))
     return target / "job.toml"
 
@@ -167,7 +166,7 @@ def job_document(
         "format": "job/1",
         "spec": {"graph": "spec.json.gz"},
         "impl": {
-            "graphs": [f"rank{rank}.json.gz" for rank in range(len(implementation.programs))],
+            "graphs": list(_names(implementation)),
             "mesh": dict(implementation.mesh.axes),
             "groups": {name: list(axes) for name, axes in implementation.mesh.groups.items()},
         },

@@ -111,3 +111,15 @@ def test_mistakes(folder: Path, arguments: list[str], code: str, needed: str) ->
     assert done.exit_code == 2
     assert f"error[{code}]" in done.stderr
     assert needed in done.stderr
+
+
+def test_ranks_that_run_the_same_program_share_a_file(folder: Path) -> None:
+    text = (folder / "captured_by_cli.py").read_text()
+    assert run("capture", *PAIR, "--input", "0.*=Shard(0)", "--input", "2.weight=Shard(1)").exit_code == 0
+    assert sorted(path.name for path in (folder / "job").iterdir()) == ["job.toml", "rank0.json.gz", "spec.json.gz"]
+    assert '"rank0.json.gz",\n    "rank0.json.gz",' in (folder / "job" / "job.toml").read_text()
+    (folder / "captured_by_cli.py").write_text(text.replace("return y\n", "return y * (1 + rank)\n"))
+    sys.modules.pop("captured_by_cli")
+    assert run("capture", *PAIR, "--input", "0.*=Shard(0)", "--input", "2.weight=Shard(1)").exit_code == 0
+    assert (folder / "job" / "rank1.json.gz").exists()
+    assert run("refine", "job/job.toml").exit_code == 1
