@@ -16,7 +16,7 @@ help:
 	@echo "bench   measure cost and run the long soundness checks"
 	@echo "lint    ruff check, ruff format --check, pyright"
 	@echo "format  ruff format and ruff's safe fixes"
-	@echo "gallery run examples/gallery and write docs/gallery"
+	@echo "gallery run examples/gallery and the notebook; write docs/gallery and the notebook's outputs"
 	@echo "docs    build the documentation into site/"
 	@echo "clean   remove what the targets above made"
 
@@ -61,6 +61,7 @@ format: $(SETUP)
 
 gallery: $(SETUP)
 	$(BIN)/python tests/support/gallery.py
+	$(BIN)/python tests/support/notebook.py
 
 docs: $(SETUP)
 	PYTHONPATH=tests $(BIN)/mkdocs build --strict
