@@ -28,6 +28,7 @@ SIZES = {
 }  # fmt: skip
 MODELS: dict[str, PretrainedConfig] = {
     "llama": LlamaConfig(**SIZES, num_key_value_heads=2, architectures=["LlamaForCausalLM"]),
+    "llama_one_kv_head": LlamaConfig(**SIZES, num_key_value_heads=1, architectures=["LlamaForCausalLM"]),
     "qwen2": Qwen2Config(**SIZES, num_key_value_heads=2, architectures=["Qwen2ForCausalLM"]),
 }
 

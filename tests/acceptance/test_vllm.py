@@ -48,6 +48,20 @@ def test_forward_pass_is_proved(folder: Path, model: str) -> None:
     assert weights["model.layers.1.mlp.down_proj.weight"] == "Shard(1)"
     assert weights["model.layers.1.mlp.gate_up_proj.weight"].count("rank(") == 4  # gate and up of each rank
     assert weights["model.layers.1.self_attn.qkv_proj.weight"].count("rank(") == 6  # queries, keys and values
+    check_proved(found)
+
+
+def test_keys_and_values_that_both_ranks_have(folder: Path) -> None:
+    """One head of keys and values: vLLM gives it to every rank."""
+    found = job(folder, "llama_one_kv_head")
+    relation = found.inputs["model.layers.1.self_attn.qkv_proj.weight"]
+    assert len(relation.equal) == 1
+    check_proved(found)
+    free = {name: replace(r, equal=()) for name, r in found.inputs.items()}  # each rank has its own
+    assert refine(replace(found, inputs=free)).verdict is not Verdict.PROVED
+
+
+def check_proved(found: Job) -> None:
     report = refine(found)
     assert report.verdict is Verdict.PROVED, str(report)
     assert [output.name for output in report.outputs] == ["hidden", "logits"]

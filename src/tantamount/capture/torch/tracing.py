@@ -299,10 +299,10 @@ def _clean(graph: fx.Graph) -> None:
 
 
 def _concerns_others(node: fx.Node) -> bool:
-    """Collectives, messages, and waiting for a message to be taken."""
+    """Collectives, messages, waiting for a message to be taken, and writing to a cache."""
     if node.target is torch.ops._c10d_functional.wait_tensor.default:
         return getattr(node.args[0], "target", None) is torch.ops._c10d_functional.isend.default
-    return str(node.target).startswith("_c10d_functional.")
+    return str(node.target).startswith(("_c10d_functional.", "vllm.unified_kv_cache_update"))
 
 
 @contextmanager
