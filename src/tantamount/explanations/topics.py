@@ -99,15 +99,15 @@ def _errors() -> Iterator[Topic]:
     for name in names:
         for code, entry in _read(f"errors/{name}").items():
             if code == "limit-NAME":
-                yield from (_limit(field.name, int(str(field.default)), entry) for field in fields(Limits))
+                yield from (_limit(field.name, entry) for field in fields(Limits))
             else:
                 yield _topic(code, "error", entry)
 
 
-def _limit(name: str, default: int, entry: Mapping[str, str]) -> Topic:
+def _limit(name: str, entry: Mapping[str, str]) -> Topic:
     """The topic of one limit, made from what holds for all of them."""
     topic = _topic(f"limit-{name.replace('_', '-')}", "error", entry)
-    variable = f"TANTAMOUNT_LIMIT_{name.upper()}"
+    default, variable = getattr(Limits(), name), f"TANTAMOUNT_LIMIT_{name.upper()}"
     value = Section("The limit", f"`{name}`, {default} unless the variable `{variable}` says otherwise.")
     return Topic(topic.name, topic.kind, f"{topic.title}: {name}", (value, *topic.sections))
 
