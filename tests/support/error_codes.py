@@ -22,6 +22,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 # Which kind of file the modules read whose errors are of a kind: `Place.kind`.
 _JOBS = {"job.py", "relations.py", "spelled_groups.py"}
 _BOTH = {"fields.py"}
+_ANYTHING = ".*"
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,17 @@ def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
             site = Site(inside, call.lineno, *map(_pattern, texts))
             for code in _codes(call.args[0], inside):
                 yield code, site
-        elif name == "wrong" and call.args and path.name != "errors.py":
-            lexer = path.name == "hlo_text.py"  # its `wrong` takes what was needed, and knows the rest itself
+        elif name == "wrong" and call.args:
+            lexer = path.name == "hlo_text.py"  # its `wrong` takes what was needed, and may find the rest out itself
             code = given.get("code", ast.Constant("hlo-syntax" if lexer else "field"))
             if isinstance(code, ast.Name):
                 continue  # handed on: its callers have it
-            found, needed = (
-                (*call.args, None)[:2] if not lexer else (*call.args[1:], ast.Name("text"), call.args[0])[-2:]
-            )
-            site = Site(inside, call.lineno, *map(_pattern, (found, needed, given.get("hint"))))
+            found, needed = (call.args[-1], call.args[0]) if lexer else call.args
+            texts = [_ANYTHING if found is needed else _pattern(found), _pattern(needed), _pattern(given.get("hint"))]
             kinds = ("graph", "job") if path.name in _BOTH else ("job",) if path.name in _JOBS else ("graph",)
             for kind in kinds:
                 for part in _literals(code, inside):
-                    yield f"{kind}-{part}", site
+                    yield f"{kind}-{part}", Site(inside, call.lineno, *texts)
 
 
 def _codes(code: ast.expr, inside: str) -> list[str]:
@@ -99,5 +98,7 @@ def _pattern(text: ast.expr | None) -> str:
     if isinstance(text, ast.Constant):
         return re.escape(str(text.value))
     if isinstance(text, ast.JoinedStr):
-        return "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".*" for part in text.values)
-    return ".*"
+        return "".join(
+            re.escape(str(part.value)) if isinstance(part, ast.Constant) else _ANYTHING for part in text.values
+        )
+    return _ANYTHING
