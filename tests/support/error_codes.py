@@ -22,6 +22,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 # Which kind of file the modules read whose errors are of a kind: `Place.kind`.
 _JOBS = {"job.py", "relations.py", "spelled_groups.py"}
 _BOTH = {"fields.py"}
+_LEXER = "hlo_text.py"
 _ANYTHING = ".*"
 
 
@@ -59,12 +60,12 @@ def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
             site = Site(inside, call.lineno, *map(_pattern, texts))
             for code in _codes(call.args[0], inside):
                 yield code, site
-        elif name == "wrong" and call.args:
-            lexer = path.name == "hlo_text.py"  # its `wrong` takes what was needed, and may find the rest out itself
+        elif name == "wrong" and (len(call.args) == 2 or path.name == _LEXER):
+            lexer = path.name == _LEXER  # its `wrong` takes what was needed, and may find the rest out itself
             code = given.get("code", ast.Constant("hlo-syntax" if lexer else "field"))
             if isinstance(code, ast.Name):
                 continue  # handed on: its callers have it
-            found, needed = (call.args[-1], call.args[0]) if lexer else call.args
+            found, needed = (call.args[-1], call.args[0]) if lexer else call.args[:2]
             texts = [_ANYTHING if found is needed else _pattern(found), _pattern(needed), _pattern(given.get("hint"))]
             kinds = ("graph", "job") if path.name in _BOTH else ("job",) if path.name in _JOBS else ("graph",)
             for kind in kinds:
