@@ -51,7 +51,13 @@ def _paragraphs(text: str) -> Iterator[Line]:
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> Iterator[Line]:
-    """Rows of a table, the columns aligned; the row of their names is left out."""
+    """Rows of a table, the columns aligned; the row of their names is left out. One column is a list."""
+    if rows and len(rows[0]) == 1:
+        for (text,) in rows[1:]:
+            first, *rest = wrap(text, _WIDTH, break_on_hyphens=False)
+            yield (Span(f"  - {first}"),)
+            yield from paragraph("\n".join(rest), 4)
+        return
     widths = [max(len(cell) for cell in column) for column in zip(*rows[1:], strict=True)]
     for row in rows[1:]:
         yield (Span("  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()),)

@@ -6,7 +6,6 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from tantamount.explanations.topics import Section, Topic
@@ -61,13 +60,17 @@ def _attributes(row: Operator) -> tuple[tuple[str, ...], ...]:
 def _place(define: Callable[..., Any]) -> str:
     """``tantamount/ops/definitions/contraction.py:27``"""
     function = inspect.unwrap(define)
-    file = Path(inspect.getsourcefile(function) or "")
-    return f"{'/'.join(file.parts[-4:])}:{inspect.getsourcelines(function)[1]}"
+    file = inspect.getsourcefile(function) or ""
+    _, package, inside = file.rpartition("/tantamount/")
+    return f"{package[1:] + inside if package else file}:{inspect.getsourcelines(function)[1]}"
 
 
 def _sources(define: Callable[..., Any]) -> list[str]:
-    """The source of a definition and of the functions beside it that it uses; nothing where it was not written out."""
+    """The source of a definition and of the functions beside it that it uses; nothing where it was not written out
+    (labels and formulas that were declared, wrappers)."""
     waiting, seen = [inspect.unwrap(define)], list[Callable[..., Any]]()
+    if waiting[0].__module__.startswith("tantamount.") and not waiting[0].__module__.startswith(_DEFINITIONS):
+        return []
     while waiting:
         function = waiting.pop(0)
         if function not in seen:

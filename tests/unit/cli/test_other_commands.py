@@ -73,7 +73,7 @@ def test_page() -> None:
         "  alpha  float   1.0\n"
         "    (self, other, *, alpha=1.0)\n"
     )
-    assert "Names\n  aten.add.Tensor\n  aten.add_.Tensor\n" in shown
+    assert "Names\n  - aten.add.Tensor\n  - aten.add_.Tensor\n" in shown
     assert "def scaled_add(b: Builder, self: Tensor, other: Tensor, *, alpha: float = 1.0) -> Tensor:" in shown
     assert "\nCommunication\n  Over the process group that `group` names.\n" in plain(page(operator_topic(REDUCE)))
 
