@@ -25,7 +25,7 @@ from tantamount.verdict import OutputReport, Relation, Report, Statistics, Verdi
 
 __all__ = ["refine"]
 
-_APART = 8  # ranks that are tried one by one where they could not be proved as axes
+_APART = 20_000  # nodes of all ranks together, which are tried one by one where they could not be proved as axes
 
 
 class Captured(Protocol):
@@ -149,7 +149,8 @@ def _may_need_ranks(job: Job, checked: Sequence[OutputReport]) -> bool:
     as where a rank's part begins, are tables there, and decide nothing; and nothing was refuted."""
     ranks = job.implementation
     differ = any(graph.nodes != ranks[0].nodes for graph in ranks)
-    return differ and len(ranks) <= _APART and all(output.verdict is not Verdict.REFUTED for output in checked)
+    few = sum(len(graph.nodes) for graph in ranks) <= _APART
+    return differ and few and all(output.verdict is not Verdict.REFUTED for output in checked)
 
 
 def _executed(
