@@ -65,7 +65,7 @@ def _open(report: Report, root: Path) -> Annotation:
         rule=rule,
         error=report.verdict is Verdict.REFUTED,
         headline=summary(report),
-        text="\n".join(_rows(report)),
+        text="\n".join(row for row in _rows(report) if not summary(report).endswith(row)),
         location=location,
         related=tuple(related),
     )

@@ -64,11 +64,11 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
 
 
 def summary(report: Report) -> str:
-    """One line that says what the verdict is about: the mismatch's headline, if it has one."""
-    if report.mismatch is not None and report.mismatch.headline:
-        return report.mismatch.headline
+    """One line that says what the verdict is about: the mismatch's headline, or else how its difference begins."""
     if report.refused:
         return f"--strict refuses {', '.join(report.refused)}"
+    if report.mismatch is not None and report.mismatch.headline:
+        return report.mismatch.headline
     chosen = [output for output in report.outputs if output.verdict is report.verdict]
     if not chosen:
         return "nothing was checked" if report.verdict is Verdict.VACUOUS else ""
@@ -76,10 +76,13 @@ def summary(report: Report) -> str:
     first = chosen[0]
     if report.verdict is Verdict.PROVED and first.relation is not None:
         return middle(f"{first.name} = {first.relation.expression}", _WIDTH) + more
-    rows = first.reason.splitlines()
-    why = rows[0] if rows else "no reason was recorded"
     if first.relation is not None:
         why = f"expected {first.expectation}, but what holds is {first.relation.expression}"
+    else:
+        # a mismatch is about the first output that is not proved
+        failing = next((output for output in report.outputs if output.verdict is not Verdict.PROVED), None)
+        told = report.mismatch.difference if report.mismatch is not None and failing is first else first.reason
+        why = next(iter(told.splitlines()), "no reason was recorded")
     if why.startswith(f"{first.name} = "):
         return middle(why, _WIDTH) + (f" ({len(chosen) - 1} more)" if more else "")
     return middle(f"{first.name}{more}: {why}", _WIDTH)

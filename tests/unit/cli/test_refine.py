@@ -86,7 +86,7 @@ def test_every_job_is_checked_and_the_worst_counts(command: CommandLine) -> None
         "4 jobs: 1 ERROR, 1 REFUTED, 1 UNKNOWN, 1 PROVED (exit code 2)\n"
         "  PROVED      1/1   0.8 s  a   div_2 = Replicate()\n"
         "  ERROR                    b   [job-key] no \\x1b[31mgraph\n"
-        "  REFUTED     1/2   0.8 s  c   loss: the implementation's value is 2x too large\n"
+        "  REFUTED     1/2   0.8 s  c   loss: a factor: 2x too large\n"
         "  UNKNOWN     0/1   0.8 s  d   --strict refuses dropout: equal masks\n"
     )
     assert command("refine", "a", "d", "c").exit_code == 1

@@ -23,7 +23,7 @@ def test_one_command_for_every_job_that_is_not_proved() -> None:
     assert [line.partition("::")[2].partition(" ")[0] for line in shown] == ["error", "warning"]
     assert shown[0].startswith(
         "::error file=impl.py,line=40,title=tantamount%3A wrong.toml"
-        "::loss: the implementation's value is 2x too large%0Aa factor: 2x too large%0A"
+        "::loss: a factor: 2x too large%0A(sum of two means)%0A"
     )
     assert "specification: mean: spec.py:7%0A" in shown[0]
     assert shown[1].startswith("::warning file=open.toml,line=1,title=tantamount%3A open.toml::")

@@ -110,7 +110,7 @@ def test_the_implementation_first_then_specification_and_job(tmp_path: Path) -> 
         ("job", "wrong.toml:1"),
     ]
     text = result["message"]["text"]
-    assert text.startswith("loss: the implementation's value is 2x too large\na factor: 2x too large\n")
+    assert text.startswith("loss: a factor: 2x too large\n(sum of two means)\n")
     assert "loss: expected 0.5, rank 1 has 1\n" in text
     assert "specification: mean: [spec.py:7](1)\n" in text
 
