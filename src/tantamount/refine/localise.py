@@ -398,6 +398,8 @@ class _Search:
             specification_source=node.source,
             implementation_source=other.source if other is not None else None,
             equations=equations,
+            headline=_headline(name, other.name if other is not None else twin, finding),
+            kind=finding.kind,
         )
 
     def _named(self, graph: Graph, name: str) -> Node:
@@ -415,6 +417,14 @@ def _inputs_above(graph: Graph) -> dict[str, frozenset[str]]:
         own = frozenset((node.name,)) if node.op == "input" else frozenset[str]()
         found[node.name] = own.union(*(found[ref] for ref in references(node)))
     return found
+
+
+def _headline(name: str, twin: str, finding: Finding) -> str:
+    """One sentence: what a missing reduction says first, else what differs between which tensors."""
+    first = finding.text.partition("\n")[0]
+    if finding.kind == "unreduced":
+        return first
+    return f"{twin} is not the specification's {name}: {first}"
 
 
 def _kind(graph: Graph, node: Node) -> tuple[object, ...]:
