@@ -270,7 +270,6 @@ def _array(x: object) -> Array:
 
 
 def _compare_exactly(job: Job, steps: Mapping[str, Step], done: Executed) -> None:
-    discrete = frozenset(done.reference.discrete)
     for step in steps.values():
         try:
             sides = _sides(job, done, step.name, done.reference)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from math import isinf, isnan
+from typing import cast
 from zlib import crc32
 
 import numpy as np
@@ -203,8 +204,8 @@ class Exact(Reference):
         return replace(found, undefined=found.undefined | (inside == 0))
 
     def scatter(self, x: Value, indices: Sequence[Value | None], source: Value, accumulate: bool) -> Value:
-        if not isinstance(x, Residues) or not isinstance(source, Residues):
-            return super().scatter(x, indices, source, accumulate)
+        if not (isinstance(x, Residues) and isinstance(source, Residues)):
+            return super().scatter(cast("Array", x), indices, cast("Array", source), accumulate)
 
         def written(target: Array, new: Array, adding: bool) -> Array:
             return super(Exact, self).scatter(target, indices, new, adding)

@@ -40,7 +40,7 @@ def lines(checked: Checked, *, verbose: bool = False) -> Iterator[str]:
         for step in steps:
             how = f"exact ({step.exact} inputs, degree {step.degree})" if step.exact else "float64"
             yield f"    {step.name.removeprefix('%')}: {how}, float64 on {step.floats} inputs"
-    yield "  This is evidence on random inputs at these sizes, by code that did not find the proof; it is not the proof."
+    yield "  This is evidence on random inputs at these sizes, by code that did not find the proof: not the proof."
 
 
 def _count(number: int, what: str) -> str:

@@ -1,0 +1,92 @@
+"""Certificates: is every honest one accepted, and every corrupted one rejected?
+
+    python benchmarks/bench_certificates.py [--of-each 50] [--seed 1]
+
+Jobs are the captured ones and the repaired halves of known bugs in the folder ``TANTAMOUNT_SHARED``, and the examples.
+Half of the corrupted certificates have one byte changed (of a graph, the job, or the certificate); the other half have
+another meaning, with every hash computed anew: a relation, a placement, an assumption, or a graph. Exit code 1 if one
+honest certificate is not accepted or one corrupted is not rejected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from support.certificates import Corrupted, Kept, keep, of_bytes, of_meaning, rejected, verify
+from support.mutants import corpus
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--of-each", type=int, default=50, help="corrupted certificates of each half")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        kept = honest(Path(folder))
+        bad = sum(not ok for _, ok in kept)
+        proofs = [one for one, _ in kept]
+        missed = bytewise(proofs, Path(folder), options.of_each, options.seed)
+        missed += meaningful(proofs, Path(folder), options.of_each, options.seed)
+    print(f"\nhonest certificates accepted: {len(kept) - bad} of {len(kept)}")
+    print(f"corrupted certificates rejected: {2 * options.of_each - missed} of {2 * options.of_each}")
+    return 1 if bad or missed else 0
+
+
+def honest(folder: Path) -> list[tuple[Kept, bool]]:
+    """Every proved job with its certificate, and whether that is accepted."""
+    found: list[tuple[Kept, bool]] = []
+    for number, path in enumerate([*corpus.captured(), *corpus.examples()]):
+        kept = keep(path, folder / "honest" / str(number))
+        if kept is None:
+            continue
+        started = time.process_time()
+        checked = verify(kept)
+        spent = time.process_time() - started
+        steps = [*checked.outputs, *checked.relations]
+        exact = sum(step.exact > 0 for step in steps)
+        verdict = "accepted" if checked.accepted else f"NOT ACCEPTED: {(*checked.problems, *checked.unchecked)[0]}"
+        print(f"{kept.name:<48} {verdict}, {exact} of {len(steps)} exactly, {spent:.2f} CPU s", flush=True)
+        found.append((kept, checked.accepted))
+    return found
+
+
+def bytewise(proofs: list[Kept], folder: Path, count: int, seed: int) -> int:
+    """How many certificates with one byte changed somewhere are not rejected."""
+    missed = 0
+    for number in range(count):
+        corrupted = of_bytes(proofs[number % len(proofs)], folder / "bytes" / str(number), seed + number)
+        missed += not told(corrupted)
+    return missed
+
+
+def meaningful(proofs: list[Kept], folder: Path, count: int, seed: int) -> int:
+    """How many certificates with another meaning and right hashes are not rejected: of every kind, of small jobs."""
+    chance = random.Random(seed)
+    small = [kept for kept in proofs if len(kept.content["relations"]) < 100]
+    bugs = {path.parent.name: path.with_name("bug.toml") for path in corpus.captured() if path.name == "ok.toml"}
+    pool: list[Corrupted] = []
+    for number, kept in enumerate(small):
+        bug = bugs.get(kept.name.split("/")[0])
+        pool += of_meaning(kept, folder / "meaning" / str(number), seed + number, bug)
+    if len(pool) < count:
+        sys.exit(f"only {len(pool)} corrupted certificates could be made")
+    return sum(not told(corrupted) for corrupted in chance.sample(pool, count))
+
+
+def told(corrupted: Corrupted) -> bool:
+    why = rejected(corrupted.kept)
+    print(
+        f"{'rejected' if why else 'ACCEPTED'}  {corrupted.kept.name}: {corrupted.what[:90]}   {why[:110]}", flush=True
+    )
+    return bool(why)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
