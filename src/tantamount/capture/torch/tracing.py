@@ -116,10 +116,10 @@ def trace(
     check_parameters(second, _where(function))
     inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts, strict=True))
     outputs = _outputs(second, inputs, recorded)
-    if not outputs:
+    if not outputs and not any(_concerns_others(node) for node in second.graph.nodes):
         raise UserError(
             "capture", place=_where(function), found="nothing that it returns or changes",
-            needed="tensors returned, gradients left, or state changed",
+            needed="tensors returned or sent, gradients left, or state changed",
         )  # fmt: skip
     aliases = {entry.name: entry.aliases for entry in state.entries if entry.aliases}
     return Traced(second, inputs, outputs, aliases, values, sizes)
