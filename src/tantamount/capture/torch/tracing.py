@@ -8,6 +8,7 @@ state that it changed.
 # pyright: basic
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -103,7 +104,7 @@ def trace(
     ]
     recorded = _Recorded([], [])
     layouts = [layout for _, layout in locals_]
-    with _quiet(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
+    with _quiet(), _compiled_as_written(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
         try:
             first = make_fx(_runner(program, layouts, recorded), record_stack_traces=False)(*fakes)
             for fake in fakes:  # the first pass made leaves of them, which must not be written to
@@ -303,6 +304,16 @@ def _concerns_others(node: fx.Node) -> bool:
     if node.target is torch.ops._c10d_functional.wait_tensor.default:
         return getattr(node.args[0], "target", None) is torch.ops._c10d_functional.isend.default
     return str(node.target).startswith(("_c10d_functional.", "vllm.unified_kv_cache_update"))
+
+
+@contextmanager
+def _compiled_as_written() -> Generator[None]:
+    """Functions that the program has given to ``torch.compile`` run as they are written."""
+    if "torch._dynamo" not in sys.modules:  # nothing can be compiled
+        yield
+        return
+    with sys.modules["torch._dynamo"].config.patch(error_on_nested_fx_trace=False):
+        yield
 
 
 @contextmanager

@@ -42,6 +42,7 @@ def without_cuda() -> Generator[None]:
         from megatron.core.fusions import fused_softmax
         from megatron.core.tensor_parallel.random import CudaRNGStatesTracker
         from megatron.core.transformer import torch_norm
+        from megatron.core.transformer.moe import moe_utils
 
         mask = fused_softmax.get_default_causal_mask
         for owner, name, value in (
@@ -50,6 +51,8 @@ def without_cuda() -> Generator[None]:
             (fused_softmax, "get_default_causal_mask", getattr(mask, "__wrapped__", mask)),
         ):
             stack.enter_context(patch.object(owner, name, value))
+        # read where Transformer Engine is absent, and not defined there
+        stack.enter_context(patch.object(moe_utils, "te_general_gemm", None, create=True))
         yield
 
 
@@ -69,13 +72,34 @@ class _Stream:
 
 
 class _OnCpu(TorchFunctionMode):
-    """Calls that name the device ``"cuda"`` mean the CPU."""
+    """Calls that name the device ``"cuda"`` mean the CPU. And numbers that the program itself has put into a tensor can
+    be read from it: how many tokens each expert gets, if that is fixed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[int, tuple[Tensor, int, list[int]]] = {}  # numbers in a tensor, while it has this version
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.cuda:
             return args[0]
+        numbers = self._numbers(args[0]) if func in (Tensor.item, Tensor.unbind) else []
+        if numbers and func is Tensor.item:
+            return numbers[0]
         kwargs = {key: _moved(value) if key == "device" else value for key, value in (kwargs or {}).items()}
-        return func(*(_moved(value) for value in args), **kwargs)
+        result = func(*(_moved(value) for value in args), **kwargs)
+        if func is torch.full and result.dim() == 1 and isinstance(args[1], int):
+            self._remember(result, [args[1]] * len(result))
+        elif numbers:
+            for part, number in zip(result, numbers, strict=True):
+                self._remember(part, [number])
+        return result
+
+    def _remember(self, tensor: Tensor, numbers: list[int]) -> None:
+        self._known[id(tensor)] = tensor, tensor._version, numbers
+
+    def _numbers(self, tensor: Tensor) -> list[int]:
+        _, version, numbers = self._known.get(id(tensor), (None, -1, list[int]()))
+        return numbers if version == tensor._version else []
 
 
 def _moved(value: Any) -> Any:
