@@ -1,8 +1,8 @@
 """Tantamount proves that two tensor programs compute the same thing, or shows where they stop doing so.
 
 The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks`, :func:`capture_jax`,
-:func:`capture_jax_ranks`, :func:`refine`, :func:`save_job`, :func:`read_job`, :class:`Report`, :class:`Verdict`,
-:class:`NotProved`, :class:`UserError`; and to declare operators :func:`opaque`, :func:`definition`, :func:`operator`.
+:func:`capture_jax_ranks`, :func:`capture_megatron`, :func:`refine`, :func:`save_job`, :func:`read_job`,
+:class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators :func:`opaque`, :func:`definition`, :func:`operator`.
 Importing this package imports neither PyTorch nor JAX nor the command line's libraries.
 """
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tantamount.capture.jax import capture_jax, capture_jax_ranks
     from tantamount.capture.job import read_job
     from tantamount.capture.programs import save_job
+    from tantamount.capture.torch.megatron import capture_megatron
     from tantamount.capture.torch.programs import capture, capture_ranks
     from tantamount.errors import UserError
     from tantamount.ops.declare import definition, opaque, operator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_jax", "capture_jax_ranks",
-    "capture_ranks", "definition", "opaque", "operator", "read_job", "refine", "save_job",
+    "capture_megatron", "capture_ranks", "definition", "opaque", "operator", "read_job", "refine", "save_job",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ _HOME = {
     "capture": "tantamount.capture",
     "capture_jax": "tantamount.capture",
     "capture_jax_ranks": "tantamount.capture",
+    "capture_megatron": "tantamount.capture",
     "capture_ranks": "tantamount.capture",
     "definition": "tantamount.ops.declare",
     "opaque": "tantamount.ops.declare",

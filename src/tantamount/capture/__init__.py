@@ -12,7 +12,9 @@ from typing import Any
 
 from tantamount.errors import UserError
 
-__all__ = ["capture", "capture_jax", "capture_jax_ranks", "capture_ranks"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    "capture", "capture_jax", "capture_jax_ranks", "capture_megatron", "capture_ranks",
+]  # fmt: skip
 
 _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change
 
@@ -23,7 +25,8 @@ def __getattr__(name: str) -> Any:
     if "jax" in name:
         return getattr(_jax(), name)
     _check_torch()
-    return getattr(import_module("tantamount.capture.torch.programs"), name)
+    module = "tantamount.capture.torch.megatron" if "megatron" in name else "tantamount.capture.torch.programs"
+    return getattr(import_module(module), name)
 
 
 def _jax() -> Any:

@@ -11,7 +11,7 @@ Forms stay as small as one step of the programs, so that the cost of a proof gro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus import powers
@@ -21,7 +21,7 @@ from tantamount.calculus.forms import Form, constant_form
 from tantamount.calculus.symbolic import identity
 from tantamount.calculus.unfold import define
 from tantamount.errors import Unsupported
-from tantamount.ir.graph import Node, references
+from tantamount.ir.graph import references
 from tantamount.ir.job import Job
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Kind
@@ -47,12 +47,15 @@ class Cuts:
     definitions: dict[str, Form] = field(default_factory=dict[str, Form])  # of specification tensors that are cut
     proved: set[str] = field(default_factory=set[str])  # specification tensors with a counterpart
     unproved: set[str] = field(default_factory=set[str])  # specification tensors whose counterparts were not proved
+    _leaves: dict[Form, int] = field(default_factory=dict[Form, int])
 
     def of_class(self, ranks: RankClass, name: str, value: Tensor) -> Tensor:
         """A tensor of the ranks of a class: the parts of a fresh leaf if it is proved to be those of a tensor."""
         if not _may_be_cut(self.store, value):
             return value
-        for candidate in self.aligned.get((ranks.leader, name), ()):
+        aligned = self.aligned.get((ranks.leader, name), ())
+        # a tensor that is computed several times is compared with one that has not been found yet, if there is one
+        for candidate in sorted(aligned, key=lambda found: found.name in self.definitions):
             if any(candidate not in self.aligned.get((rank, name), ()) for rank in ranks.ranks[1:]):
                 continue
             whole = self._whole(candidate.name)
@@ -61,7 +64,6 @@ class Cuts:
             wanted = self._held(self._computed(whole, candidate), candidate, ranks)
             if wanted is not None and self._proved(candidate.name, wanted, value.value):
                 leaf = self._cut(candidate.name, whole)
-                self._cut_copies(candidate.name, leaf, self.aligned[ranks.leader, name])
                 held = self._held(leaf, candidate, ranks)
                 return value if held is None else replace(value, value=held)
         return value
@@ -119,29 +121,13 @@ class Cuts:
         if name in self.definitions or _is_view(self.store, form):
             return form
         self.definitions[name] = form
-        leaf = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, form))
-        define(self.store, leaf, form)
+        leaf = self._leaves.get(form)  # of a tensor that is computed alike: they stay equal
+        if leaf is None:
+            leaf = self._leaves[form] = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, form))
+            define(self.store, leaf, form)
         cut = constant_form(whole.shape, ((((leaf, 1, identity(whole.shape)),), 1),))
         self.specification.values[name] = replace(whole, value=cut)
         return cut
-
-    def _cut_copies(self, name: str, leaf: Form, candidates: Iterable[Aligned]) -> None:
-        """The leaf of a specification tensor for those that are computed to the same: which of them a rank's tensor is
-        compared with is chance. Only where that takes no computing of what comes later."""
-        form = self.definitions.get(name)
-        for other in dict.fromkeys(candidate.name for candidate in candidates):
-            known = all(operand in self.specification.values for operand in references(self._node(other)))
-            if form is None or other in self.definitions or not known:
-                continue
-            copy = self._whole(other)
-            if copy is None or copy.shape != form.shape:
-                continue
-            if equal(self.store, form, copy.value, expand=False) is None:
-                self.definitions[other] = copy.value
-                self.specification.values[other] = replace(copy, value=leaf)
-
-    def _node(self, name: str) -> Node:
-        return self.job.specification.by_name[name]
 
 
 def _may_be_cut(store: Store, value: Tensor) -> bool:

@@ -281,9 +281,11 @@ def _check(
     except Unsupported as unsupported:
         problem = unsupported.reason
     if problem is None:
-        notes = (
-            ("this relation sums over ranks",) if "Partial" in expectation.text or "sum(" in expectation.text else ()
-        )
+        notes: tuple[str, ...] = ()
+        if expectation.placements is not None and any(isinstance(p, Partial) for p in expectation.placements):
+            notes = (f"{_sums(job, expectation.placements)}, which nothing has reduced yet",)
+        elif "sum(" in expectation.text:
+            notes = ("this relation sums over ranks",)
         return OutputReport(name, Verdict.PROVED, relation, expectation.text, notes=notes)
     other = _infer(store, job, name, whole, run, expectation.name, expand=expand)
     if other is not None:
@@ -296,6 +298,11 @@ def _check(
     return OutputReport(
         name, Verdict.UNKNOWN, None, expectation.text, f"{name} = {expectation.text} was not proved: {_clause(problem)}"
     )
+
+
+def _sums(job: Job, placements: Sequence[Placement]) -> str:
+    axes = [axis for axis, p in zip(job.mesh.names, placements, strict=True) if isinstance(p, Partial)]
+    return f"this relation sums over ranks of {' and '.join(axes)}: each holds one summand"
 
 
 def _clause(problem: Difference | str) -> str:
@@ -323,12 +330,8 @@ def _infer(
                     continue
                 if holds(store, whole, placements, run, node, expand and node == outputs[0]) is None:
                     relation = Relation(name, show(placements), names[node])
-                    notes = (
-                        ("this relation sums over ranks: a missing reduction looks exactly like that",)
-                        if partial
-                        else ()
-                    )
-                    return relation, notes
+                    note = f"{_sums(job, placements)}: a missing reduction looks exactly like that"
+                    return relation, (note,) if partial else ()
     text = assembled(store, whole, run, outputs, names, job)
     return None if text is None else (Relation(name, text, ""), ())
 

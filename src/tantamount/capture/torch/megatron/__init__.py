@@ -7,7 +7,7 @@
 """
 
 from tantamount.capture.torch.megatron.gradients import reduce_gradients
-from tantamount.capture.torch.megatron.pairs import capture
+from tantamount.capture.torch.megatron.pairs import capture_megatron
 from tantamount.capture.torch.megatron.sizes import Sizes
 
-__all__ = ["Sizes", "capture", "reduce_gradients"]
+__all__ = ["Sizes", "capture_megatron", "reduce_gradients"]

@@ -19,10 +19,10 @@ from tantamount.capture.torch.megatron.sizes import Sizes
 from tantamount.capture.torch.programs import capture_alone, capture_ranks
 from tantamount.errors import UserError
 
-__all__ = ["capture"]
+__all__ = ["capture_megatron"]
 
 
-def capture(
+def capture_megatron(
     build: Callable[[Sizes], Any],
     *,
     tensor: int = 1,
