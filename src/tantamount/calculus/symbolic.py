@@ -28,7 +28,8 @@ from tantamount.ops.functions import FUNCTIONS
 __all__ = ["Obligation", "Symbolic", "Trace", "identity"]
 
 _MAX_TABLE = 1 << 12  # recorded constants up to this many elements become numbers, larger ones stay opaque
-_MAX_PIECES = 2  # recorded real numbers in more pieces than this are a table
+_MAX_PIECES = 2  # recorded numbers that are not round, in more pieces than this, are a table,
+_ROUND = 1 << 10  # and the denominators that round numbers have
 _MAX_RANKS = 64  # numbers that differ by rank and follow no line: up to this many ranks one piece each, else a table
 
 
@@ -130,7 +131,7 @@ class Symbolic(Interpretation):
         if len(data) > _MAX_TABLE or any(isinstance(v, float) for v in data):
             return self.spread(self._opaque_table(data, shape, kind), shape)
         form = self._cells(data, shape)
-        if kind is Kind.FLOAT and len(form.pieces) > _MAX_PIECES:
+        if len(form.pieces) > _MAX_PIECES and any(Fraction(v).denominator > _ROUND for v in data):
             # a sum over a tensor in pieces has a term for every piece, and nothing follows from what the numbers are
             form = self._opaque_table(data, shape, kind)
         return self.spread(form, shape)
