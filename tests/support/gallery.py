@@ -61,8 +61,8 @@ def index(outputs: dict[str, str]) -> str:
 
 def _headline(output: str) -> str:
     """The first line of the report about the wrong program, as a cell."""
-    first = output.splitlines()[2]
-    return re.sub(r"^\S+ +captured programs +", "", first).replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
+    first = re.sub(r"^\S+ +captured programs +", "", output.splitlines()[2])
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", first)
 
 
 def shown(program: Path) -> str:
