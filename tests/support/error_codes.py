@@ -20,8 +20,9 @@ __all__ = ["PACKAGE", "Site", "sites"]
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 
 # Which kind of file the modules read whose errors are of a kind: `Place.kind`.
-_JOBS = {"job.py", "relations.py", "spelled_groups.py"}
-_BOTH = {"fields.py"}
+_JOBS = {"job.py", "relations.py", "spelled_groups.py", "subject.py"}
+_ALL = {"fields.py"}
+_CERTIFICATES = {"document.py"}
 _LEXER = "hlo_text.py"
 _ANYTHING = ".*"
 
@@ -67,7 +68,8 @@ def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
                 continue  # handed on: its callers have it
             found, needed = (call.args[-1], call.args[0]) if lexer else call.args[:2]
             texts = [_ANYTHING if found is needed else _pattern(found), _pattern(needed), _pattern(given.get("hint"))]
-            kinds = ("graph", "job") if path.name in _BOTH else ("job",) if path.name in _JOBS else ("graph",)
+            kinds = ("job",) if path.name in _JOBS else ("certificate",) if path.name in _CERTIFICATES else ("graph",)
+            kinds = ("graph", "job", "certificate") if path.name in _ALL else kinds
             for kind in kinds:
                 for part in _literals(code, inside):
                     yield f"{kind}-{part}", Site(inside, call.lineno, *texts)

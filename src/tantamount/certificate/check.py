@@ -14,8 +14,8 @@ from tantamount.certificate.execution import Executed, Way, execute_exactly, exe
 from tantamount.certificate.inputs import Layout, lay_out
 from tantamount.certificate.relations import Pair, pairs
 from tantamount.certificate.residues import FIELDS, Residues
-from tantamount.certificate.subject import Claims, open_subject, read_claims
-from tantamount.errors import TantamountError, Unsupported
+from tantamount.certificate.subject import Claims, declared_operators, open_subject, read_claims
+from tantamount.errors import TantamountError, Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import Interpretation, Tensor, Unsized
@@ -84,6 +84,12 @@ def check_certificate(
     subject = open_subject(certificate, None if job is None else Path(job), allow_outside, limits)
     problems = [] if certificate.intact else ["the certificate was changed: its hash is not that of its content"]
     problems += subject.changed
+    declared = declared_operators(subject.job)
+    if declared != sorted(certificate.operators):
+        raise UserError(
+            "certificate-operators", place=str(path), found=", ".join(declared) or "no declared operator",
+            needed=", ".join(certificate.operators) or "none", hint="declare them: --operators FILE",
+        )  # fmt: skip
     claims = read_claims(certificate, subject.job, limits)
     problems += claims.wrong
     out = Checked(str(path), subject.path, unrelated=len(certificate.unrelated), problems=tuple(problems))

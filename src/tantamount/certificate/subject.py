@@ -23,9 +23,11 @@ from tantamount.ir.relation import Concat, Expectation, Expression, RankTensor, 
 from tantamount.ir.types import TensorType
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.calls import operator_of
 from tantamount.ops.check import check_graph
+from tantamount.ops.declare import DECLARED
 
-__all__ = ["Claims", "NODE", "Subject", "graph_names", "job_table", "open_subject", "read_claims"]
+__all__ = ["Claims", "NODE", "Subject", "declared_operators", "graph_names", "job_table", "open_subject", "read_claims"]
 
 NODE = "%"  # before the name of a node that becomes an output, so that it is checked like one
 
@@ -65,6 +67,18 @@ def open_subject(certificate: Certificate, job: Path | None, allow_outside: bool
         if name in certificate.graphs and digest_of_file(path.parent / name, limits) != certificate.graphs[name]:
             changed.append(f"{path.parent / name} is another graph")
     return Subject(read, tuple(changed), str(path))
+
+
+def declared_operators(job: Job) -> list[str]:
+    """The operators of a job's graphs that were declared in Python."""
+    found: dict[str, None] = {}
+    for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():
+        for node in graph.nodes:
+            if node.op == "call" and node.target != "getitem" and node.target not in graph.operators:
+                row = operator_of(graph, node)
+                if row.category == DECLARED:
+                    found.setdefault(row.name)
+    return sorted(found)
 
 
 def _path(certificate: Certificate, job: Path | None, allow_outside: bool) -> Path:

@@ -12,15 +12,13 @@ from typing import Any
 from tantamount.capture.job import read_job
 from tantamount.certificate.digests import digest_of, digest_of_file
 from tantamount.certificate.document import FORMAT, sealed
-from tantamount.certificate.subject import graph_names, job_table
+from tantamount.certificate.subject import declared_operators, graph_names, job_table
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, Partial, Placement, Replicate, Shard, parse_relation
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import Tensor
-from tantamount.ops.calls import operator_of
 from tantamount.ops.check import check_graph
-from tantamount.ops.declare import DECLARED
 from tantamount.verdict import OutputReport, Relation, Report
 from tantamount.writing import write_file
 
@@ -51,7 +49,7 @@ def certificate_of(report: Report, beside: Path | None = None) -> dict[str, Any]
             "made_by": f"tantamount {version('tantamount')}",
             "verdict": report.verdict.value,
             **source,
-            "operators": _declared(job),
+            "operators": declared_operators(job),
             "outputs": [_output(job, output) for output in report.outputs],
             "outputs_total": report.outputs_total,
             "relations": [{"tensor": name, "relation": relations[name]} for name in tensors if name in relations],
@@ -85,18 +83,6 @@ def _embedded(job: Job) -> dict[str, Any]:
     record: Mapping[str, Any] = job.record or {}
     graphs = {name: {"sha256": digest_of(content), "document": content} for name, content in record["graphs"].items()}
     return {"job": {"document": record["job"], "sha256": digest_of(record["job"])}, "graphs": graphs}
-
-
-def _declared(job: Job) -> list[str]:
-    """The operators of the graphs that were declared in Python."""
-    found: dict[str, None] = {}
-    for graph in (job.specification, *job.implementation):
-        for node in graph.nodes:
-            if node.op == "call" and node.target != "getitem" and node.target not in graph.operators:
-                row = operator_of(graph, node)
-                if row.category == DECLARED:
-                    found.setdefault(row.name)
-    return sorted(found)
 
 
 # ---------------------------------------------------------------------------------------------- relations
