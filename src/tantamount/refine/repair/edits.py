@@ -13,7 +13,7 @@ import numpy as np
 
 from tantamount.ir.graph import Argument, Node, Ref, references
 from tantamount.refine.repair.classes import Class, Origin
-from tantamount.refine.repair.landscape import Landscape, Part, summable
+from tantamount.refine.repair.landscape import Landscape, Part, Slot, given, slots, summable, with_number
 from tantamount.refine.repair.replay import Changes, Place, typed
 from tantamount.refine.repair.tensors import Box, close, placements, windows
 from tantamount.semantics.reference import Array
@@ -34,7 +34,7 @@ class Edit:
     """One change. ``kind``:
 
     ``bypass``   the operator is left out: its result is its operand number ``position``
-    ``literal``  the argument number ``position`` is ``number``
+    ``literal``  the argument at ``slot`` is ``number``
     ``scale``    the result is ``number`` times as large
     ``reduce``, ``average``  the sum, or mean, over the class's members or over the mesh axis ``axis``
     ``operand``  the operand number ``position`` is the part ``wanted`` of the specification's tensor
@@ -46,6 +46,7 @@ class Edit:
     changes: Changes
     wanted: Mapping[Place, Part] = field(default_factory=dict[Place, Part])
     position: int = -1
+    slot: Slot = -1
     number: int | float = 0
     axis: str = ""
 
@@ -53,7 +54,7 @@ class Edit:
     def signature(self) -> object:
         """What stays the same on other inputs."""
         wanted = tuple((place, self.wanted[place]) for place in sorted(self.wanted))
-        return self.kind, frozenset(self.places), wanted, self.position, self.number, self.axis
+        return self.kind, frozenset(self.places), wanted, self.position, self.slot, self.number, self.axis
 
 
 def edits_of(land: Landscape, c: Class, kinds: Sequence[str]) -> Iterator[Edit]:
@@ -116,27 +117,29 @@ def _literals(land: Landscape, c: Class) -> Iterator[Edit]:
     first = land.node(c.first)
     if any(close(_operand(land, c.first, k), land.value(c.first)) for k in range(len(list(references(first))))):
         return  # adds 0, multiplies by 1: the number is not there for its value
-    for k, argument in enumerate(first.args):
-        if isinstance(argument, bool) or not isinstance(argument, (int, float)):
-            continue
-        if any(land.node(place).args[k : k + 1] != (argument,) for place in c.places):
-            continue
-        sizes = sorted({2, *land.job.mesh.sizes, len(c.places)} - {0, 1})
-        options = land.literals(first.target, k)
-        options += [argument * n for n in sizes]
-        options += [argument // n if isinstance(argument, int) and argument % n == 0 else argument / n for n in sizes]
-        options += [argument + 1, argument - 1] if isinstance(argument, int) else []
-        for number in dict.fromkeys(options):
-            changes: dict[Place, Array] = {}
-            for place in c.places:
-                node = land.node(place)
-                changed = replace(node, args=(*node.args[:k], number, *node.args[k + 1 :]))
-                value = land.replay.computed(place, changed)
-                if value is not None and not close(value, land.value(place)):
-                    changes[place] = value
-            if changes:
-                for some in _subsets(land, changes):
-                    yield Edit("literal", tuple(some), some, position=k, number=number)
+    for slot in slots(first):
+        values = {place: given(land.node(place), slot) for place in c.places}
+        for argument in dict.fromkeys(values.values()):
+            same = [place for place, value in values.items() if value == argument]
+            for number in _numbers(land, first.target, slot, argument, len(same)) if argument is not None else ():
+                changes: dict[Place, Array] = {}
+                for place in same:
+                    value = land.replay.computed(place, with_number(land.node(place), slot, number))
+                    if value is not None and not close(value, land.value(place)):
+                        changes[place] = value
+                if changes:
+                    for some in _subsets(land, changes):
+                        yield Edit("literal", tuple(some), some, slot=slot, number=number)
+
+
+def _numbers(land: Landscape, target: str, slot: Slot, argument: int | float, members: int) -> list[int | float]:
+    """What may be right there: what the specification has, times or over some size, one more or less."""
+    sizes = sorted({2, *land.job.mesh.sizes, members} - {0, 1})
+    options = land.literals(target, slot)
+    options += [argument * n for n in sizes]
+    options += [argument // n if isinstance(argument, int) and argument % n == 0 else argument / n for n in sizes]
+    options += [argument + 1, argument - 1] if isinstance(argument, int) else []
+    return [x for x in dict.fromkeys(options) if x != argument]
 
 
 def _reduced(land: Landscape, c: Class) -> Iterator[Edit]:

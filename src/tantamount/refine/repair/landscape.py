@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import Union
 
 import numpy as np
 
@@ -23,8 +25,9 @@ from tantamount.refine.repair.replay import Place, Replay
 from tantamount.refine.repair.tensors import Box, close, direction, windows
 from tantamount.semantics.reference import Array
 
-__all__ = ["Landscape", "Part", "summable"]
+__all__ = ["Landscape", "Part", "Slot", "given", "slots", "summable", "with_number"]
 
+Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
 
 
@@ -179,14 +182,10 @@ class Landscape:
         known = [(operand, self.class_of[operand]) for operand in operands if operand in self.class_of]
         return all(self.aligned(operand) is not None or self.summands(one) is not None for operand, one in known)
 
-    def literals(self, target: str, position: int) -> list[int | float]:
+    def literals(self, target: str, slot: Slot) -> list[int | float]:
         """The numbers that the specification has there among the arguments of an operator."""
-        found = [
-            node.args[position]
-            for node in self.job.specification.nodes
-            if node.target == target and position < len(node.args)
-        ]
-        return [x for x in dict.fromkeys(found) if isinstance(x, (int, float)) and not isinstance(x, bool)][:8]
+        nodes = [node for node in self.job.specification.nodes if node.target == target]
+        return [x for x in dict.fromkeys(given(node, slot) for node in nodes) if x is not None][:8]
 
     def part(self, part: Part, shape: tuple[int, ...]) -> Array | None:
         """The values of a part."""
@@ -204,6 +203,27 @@ class Landscape:
         if name not in self._ancestors:
             self._ancestors[name] = set(ancestors(self.job.specification, name))
         return name != of and of in self._ancestors[name]
+
+
+def slots(node: Node) -> list[Slot]:
+    """The arguments of a node that are numbers."""
+    return [slot for slot in (*range(len(node.args)), *node.kwargs) if given(node, slot) is not None]
+
+
+def given(node: Node, slot: Slot) -> int | float | None:
+    """The number that a node has as an argument, if it is one."""
+    if isinstance(slot, int):
+        value = node.args[slot] if slot < len(node.args) else None
+    else:
+        value = node.kwargs.get(slot)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def with_number(node: Node, slot: Slot, number: float) -> Node:
+    """The node with another number there."""
+    if isinstance(slot, int):
+        return replace(node, args=(*node.args[:slot], number, *node.args[slot + 1 :]))
+    return replace(node, kwargs={**node.kwargs, slot: number})
 
 
 _FILLED = re.compile(r"aten\.((zeros|ones|empty|full|rand|randn)_like|new_(zeros|ones|empty|full))\b")

@@ -167,7 +167,7 @@ def _cost(start: _Start, edit: Edit, c: Class, number: int, repaired: tuple[str,
 
 def _weight(land: Landscape, edit: Edit, c: Class) -> int:
     if edit.kind == "literal":
-        return 1 if edit.number in land.literals(land.node(c.first).target, edit.position) else 3
+        return 1 if edit.number in land.literals(land.node(c.first).target, edit.slot) else 3
     if edit.kind in ("bypass", "scale"):
         return 1 if edit.kind == "bypass" else 3
     if edit.kind in ("reduce", "average"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tantamount.ir.graph import references
+from tantamount.refine.repair.landscape import given
 from tantamount.refine.repair.naming import SCALES, Account, listed, number, short, shown, times
 from tantamount.refine.repair.replay import Place
 from tantamount.refine.repair.search import Repair
@@ -112,17 +113,19 @@ class _Words(Values):
 
     def _literal(self) -> Account:
         node = self.node(self.place)
-        old, new = node.args[self.edit.position], self.edit.number
+        old, new = given(node, self.edit.slot), self.edit.number
         verb = _VERBS.get(short(node.target), f"has in {short(node.target)}")
+        if isinstance(self.edit.slot, str):
+            verb = f"has {self.edit.slot} ="
         head = f"{self.impl(self.place)}{self._others()} {verb} {shown(old)} where {number(new)} is needed"
         rest = ""
-        if isinstance(old, (int, float)) and old and new and SCALES.match(node.target):
+        if old and new and SCALES.match(node.target):
             ratio = Fraction(str(new)) / Fraction(str(old))
             if "div" in node.target:
                 ratio = 1 / ratio
             head += f": the result is {times(1 / ratio)}"
             rest = self._ranks(ratio)
-        operator = self.land.literals(node.target, self.edit.position)
+        operator = self.land.literals(node.target, self.edit.slot)
         if new in operator:
             rest += (
                 f"; the specification has {number(new)} there" if rest else f"the specification has {number(new)} there"
