@@ -75,6 +75,7 @@ def meaningful(proofs: list[Kept], folder: Path, count: int, seed: int) -> int:
     for number, kept in enumerate(small):
         bug = bugs.get(kept.name.split("/")[0])
         pool += of_meaning(kept, folder / "meaning" / str(number), seed + number, bug)
+        print(f"corrupted {kept.name}: {len(pool)} so far", flush=True)
     if len(pool) < count:
         sys.exit(f"only {len(pool)} corrupted certificates could be made")
     return sum(not told(corrupted) for corrupted in chance.sample(pool, count))

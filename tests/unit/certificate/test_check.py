@@ -74,7 +74,7 @@ def test_another_meaning_is_rejected_though_all_hashes_are_right(mlp: Kept, tmp_
 def test_a_relation_between_other_tensors_is_said_to_fail(mlp: Kept, tmp_path: Path) -> None:
     def swap(content: dict[str, Any]) -> None:
         entry = next(entry for entry in content["relations"] if entry["tensor"] == "relu")
-        entry["relation"] = {"name": "add", "placement": "Shard(1)"}  # what relu is of
+        entry["relation"] = {"name": "addmm", "placement": "Shard(1)"}  # what relu is of
 
     found = check_certificate(changed(mlp, tmp_path, swap))
     assert found.exit_code == 1
