@@ -32,6 +32,7 @@ TWINS = {
     "pipeline_data_tensor": ("self.norm(x)", "elements where 12 x 6 x 8", "grad stages.1.up.bias", "output"),
     "ring_attention": ("", "", "output", None),
     "context_parallel": ("torch.arange(x.shape[1]) + first", "", "output", None),
+    "causal_context_parallel": ("is_causal=True", "", "of q", None),
     "gathered_attention": ("> queries[:, None]", "", "output", None),
     "ulysses": ("to_positions(y, broken=self.broken)", "", "output", None),
     "expert_parallel": ("combine if self.broken else dispatch", "an extra factor max", "output", None),

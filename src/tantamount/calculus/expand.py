@@ -8,14 +8,16 @@ bounded.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
 
 from tantamount.calculus import powers
-from tantamount.calculus.affine import Coordinate
+from tantamount.calculus.affine import Coordinate, Index
 from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store
 from tantamount.calculus.boxes import Box
+from tantamount.calculus.cells import common_cells
 from tantamount.calculus.lins import add, as_factors, constant, lin, multiply, pinned, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
@@ -30,10 +32,12 @@ _MAX_DEPTH = 6  # atoms inside atoms that are compared
 _MAX_PAIRS = 200  # pairs of atoms compared for one pair of Lins
 _MAX_RECOMPUTED = 200  # factors computed anew before two Lins are said to differ
 _MAX_EFFORT = 10_000  # factors of all products that are made for one pair of Lins: some seconds
+Axes = Box | Mapping[int, tuple[int, int]]  # the intervals of axes 0, 1, ..., or of some by number
+_MAX_NESTED = 3  # sums inside sums that are compared cell by cell
 _BOUND_AS_AXIS = 1 << 26
 
 
-def distribute(store: Store, x: Lin, box: Box = ()) -> Lin:
+def distribute(store: Store, x: Lin, box: Axes = ()) -> Lin:
     """The Lin with products of sums multiplied out, also inside its summands and the exponents of exp: a polynomial in
     atoms. What would grow beyond a bound stays as it is. ``box`` bounds the axes, for what guards may conclude."""
     out = x
@@ -45,7 +49,7 @@ def distribute(store: Store, x: Lin, box: Box = ()) -> Lin:
     return out
 
 
-def _once(store: Store, x: Lin, box: Box) -> Lin | None:
+def _once(store: Store, x: Lin, box: Axes) -> Lin | None:
     """Every term multiplied out by one level; ``None`` if that would be too long."""
     parts: list[Lin] = []
     total = 0
@@ -58,7 +62,7 @@ def _once(store: Store, x: Lin, box: Box) -> Lin | None:
     return lin(store, (t for part in parts for t in part))
 
 
-def _term(store: Store, m: Factors, c: Rational, box: Box) -> Lin:
+def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Lin:
     exponentials = [f for f in m if store.atoms[f[0]].op == "exp"]
     others = tuple(f for f in m if store.atoms[f[0]].op != "exp")
     out = _polynomial(store, others, c, box)
@@ -75,7 +79,7 @@ def _term(store: Store, m: Factors, c: Rational, box: Box) -> Lin:
     return out
 
 
-def _polynomial(store: Store, m: Factors, c: Rational, box: Box) -> Lin:
+def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Lin:
     if not any(_sum_like(store, f) for f in m):
         return ((m, c),)
     flat = flatten(store, m, c)
@@ -122,6 +126,20 @@ def _sum_like(store: Store, f: Factor) -> bool:
     return atom.op == "sum" and f[1] == 1 and any(_is_sum(store, g) for g in atom.arguments[0][0][0])
 
 
+def _cleared(store: Store, x: Lin) -> Lin | None:
+    """A Lin times the denominators of its terms, ``None`` if there are none: where the Lin is defined, both are 0 or
+    neither is."""
+    below: dict[tuple[int, Index], int] = {}
+    for m, _ in x:
+        for a, e, index in m:
+            if e < 0 and e.denominator == 1 and store.atoms[a].op in ("lin", "sum"):
+                below[a, index] = min(int(e), below.get((a, index), 0))
+    if not below or len(x) < 2:
+        return None
+    factors = tuple((a, -e, index) for (a, index), e in below.items())
+    return lin(store, [monomial(store, c, (*m, *factors)) for m, c in x])
+
+
 # ------------------------------------------------------------------------------------------------ equality
 @dataclass
 class _Search:
@@ -129,7 +147,7 @@ class _Search:
     compared."""
 
     store: Store
-    box: Box
+    box: Axes
     proved: dict[tuple[Factor, Factor], Rational] = field(default_factory=dict[tuple[Factor, Factor], Rational])
     left: int = _MAX_PAIRS
     fresh: count[int] = field(default_factory=lambda: count(_BOUND_AS_AXIS))
@@ -242,31 +260,73 @@ class _Search:
         return out[0], out[1]
 
 
-def equal_lins(store: Store, x: Lin, y: Lin, box: Box = ()) -> bool:
+def equal_lins(store: Store, x: Lin, y: Lin, box: Axes = ()) -> bool:
     """Whether two Lins are equal on a box of the axes once products are multiplied out, at any (bounded) depth. False
     means unknown."""
     memo = store.cache("equal")
-    found = memo.get((x, y, box))
+    key = (x, y, tuple(sorted(box.items())) if isinstance(box, Mapping) else box)
+    found = memo.get(key)
     if found is None:
-        searching = store.cache("effort")
-        outermost = not searching
-        searching.setdefault("left", _MAX_EFFORT)
-        try:
-            found = _Search(store, box).lins(x, y, 0) or _equal_recomputed(store, x, y, box)
-        except Unsupported:
-            found = False
-        finally:
-            if outermost:
-                searching.clear()
-        memo[x, y, box] = found
+        found = memo[key] = any(way() for way in _ways(store, x, y, box))
     return found
 
 
-def _equal_recomputed(store: Store, x: Lin, y: Lin, box: Box) -> bool:
-    """Whether two Lins agree once the terms that differ are computed anew at the positions where they are compared:
-    operands that coincide there, guards that are decided there."""
+def _ways(store: Store, x: Lin, y: Lin, box: Axes) -> Iterator[Callable[[], bool]]:
+    """What is tried: products multiplied out (not in a cell, where more is known); the terms that differ computed anew
+    at the positions where they are compared (operands that coincide there, guards that are decided there); sums cut
+    into cells; denominators cleared."""
+
+    def search(left: Lin, right: Lin) -> Callable[[], bool]:
+        return lambda: _within_effort(store, lambda: _Search(store, box).lins(left, right, 0))
+
+    in_cell = isinstance(box, Mapping)
+    if not in_cell:
+        yield search(x, y)
     common = set(x) & set(y)
+    x, y = (tuple(t for t in side if t not in common) for side in (x, y))
     rebuild = Rebuild(store, budget=_MAX_RECOMPUTED, box=box)
-    left = rebuild.lin(tuple(t for t in x if t not in common))
-    right = rebuild.lin(tuple(t for t in y if t not in common))
-    return left == right or ((left, right) != (x, y) and _Search(store, box).lins(left, right, 0))
+    try:
+        left, right = rebuild.lin(x), rebuild.lin(y)
+    except Unsupported:
+        return
+    yield lambda: left == right
+    if in_cell or (left, right) != (x, y):
+        yield search(left, right)
+    yield lambda: _equal_in_cells(store, x, y, box)
+    cleared = _cleared(store, add(store, left, scale(right, -1)))
+    if cleared is not None:
+        yield search(cleared, ())
+
+
+def _within_effort(store: Store, search: Callable[[], bool]) -> bool:
+    """A search within the effort that is left of the one that it is a part of, if it is."""
+    searching = store.cache("effort")
+    outermost = "left" not in searching
+    searching.setdefault("left", _MAX_EFFORT)
+    try:
+        return search()
+    except Unsupported:
+        return False
+    finally:
+        if outermost:
+            del searching["left"]
+
+
+def _equal_in_cells(store: Store, x: Lin, y: Lin, box: Axes) -> bool:
+    """Whether two Lins are sums over common cells, in each of which the summands are equal."""
+    nested = store.cache("nested cells")
+    depth = nested.get("depth", 0)
+    if depth >= _MAX_NESTED:
+        return False
+    nested["depth"] = depth + 1
+    known = dict(box if isinstance(box, Mapping) else enumerate(box))
+    try:
+        return _within_effort(
+            store,
+            lambda: any(
+                all(equal_lins(store, cell.left, cell.right, {**known, cell.axis: cell.interval}) for cell in cells)
+                for cells in common_cells(store, x, y)
+            ),
+        )
+    finally:
+        nested["depth"] = depth

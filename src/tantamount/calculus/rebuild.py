@@ -27,12 +27,12 @@ class Rebuild:
         known: Mapping[tuple[int, Index], int] | None = None,
         positions: bool = False,
         budget: int = 0,
-        box: Sequence[tuple[int, int]] = (),
+        box: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]] = (),
         leaves: Mapping[int, Lin] | None = None,
     ) -> None:
         self.leaves = leaves or {}
         self._mentions: dict[int, bool] = {}
-        self.box: dict[int, tuple[int, int]] = dict(enumerate(box))
+        self.box: dict[int, tuple[int, int]] = dict(box if isinstance(box, Mapping) else enumerate(box))
         self.positions = positions
         self.budget = budget
         self.everything = budget > 0

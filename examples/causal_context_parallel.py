@@ -1,0 +1,71 @@
+"""Causal context parallelism with PyTorch's ``context_parallel`` and its load balancing, forward and backward.
+
+Under a causal mask the last positions attend to most. So every rank has two chunks of the sequence, one from the front
+and one from the back: of four chunks, rank 0 has the first and the last. Keys and values go round; what a rank need not
+compute, it skips. In the broken twin the sequence is dealt out in chunks, but load balancing is off: what a rank has is
+taken for neighbouring positions.
+
+    python examples/causal_context_parallel.py
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor.experimental import context_parallel
+from torch.distributed.tensor.experimental._attention import _cp_options, set_rotate_method
+
+import tantamount as tt
+
+RANKS, BATCH, LENGTH, HEADS, SIZE = 2, 1, 8, 2, 4
+LOCAL, CHUNK = LENGTH // RANKS, LENGTH // RANKS // 2
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, grad: Tensor) -> dict[str, Tensor]:
+    """The result, and the gradients of what ``grad`` is the gradient of the result of."""
+    y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    of_q, of_k, of_v = torch.autograd.grad(y, (q, k, v), grad)
+    return {"y": y.detach(), "of q": of_q, "of k": of_k, "of v": of_v}
+
+
+def ranks_attention(mesh: DeviceMesh):
+    def run(q: Tensor, k: Tensor, v: Tensor, grad: Tensor) -> dict[str, Tensor]:
+        with context_parallel(mesh, buffers=[torch.empty(LENGTH)], buffer_seq_dims=[0]):
+            return attention(q, k, v, grad)
+
+    return run
+
+
+def tensors(length: int) -> list[Tensor]:
+    shape = (BATCH, HEADS, length, SIZE)
+    return [*(torch.randn(shape, requires_grad=True) for _ in range(3)), torch.randn(shape)]
+
+
+def chunks() -> str:
+    """Where the ranks have the sequence: their first chunks in order, then their second ones from the last rank on."""
+    front = [f"rank({rank})[:, :, 0:{CHUNK}]" for rank in range(RANKS)]
+    back = [f"rank({rank})[:, :, {CHUNK}:{LOCAL}]" for rank in reversed(range(RANKS))]
+    return f"concat({', '.join(front + back)}, dim=2)"
+
+
+def check(*, broken: bool = False) -> tt.Report:
+    def build(_: int):
+        mesh = init_device_mesh("cpu", (RANKS,), mesh_dim_names=("cp",))
+        set_rotate_method("alltoall")
+        _cp_options.enable_load_balance = not broken
+        return ranks_attention(mesh), tensors(LOCAL)
+
+    return tt.refine(
+        tt.capture(attention, tensors(LENGTH)),
+        tt.capture_ranks(build, RANKS, mesh={"cp": RANKS}),
+        inputs={name: chunks() for name in ("q", "k", "v", "grad")},
+        outputs={name: chunks() for name in ("y", "of q", "of k", "of v")},
+    )
+
+
+if __name__ == "__main__":
+    report = check()
+    print(report)
+    report.raise_if_not_proved()
+    print(check(broken=True))
