@@ -44,9 +44,10 @@ def forgets_backward_all_reduce(model: GPTModel) -> None:
     layer.allreduce_dgrad, layer.disable_grad_reduce = False, True
 
 
-def scales_by_whole_width(model: GPTModel) -> None:
-    """Attention divides by the root of the wrong number."""
-    model.decoder.layers[0].self_attention.core_attention.softmax_scale = model.config.hidden_size**-0.5
+def sums_over_replicas(model: nn.Module) -> None:
+    """Gradients of data-parallel ranks are added, and not divided by their number."""
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad, group=parallel_state.get_data_parallel_group())
 
 
 def training(model: GPTModel, reduce: Callable[[nn.Module], None]):
