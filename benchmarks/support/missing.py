@@ -6,6 +6,17 @@ from collections.abc import Iterator
 
 _MISSING = (
     (
+        "experts of Megatron-Core (EP2, all-to-all with a capacity)",
+        "captured forward and backward, but `refine` does not end: a rank's experts see tokens of several microbatches in "
+        "one tensor, and no tensor of the specification is that",
+        "cuts (docs/design/cut-points.md) of a tensor that is made of parts of several specification tensors",
+    ),
+    (
+        "Megatron-Core's all-gather dispatcher, and its pipeline and context parallelism",
+        "the dispatcher selects tokens by a mask, so that data decide sizes; the others are not tried",
+        "sizes from values in captures; a schedule as `build`; attention of Transformer Engine for context parallelism",
+    ),
+    (
         "experts without a capacity (dropless)",
         "sizes of messages depend on values, which a capture on fake tensors does not have",
         "sizes that are tensors' values in the graph, and a calculus of ranges with such bounds",

@@ -57,7 +57,8 @@ def test_parallel_model_is_the_model(example: ModuleType, sizes: dict[str, int],
     found = expectations(report)
     both = ranks == 4
     assert found["grad output_layer.weight"] == ("[Replicate(), Shard(0)]" if both else "Shard(0)")
-    assert found["grad decoder.layers.0.self_attention.linear_proj.weight"].endswith("Shard(1)]" if both else "Shard(1)")
+    projection = found["grad decoder.layers.0.self_attention.linear_proj.weight"]
+    assert projection == ("[Replicate(), Shard(1)]" if both else "Shard(1)")
     gated = found["grad decoder.layers.0.mlp.linear_fc1.weight"]  # rank 0 has the first half of gate and of up
     assert gated.startswith("concat(rank(0)[0:128, 0:64], rank(1)[0:128, 0:64], rank(0)[128:256, 0:64]")
 
@@ -97,7 +98,7 @@ def test_forgotten_all_reduce_of_the_backward_pass(example: ModuleType) -> None:
     assert report.mismatch.kind == "unreduced"
     assert "over tp" in report.mismatch.hint
     assert report.mismatch.implementation_source is not None
-    assert report.mismatch.implementation_source.function.startswith("decoder.layers.0.self_attention.linear_qkv backward")
+    assert "linear_qkv backward" in report.mismatch.implementation_source.function
 
 
 def test_gradients_summed_over_replicas_and_not_averaged(example: ModuleType) -> None:
