@@ -29,7 +29,6 @@ _WAYS = (Way(), Way(3.0), Way(positive=True))
 _ENOUGH = 3_000_000  # elements that are executed at the job's own shapes
 _WORK = 300_000_000  # element operations
 _SAME = 1e-9  # of the largest element: no difference in float64
-_ROUNDING = 1e-15
 _DWARFS = 100.0  # a difference is one if it exceeds what rounding does by this factor
 
 
@@ -254,7 +253,7 @@ def _compare_floats(
             if not bad.any() or step.wrong:
                 continue
             if not moved:
-                noisy = replace(way, noise=_ROUNDING)
+                noisy = replace(way, noisy=True)
                 moved.append(execute_in_floats(job, layout, seed, noisy, everything=everything))
             again = _sides(job, moved[0], step.name, moved[0].reference)[k]
             noise = np.abs(_array(again.wanted) - wanted) + np.abs(_array(again.found) - found)

@@ -40,6 +40,7 @@ __all__ = ["Executed", "Floats", "Way", "execute_exactly", "execute_in_floats"]
 
 _CLOSE = 1e-9  # relative to the largest element: the same number
 _APART = 1e-6  # two numbers
+_LAST_DIGIT = 2.0**-52
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,36 @@ class Floats(_Masked, Reference):
     """The reference interpreter."""
 
 
+class _Noisy(Floats):
+    """Float64 with a random error in the last digit of every result: what rounding may do (Monte Carlo arithmetic,
+    Parker 1997)."""
+
+    def _rounded(self, x: Array) -> Array:
+        if x.dtype.kind != "f":
+            return x
+        self._draws = getattr(self, "_draws", 0) + 1
+        generator = np.random.default_rng([self.seed, self.rank, self._draws])
+        return np.asarray(x * (1 + _LAST_DIGIT * generator.standard_normal(x.shape)))
+
+    def add(self, x: Array, y: Array) -> Array:
+        return self._rounded(super().add(x, y))
+
+    def mul(self, x: Array, y: Array) -> Array:
+        return self._rounded(super().mul(x, y))
+
+    def power(self, x: Array, exponent: Fraction) -> Array:
+        return self._rounded(super().power(x, exponent))
+
+    def exp(self, x: Array) -> Array:
+        return self._rounded(super().exp(x))
+
+    def log(self, x: Array) -> Array:
+        return self._rounded(super().log(x))
+
+    def contract(self, operands: Sequence[tuple[Array, tuple[int, ...]]], result: tuple[int, ...]) -> Array:
+        return self._rounded(super().contract(operands, result))
+
+
 class _Residual(_Masked, Exact):
     """Exact arithmetic."""
 
@@ -156,12 +187,13 @@ class _Residual(_Masked, Exact):
 @dataclass(frozen=True, slots=True)
 class Way:
     """How real inputs are drawn: standard normal times ``amplitude``, or out of ``values``; their absolute values if
-    ``positive``. ``noise``: relative changes of that size. ``wild``: whole numbers may leave their range."""
+    ``positive``. ``noisy``: every result has a random error in its last digit. ``wild``: whole numbers may leave their
+    range."""
 
     amplitude: float = 1.0
     positive: bool = False
     values: tuple[float, ...] = ()
-    noise: float = 0.0
+    noisy: bool = False
     wild: bool = False
 
 
@@ -174,12 +206,12 @@ def execute_in_floats(job: Job, layout: Layout, seed: int, way: Way, *, everythi
             found = np.asarray(generator.standard_normal(len(bounds))) * way.amplitude
             if way.values:
                 found = np.asarray(generator.choice(np.array(way.values), len(bounds)))
-            found = np.abs(found) if way.positive else found
-            return found * (1 + way.noise * np.random.default_rng([seed, salt]).standard_normal(len(bounds)))
+            return np.abs(found) if way.positive else found
         return _integers(kind, bounds, generator, way.wild)
 
-    ours = Floats(seed=seed)
-    theirs = [Floats(rank=rank, seed=seed) for rank in range(job.mesh.world_size)]
+    made = _Noisy if way.noisy else Floats
+    ours = made(seed=seed)
+    theirs = [made(rank=rank, seed=seed) for rank in range(job.mesh.world_size)]
     return _execute(job, layout, seed, ours, theirs, draw, everything)
 
 
