@@ -4,14 +4,18 @@ wrong at some size is never proved."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="capture needs PyTorch")
 
 import tantamount as tt  # noqa: E402
+from support.symbolic_mutants import mutants  # noqa: E402
+from tantamount.capture.programs import Ranks  # noqa: E402
 from tantamount.ir.domain import Domain, Symbol  # noqa: E402
+from tantamount.ir.mesh import Mesh  # noqa: E402
 from tantamount.verdict import Verdict  # noqa: E402
 
 X = torch.zeros(2, 6, 4)
@@ -147,6 +151,42 @@ def test_what_is_wrong_at_some_size_is_not_proved(name: str) -> None:
     assert report.verdict is Verdict.REFUTED, report
     assert report.counterexample is not None or "holds" in str(report)
     assert "the sizes may be any with" in " ".join(report.notes)
+
+
+MUTATED = ["two halves", "means of halves", "a prefix", "flattened", "a contraction", "positions", "a rotation"]
+
+
+@pytest.mark.parametrize("name", MUTATED)
+def test_mutants_are_proved_only_if_they_are_right_at_every_size(name: str) -> None:
+    specification, implementation, _ = RIGHT[name]
+    first, second = (tt.capture(program, (X,), dynamic=DYNAMIC) for program in (specification, implementation))
+    found = list(mutants_of(first, second, seed=1, count=8))
+    assert len(found) == 8
+    assert [what for what, verdict, others in found if verdict is Verdict.PROVED and others] == []
+
+
+def mutants_of(
+    first: Any, second: Any, seed: int, count: int
+) -> Iterator[tuple[str, Verdict, list[tuple[dict[str, int], Verdict | str]]]]:
+    """What was changed, the verdict for all sizes, and the single sizes at which it is another one (asked only of those
+    that are proved)."""
+    for what, ranks in mutants(Ranks((second,), Mesh()), seed, count):
+        try:
+            job = first.against(ranks)
+            verdict = tt.refine(job).verdict
+        except tt.UserError:
+            yield what, Verdict.VACUOUS, []  # the mutant is no program
+            continue
+        others: list[tuple[dict[str, int], Verdict | str]] = []
+        if verdict is Verdict.PROVED:
+            for b, s in _sizes(job.sizes)[::3]:
+                try:
+                    there = tt.refine(job.at({"B": b, "S": s})).verdict
+                except tt.UserError as problem:
+                    there = str(problem)
+                if there is not Verdict.PROVED:
+                    others.append(({"B": b, "S": s}, there))
+        yield what, verdict, others
 
 
 def test_a_size_that_a_program_fixes_is_refused() -> None:

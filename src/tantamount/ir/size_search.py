@@ -12,7 +12,7 @@ from tantamount.ir.domain import Domain
 from tantamount.ir.polynomials import Polynomial
 from tantamount.ir.sizes import Condition, holds
 
-__all__ = ["Region", "find_sizes", "small_sizes"]
+__all__ = ["Region", "find_sizes", "small_sizes", "varied_sizes"]
 
 Region = Sequence[Condition]  # sizes at which all of these hold
 _MILLISECONDS = 2000  # of z3, for one question
@@ -35,6 +35,18 @@ def small_sizes(domain: Domain) -> Iterator[dict[str, int]]:
     points = itertools.islice(itertools.product(*choices), _TRIED)
     fitting = (values for point in points if domain.contains(values := dict(zip(names, point, strict=True))))
     yield from sorted(fitting, key=lambda v: (len(set(v.values())) < len(v), max(v.values()), tuple(v.values())))
+
+
+def varied_sizes(domain: Domain, count: int) -> list[dict[str, int]]:
+    """Some small sizes that have as few sizes in common as possible."""
+    left = list(small_sizes(domain))
+    chosen: list[dict[str, int]] = []
+    while left and len(chosen) < count:
+        used = {(name, value) for values in chosen for name, value in values.items()}
+        best = min(left, key=lambda values: sum(item in used for item in values.items()))
+        chosen.append(best)
+        left.remove(best)
+    return chosen
 
 
 def find_sizes(domain: Domain, covered: Sequence[Region]) -> Found:

@@ -11,16 +11,15 @@ import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.domain import Domain, implied
 from tantamount.ir.job import Job
+from tantamount.ir.size_search import find_sizes, varied_sizes
 from tantamount.ir.sizes import Condition, Space
 from tantamount.refine.assumptions import gather_assumptions
 from tantamount.refine.outputs import check_outputs
 from tantamount.refine.sides import Progress, Sides, run_sides
-from tantamount.ir.size_search import find_sizes, small_sizes
 from tantamount.verdict import Assumption, OutputReport, Report, Statistics, Verdict, worst
 
 __all__ = ["refine_at_all_sizes"]
@@ -201,7 +200,7 @@ def _executed(at: At, refine_one: Callable[[Job], Report], domain: Domain, sizes
 def _not_proved(job: Job, at: At, refine_one: Callable[[Job], Report], proof: _Proof, start: float) -> Report:
     """A counterexample at some sizes, else what is not known."""
     best: Report | None = None
-    for sizes in islice(small_sizes(job.sizes), _EXECUTED):
+    for sizes in varied_sizes(job.sizes, _EXECUTED):
         report = _executed(at, refine_one, job.sizes, sizes)
         if report is not None and report.verdict is Verdict.REFUTED:
             return report
