@@ -7,8 +7,8 @@ from collections.abc import Iterator
 _MISSING = (
     (
         "experts of Megatron-Core (EP2, all-to-all with a capacity)",
-        "captured forward and backward, but `refine` does not end: a rank's experts see tokens of several microbatches in "
-        "one tensor, and no tensor of the specification is that",
+        "captured forward and backward, but `refine` does not end: a rank's experts see tokens of several microbatches "
+        "in one tensor, and no tensor of the specification is that",
         "cuts (docs/design/cut-points.md) of a tensor that is made of parts of several specification tensors",
     ),
     (

@@ -255,7 +255,7 @@ def drop_lone_collectives(graph: fx.Graph, groups: Collection[str]) -> None:
         if node.target is _c10d.wait_tensor.default:
             lone = not str(getattr(node.args[0], "target", "")).startswith("_c10d_functional.")
         else:
-            lone = node.target in _GIVE_BACK and node.args[-1] in groups
+            lone = node.target in _GIVE_BACK and isinstance(node.args[-1], str) and node.args[-1] in groups
         if lone:
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)

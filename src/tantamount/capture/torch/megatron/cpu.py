@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, nullcontext
+from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
@@ -39,15 +40,14 @@ def without_cuda() -> Generator[None]:
         ):
             stack.enter_context(patch.object(owner, name, value))
         stack.enter_context(_OnCpu())
-        from megatron.core.fusions import fused_softmax
-        from megatron.core.tensor_parallel.random import CudaRNGStatesTracker
-        from megatron.core.transformer import torch_norm
-        from megatron.core.transformer.moe import moe_utils
-
+        fused_softmax = import_module("megatron.core.fusions.fused_softmax")
+        tracker = import_module("megatron.core.tensor_parallel.random").CudaRNGStatesTracker
+        wrapped = import_module("megatron.core.transformer.torch_norm").WrappedTorchNorm
+        moe_utils = import_module("megatron.core.transformer.moe.moe_utils")
         mask = fused_softmax.get_default_causal_mask
         for owner, name, value in (
-            (CudaRNGStatesTracker, "fork", lambda *_, **__: nullcontext()),
-            (torch_norm.WrappedTorchNorm, "__new__", _norm(torch_norm.WrappedTorchNorm.__new__)),
+            (tracker, "fork", lambda *_, **__: nullcontext()),
+            (wrapped, "__new__", _norm(wrapped.__new__)),
             (fused_softmax, "get_default_causal_mask", getattr(mask, "__wrapped__", mask)),
         ):
             stack.enter_context(patch.object(owner, name, value))

@@ -3,6 +3,7 @@
 # pyright: basic
 from __future__ import annotations
 
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +20,8 @@ def reduce_gradients(model: nn.Module) -> None:
     First over the data-parallel ranks, as Megatron's ``DistributedDataParallel`` does in its buffers: the sum (for
     experts, over the ranks that have the same expert), divided by the number of data-parallel ranks. Then over the
     tensor-parallel ranks, by Megatron's own function, those that sequence parallelism leaves as partial sums."""
-    from megatron.core import parallel_state
-    from megatron.core.distributed.finalize_model_grads import _allreduce_non_tensor_model_parallel_grads
-
+    parallel_state = import_module("megatron.core.parallel_state")
+    finalize = import_module("megatron.core.distributed.finalize_model_grads")
     replicas = parallel_state.get_data_parallel_world_size()
     for parameter in model.parameters():
         if parameter.grad is None:
@@ -37,7 +37,8 @@ def reduce_gradients(model: nn.Module) -> None:
     chunk = SimpleNamespace(
         ddp_config=SimpleNamespace(use_megatron_fsdp=False), named_parameters=model.named_parameters
     )
-    _allreduce_non_tensor_model_parallel_grads([chunk], model.config, parallel_state.get_tensor_model_parallel_group())
+    group = parallel_state.get_tensor_model_parallel_group()
+    finalize._allreduce_non_tensor_model_parallel_grads([chunk], model.config, group)
 
 
 def partial_over_tensor_ranks(model: nn.Module) -> set[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -86,7 +87,7 @@ class _Builds:
     @contextmanager
     def rank_by_rank(self) -> Generator[Callable[[int], Any]]:
         """A ``build(rank)`` with Megatron's parallel state, which is there until the next rank or the end."""
-        from megatron.core import parallel_state
+        parallel_state = import_module("megatron.core.parallel_state")
 
         def build(_: int) -> Any:
             parallel_state.destroy_model_parallel()

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
-
-from torch import nn
 
 from tantamount.capture.torch.tiles import Box, Tile, expression_of, placement_of
 from tantamount.ir.mesh import Mesh
@@ -33,19 +32,18 @@ class Piece:
     where: Box
 
 
-def pieces_of(model: nn.Module) -> tuple[Piece, ...]:
+def pieces_of(model: Any) -> tuple[Piece, ...]:
     """All pieces of a Megatron-Core model's parameters; Megatron's parallel state must be initialised."""
-    from megatron.core.dist_checkpointing.mapping import ShardedTensor, ShardedTensorFactory
-
+    mapping = import_module("megatron.core.dist_checkpointing.mapping")
     parameters = dict(model.named_parameters())
     found: list[Piece] = []
     for name, entry in model.sharded_state_dict().items():
-        parts = entry.build() if isinstance(entry, ShardedTensorFactory) else entry
+        parts = entry.build() if isinstance(entry, mapping.ShardedTensorFactory) else entry
         whole = parameters.get(name)
         if whole is None:
             continue
         for part in _leaves(parts):
-            if isinstance(part, ShardedTensor):
+            if isinstance(part, mapping.ShardedTensor):
                 extra = part.prepend_axis_num
                 sizes = (1,) * extra + tuple(part.local_shape)
                 where = tuple((at, at + size) for at, size in zip(part.global_offset, sizes, strict=True))
