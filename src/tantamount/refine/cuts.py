@@ -11,7 +11,7 @@ Forms stay as small as one step of the programs, so that the cost of a proof gro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus import powers
@@ -48,10 +48,11 @@ class Cuts:
     proved: set[str] = field(default_factory=set[str])  # specification tensors with a counterpart
     unproved: set[str] = field(default_factory=set[str])  # specification tensors whose counterparts were not proved
     _leaves: dict[Form, int] = field(default_factory=dict[Form, int])
+    _of_inputs: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
     def of_class(self, ranks: RankClass, name: str, value: Tensor) -> Tensor:
         """A tensor of the ranks of a class: the parts of a fresh leaf if it is proved to be those of a tensor."""
-        if not _may_be_cut(self.store, value):
+        if not _may_be_cut(self.store, value) or name not in self._with_inputs(ranks.leader):
             return value
         aligned = self.aligned.get((ranks.leader, name), ())
         # a tensor that is computed several times is compared with one that has not been found yet, if there is one
@@ -63,10 +64,30 @@ class Cuts:
                 continue
             wanted = self._held(self._computed(whole, candidate), candidate, ranks)
             if wanted is not None and self._proved(candidate.name, wanted, value.value):
+                form = self._computed(whole, candidate)
                 leaf = self._cut(candidate.name, whole)
+                self._cut_alike(form, aligned)
                 held = self._held(leaf, candidate, ranks)
                 return value if held is None else replace(value, value=held)
         return value
+
+    def _cut_alike(self, form: Form, aligned: Sequence[Aligned]) -> None:
+        """What the specification computes several times, and the implementation once, stays one tensor."""
+        for candidate in aligned:
+            whole = None if candidate.name in self.definitions else self._whole(candidate.name)
+            if whole is not None and whole.value == form:
+                self._cut(candidate.name, whole)
+
+    def _with_inputs(self, rank: int) -> set[str]:
+        """The tensors of a rank that inputs have a part in. What is made of numbers alone (positions, their cosines,
+        masks) stays what it is: both programs compute it anew in many shapes, of which some have no counterpart."""
+        found = self._of_inputs.get(rank)
+        if found is None:
+            found = self._of_inputs[rank] = set()
+            for node in self.job.implementation[rank].nodes:
+                if node.op == "input" or not found.isdisjoint(references(node)):
+                    found.add(node.name)
+        return found
 
     def _held(self, whole: Form, candidate: Aligned, ranks: RankClass) -> Form | None:
         """What the ranks of a class hold of a tensor; ``None`` where they hold parts of different sizes."""
