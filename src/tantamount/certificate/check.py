@@ -46,6 +46,11 @@ class Step:
     degree: int = 0
     replaced: frozenset[str] = frozenset()
 
+    @property
+    def exactly(self) -> bool:
+        """Whether it held in exact arithmetic whenever it was compared there."""
+        return self.exact > 0 and not self.why
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -83,6 +88,11 @@ def check_certificate(
     subject = open_subject(certificate, None if job is None else Path(job), allow_outside, limits)
     problems = [] if certificate.intact else ["the certificate was changed: its hash is not that of its content"]
     problems += subject.changed
+    if subject.job.at is not None:
+        raise UserError(
+            "certificate-sizes", place=subject.path, found="a job with size symbols", needed="sizes that are numbers",
+            hint="a certificate is checked by execution, at the sizes that its job has",
+        )  # fmt: skip
     declared = declared_operators(subject.job)
     if declared != sorted(certificate.operators):
         raise UserError(

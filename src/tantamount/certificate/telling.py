@@ -29,8 +29,8 @@ def lines(checked: Checked, *, verbose: bool = False) -> Iterator[str]:
     yield f"  {_count(len(checked.outputs), 'output')} on every rank, and {_count(len(checked.relations), 'relation')}"
     if checked.unrelated:
         yield f"  {_count(checked.unrelated, 'tensor')} without a relation: nothing is claimed of them"
-    yield from _exact([step for step in steps if step.exact])
-    yield from _floats([step for step in steps if not step.exact], verbose)
+    yield from _exact([step for step in steps if step.exactly])
+    yield from _floats([step for step in steps if not step.exactly], verbose)
     sizes = ", ".join(f"{old} -> {' or '.join(map(str, new))}" for old, new in sorted(checked.shapes.items()))
     yield f"  executed at reduced sizes: {sizes}" if sizes else "  executed at the job's own sizes"
     yield f"  assumptions, found again in the programs: {', '.join(checked.assumptions)}"
@@ -38,7 +38,7 @@ def lines(checked: Checked, *, verbose: bool = False) -> Iterator[str]:
         yield f"  {note}"
     if verbose:
         for step in steps:
-            how = f"exact ({step.exact} inputs, degree {step.degree})" if step.exact else "float64"
+            how = f"exact ({step.exact} inputs, degree {step.degree})" if step.exactly else "float64"
             yield f"    {step.name.removeprefix('%')}: {how}, float64 on {step.floats} inputs"
     yield "  This is evidence on random inputs at these sizes, by code that did not find the proof: not the proof."
 

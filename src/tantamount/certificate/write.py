@@ -42,7 +42,7 @@ def certificate_of(report: Report, beside: Path | None = None) -> dict[str, Any]
     limits = limits_from_environment()
     source = _embedded(job) if job.record is not None else _files(job, beside or Path(), limits)
     tensors = [name for name, value in check_graph(job.specification, None).items() if isinstance(value, Tensor)]
-    relations = {relation.tensor: _entry(relation, job) for relation in report.relations}
+    relations = {relation.tensor: _entry(relation) for relation in report.relations}
     return sealed(
         {
             "format": FORMAT,
@@ -89,15 +89,15 @@ def _embedded(job: Job) -> dict[str, Any]:
 def _output(job: Job, output: OutputReport) -> dict[str, Any]:
     asked = job.outputs[output.name]
     if not asked.infer:
-        relation: Any = _expected(asked, output.name, job)
+        relation: Any = _expected(asked)
     elif output.relation is not None:
-        relation = _entry(output.relation, job)
+        relation = _entry(output.relation)
     else:
         raise InternalError(f"the output {output.name} is proved without a relation")
     return {"tensor": output.name, "expectation": asked.text, "relation": relation}
 
 
-def _expected(asked: Expectation, name: str, job: Job) -> dict[str, Any]:
+def _expected(asked: Expectation) -> dict[str, Any]:
     out: dict[str, Any] = {"name": asked.name}
     if asked.placements is not None:
         out["placement"] = _placements(asked.placements)
@@ -113,7 +113,7 @@ def _placements(placements: Sequence[Placement]) -> str | list[str]:
     return texts if len(texts) > 1 else texts[0] if texts else "Replicate()"
 
 
-def _entry(relation: Relation, job: Job) -> dict[str, Any]:
+def _entry(relation: Relation) -> dict[str, Any]:
     """The relation in the language of jobs."""
     text = relation.exact or relation.expression
     name = {"name": relation.implementation} if relation.implementation else {}
@@ -121,5 +121,5 @@ def _entry(relation: Relation, job: Job) -> dict[str, Any]:
         return {**name, "placement": text[1:-1].split(", ")}
     read = parse_relation(text, f"relation of {relation.tensor}", Limits())
     if isinstance(read, (Replicate, Shard, Partial)):
-        return {**name, "placement": _placements((read,) * min(1, len(job.mesh.axes)) or (read,))}
+        return {**name, "placement": str(read)}
     return {**name, "relation": text}

@@ -48,7 +48,7 @@ def test_an_honest_certificate_is_accepted(mlp: Kept) -> None:
     assert found.accepted
     assert found.exit_code == 0
     assert len(found.relations) == 9
-    assert all(step.exact and step.floats for step in (*found.outputs, *found.relations))
+    assert all(step.exactly and step.floats for step in (*found.outputs, *found.relations))
     text = "\n".join(lines(found))
     assert text.startswith("ACCEPTED")
     assert "in exact arithmetic: 10; a false one passes with a chance below" in text
@@ -234,4 +234,4 @@ def test_certificates_of_captured_jobs_are_accepted(tmp_path: Path, path: str) -
     assert kept is not None
     found = verify(kept)
     assert (found.problems, found.unchecked) == ((), ())
-    assert all(step.exact for step in found.relations)
+    assert all(step.exactly for step in found.relations)
