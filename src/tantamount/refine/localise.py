@@ -50,7 +50,8 @@ def find_mismatch(
     search = _Search(store, job, specification, implementation, relations)
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
     repair = find_repair(plan, refuted) if plan is not None and refuted else None
-    first = search.repaired(account(repair), nodes, failing) if repair is not None else None
+    told = account(repair) if repair is not None else None
+    first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
     reductions: dict[str, str] = {}
     for report in failing:
         node = nodes.get(report.name)
@@ -64,6 +65,8 @@ def find_mismatch(
                 reductions[report.name] = found.difference
         except Unsupported:
             continue
+    if first is None and told is not None:
+        first = search.repaired(told, nodes, failing)
     return first, reductions
 
 

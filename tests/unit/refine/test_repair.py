@@ -37,7 +37,7 @@ ALONE = {
     "divides again": (
         "x: float32[4, 6]\nd = div(x, 4)\ny = aten.sin.default(d)\n-> y",
         "x: float32[4, 6]\nd = div(x, 4)\ne = div(d, 4)\ny = aten.sin.default(e)\n-> y",
-        "e", "e divides by 4 again (after d): the result is 4 times too small",
+        "e", "e divides by 4 again, after d: it comes out 4 times too small",
     ),
     "another number": (
         "x: float32[4, 6]\nd = mul(x, 6)\ny = aten.sin.default(d)\n-> y",
@@ -67,7 +67,7 @@ ALONE = {
         "w0 = slice(w, 0, 0, 3)\nw1 = slice(w, 0, 3, 6)\np = aten.addmm.default(b, x0, w0)\n"
         "q = aten.addmm.default(b, x1, w1)\n"
         "y = add(p, q)\n-> y",
-        "y", "y has b once too often: it is added 2 times",
+        "y", "y has b 2 times: p and q each add it",
     ),
     "a summand left out": (
         "x: float32[4, 6]\nw: float32[6, 8]\nm = mm(x, w)\ny = aten.sin.default(m)\n-> y",

@@ -13,6 +13,7 @@ from tantamount.refine.repair.classes import PIECES
 from tantamount.refine.repair.edits import Edit
 from tantamount.refine.repair.landscape import Landscape, Part
 from tantamount.refine.repair.replay import Place
+from tantamount.refine.repair.tensors import Box, cut
 
 __all__ = [
     "QUIET", "SCALES", "Account", "Names", "listed", "named", "number", "runs", "short", "shown", "some", "times",
@@ -49,6 +50,7 @@ class Account:
     specification: str
     part: Part | None = None
     alone: bool = False  # the other ranks do well
+    sure: bool = True  # it says why, not only where
 
 
 class Names:
@@ -117,12 +119,12 @@ class Names:
         rows: list[str] = []
         for (rank, name), part in list(self.edit.wanted.items())[:4] if self.edit.kind == "operand" else ():
             read = (rank, list(references(self.node((rank, name))))[position])
-            rows.append(f"{name} reads {self.held(read)}, {self.part(part)} is needed")
+            rows.append(f"{name} reads {self._content(read)}, {self._wanted(part, read)} is needed")
         return self.made(
             "operand",
             head,
             "\n".join(rows),
-            f"give {place[1]} {self.part(wanted)}",
+            f"give {place[1]} {self._wanted(wanted, given)}",
             self._reader(wanted[0], self.node(place).target),
         )
 
@@ -130,7 +132,7 @@ class Names:
         node = self.node(place)
         value = self.land.value(place)
         if node.op == "constant" and value.size <= _TINY:
-            return f"{place[1]} = {value.tolist()}"
+            return f"{value.tolist()} ({place[1]})"
         held = self.held(place)
         if self.land.aligned(place) is None and node.op == "call":
             return f"{place[1]} ({self._chain(place)})"
@@ -172,27 +174,45 @@ class Names:
                 return f"{number(size)} is the size of {axis}: {what}"
         return ""
 
-    def _made_of(self, name: str) -> str:
-        """``silu of mm[:, 8:16]``: a tensor of the specification, by what it is made of."""
+    def _made_of(self, name: str, of: Part | None = None) -> str:
+        """``silu of mm[:, 8:16]``: a tensor of the specification by what it is made of; the part of it that an operator
+        element by element needs for its own part ``of``."""
         graph = self.land.job.specification
         node = graph.by_name[name]
         refs = list(references(node))
         if node.op != "call" or not refs:
             return name
         if node.target != "getitem":
-            texts = [self._cut(ref) for ref in refs]
+            texts = [self._cut(ref, self._box(ref, of)) for ref in refs]
             return f"{short(node.target)} of {' and '.join(texts[:2])}" if len(refs) < 3 else name
-        return self._cut(name)
+        return self._cut(name, self._box(name, of))
 
-    def _cut(self, name: str) -> str:
-        """A tensor, as the part of another one if it is cut out of it."""
+    def _box(self, name: str, of: Part | None) -> Box | None:
+        whole, value = (None, None) if of is None else (self.land.replay.wanted(of[0]), self.land.replay.wanted(name))
+        if of is None or whole is None or value is None or whole.shape != value.shape:
+            return None
+        return of[1] if of[1] is not None and len(of[1]) == value.ndim else None
+
+    def _grounded(self, place: Place) -> bool:
+        """Whether something is made, in a few steps, of what has a counterpart."""
+        for _ in range(4):
+            refs = list(references(self.node(place)))
+            if self.land.aligned(place) is not None or not refs:
+                return self.land.aligned(place) is not None
+            place = (place[0], refs[0])
+        return False
+
+    def _cut(self, name: str, box: Box | None = None) -> str:
+        """A tensor, or a part of it, as the part of another one if it is cut out of it."""
         graph = self.land.job.specification
         value, node = self.land.replay.wanted(name), graph.by_name[name]
+        own = name if box is None else self.part((name, box))
         if value is None or not PIECES.match(node.target):
-            return name
+            return own
         known = {n for n in ancestors(graph, name) if n != name}
-        parts = [p for p, f in self.land.multiples(value) if p[0] in known and p[1] is not None and abs(f - 1) < 1e-6]
-        return self.part(parts[-1]) if parts else name
+        held = value if box is None else cut(value, box)
+        parts = [p for p, f in self.land.multiples(held) if p[0] in known and p[1] is not None and abs(f - 1) < 1e-6]
+        return self.part(parts[-1]) if parts else own
 
 
 def short(target: str) -> str:

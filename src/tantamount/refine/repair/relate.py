@@ -12,7 +12,7 @@ from tantamount.refine.repair.replay import Place
 from tantamount.refine.repair.tensors import Box, close, direction, rows_of, windows
 from tantamount.semantics.reference import Array
 
-__all__ = ["Addend", "Rows", "addend", "region", "rows_along", "unreached"]
+__all__ = ["Addend", "Rows", "addend", "known_rows", "region", "rows_along", "unreached"]
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,12 @@ def rows_along(land: Landscape, value: Array, wanted: Array, names: Sequence[str
             if rows is not None and right is not None and rows != right:
                 return Rows(name, dim, rows, right)
     return None
+
+
+def known_rows(whole: Array, value: Array, dim: int) -> tuple[int | None, ...]:
+    """Which row of a tensor each row of a value is; ``None`` for others."""
+    rows = [rows_of(np.moveaxis(whole, dim, 0), row[None]) for row in np.moveaxis(value, dim, 0)]
+    return tuple(None if row is None else row[0] for row in rows)
 
 
 def region(value: Array, wanted: Array) -> Mapping[int, tuple[int, ...]] | None:

@@ -32,7 +32,7 @@ __all__ = ["Changes", "Place", "Replay", "differing", "typed"]
 Place = tuple[int, str]  # a rank and the name of a node of its graph
 Changes = Mapping[Place, Array]
 
-_ELEMENTS = 1000  # that count as much as one node
+_ELEMENTS = 20_000  # that count as much as one node
 _RELATIVE = 1e-7  # of the largest element: what two ways of computing one number may differ by
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,7 +16,7 @@ from tantamount.refine.repair.classes import Class
 from tantamount.refine.repair.edits import Edit, edits_of
 from tantamount.refine.repair.landscape import Landscape, Part, summable
 from tantamount.refine.repair.naming import QUIET, Account, Names, listed, number, runs, short, some, times
-from tantamount.refine.repair.relate import addend, region, rows_along, unreached
+from tantamount.refine.repair.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.refine.repair.replay import Place
 
 __all__ = ["Values"]
@@ -54,13 +54,13 @@ class Values(Names):
             if found is not None:
                 return found
         head = f"{self.impl(self.place)} is not the specification's {self.part(wanted)}"
-        return self.made("different", head, "", "", wanted[0], wanted)
+        return replace(self.made("different", head, "", "", wanted[0], wanted), sure=False)
 
     def _attempts(self) -> list[Callable[[Part], Account | None]]:
         """What may be said of a value that no tensor of the specification has, the most telling first."""
         found = [self._factor, self._rows, self._addend, self._summands, self._by_operand, self._attribute]
         found += [self._unreached, self._region]
-        return [*found[:4], self._upstream, *found[4:]] if not self.land.frontier(self.c) else found
+        return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.land.frontier(self.c) else found
 
     def _rows_of_places(self) -> str:
         """What the first places have, and what they need."""
@@ -97,8 +97,7 @@ class Values(Names):
         if more:
             unused = f" ({listed(more)} {'is' if len(more) == 1 else 'are'} never used)"
         elif beside:
-            roots = [name for name in ancestors(graph, beside[0]) if graph.by_name[name].op != "call"]
-            unused = f" with {beside[0]}{f', made of {listed(roots)},' if roots else ''}"
+            unused = f" with {self._spelled(beside[0])}"
         each = list(dict.fromkeys(name for _, name in self.edit.places))
         what = f"{' -> '.join(ops) or 'what the specification does to it'}{unused}"
         how = "it is" if len(each) == 1 else "they are"
@@ -128,35 +127,49 @@ class Values(Names):
 
     def _rows(self, wanted: Part) -> Account | None:
         target = self.land.part(wanted, self.land.value(self.place).shape)
-        graph = self.land.job.specification
-        sources = [wanted[0], *(name for name in reversed(list(ancestors(graph, wanted[0]))))]
+        sources = [wanted[0], *reversed(list(ancestors(self.land.job.specification, wanted[0])))]
         found = None if target is None else rows_along(self.land, self.land.value(self.place), target, sources)
         if found is None:
             return None
-        what = (
-            "row"
-            if found.dim == 0
-            else "column"
-            if found.dim == 1 and self.land.value(self.place).ndim == 2
-            else f"slice along dimension {found.dim}"
-        )
-        name = self._arranger()
-        if sorted(found.held) == sorted(found.wanted):
+        plane = self.land.value(self.place).ndim == 2
+        what = "row" if found.dim == 0 else "column" if plane else f"slice along dimension {found.dim}"
+        theirs = f"the specification's {found.tensor}"
+        extra = [row for row in dict.fromkeys(found.held) if row not in found.wanted]
+        lacking = [row for row in dict.fromkeys(found.wanted) if row not in found.held]
+        if extra and lacking:
+            name, became = self._overwrites(found, extra, lacking)
+            need = "is" if len(lacking) == 1 else "are"
+            rows = f"{what}s {some(extra)} of {theirs}"
+            head = f"{name} {became or 'takes'}{': ' if became else ' '}{rows} where {some(lacking)} {need} needed"
+        elif sorted(found.held) == sorted(found.wanted):
+            name = self._arranger()
             at = next(k for k, (a, b) in enumerate(zip(found.held, found.wanted, strict=True)) if a != b)
-            held = f"{what} {at} of {self.place[1]} is {what} {found.held[at]} of the specification's {found.tensor}"
+            held = f"{what} {at} of {self.place[1]} is {what} {found.held[at]} of {theirs}"
             head = f"{name} puts {what}s in the wrong places: {held}, where {what} {found.wanted[at]} is needed"
         else:
-            rows = f"{some(found.held)} where {some(found.wanted)} are needed"
-            head = f"{name} has the wrong {what}s of {found.tensor}: {rows}"
-        text = f"{what}s of {found.tensor}: {some(found.held)} are there, {some(found.wanted)} are needed"
-        return self.made(
-            "offset",
-            head,
-            text,
-            f"check the positions (indices, offsets, order of parts) that {name} writes or reads",
-            wanted[0],
-            wanted,
-        )
+            name = self._arranger()
+            head = f"{name} has {what}s {some(found.held)} of {theirs}, {some(found.wanted)} are needed"
+        text = f"{what}s of {theirs}: {some(found.held)} are there, {some(found.wanted)} are needed"
+        hint = f"check the positions (indices, offsets, order of parts) that {name} writes or reads"
+        return self.made("offset", head, text, hint, wanted[0], wanted)
+
+    def _overwrites(self, found: Rows, extra: Sequence[int], lacking: Sequence[int]) -> tuple[str, str]:
+        """The first operator above that puts a wrong row where a needed one was, and what it does."""
+        whole = self.land.replay.wanted(found.tensor)
+        above = self.land.replay.above([self.place])
+        for place in self.land.replay.order if whole is not None else ():
+            value = self.land.value(place)
+            if place not in above or value.shape != self.land.value(self.place).shape or self.node(place).op != "call":
+                continue
+            for operand in self.land.replay.operands[place]:
+                before = self.land.value(operand)
+                if before.shape != value.shape or whole is None:
+                    continue
+                old, new = known_rows(whole, before, found.dim), known_rows(whole, value, found.dim)
+                lost = [(a, b) for a, b in zip(old, new, strict=True) if a in lacking and b in extra]
+                if lost:
+                    return self.impl(place), f"overwrites row {lost[0][0]} with row {lost[0][1]}"
+        return self._arranger(), ""
 
     def _arranger(self) -> str:
         """The operator that decides on positions: the place itself, or one just above it."""
@@ -189,10 +202,11 @@ class Values(Names):
             return self._by_window()
         k, want = wrong[0]
         given = (self.place[0], ours[k])
-        needed = self._made_of(want)
+        needed = self._made_of(want, wanted)
         head = f"{self.impl(self.place)} reads {self._content(given)} where {needed} is needed"
-        text = f"the specification's {self.spec(wanted[0])} reads {needed}"
-        return self.made("operand", head, text, f"give {self.place[1]} {needed}", wanted[0])
+        text = f"the specification's {self.spec(wanted[0])} reads {self._made_of(want)}"
+        found = self.made("operand", head, text, f"give {self.place[1]} {needed}", wanted[0])
+        return replace(found, sure=self.land.aligned(given) is not None or self._grounded(given))
 
     def _by_window(self) -> Account | None:
         """The operands are parts of the right tensors, but not the parts that belong together."""
@@ -218,52 +232,72 @@ class Values(Names):
         what = listed([self._describe(place) for place in found.places])
         ratio = Fraction(found.factor).limit_denominator(4096)
         if ratio == 1:
-            users = [
-                u
-                for u in self.land.graph(found.places[0]).users.get(names[0], ())
-                if (found.places[0][0], u) not in self.land.replay.above([self.place])
-            ]
-            elsewhere = f" ({names[0]} goes into {listed(list(users))} only)" if users else ""
-            head = f"{name} lacks a summand: {what} is never added to it{elsewhere}"
-            hint = (
-                f"add {listed(names)} before {self.place[1]} is used: "
-                "a sum over the ranks that hold them comes too early, or is missing"
-            )
-            return self.made(
-                "missing",
-                head,
-                f"{self.place[1]} + {' + '.join(names)} is {self.part(wanted)}",
-                hint,
-                wanted[0],
-                wanted,
-            )
-        if ratio == -1 or (ratio < 0 and ratio.denominator == 1):
-            count = sum(
-                1
-                for c in self.land.classes
-                for p in c.places
-                if p in self.land.replay.above([self.place]) and names[0] in references(self.node(p))
-            )
-            often = f"it is added {count} times" if count > 1 else "the specification does not add it"
-            head = f"{name} has {what} {'once' if ratio == -1 else f'{number(-ratio)} times'} too often: {often}"
-            hint = (
-                f"add {listed(names)} once, after the sum over ranks"
-                if count > 1
-                else f"leave {listed(names)} out of the sum (is the process group right?)"
-            )
-            return self.made(
-                "extra", head, f"{self.place[1]} - {' - '.join(names)} is {self.part(wanted)}", hint, wanted[0], wanted
-            )
+            return self._lacks(wanted, found.places)
+        if ratio < 0 and ratio.denominator == 1:
+            above = self.land.replay.above([self.place])
+            adders = [p[1] for p in self.land.replay.order if p in above and names[0] in references(self.node(p))]
+            if len(adders) > 1:
+                head = f"{name} has {what} {len(adders)} times: {listed(adders)} each add it"
+                hint = f"add {listed(names)} once, after the sum over ranks"
+            else:
+                head = f"{name} also adds {what}, which the specification does not"
+                hint = f"leave {listed(names)} out of the sum (is it the right process group?)"
+            text = f"{self.place[1]} - {' - '.join(names)} is the specification's {self.part(wanted)}"
+            return self.made("extra", head, text, hint, wanted[0], wanted)
         off = "is missing" if ratio > 0 else "is too much"
         head = f"{name} has {what} with the wrong weight: {number(abs(ratio))} times it {off}"
         return self.made("factor", head, "", "", wanted[0], wanted)
 
+    def _spelled(self, name: str) -> str:
+        """A tensor of the specification without a counterpart, as an expression in others."""
+        graph = self.land.job.specification
+
+        def one(ref: str, depth: int) -> str:
+            node = graph.by_name[ref]
+            refs = list(references(node))
+            value = self.land.replay.wanted(ref)
+            if node.op == "constant" and value is not None and value.size <= 8:
+                return str([round(float(x), 4) for x in value.reshape(-1)]).replace(".0,", ",").replace(".0]", "]")
+            if depth == 0 or node.op != "call" or not refs:
+                return ref
+            if short(node.target) in QUIET:
+                return one(refs[0], depth)
+            return f"{short(node.target)}({', '.join(one(r, depth - 1) for r in refs)})"
+
+        return one(name, 3)
+
+    def _lacks(self, wanted: Part, places: Sequence[Place]) -> Account:
+        """Something is never added to the place."""
+        name, names = self.impl(self.place), [n for _, n in places]
+        what = listed([self._describe(place) for place in places])
+        graph, above = self.land.graph(places[0]), self.land.replay.above([self.place])
+        users = [u for u in graph.users.get(names[0], ()) if (places[0][0], u) not in above]
+        text = f"{self.place[1]} + {' + '.join(names)} is the specification's {self.part(wanted)}"
+        c = self.land.class_of.get(places[0])
+        operands = self.land.replay.operands[self.place]
+        twin = next((o for o in operands if c is not None and self.land.class_of.get(o) == c), None)
+        total = next((o for o in operands if o != twin), None)
+        if twin is not None and total is not None and users and len(places) == 1:
+            head = (
+                f"{twin[1]} and {names[0]} are added after the sum {self.impl(total)}, each to one copy only: "
+                f"{self.place[1]} lacks {names[0]}, and {listed(users)} lacks {twin[1]}"
+            )
+            hint = f"add {twin[1]} and {names[0]} before the sum over ranks"
+            return self.made("missing", head, text, hint, wanted[0], wanted)
+        elsewhere = f" ({names[0]} goes into {listed(users)} only)" if users else ""
+        head = f"{name} lacks a summand: {what} is never added to it{elsewhere}"
+        hint = (
+            f"add {listed(names)} before {self.place[1]} is used: "
+            "a sum over the ranks that hold them comes too early, or is missing"
+        )
+        return self.made("missing", head, text, hint, wanted[0], wanted)
+
     def _describe(self, place: Place) -> str:
         part = self.land.aligned(place)
         node = self.node(place)
-        if node.op == "input" or part is None:
+        if node.op == "input" or part is None or self.part(part) == place[1]:
             return f"{place[1]}" if node.source is None or not node.source.file else f"{place[1]} ({node.source})"
-        return f"{place[1]} (which is {self.part(part)})"
+        return f"{place[1]} (which is the specification's {self.part(part)})"
 
     def _summands(self, wanted: Part) -> Account | None:
         """An operator that is no linear map is applied to summands, before they are added."""
@@ -353,7 +387,8 @@ class Values(Names):
         # what is computed from nothing says how much there is, the others what is done with it
         first = next((one for one in found if list(references(self.node(one.place)))), found[0])
         rest = [one.headline for one in found if one is not first]
-        return replace(first, difference="\n".join([first.headline, *rest]))
+        both = "; ".join([first.headline, *rest[:2]])
+        return replace(first, headline=both, difference="\n".join([first.headline, *rest]))
 
     def _literals_differ(self, place: Place, theirs: Node) -> Account | None:
         mine = self.node(place)
@@ -387,9 +422,9 @@ class Values(Names):
             return None
         texts = [self.part(part) for part in parts]
         without = f"without {listed(texts)}, which the specification's {wanted[0]} depends on"
-        head = f"{self.impl(self.place)} is computed {without}"
+        head = f"{self.impl(self.place)} is computed {without}{self._zero()}"
         inputs = listed([part[0] for part in parts])
-        hint = f"replicate {inputs}, or gather before, or add what the other ranks make of the rest"
+        hint = f"replicate {inputs}, or gather before, or all_reduce what every rank makes of its part"
         return self.made(
             "range",
             head,
@@ -399,6 +434,21 @@ class Values(Names):
             wanted,
         )
 
+    def _zero(self) -> str:
+        """What is 0 where the place is added to something."""
+        for place in self.land.replay.order:
+            if place not in self.land.replay.below([self.place]) or short(self.node(place).target) not in (
+                "stack",
+                "add",
+                "cat",
+            ):
+                continue
+            for operand in self.land.replay.operands[place]:
+                value = self.land.value(operand)
+                if value.size and value.dtype.kind == "f" and not value.any():
+                    return f": it is added to {operand[1]}, which is 0"
+        return ""
+
     def _region(self, wanted: Part) -> Account | None:
         target = self.land.part(wanted, self.land.value(self.place).shape)
         value = self.land.value(self.place)
@@ -407,5 +457,7 @@ class Values(Names):
             return None
         ((dim, rows),) = found.items()
         what = "rows" if dim == 0 else f"indices along dimension {dim}"
-        head = f"{self.impl(self.place)} differs from {self.part(wanted)} at {what} {some(rows)} only"
-        return self.made("different", head, "", "", wanted[0], wanted)
+        head = (
+            f"{self.impl(self.place)} differs from the specification's {self.part(wanted)} at {what} {some(rows)} only"
+        )
+        return replace(self.made("different", head, "", "", wanted[0], wanted), sure=False)

@@ -72,39 +72,40 @@ class _Words(Values):
         rest = [ref for k, ref in enumerate(references(node)) if k != self.edit.position]
         if given is not None and SCALES.match(node.target):
             verb, ratio = ("divides", "small") if "div" in node.target else ("multiplies", "large")
-            by = f"{number(given)} {self._again(node.target, given)}"
-            head = f"{name}{also} {verb} by {by}: the result is {number(given)} times too {ratio}"
+            again = self._again(node.target, given)
+            read = list(references(node))[self.edit.position]
+            what = f" {read}" if again.startswith("and") else ""
+            head = (
+                f"{name}{also} {verb}{what} by {number(given)} {again}: it comes out {number(given)} times too {ratio}"
+            )
             return self.made("factor", head, without, f"leave out {self.place[1]}{also}", spec)
         if op in ("add", "sub") and (rest or given is not None):
             what = rest[0] if rest else number(given or 0)
-            often = (
-                self._added(what) if rest else sum(self._adds(q, given) for c in self.land.classes for q in c.places)
-            )
-            head = f"{name} adds {what} once too often{f': it is added {often} times in all' if often > 1 else ''}"
+            adders = [p[1] for p in self.land.replay.order if p in self.land.cone and self._adds(p, what, given)]
+            head = f"{name} adds {what} once too often"
+            if len(adders) > 1:
+                head = f"{what} is added {len(adders)} times, by {listed(adders)}: {name} must not"
             hint = f"add {what} once: on one rank, or after the sum over ranks"
             return self.made("extra", head, without, hint, spec)
         head = f"{name}{also} applies {op}, and the specification does not"
         return self.made("extra", head, without, f"leave out {self.place[1]}{also}", spec)
 
-    def _adds(self, place: Place, number: float | None) -> bool:
+    def _adds(self, place: Place, what: str, given: float | None) -> bool:
         node = self.node(place)
-        return short(node.target) == "add" and number in [a for a in node.args if isinstance(a, (int, float))]
+        if short(node.target) not in ("add", "addmm"):
+            return False
+        numbers = [a for a in node.args if isinstance(a, (int, float)) and not isinstance(a, bool)]
+        return what in references(node) or (given is not None and given in numbers)
 
-    def _added(self, name: str) -> int:
-        return sum(
-            1
-            for c in self.land.classes
-            for p in c.places
-            if name in references(self.node(p)) and short(self.node(p).target) in ("add", "addmm")
-        )
-
-    def _again(self, target: str, number: float) -> str:
-        """Whether the implementation does the same before."""
+    def _again(self, target: str, given: float) -> str:
+        """Where else the implementation does the same: after it, or before."""
+        below = self.land.replay.below([self.place]) - {self.place}
         above = self.land.replay.above([self.place]) - {self.place}
-        for rank, name in sorted(above):
-            node = self.node((rank, name))
-            if node.target == target and number in [a for a in node.args if isinstance(a, (int, float))]:
-                return f"again (after {name})"
+        for word, places in (("and then again in", below), ("again, after", above)):
+            for place in sorted(places):
+                node = self.node(place)
+                if node.target == target and given in [a for a in node.args if isinstance(a, (int, float))]:
+                    return f"{word} {place[1]}"
         return "once too often"
 
     def _others(self) -> str:
