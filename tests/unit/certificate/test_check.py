@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from support.certificates import Kept, keep, of_bytes, of_meaning, rejected, verify
-from support.jobs import job_files
+from support.jobs import as_json, graph_of, job_files
 from tantamount import read_job
+from tantamount.capture.fx_json import parse_graph
+from tantamount.capture.programs import Program
 from tantamount.certificate.check import check_certificate
+from tantamount.certificate.digests import digest_of
 from tantamount.certificate.document import sealed
 from tantamount.certificate.telling import lines
 from tantamount.errors import UserError
@@ -195,6 +198,26 @@ def test_masks_of_ranks_are_found_by_the_values_that_are_dropped(tmp_path: Path)
     found = check_certificate(path)
     assert found.accepted
     assert not found.notes
+
+
+def program(text: str) -> Program:
+    document = as_json(graph_of(text), None)
+    return Program(parse_graph(json.dumps(document), "captured", Limits()), document)
+
+
+def test_captured_programs_are_part_of_their_certificate(tmp_path: Path) -> None:
+    whole = program("x: float32[4]\na = mul(x, 3)\ny = add(a, x)\n-> y")
+    report = refine(whole, program("x: float32[4]\ny = mul(x, 4)\n-> y"))
+    path = tmp_path / "c.json"
+    report.save_certificate(path)
+    assert check_certificate(path).accepted
+    content = json.loads(path.read_text())
+    content["graphs"]["rank0.json.gz"]["document"]["nodes"][1]["args"][1] = 5
+    path.write_text(json.dumps(sealed(content)))
+    assert "rank0.json.gz in the certificate is another one" in check_certificate(path).problems[0]
+    content["graphs"]["rank0.json.gz"]["sha256"] = digest_of(content["graphs"]["rank0.json.gz"]["document"])
+    path.write_text(json.dumps(sealed(content)))
+    assert "output y fails" in check_certificate(path).problems[0]
 
 
 def test_the_checker_needs_neither_the_search_nor_its_calculus(mlp: Kept) -> None:
