@@ -22,6 +22,11 @@ _MISSING = (
         "sizes that are tensors' values in the graph, and a calculus of ranges with such bounds",
     ),
     (
+        "causal ring attention with load balancing: gradients on more than two ranks, or under projections and a loss",
+        "UNKNOWN, executions agree: squares and products of attention results are multiplied out, which takes too long",
+        "terms compared factor by factor in a cell, before anything is multiplied out",
+    ),
+    (
         "`DistributedDataParallel`",
         "it reduces gradients in C++, out of sight of every tracer",
         "nothing: average in the step, or `fully_shard`, as the capture's message says",
