@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,9 +207,9 @@ def test_ranges_are_those_of_a_dim() -> None:
     assert symbol == Symbol("S", symbol.hint, 4, 512)
 
 
-def test_a_job_with_size_symbols_is_saved_and_read(tmp_path: object) -> None:
+def test_a_job_with_size_symbols_is_saved_and_read(tmp_path: Path) -> None:
     programs = [tt.capture(RIGHT["two halves"][k], (X,), dynamic=DYNAMIC) for k in (0, 1)]
-    path = tt.save_job(str(tmp_path), *programs)
+    path = tt.save_job(tmp_path, *programs)
     report = tt.refine(tt.read_job(path))
     assert report.proved
     assert "for all sizes with B >= 2, S >= 4, S % 2 == 0" in str(report)
@@ -219,3 +220,18 @@ def test_programs_captured_at_different_examples_do_not_fit() -> None:
     second = tt.capture(lambda x: x + 1, (torch.zeros(2, 10, 4),), dynamic=DYNAMIC)
     with pytest.raises(tt.UserError, match="job-sizes"):
         tt.refine(first, second)
+
+
+def test_an_exported_program_keeps_its_sizes() -> None:
+    exported = torch.export.export(torch.nn.Linear(4, 4), (X,), strict=False)
+    with pytest.raises(tt.UserError, match="capture-dynamic"):
+        tt.capture(exported, dynamic=DYNAMIC)
+
+
+@pytest.mark.parametrize("name", ["report.json", "report.html", "report.txt"])
+def test_reports_are_saved(tmp_path: Path, name: str) -> None:
+    specification, implementation, _ = RIGHT["a mean"]
+    report, _ = _refined(specification, implementation)
+    report.save(tmp_path / name)
+    text = (tmp_path / name).read_text()
+    assert "for all sizes with B" in text

@@ -33,11 +33,11 @@ from tantamount.ir.polynomials import (
     quotient,
     show,
     times,
-)  # fmt: skip
+)
 
 __all__ = [
-    "Condition", "Size", "Space", "common_divisor", "factored", "holds", "is_integer",
-    "is_number", "is_size", "rational", "simplified", "substituted", "symbol", "whole", "whole_part",
+    "Condition", "Size", "Space", "common_divisor", "factored", "holds", "is_integer", "is_number", "is_size",
+    "rational", "simplified", "substituted", "symbol", "whole", "whole_part",
 ]  # fmt: skip
 
 

@@ -52,6 +52,9 @@ def refine_at_all_sizes(
     start = time.process_time()
     domain = job.sizes
     first = _prove(at, domain.hints, fold, progress)
+    if not first.proved and fold is None and first.sides is not None and first.sides.folded:
+        apart = _prove(at, domain.hints, False, None)  # numbers that differ by rank decide nothing where ranks are axes
+        first, fold = (apart, False) if apart.proved else (first, fold)
     if not first.proved:
         return _not_proved(job, at, refine_one, first, start)
     proofs = [first]
@@ -194,7 +197,7 @@ def _executed(at: At, refine_one: Callable[[Job], Report], domain: Domain, sizes
     note = f"at {_shown(sizes)}; the sizes may be any with {domain}"
     reasons = {Verdict.REFUTED: f" (at {_shown(sizes)})", Verdict.UNKNOWN: f" (at {_shown(sizes)})"}
     outputs = tuple(replace(o, reason=o.reason + reasons.get(o.verdict, "")) for o in report.outputs)
-    return replace(report, outputs=outputs, notes=(note, *report.notes), picture=report.picture)
+    return replace(report, outputs=outputs, notes=(note, *report.notes))
 
 
 def _not_proved(job: Job, at: At, refine_one: Callable[[Job], Report], proof: _Proof, start: float) -> Report:

@@ -181,6 +181,11 @@ def _trace(
     if isinstance(function, str | Path):
         function = load(Path(function))
     if isinstance(function, ExportedProgram):
+        if dynamic:
+            raise UserError(
+                "capture-dynamic", place="an exported program", found="sizes that should be symbols",
+                needed="the function or module itself: what was exported has the sizes that it was exported with",
+            )  # fmt: skip
         if args or kwargs:
             raise UserError(
                 "capture", place="an exported program", found="arguments", needed="none: its shapes are fixed"
