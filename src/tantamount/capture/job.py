@@ -110,7 +110,11 @@ def _resolved(top: Fields, files: _Graphs, name: str) -> Job:
     domain = joined_sizes((specification, *distinct.values()), name)
     if not domain.symbols:
         return job
-    return replace(job, sizes=domain, at=lambda values: _resolved(top, _Resized(files, values, {}), name))
+
+    def at(values: Mapping[str, int]) -> Job:
+        return _resolved(top, _Resized(files, values, {}), name)
+
+    return replace(job, sizes=domain, at=at)
 
 
 def joined_sizes(graphs: Iterable[Graph], name: str) -> Domain:
