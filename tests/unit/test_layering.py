@@ -43,7 +43,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "torch": ("capture/torch",),
     "jax": ("capture/jax.py",),
     "egglog": ("saturate",),
-    "z3": ("smt", "refine"),
+    "z3": ("ir/size_search.py",),
     "typer": ("cli",),
     "rich": ("cli",),
     "jinja2": ("report/html",),
