@@ -30,7 +30,7 @@ $(BASE): pyproject.toml
 # PyTorch first and alone, so that nothing else decides which build of it is taken.
 $(SETUP): $(BASE) pyproject.toml
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable '.[torch,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[torch,smt,dev]'
 	@touch $@
 
 # The jobs named wrong.toml are wrong on purpose: exit code 1 (REFUTED) is what is expected of them, and nothing else.
