@@ -192,10 +192,11 @@ class Replay:
                     raise Unsupported("a node with several results or none")
                 return np.asarray(value.value, dtype=np.float64)
 
-            found[name] = sum(
-                differing(c.wanted, c.found)
-                for c in comparisons(np.asarray(whole, float), relation, self.job.mesh, held)
-            )
+            try:
+                pairs = comparisons(np.asarray(whole, dtype=np.float64), relation, self.job.mesh, held)
+            except ValueError as problem:  # NumPy on shapes that were never meant to meet
+                raise Unsupported(str(problem)) from None
+            found[name] = sum(differing(pair.wanted, pair.found) for pair in pairs)
         return found
 
     def _changed(self, changes: Changes) -> list[Environment]:
