@@ -31,8 +31,8 @@ class Job:
     """``implementation`` has one graph per rank (one and the same object where ranks run one program). ``inputs`` has a
     relation for every specification input; ``outputs`` an expectation for every specification output to check.
     ``sizes``: the size symbols that the graphs are written with, and ``at`` gives the job at some sizes; without
-    symbols there is neither. ``record``, of a job that is no file: ``job``, its table, and ``graphs``, those that it names
-    as documents."""
+    symbols there is neither. ``record``, of a job that is no file: ``job``, its table, and ``graphs``, those that it
+    names as documents."""
 
     path: str
     specification: Graph
