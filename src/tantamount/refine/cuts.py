@@ -11,7 +11,7 @@ Forms stay as small as one step of the programs, so that the cost of a proof gro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus import powers
@@ -64,19 +64,26 @@ class Cuts:
                 continue
             wanted = self._held(self._computed(whole, candidate), candidate, ranks)
             if wanted is not None and self._proved(candidate.name, wanted, value.value):
-                form = self._computed(whole, candidate)
                 leaf = self._cut(candidate.name, whole)
-                self._cut_alike(form, aligned)
+                self._cut_copies(candidate.name, leaf, aligned)
                 held = self._held(leaf, candidate, ranks)
                 return value if held is None else replace(value, value=held)
         return value
 
-    def _cut_alike(self, form: Form, aligned: Sequence[Aligned]) -> None:
-        """What the specification computes several times, and the implementation once, stays one tensor."""
-        for candidate in aligned:
-            whole = None if candidate.name in self.definitions else self._whole(candidate.name)
-            if whole is not None and whole.value == form:
-                self._cut(candidate.name, whole)
+    def _cut_copies(self, name: str, leaf: Form, candidates: Iterable[Aligned]) -> None:
+        """The leaf of a specification tensor for those that are computed to the same: which of them a rank's tensor is
+        compared with is chance. Only where that takes no computing of what comes later."""
+        form = self.definitions.get(name)
+        for other in dict.fromkeys(candidate.name for candidate in candidates):
+            operands = references(self.job.specification.by_name[other])
+            if form is None or other in self.definitions or not all(o in self.specification.values for o in operands):
+                continue
+            copy = self._whole(other)
+            if copy is None or copy.shape != form.shape:
+                continue
+            if equal(self.store, form, copy.value, expand=False) is None:
+                self.definitions[other] = copy.value
+                self.specification.values[other] = replace(copy, value=leaf)
 
     def _with_inputs(self, rank: int) -> set[str]:
         """The tensors of a rank that inputs have a part in. What is made of numbers alone (positions, their cosines,
