@@ -155,13 +155,14 @@ class Landscape:
                 yield label, rows
 
     def summands(self, c: Class) -> str | None:
-        """The specification's tensor that the members of a class are summands of."""
+        """The specification's tensor that the members of a class are summands of, or shares of a mean."""
         if c not in self._summands:
             self._summands[c] = None
             for _, groups in self.groups(c):
                 values = [self.value(place) for place in (groups[0] if groups else ())]
-                if summable(values):
-                    part = self.is_part(np.sum(np.stack(values), axis=0)) if values[0].dtype.kind == "f" else None
+                if summable(values) and values[0].dtype.kind == "f":
+                    stacked = np.stack(values)
+                    part = self.is_part(np.sum(stacked, axis=0)) or self.is_part(np.mean(stacked, axis=0))
                     self._summands[c] = self._summands[c] or (None if part is None else part[0])
         return self._summands[c]
 

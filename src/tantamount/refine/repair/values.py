@@ -18,6 +18,7 @@ from tantamount.refine.repair.landscape import Landscape, Part, summable
 from tantamount.refine.repair.naming import QUIET, Account, Names, listed, number, runs, short, some, times
 from tantamount.refine.repair.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.refine.repair.replay import Place
+from tantamount.refine.repair.tensors import close
 
 __all__ = ["Values"]
 
@@ -39,7 +40,7 @@ class Values(Names):
             return self.made(
                 "operand", head, self._rows_of_places(), f"read {self.part(wanted)} there", wanted[0], wanted
             )
-        if aligned is not None and aligned[0] != wanted[0] and self.land.follows(wanted[0], aligned[0]):
+        if aligned is not None and self.land.follows(wanted[0], aligned[0]) and not self._same(aligned[0], wanted[0]):
             return self._missing(aligned, wanted)
         if aligned is not None:
             better = self._by_window()
@@ -68,6 +69,11 @@ class Values(Names):
             f"{name} has {self.held((rank, name))}, {self.part(part)} is needed"
             for (rank, name), part in list(self.edit.wanted.items())[:4]
         )
+
+    def _same(self, name: str, other: str) -> bool:
+        """Whether two tensors of the specification are equal."""
+        one, two = self.land.replay.wanted(name), self.land.replay.wanted(other)
+        return one is not None and two is not None and close(one, two)
 
     def _missing(self, aligned: Part, wanted: Part) -> Account:
         """Something that the specification does to a tensor is not done."""
