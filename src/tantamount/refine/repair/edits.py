@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, permutations
 
 import numpy as np
 
@@ -26,6 +27,7 @@ LAYOUT = re.compile(  # operators that choose positions
 )
 REDUCTION = re.compile(r"aten\.(sum|mean|mse_loss|nll_loss|_foreach_div|norm)|.*(all_reduce|reduce_scatter)")
 _MAX_WHOLES = 8  # classes of the specification that are tried for one of the implementation
+_MAX_ORDERS = 6  # in which tensors are exchanged for each other
 _MAX_MEMBERS = 4  # members of a class that are changed alone
 
 
@@ -36,7 +38,7 @@ class Edit:
     ``bypass``   the operator is left out: its result is its operand number ``position``
     ``literal``  the argument at ``slot`` is ``number``
     ``scale``    the result is ``number`` times as large
-    ``reduce``, ``average``  the sum, or mean, over the class's members or over the mesh axis ``axis``
+    ``reduce``, ``average``, ``maximum``  that over the class's members or the mesh axis ``axis``
     ``operand``  the operand number ``position`` is the part ``wanted`` of the specification's tensor
     ``value``    the result is the part ``wanted``
     """
@@ -58,7 +60,7 @@ class Edit:
 
 
 def edits_of(land: Landscape, c: Class, kinds: Sequence[str]) -> Iterator[Edit]:
-    """The changes of some kinds that are tried at a class; ``average`` goes with ``reduce``."""
+    """The changes of some kinds that are tried at a class; ``average`` and ``maximum`` go with ``reduce``."""
     call = land.node(c.first).op == "call"
     finders: dict[str, Callable[[Landscape, Class], Iterator[Edit]]] = {
         "reduce": _reduced,
@@ -146,14 +148,14 @@ def _reduced(land: Landscape, c: Class) -> Iterator[Edit]:
     """The members are summands of something that the specification has, or means over shares."""
     if land.value(c.first).dtype.kind != "f":
         return
-    for kind, reduction in (("reduce", np.sum), ("average", np.mean)):
+    for kind, reduction in (("reduce", np.sum), ("average", np.mean), ("maximum", np.max)):
         for axis, groups in land.groups(c):
             changes: dict[Place, Array] = {}
             for members in groups:
                 values = [land.value(place) for place in members]
                 if summable(values):
                     total = reduction(np.stack(values), axis=0)
-                    if land.is_part(total) is not None:
+                    if land.is_part(total) is not None and not any(close(total, v) for v in values):
                         changes |= {place: total for place in members if not close(total, land.value(place))}
             if changes:
                 yield Edit(kind, tuple(changes), changes, axis=axis)
@@ -259,14 +261,30 @@ def _parts(land: Landscape, places: Sequence[Place], names: Sequence[str]) -> It
     value = land.value(places[0])
     wholes = {name: whole for name in names if (whole := land.replay.wanted(name)) is not None}
     wholes = {name: whole for name, whole in wholes.items() if whole.dtype.kind == value.dtype.kind}
-    if len(wholes) == len(places) > 1 and all(whole.size == value.size for whole in wholes.values()):
-        yield _changed(
-            land, [(p, n, None, w.reshape(value.shape)) for p, (n, w) in zip(places, wholes.items(), strict=True)]
-        )
+    nodes = list(dict.fromkeys(places if land.job.mesh.world_size == 1 else (name for _, name in places)))
+    if 1 < len(nodes) == len(wholes) and (
+        land.job.mesh.world_size > 1 or all(whole.size == value.size for whole in wholes.values())
+    ):
+        for order in islice(permutations(wholes), _MAX_ORDERS):
+            yield from _matched(land, places, dict(zip(nodes, order, strict=True)), wholes)
         return
     for name, whole in list(wholes.items())[:2]:
         for rows in layouts(land, places, whole):
             yield _changed(land, [(place, name, *row) for place, row in zip(places, rows, strict=True) if row])
+
+
+def _matched(
+    land: Landscape, places: Sequence[Place], chosen: Mapping[str | Place, str], wholes: Mapping[str, Array]
+) -> Iterator[Assigned]:
+    """Every node its own tensor: as a whole, or laid out over the ranks, alike for all."""
+    if land.job.mesh.world_size == 1:
+        shape = land.value(places[0]).shape
+        yield _changed(land, [(p, chosen[p], None, wholes[chosen[p]].reshape(shape)) for p in places])
+        return
+    laid = [list(layouts(land, [p], wholes[chosen[p[1]]])) for p in places]
+    for one in zip(*laid, strict=False):
+        rows = [(p, chosen[p[1]], *row[0]) for p, row in zip(places, one, strict=True) if row[0] is not None]
+        yield _changed(land, rows)
 
 
 def layouts(land: Landscape, places: Sequence[Place], whole: Array) -> Iterator[list[tuple[Box | None, Array] | None]]:

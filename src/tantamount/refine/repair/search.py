@@ -92,6 +92,7 @@ def _start(plan: Plan, names: Sequence[str], seeds: Sequence[int] = _SEEDS) -> _
 
 
 _LOCAL = ("reduce", "bypass", "literal", "scale", "operand", "value")
+_REDUCTIONS = ("reduce", "average", "maximum")
 _SIMPLE = ("bypass", "literal", "scale")
 _GOOD = 2  # a change of this weight says why: nothing further is looked for
 
@@ -152,7 +153,7 @@ def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int) -
     c = next((c for c in start.land.classes if c.places == candidate.c.places), None)
     if c is None:
         return False
-    kind = "reduce" if candidate.edit.kind == "average" else candidate.edit.kind
+    kind = "reduce" if candidate.edit.kind in _REDUCTIONS else candidate.edit.kind
     for edit in edits_of(start.land, c, (kind,)):
         if edit.signature == candidate.edit.signature:
             return not set(candidate.repaired) - set(_repaired(start, edit)) - (set(names) - set(start.failing))
@@ -170,8 +171,8 @@ def _weight(land: Landscape, edit: Edit, c: Class) -> int:
         return 1 if edit.number in land.literals(land.node(c.first).target, edit.slot) else 3
     if edit.kind in ("bypass", "scale"):
         return 1 if edit.kind == "bypass" else 3
-    if edit.kind in ("reduce", "average"):
-        return 6 if _summed(land, c) else 2
+    if edit.kind in _REDUCTIONS:
+        return 6 if _summed(land, c) else 1
     if edit.kind == "operand":
         return 4
     places = [place for place in edit.places if land.aligned(place) is not None]

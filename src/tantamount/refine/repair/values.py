@@ -34,13 +34,22 @@ class Values(Names):
         wanted = self.edit.wanted[self.place]
         aligned = self.land.aligned(self.place)
         node = self.node(self.place)
+        if node.op == "input" and aligned is not None and aligned[0] == wanted[0]:
+            rank, name = self.place
+            head = f"input {name}: rank {rank} holds {self.part(aligned)} where {self.part(wanted)} is needed"
+            hint = f"the relation of {wanted[0]} cannot be right, or it is loaded in another order"
+            return self.made("operand", head, self._rows_of_places(), hint, wanted[0], wanted)
         if node.op == "input" and not (aligned is not None and self.land.follows(wanted[0], aligned[0])):
             unused = f": the implementation never reads {wanted[0]}" if wanted[0] in self.land.unused else ""
             head = f"{self.impl(self.place)} stands where {self.part(wanted)} is needed{unused}"
             return self.made(
                 "operand", head, self._rows_of_places(), f"read {self.part(wanted)} there", wanted[0], wanted
             )
-        if aligned is not None and self.land.follows(wanted[0], aligned[0]) and not self._same(aligned[0], wanted[0]):
+        if (
+            aligned is not None
+            and self.land.follows(wanted[0], aligned[0])
+            and not (self._same(aligned[0], wanted[0]) or self.land.cuts(self.place))
+        ):
             return self._missing(aligned, wanted)
         if aligned is not None:
             better = self._by_window()
@@ -325,6 +334,8 @@ class Values(Names):
             whole = self.land.is_part(np.sum(np.stack(values), axis=0)) if summable(values) else None
             places = groups["of", *key] if isinstance(key, tuple) else []
             target = self.node(places[0]).target
+            if whole is not None and any(part[0] == whole[0] for v in values for part, _ in self.land.multiples(v)):
+                continue  # multiples of it are no summands
             if whole is None or self.land.is_part(np.sum(np.stack([self.land.value(p) for p in places]), axis=0)):
                 continue
             name = next((u for u in graph.users.get(whole[0], ()) if graph.by_name[u].target == target), None)

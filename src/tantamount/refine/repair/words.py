@@ -22,7 +22,7 @@ def account(repair: Repair) -> Account:
 class _Words(Values):
     def account(self) -> Account:
         kind = self.edit.kind
-        if kind in ("reduce", "average"):
+        if kind in ("reduce", "average", "maximum"):
             return self._reduction()
         if kind == "bypass":
             return self._bypass()
@@ -36,9 +36,7 @@ class _Words(Values):
 
     def _reduction(self) -> Account:
         spec = self.counterpart()
-        average = self.edit.kind == "average"
-        what = "mean" if average else "sum"
-        holds = "the mean over its own share" if average else "one summand"
+        what, short_, holds = _REDUCTIONS[self.edit.kind]
         used = self._used(self.place)
         if self.edit.axis:
             axis = self.edit.axis
@@ -46,8 +44,10 @@ class _Words(Values):
                 f"a {what} over {axis} is missing after {self.impl(self.place)}: "
                 f"every rank holds {holds} of the specification's {spec}, and {used} it as if it were the whole"
             )
-            text = f'{self.place[1]} is Partial("{"avg" if average else "sum"}") over {axis} of {self.spec(spec)}'
-            hint = f"all_reduce{' (avg)' if average else ', or reduce_scatter,'} {self.place[1]} over {axis}"
+            text = f'{self.place[1]} is Partial("{short_}") over {axis} of {self.spec(spec)}'
+            hint = f"all_reduce{'' if short_ == 'sum' else f' ({short_})'} {self.place[1]} over {axis}"
+            if short_ == "sum":
+                hint = f"all_reduce, or reduce_scatter, {self.place[1]} over {axis}"
             return self.made("unreduced", head, text, hint, spec)
         names = [n for _, n in self.edit.places if self.land.origin[0, n] == self.land.origin[self.place]]
         head = (
@@ -55,7 +55,8 @@ class _Words(Values):
             f"and {used} {self.place[1]} as if it were the whole"
         )
         text = f"{what}({', '.join(names)}) is the specification's {self.spec(spec)}"
-        hint = f"combine {listed(names)} first: all_reduce over the ranks that hold them{' (avg)' if average else ''}"
+        over = "" if short_ == "sum" else f" ({short_})"
+        hint = f"combine {listed(names)} first: all_reduce over the ranks that hold them{over}"
         return self.made("unreduced", head, text, hint, spec)
 
     def _used(self, place: Place) -> str:
@@ -82,8 +83,8 @@ class _Words(Values):
         if op in ("add", "sub") and (rest or given is not None):
             what = rest[0] if rest else number(given or 0)
             adders = [p[1] for p in self.land.replay.order if p in self.land.cone and self._adds(p, what, given)]
-            head = f"{name} adds {what} once too often"
-            if len(adders) > 1:
+            head = f"{name} {'adds' if op == 'add' else 'subtracts'} {what} once too often"
+            if len(adders) > 1 and op == "add":
                 head = f"{what} is added {len(adders)} times, by {listed(adders)}: {name} must not"
             hint = f"add {what} once: on one rank, or after the sum over ranks"
             return self.made("extra", head, without, hint, spec)
@@ -146,6 +147,11 @@ class _Words(Values):
         return self.made("factor", head + (f": {text}" if text else ""), text, "", self.counterpart())
 
 
+_REDUCTIONS = {
+    "reduce": ("sum", "sum", "one summand"),
+    "average": ("mean", "avg", "the mean over its own share"),
+    "maximum": ("maximum", "max", "the maximum over its own share"),
+}
 _VERBS = {
     "div": "divides by", "mul": "multiplies by", "add": "adds", "sub": "subtracts", "lt": "keeps what is below",
     "le": "keeps what is at most", "gt": "keeps what is above", "ge": "keeps what is at least",
