@@ -31,6 +31,7 @@ _MAX_TERMS = 256  # terms that one Lin may grow to
 _MAX_DEPTH = 6  # atoms inside atoms that are compared
 _MAX_PAIRS = 200  # pairs of atoms compared for one pair of Lins
 _MAX_RECOMPUTED = 200  # factors computed anew before two Lins are said to differ
+_CELL_EFFORT = 250  # that computing terms anew in one cell counts as
 _MAX_EFFORT = 10_000  # factors of all products that are made for one pair of Lins: some seconds
 Axes = Box | Mapping[int, tuple[int, int]]  # the intervals of axes 0, 1, ..., or of some by number
 _MAX_NESTED = 3  # sums inside sums that are compared cell by cell
@@ -280,7 +281,9 @@ def _ways(store: Store, x: Lin, y: Lin, box: Axes) -> Iterator[Callable[[], bool
         return lambda: _within_effort(store, lambda: _Search(store, box).lins(left, right, 0))
 
     in_cell = isinstance(box, Mapping)
-    if not in_cell:
+    if in_cell:
+        _spend(store, _CELL_EFFORT)
+    else:
         yield search(x, y)
     common = set(x) & set(y)
     x, y = (tuple(t for t in side if t not in common) for side in (x, y))
