@@ -67,7 +67,7 @@ ALONE = {
         "w0 = slice(w, 0, 0, 3)\nw1 = slice(w, 0, 3, 6)\np = aten.addmm.default(b, x0, w0)\n"
         "q = aten.addmm.default(b, x1, w1)\n"
         "y = add(p, q)\n-> y",
-        "y", "y has b 2 times: p and q each add it",
+        "p", "y has b 2 times: p and q each add it",
     ),
     "a summand left out": (
         "x: float32[4, 6]\nw: float32[6, 8]\nm = mm(x, w)\ny = aten.sin.default(m)\n-> y",

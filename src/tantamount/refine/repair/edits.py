@@ -292,8 +292,9 @@ def layouts(land: Landscape, places: Sequence[Place], whole: Array) -> Iterator[
     shape = land.value(places[0]).shape
     mesh = land.job.mesh
     if mesh.world_size > 1:
+        everything = tuple((0, n) for n in whole.shape)
         for boxes, parts in placements(whole, shape, mesh):
-            yield [(boxes[rank], parts[rank]) for rank, _ in places]
+            yield [(None if boxes[rank] == everything else boxes[rank], parts[rank]) for rank, _ in places]
         return
     pieces = list(windows(whole, shape))
     count, total = len(pieces), len(places)

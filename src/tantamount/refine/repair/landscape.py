@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 from typing import Union
 
 import numpy as np
@@ -22,7 +23,7 @@ from tantamount.refine.repair.classes import (
     target_of,
 )
 from tantamount.refine.repair.replay import Place, Replay
-from tantamount.refine.repair.tensors import Box, close, direction, windows
+from tantamount.refine.repair.tensors import Box, close, cut, direction, windows
 from tantamount.semantics.reference import Array
 
 __all__ = ["Landscape", "Part", "Slot", "given", "slots", "summable", "with_number"]
@@ -193,6 +194,9 @@ class Landscape:
         whole = self.replay.wanted(part[0])
         if whole is None:
             return None
+        if part[1] is not None and len(part[1]) == whole.ndim:
+            held = cut(whole, part[1])
+            return held.reshape(shape) if held.size == prod(shape) else None
         return next((value for box, value in windows(whole, shape) if box == part[1]), None)
 
     def cuts(self, place: Place) -> bool:

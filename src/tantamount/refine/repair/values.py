@@ -246,18 +246,22 @@ class Values(Names):
         names = [n for _, n in found.places]
         what = listed([self._describe(place) for place in found.places])
         ratio = Fraction(found.factor).limit_denominator(4096)
+        end = self.place[1]
         if ratio == 1:
             return self._lacks(wanted, found.places)
         if ratio < 0 and ratio.denominator == 1:
             above = self.land.replay.above([self.place])
-            adders = [p[1] for p in self.land.replay.order if p in above and names[0] in references(self.node(p))]
+            adders = [p for p in self.land.replay.order if p in above and names[0] in references(self.node(p))]
             if len(adders) > 1:
-                head = f"{name} has {what} {len(adders)} times: {listed(adders)} each add it"
+                each = list(dict.fromkeys(self.impl(p) for p in adders))
+                by = f"{each[0]} adds it on every rank" if len(each) == 1 else f"{listed(each)} each add it"
+                head = f"{name} has {what} {len(adders)} times: {by}"
                 hint = f"add {listed(names)} once, after the sum over ranks"
+                self.place = adders[0]
             else:
                 head = f"{name} also adds {what}, which the specification does not"
                 hint = f"leave {listed(names)} out of the sum (is it the right process group?)"
-            text = f"{self.place[1]} - {' - '.join(names)} is the specification's {self.part(wanted)}"
+            text = f"{end} - {' - '.join(names)} is the specification's {self.part(wanted)}"
             return self.made("extra", head, text, hint, wanted[0], wanted)
         off = "is missing" if ratio > 0 else "is too much"
         head = f"{name} has {what} with the wrong weight: {number(abs(ratio))} times it {off}"
