@@ -8,7 +8,7 @@ if its values are the whole of it, or the part that a placement gives its rank. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import TypeGuard, cast
@@ -32,6 +32,7 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Aligned", "align"]
 
+_LIGHT = 30_000_000  # element operations beyond which smaller shapes are executed, if there are any
 _DIGITS = 7  # of a projection that must agree; rounding of float64 stays far below
 _SEED = 5
 
@@ -50,10 +51,17 @@ Candidates = Mapping[tuple[int, str], tuple[Aligned, ...]]
 def align(store: Store, job: Job, inputs: Inputs, limits: Limits) -> tuple[Candidates, Reduction | None]:
     """The candidates for tensors of every rank, by rank and node name; empty if nothing could be executed. A job that
     is too large is executed at smaller shapes: the reduction that was made for it."""
+    light = replace(limits, witness_work=min(limits.witness_work, _LIGHT))
+    try:
+        plan = plan_execution(store, job, inputs, Run(Mesh()), Run(job.mesh), light)
+    except NotExecuted:
+        found = _align_reduced(job, limits)
+        if found[0]:
+            return found
     try:
         plan = plan_execution(store, job, inputs, Run(Mesh()), Run(job.mesh), limits)
     except NotExecuted:
-        return _align_reduced(job, limits)
+        return {}, None
     try:
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
     except TantamountError:

@@ -26,6 +26,7 @@ from tantamount.refine.explain import Finding, describe
 from tantamount.refine.outputs import ancestors, candidates, holds, matches, output_node
 from tantamount.refine.placements import distribute, even, part
 from tantamount.refine.repair.landscape import Part
+from tantamount.refine.repair.relations import relation_that_proves
 from tantamount.refine.repair.search import find_repair
 from tantamount.refine.repair.words import Account, account
 from tantamount.refine.run import Run
@@ -51,6 +52,10 @@ def find_mismatch(
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
     repair = find_repair(plan, refuted) if plan is not None and refuted else None
     told = account(repair) if repair is not None else None
+    if repair is not None and told is not None and repair.of_input:
+        relation = relation_that_proves(repair.land, repair.edit, repair.repaired)
+        if relation:
+            told = replace(told, hint=f"it would be proved if {told.specification} were {relation}")
     first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
     reductions: dict[str, str] = {}
     for report in failing:

@@ -141,6 +141,20 @@ def test_one_rank_that_is_wrong_is_named(tmp_path: Path) -> None:
     assert "a on rank 1 takes w[0:2] where w[2:4] is needed" in found.headline
 
 
+def test_the_relation_that_an_input_should_have_is_proved(tmp_path: Path) -> None:
+    """Both ranks load the halves of a weight in the other order than the job says."""
+    rank = 'x: float32[4, 6]\nw: float32[6, 4]\nm = mm(x, w)\ny = all_gather(m, 2, "tp")\n-> y'
+    tables = '[inputs]\nx = "Replicate()"\nw = "concat(rank(1), rank(0), dim=1)"\n[outputs]\ny = "Replicate()"\n'
+    specification = (
+        "x: float32[4, 6]\nw: float32[6, 8]\nm = mm(x, w)\na = slice(m, 1, 0, 4)\nb = slice(m, 1, 4, 8)\n"
+        "y = cat([a, b], 0)\n-> y"
+    )
+    found = mismatch(tmp_path, specification, [rank] * 2, tables)
+    assert found.implementation == "w"
+    assert found.headline == "input w: rank 0 holds w[:, 4:8] where w[:, 0:4] is needed"
+    assert found.hint == "it would be proved if w were Shard(1)"
+
+
 def test_nothing_is_said_to_be_repaired_by_chance(tmp_path: Path) -> None:
     """sin against its tangent at 0: no small change repairs it, and the formulas are compared instead."""
     found = mismatch(

@@ -37,6 +37,11 @@ class Repair:
     repaired: tuple[str, ...]
     land: Landscape
 
+    @property
+    def of_input(self) -> bool:
+        """Whether it is an input that should be another part of its tensor."""
+        return self.edit.kind == "value" and self.land.node(self.edit.places[0]).op == "input"
+
 
 def find_repair(plan: Plan, outputs: Sequence[str]) -> Repair | None:
     """The change that repairs the first of the failing ``outputs``, and more of them if it can."""
