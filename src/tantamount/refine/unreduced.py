@@ -167,5 +167,4 @@ def _text(job: Job, node: Node, summand: Summand, wholes: Sequence[tuple[str, st
 
 
 def _at(node: Node) -> str:
-    source = node.source
-    return "" if source is None else f" ({source})" if source.file else f" (`{source}`)"
+    return f" ({node.source})" if node.source is not None and node.source.file else ""

@@ -200,7 +200,7 @@ def _replaced(land: Landscape, c: Class, only_alike: bool = False) -> Iterator[E
             continue
         same = layout and names & matched
         if not same:
-            names -= land.matched
+            names -= land.matched - matched  # some ranks may have what others should
         other = alike and LAYOUT.match(c.target)  # an operator that cuts may have cut out something else
         if not names or not (sick or same or other or _inserts(land, c, names, matched)):
             continue

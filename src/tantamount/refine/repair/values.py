@@ -200,7 +200,11 @@ class Values(Names):
         """The specification's operator is the same; one operand is another tensor, or another part."""
         graph = self.land.job.specification
         mine, theirs = self.node(self.place), graph.by_name[wanted[0]]
-        if mine.op != "call" or unwrapped(mine.target, mine.args) != unwrapped(theirs.target, theirs.args):
+        if (
+            mine.op != "call"
+            or mine.target == "getitem"
+            or unwrapped(mine.target, mine.args) != unwrapped(theirs.target, theirs.args)
+        ):
             return None
         ours, reads = list(references(mine)), list(references(theirs))
         if len(ours) != len(reads):
