@@ -57,7 +57,7 @@ def test_every_gradient_without_its_all_reduce_is_refused(wrong: Path) -> None:
     assert set(reductions) == set(UNREDUCED)
     for name, summand in UNREDUCED.items():
         missing, why = reductions[name].splitlines()
-        assert missing.startswith(f"a sum over tp (all_reduce or reduce_scatter) is missing before {name}")
+        assert missing.startswith(f"a sum over tp (all_reduce or reduce_scatter) is missing before {name} (")
         assert "Gradient addition node" in missing
         assert why.startswith(f"it adds {summand} (")
         assert 'which is Partial("sum") over tp (every rank holds one summand), to tangents_' in why

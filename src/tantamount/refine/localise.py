@@ -9,6 +9,7 @@ with a like implementation operator to compare with, is named; else the operator
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -431,7 +432,7 @@ def _headline(name: str, twin: str, finding: Finding) -> str:
     """One sentence: what a missing reduction says first, else what differs between which tensors."""
     first = finding.text.partition("\n")[0]
     if finding.kind == "unreduced":
-        return first
+        return re.sub(r" \(`[^`]*`\)", "", first)  # code that is no place in a file is for the details
     return f"{twin} is not the specification's {name}: {first}"
 
 

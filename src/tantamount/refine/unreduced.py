@@ -167,4 +167,5 @@ def _text(job: Job, node: Node, summand: Summand, wholes: Sequence[tuple[str, st
 
 
 def _at(node: Node) -> str:
-    return f" ({node.source})" if node.source is not None and node.source.file else ""
+    source = node.source
+    return "" if source is None else f" ({source})" if source.file else f" (`{source}`)"
