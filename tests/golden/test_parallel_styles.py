@@ -29,7 +29,12 @@ TWINS = {
     "training_step": ("optimizer.step()", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
     "fsdp2_training_step": ("get_total_norm", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
     "pipeline": ("(x - target).square().mean()", "4 times too large", "grad layers.0.up.weight", "output"),
-    "pipeline_data_tensor": ("self.norm(x)", "elements where 12 x 6 x 8", "grad stages.1.up.bias", "output"),
+    "pipeline_data_tensor": (
+        "dist.all_reduce(parameter.grad",
+        "a mean over dp is missing",
+        "grad stages.1.up.bias",
+        "output",
+    ),
     "ring_attention": ("", "", "output", None),
     "context_parallel": ("torch.arange(x.shape[1]) + first", "", "output", None),
     "causal_context_parallel": ("is_causal=True", "", "of q", None),

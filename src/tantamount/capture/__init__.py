@@ -12,8 +12,8 @@ from typing import Any
 
 from tantamount.errors import UserError
 
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
-    "capture", "capture_jax", "capture_jax_ranks", "capture_megatron", "capture_ranks",
+__all__ = [
+    "capture", "capture_jax", "capture_jax_ranks", "capture_megatron", "capture_ranks",  # pyright: ignore[reportUnsupportedDunderAll]
 ]  # fmt: skip
 
 _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change

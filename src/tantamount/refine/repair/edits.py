@@ -165,7 +165,8 @@ def _scaled(land: Landscape, c: Class) -> Iterator[Edit]:
     """A reduction with another factor: the sum for the mean, or the other way round."""
     if land.value(c.first).dtype.kind != "f" or not REDUCTION.match(c.target):
         return
-    sizes = sorted({*land.job.mesh.sizes, land.job.mesh.world_size, len(c.places)} - {0, 1})
+    names = {name for _, name in c.places}  # of micro-batches, for instance
+    sizes = sorted({*land.job.mesh.sizes, land.job.mesh.world_size, len(c.places), len(names)} - {0, 1})
     for factor in (*(1 / n for n in sizes), *sizes):
         changes = {place: land.value(place) * factor for place in c.places}
         yield Edit("scale", tuple(changes), changes, number=factor)
