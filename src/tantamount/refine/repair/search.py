@@ -24,7 +24,8 @@ __all__ = ["Repair", "find_repair"]
 
 _SEEDS = (11, 12, 13, 14)  # inputs that are tried until outputs differ
 _CONFIRMATIONS = 2  # more inputs that a change must repair
-_BUDGET = 20_000  # of computing again
+_BUDGET = 50  # executions of both programs that all changes together may take
+_LARGEST = 20_000  # what that is at most, in nodes
 _OUTPUTS = 16  # outputs that are looked at
 
 
@@ -50,11 +51,16 @@ def find_repair(plan: Plan, outputs: Sequence[str]) -> Repair | None:
     start = _start(plan, names)
     if start is None:
         return None
-    found = sorted(_accepted(start, _BUDGET), key=lambda one: one.cost)
+    found = sorted(_accepted(start, _budget(plan)), key=lambda one: one.cost)
     for candidate in found[:_OUTPUTS]:
         if all(_again(plan, names, candidate, seed) for seed in _SEEDS[-_CONFIRMATIONS:]):
             return Repair(candidate.edit, candidate.c, candidate.repaired, start.land)
     return None
+
+
+def _budget(plan: Plan) -> int:
+    nodes = len(plan.job.specification.nodes) + sum(len(graph.nodes) for graph in plan.job.implementation)
+    return min(_LARGEST, _BUDGET * nodes)
 
 
 def _checkable(plan: Plan, name: str) -> bool:
