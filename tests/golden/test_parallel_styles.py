@@ -38,7 +38,7 @@ TWINS = {
     "ring_attention": ("", "", "output", None),
     "context_parallel": ("torch.arange(x.shape[1]) + first", "", "output", None),
     "causal_context_parallel": ("is_causal=True", "", "of q", None),
-    "gathered_attention": ("queries = torch.arange", "where", "output", None),
+    "gathered_attention": ("queries", "where", "output", None),
     "ulysses": ("to_positions(y, broken=self.broken)", "", "output", None),
     "expert_parallel": ("combine if self.broken else dispatch", "an extra factor max", "output", None),
 }

@@ -24,7 +24,7 @@ __all__ = ["Repair", "find_repair"]
 
 _SEEDS = (11, 12, 13, 14)  # inputs that are tried until outputs differ
 _CONFIRMATIONS = 2  # more inputs that a change must repair
-_BUDGET = 50  # executions of both programs that all changes together may take
+_BUDGET = 60  # executions of both programs that all changes together may take
 _LARGEST = 20_000  # what that is at most, in nodes
 _OUTPUTS = 16  # outputs that are looked at
 
@@ -102,24 +102,24 @@ def _start(plan: Plan, names: Sequence[str], seeds: Sequence[int] = _SEEDS) -> _
     return None
 
 
-_LOCAL = ("reduce", "bypass", "literal", "scale", "operand", "value")
 _REDUCTIONS = ("reduce", "average", "maximum")
 _SIMPLE = ("bypass", "literal", "scale")
 _GOOD = 2  # a change of this weight says why: nothing further is looked for
 
 
 def _accepted(start: _Start, budget: int) -> list[_Candidate]:
-    """Changes that repair something: first where values stop being known ones, then where something may be missing,
-    then what can be said simply anywhere, then any value."""
+    """Changes that repair something: first what can be said simply, where values stop being known ones before anywhere
+    else; then where something may be missing; then any value."""
     land = start.land
     numbered = list(enumerate(land.classes))
     frontier = [(k, c) for k, c in numbered if land.frontier(c)]
     sick = [(k, c) for k, c in numbered if land.sick(c)]
     passes: list[tuple[list[tuple[int, Class]], tuple[str, ...]]] = [
         ([(k, c) for k, c in numbered if land.summands(c) is not None], ("reduce",)),
-        (frontier, _LOCAL),
-        ([(k, c) for k, c in numbered if not land.sick(c)], ("value",)),
+        (frontier, ("reduce", *_SIMPLE, "operand")),
         (sick, _SIMPLE),
+        (frontier, ("value",)),
+        ([(k, c) for k, c in numbered if not land.sick(c)], ("value",)),
         (sick, ("operand", "like")),
         (sick, ("value",)),
     ]
