@@ -32,7 +32,7 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Aligned", "align"]
 
-_LIGHT = 30_000_000  # element operations beyond which smaller shapes are executed, if there are any
+_LIGHT = 5_000_000  # element operations beyond which smaller shapes are executed, if there are any
 _DIGITS = 7  # of a projection that must agree; rounding of float64 stays far below
 _SEED = 5
 
