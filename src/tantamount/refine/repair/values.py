@@ -68,7 +68,8 @@ class Values(Names):
 
     def _attempts(self) -> list[Callable[[Part], Account | None]]:
         """What may be said of a value that no tensor of the specification has, the most telling first."""
-        found = [self._factor, self._rows, self._addend, self._summands, self._by_operand, self._attribute]
+        found = [self._factor, self._rows, self._addend, self._summands]
+        found += [self._operator, self._by_operand, self._attribute]
         found += [self._unreached, self._region]
         return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.land.frontier(self.c) else found
 
@@ -195,6 +196,21 @@ class Values(Names):
                     return self.impl(place)
             pending = [o for place in pending for o in self.land.replay.operands[place] if self.land.aligned(o) is None]
         return self.impl(self.place)
+
+    def _operator(self, wanted: Part) -> Account | None:
+        """Another operator is applied to the very operands of the specification's."""
+        mine, theirs = self.node(self.place), self.land.job.specification.by_name[wanted[0]]
+        ours, reads = list(references(mine)), list(references(theirs))
+        one, other = short(unwrapped(mine.target, mine.args)), short(unwrapped(theirs.target, theirs.args))
+        if mine.op != "call" or theirs.op != "call" or one == other or len(ours) != len(reads) or not ours:
+            return None
+        for ref, read in zip(ours, reads, strict=True):
+            parts = self.land.multiples(self.land.value((self.place[0], ref)))
+            if not any(part[0] == read and abs(factor - 1) < 1e-6 for part, factor in parts):
+                return None
+        head = f"{self.impl(self.place)} applies {one} to {listed(ours)} where the specification applies {other}"
+        text = f"the specification's {self.spec(wanted[0])} is {other}({', '.join(reads)})"
+        return self.made("different", head, text, f"{other} instead of {one} in {self.place[1]}", wanted[0], wanted)
 
     def _by_operand(self, wanted: Part) -> Account | None:
         """The specification's operator is the same; one operand is another tensor, or another part."""
