@@ -9,12 +9,11 @@ Importing this package imports neither PyTorch nor JAX nor the command line's li
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tantamount.answers import NotProved, refine
     from tantamount.capture.jax import capture_jax, capture_jax_ranks
     from tantamount.capture.job import read_job
     from tantamount.capture.programs import save_job
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from tantamount.capture.torch.programs import capture, capture_ranks
     from tantamount.errors import UserError
     from tantamount.ops.declare import definition, opaque, operator
-    from tantamount.refine import refine
-    from tantamount.verdict import NotProved, Report, Verdict
+    from tantamount.verdict import Report, Verdict
 
 __all__ = [
     "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_jax", "capture_jax_ranks",
@@ -36,7 +34,7 @@ _HOME = {
     "Report": "tantamount.verdict",
     "UserError": "tantamount.errors",
     "Verdict": "tantamount.verdict",
-    "NotProved": "tantamount.verdict",
+    "NotProved": "tantamount.answers",
     "capture": "tantamount.capture",
     "capture_jax": "tantamount.capture",
     "capture_jax_ranks": "tantamount.capture",
@@ -46,7 +44,7 @@ _HOME = {
     "opaque": "tantamount.ops.declare",
     "operator": "tantamount.ops.declare",
     "read_job": "tantamount.capture.job",
-    "refine": "tantamount.refine",
+    "refine": "tantamount.answers",
     "save_job": "tantamount.capture.programs",
 }
 
@@ -55,28 +53,8 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(home)
-    return module if home == f"{__name__}.{name}" else getattr(module, name)
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _CallableModule(ModuleType):
-    """A subpackage with the name of its main function: calling it calls that function."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
-
-
-class _Package(ModuleType):
-    """``tantamount.refine`` is a function to users and a subpackage to the import system, which binds the name last."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and _HOME.get(name) == value.__name__:
-            value.__class__ = _CallableModule
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

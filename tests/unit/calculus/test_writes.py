@@ -13,7 +13,7 @@ from support.calculus import Workbench
 from support.jobs import job_files
 from tantamount.capture.job import read_job
 from tantamount.ir.types import DType
-from tantamount.refine.prove import refine
+from tantamount.refinement.job import refine
 from tantamount.verdict import Verdict
 
 INT = DType.INT64

@@ -45,7 +45,7 @@ class CommandLine:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     line = CommandLine()
-    for name, function in (("tantamount.capture.job", line.read_job), ("tantamount.refine", line.refine)):
+    for name, function in (("tantamount.capture.job", line.read_job), ("tantamount.answers", line.refine)):
         module = ModuleType(name)
         setattr(module, name.rpartition(".")[2] if name.endswith("refine") else "read_job", function)
         monkeypatch.setitem(sys.modules, name, module)

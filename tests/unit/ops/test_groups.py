@@ -8,7 +8,7 @@ import pytest
 
 from support.jobs import job_files
 from tantamount.capture.job import read_job
-from tantamount.refine.prove import refine
+from tantamount.refinement.job import refine
 from tantamount.verdict import Verdict
 
 

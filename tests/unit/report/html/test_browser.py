@@ -13,8 +13,8 @@ import pytest
 from support.browser import SIZE, Opened, browser, opened
 from support.pictures import chain, large, picture_report
 from support.reports import proved, refuted, unknown, vacuous
+from tantamount.answers import refine
 from tantamount.capture.job import read_job
-from tantamount.refine import refine
 from tantamount.verdict import Mismatch, Report
 
 from .test_page import HOSTILE, hostile

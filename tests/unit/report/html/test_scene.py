@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from support.pictures import chain, picture_report
+from tantamount.answers import refine
 from tantamount.capture.job import read_job
 from tantamount.ir.graph import Graph, Node, Output, Ref
-from tantamount.refine import refine
 from tantamount.report.html.scene import scene, short_operator
 from tantamount.verdict import Mismatch
 
