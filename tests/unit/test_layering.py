@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -242,3 +243,14 @@ def test_the_public_interface_is_lazy_and_complete() -> None:
     assert set(dir(tantamount)) == set(tantamount.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         tantamount.nothing  # noqa: B018
+
+
+def test_a_subpackage_named_after_its_function_is_that_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tantamount
+
+    subpackage = ModuleType("tantamount.capture")
+    monkeypatch.setattr(subpackage, "capture", lambda job, *, strict=False: (job, strict), raising=False)
+    monkeypatch.setitem(vars(tantamount), "capture", None)  # restored afterwards
+    tantamount.capture = subpackage  # what the import system does
+    assert tantamount.capture is subpackage
+    assert tantamount.capture("job", strict=True) == ("job", True)

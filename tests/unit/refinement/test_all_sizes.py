@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tantamount import UserError, read_job, refine
-from tantamount.ir import size_search
+from tantamount.sizes import search as size_search
 from tantamount.sizes.domain import Domain
 from tantamount.verdict import Report, Verdict
 
