@@ -28,9 +28,10 @@ from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.relation import Partial, rank_tensors
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.functionalized import unwrapped
+from tantamount.ops.relations import even
 from tantamount.proof import Proof
 from tantamount.proof.outputs import ancestors, candidates, holds, matches, output_node
-from tantamount.proof.placements import distribute, even, part
+from tantamount.proof.placements import distribute, part
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
 __all__ = ["find_mismatch"]

@@ -28,8 +28,9 @@ from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.classes import rank_classes
+from tantamount.ops.relations import even
 from tantamount.proof.assumptions import open_obligations
-from tantamount.proof.placements import collapse, distribute, evaluate, even, part
+from tantamount.proof.placements import collapse, distribute, evaluate, part
 from tantamount.proof.run import RanksRun, Run, SpecificationRun
 from tantamount.verdict import OutputReport, Relation, Verdict
 
