@@ -14,7 +14,6 @@ from tantamount.calculus.forms import Box
 from tantamount.errors import InternalError, Unsupported
 from tantamount.execution.arrays import Comparison, comparisons
 from tantamount.execution.plans import Execution, Leaves, Plan, execute
-from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation
 from tantamount.ir.types import Kind
@@ -132,7 +131,7 @@ def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Compa
         sites = [flag.site for flag in evaluation.flags if flag.what == "out-of-range"]
         if not sites:
             continue
-        above = _above(job.implementation[rank], claim.tensor(job, rank, claim.relation.name))
+        above = job.implementation[rank].ancestors(claim.tensor(job, rank, claim.relation.name))
         site = next((site for site in sites if site in above), None)
         if site is None:
             continue
@@ -142,17 +141,6 @@ def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Compa
                 found = replace(_difference(claim.name, c, k, int(np.argmax(defined)), 1.0), actual=nan, outside=site)
                 return replace(checked, difference=found)
     return checked
-
-
-def _above(graph: Graph, name: str) -> set[str]:
-    found: set[str] = set()
-    pending = [name] if name in graph.by_name else []
-    while pending:
-        current = pending.pop()
-        if current not in found:
-            found.add(current)
-            pending.extend(references(graph.by_name[current]))
-    return found
 
 
 def _array(value: NodeValue) -> Array:

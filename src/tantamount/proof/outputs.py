@@ -11,7 +11,7 @@ from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
 from tantamount.calculus.products import is_boolean
 from tantamount.errors import Unsupported
-from tantamount.ir.graph import Graph, references
+from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import (
@@ -173,7 +173,7 @@ def check_outputs(
 
 def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, ...]:
     """Why the first tensor, among those that ``node`` depends on, has no normal form, if that is so."""
-    above = ancestors(graph, node) if node in graph.by_name else set[str]()
+    above = graph.ancestors(node)
     first = next((n.name for n in graph.nodes if n.name in above and n.name in run.failures), None)
     return () if first is None else (f"{whose} {first} has no normal form: {run.failures[first]}",)
 
@@ -222,16 +222,9 @@ def _nodes_used(job: Job, report: OutputReport) -> set[str] | None:
     return {name for node in wanted for name in ancestors(graph, node)}
 
 
-def ancestors(graph: Graph, name: str) -> set[str]:
-    """A node and everything that it depends on."""
-    found: set[str] = set()
-    pending = [name]
-    while pending:
-        current = pending.pop()
-        if current not in found:
-            found.add(current)
-            pending.extend(references(graph.by_name[current]))
-    return found
+def ancestors(graph: Graph, name: str) -> dict[str, None]:
+    """A node and everything that it depends on, in the order of the program."""
+    return graph.ancestors(name)
 
 
 def _check(
