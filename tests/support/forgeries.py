@@ -9,6 +9,7 @@ left out, which is allowed. So what rejects a forgery is its output.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -116,7 +117,8 @@ BOTH_WAYS: tuple[Pair, ...] = (
     *_integers(
         "constants",
         ("a = aten.eq.Scalar(i, 1234)\ny = masked_fill(i, a, 0)", _SAME),
-        ("a = aten.gt.Scalar(i, 1000)\ny = masked_fill(i, a, 0)", "a = aten.gt.Scalar(i, 1001)\ny = masked_fill(i, a, 0)"),
+        ("a = aten.gt.Scalar(i, 1000)\ny = masked_fill(i, a, 0)",
+         "a = aten.gt.Scalar(i, 1001)\ny = masked_fill(i, a, 0)"),
         ("a = aten.lt.Scalar(i, -99999)\ny = masked_fill(i, a, 1)", _SAME),
         ("y = mul(i, 4096)", "y = mul(i, 4097)"),
     ),
@@ -181,8 +183,6 @@ BOTH_WAYS: tuple[Pair, ...] = (
 
 def _text(inputs: str, body: str, rows: int) -> str:
     """The program with the inputs that it uses."""
-    import re
-
     used = [line for line in inputs.format(n=rows).splitlines() if re.search(rf"\b{line[0]}\b", body)]
     return "\n".join([*used, body, "-> y"])
 
@@ -200,6 +200,7 @@ def forge(pair: Pair, left: bool, folder: Path, ranks: tuple[int, ...] = (0, 1))
     whole = given.replace("[4, ", "[8, ")
     relations = "\n".join(f'{line[0]} = "Shard(0)"' for line in given.splitlines() if ": " in line)
     tables = f'[inputs]\n{relations}\n[outputs]\ny = "Shard(0)"'
+    folder.mkdir(parents=True)
     job = job_files(folder, whole, [given, given], tables, {"dp": 2}, {"dp": ("dp",)})
     report = refine(read_job(job))
     if report.verdict is not Verdict.PROVED:
@@ -260,6 +261,7 @@ def one_sided(folder: Path) -> Iterator[Kept]:
             how = {key: "Replicate()" if key in "wv" else "Shard(0)" for key in used}
             tables = "[inputs]\n" + "\n".join(f'{key} = "{value}"' for key, value in how.items())
             path = folder / f"{name}-{number}"
+            path.mkdir(parents=True)
             job = job_files(path, texts[0], [texts[1]] * 2, tables + '\n[outputs]\ny = "Shard(0)"', {"dp": 2},
                             {"dp": ("dp",)})  # fmt: skip
             report = refine(read_job(job))
@@ -277,9 +279,9 @@ def assumptions_removed(kept: Kept, folder: Path) -> Iterator[Forged]:
         ways.append((f"{entry['name']} removed", lambda content, k=k: content["assumptions"].pop(k)))
         if len(entry["places"]) > 1:
             ways += [
-                (f"{entry['name']} without {place}", lambda content, k=k, p=p: content["assumptions"][k]["places"].pop(p))
+                (f"{entry['name']} without {place}", lambda c, k=k, p=p: c["assumptions"][k]["places"].pop(p))
                 for p, place in enumerate(entry["places"])
-            ]  # fmt: skip
+            ]
     for number, (what, change) in enumerate(ways):
         copy = Kept(kept.name, folder / str(number) / kept.job.name, folder / str(number) / kept.certificate.name)
         shutil.copytree(kept.job.parent, copy.job.parent)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+
 from tantamount.certificate.assumptions import Seen, compare_assumptions, of_implementation
+from tantamount.certificate.boundaries import boundaries
 from tantamount.certificate.compare import Step, compare_exactly, compare_floats, steps_of
 from tantamount.certificate.document import Certificate, read_certificate
 from tantamount.certificate.draws import TAMEST, Draw, Pool, Sampler, Way, normal_draw
@@ -30,6 +33,8 @@ _ENOUGH = 3_000_000  # elements that are executed at the job's own shapes
 _WORK = 300_000_000  # element operations
 _FEWEST, _MOST = 5, 39  # sampled executions
 _EFFORT = 60_000_000  # element operations of all of them together
+_FEWEST_SEARCHES, _MOST_SEARCHES = 60, 400  # executions that look for boundaries
+_SMALL = 8  # integers up to here are drawn often
 _ALONE = 8  # inputs with indices that are drawn out of range one at a time
 _PER_NODE = 5_000  # element operations that a node costs, whatever its size
 
@@ -101,6 +106,7 @@ class _Programs:
     ours: Uses
     theirs: tuple[Uses, ...]  # of every rank
     runs: int  # how many sampled executions are affordable
+    searches: int  # and how many that look for boundaries
     seed: int
 
     @property
@@ -122,7 +128,8 @@ def _programs(job: Job, seed: int, limits: Limits) -> _Programs:
     nodes = len(sized.specification.nodes) + sum(len(graph.nodes) for graph in sized.implementation)
     cost = sum(side.work for side in sides) + _PER_NODE * nodes
     runs = max(_FEWEST, min(_MOST, _EFFORT // max(cost, 1)))
-    return _Programs(sized, shapes, lay_out(sized, ours.divisors), ours, theirs, runs, seed)
+    searches = min(_MOST_SEARCHES, 4 * _EFFORT // max(cost, 1))
+    return _Programs(sized, shapes, lay_out(sized, ours.divisors), ours, theirs, runs, searches, seed)
 
 
 def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, limits: Limits) -> Checked:
@@ -155,6 +162,7 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
         if started.within:
             _compare(on, steps, done, draw, number, everything, may_fail)
     readings = any(a.name == "rounded-literals" for a in certificate.assumptions)
+    met |= _boundaries(on, met, everything)
     sampler = Sampler(on.seed, Pool.of(_numbers(on, met)))
     _exact(on, steps, sampler, readings, everything, may_fail)
     if last is None:
@@ -181,6 +189,27 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
         sampled=sampled,
         notes=tuple(notes if everything else []),
     )
+
+
+def _boundaries(on: _Programs, met: set[float], everything: bool) -> set[float]:
+    """Where comparisons of small programs change, if one is with a number that small draws do not reach."""
+    if on.searches < _FEWEST_SEARCHES or on.sized_by_data or all(abs(x) <= _SMALL for x in met):
+        return set()
+
+    def signs(draw: Draw) -> list[tuple[int, int]] | None:
+        found: list[tuple[int, int]] = []
+        try:
+            started = start_in_floats(on.job, on.layout, on.seed, draw, everything=everything, signs=found)
+            if not started.within:
+                return None
+            started.finish()
+        except (IntegerOverflow, Unsupported):
+            return None
+        return found
+
+    tensors = tuple(int(k) for k in np.unique(on.layout.elements.tensor))
+    own = [k for k in tensors if k < len(on.job.specification.inputs)]
+    return boundaries(on.seed, tuple(own[:_ALONE]) if len(own) > 1 else (), signs, on.searches)
 
 
 def _numbers(on: _Programs, met: set[float]) -> set[Fraction]:

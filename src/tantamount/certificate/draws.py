@@ -18,7 +18,7 @@ import numpy as np
 from tantamount.ir.types import DType, Kind
 from tantamount.semantics.reference import Array
 
-__all__ = ["Draw", "Elements", "Pool", "Sampler", "TAMEST", "Way", "normal_draw", "limits_of"]
+__all__ = ["Draw", "Elements", "Pool", "Sampler", "TAMEST", "Way", "clipped", "inside", "limits_of", "normal_draw"]
 
 _LARGEST = 2**60  # what the reference interpreter can still add
 _MANY = 400  # numbers of a pool
@@ -92,12 +92,12 @@ def normal_draw(way: Way, seed: int) -> Draw:
         if kind is Kind.BOOL:
             return _fair(len(elements), generator)
         if kind is Kind.INT:
-            inside = _inside(elements, generator)
+            own = inside(elements, generator)
             if way.wild is None:
-                return inside
+                return own
             bounds = _bounds(elements)
-            wild = _clipped(generator.integers(-2 * bounds - 2, 3 * bounds + 3), elements)
-            return wild if way.wild < 0 else np.where(elements.tensor == way.wild, wild, inside)
+            wild = clipped(generator.integers(-2 * bounds - 2, 3 * bounds + 3), elements)
+            return wild if way.wild < 0 else np.where(elements.tensor == way.wild, wild, own)
         if way.values:
             return np.asarray(generator.choice(np.array(way.values), len(elements)))
         found = np.asarray(generator.standard_normal(len(elements))) * way.amplitude
@@ -114,11 +114,13 @@ def _bounds(elements: Elements) -> Array:
     return np.where(elements.bounds > 0, elements.bounds, _UNKNOWN_BOUND)
 
 
-def _inside(elements: Elements, generator: np.random.Generator) -> Array:
-    return _clipped(generator.integers(0, _bounds(elements)), elements)
+def inside(elements: Elements, generator: np.random.Generator) -> Array:
+    """Integers below their bounds."""
+    return clipped(generator.integers(0, _bounds(elements)), elements)
 
 
-def _clipped(x: Array, elements: Elements) -> Array:
+def clipped(x: Array, elements: Elements) -> Array:
+    """Integers as their element types can hold them."""
     return np.clip(np.asarray(x, dtype=np.int64), elements.low, elements.high)
 
 
@@ -210,7 +212,7 @@ class Sampler:
             if real:
                 return np.asarray(found, dtype=np.float64)
             keep = (elements.bounds > 0) & (tame > 0 or not recipe.wild)
-            return _clipped(np.where(keep, self._indices(recipe, elements, generator), found), elements)
+            return clipped(np.where(keep, self._indices(recipe, elements, generator), found), elements)
 
         return draw
 

@@ -155,13 +155,21 @@ class _Masked:
 
 
 class Floats(_Masked, Reference):
-    """The reference interpreter. ``met`` collects numbers that were compared, rounded or divided by, of operands with
-    few different ones; ``invalid`` is set where a power or a logarithm of a number is none."""
+    """The reference interpreter. ``met`` collects numbers that were compared or divided by, of operands with few
+    different ones, ``signs`` those of the smallest and largest difference of each comparison; ``invalid`` is set where
+    a power or a logarithm of a number is none."""
 
     def __init__(self, *, rank: int = 0, seed: int = 0) -> None:
         super().__init__(rank=rank, seed=seed)
         self.met: set[float] | None = None
+        self.signs: list[tuple[int, int]] | None = None
         self.invalid = False
+
+    def _compare(self, x: Array, y: Array) -> None:
+        self._meet(x, y)
+        if self.signs is not None and x.size:
+            gap = np.sign(np.asarray(x, dtype=np.float64) - y)
+            self.signs.append((int(np.nan_to_num(gap.min())), int(np.nan_to_num(gap.max()))))
 
     def _meet(self, *xs: Array) -> None:
         if self.met is None or len(self.met) > _MET:
@@ -172,15 +180,15 @@ class Floats(_Masked, Reference):
                 self.met |= {float(value) for value in values if np.isfinite(value)}
 
     def less(self, x: Array, y: Array) -> Array:
-        self._meet(x, y)
+        self._compare(x, y)
         return super().less(x, y)
 
     def equal(self, x: Array, y: Array) -> Array:
-        self._meet(x, y)
+        self._compare(x, y)
         return super().equal(x, y)
 
     def maximum(self, x: Array, y: Array) -> Array:
-        self._meet(x, y)
+        self._compare(x, y)
         return super().maximum(x, y)
 
     def function(self, name: str, xs: Sequence[Array]) -> Array:
@@ -358,17 +366,17 @@ def start_in_floats(
     everything: bool = False,
     noise: int = 0,
     met: set[float] | None = None,
+    signs: list[tuple[int, int]] | None = None,
 ) -> Started:
     """The specification in float64, on inputs that were drawn. ``noise``: every result that is rounded has a random
-    error in its last digit, another one for every number but 0. ``met`` collects what is compared."""
+    error in its last digit, another one for every number but 0. ``met`` and ``signs`` collect what is compared."""
     if noise:
         ours: Floats = _Noisy(seed=seed, noise=noise)
         theirs: list[Floats] = [_Noisy(rank=rank, seed=seed, noise=noise) for rank in range(job.mesh.world_size)]
     else:
         ours, theirs = Floats(seed=seed), [Floats(rank=rank, seed=seed) for rank in range(job.mesh.world_size)]
-        ours.met = met
-        for on in theirs:
-            on.met = met
+        for on in (ours, *theirs):
+            on.met, on.signs = met, signs
     return _start(job, layout, seed, ours, theirs, draw, everything)
 
 
