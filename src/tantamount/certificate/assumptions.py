@@ -43,7 +43,8 @@ _RESTRICTION = re.compile(
 @dataclass
 class Seen:
     """What executions showed of the specification: nodes where an index left its range though it was in range at all
-    places that are ``listed``, and nodes that took a power or logarithm of a number where there is none."""
+    places that are ``listed``, and nodes that took a power or logarithm of a number where there is none (or are not
+    shown not to)."""
 
     listed: frozenset[str]
     outside: set[str] = field(default_factory=set[str])
@@ -118,7 +119,7 @@ def compare_assumptions(
         if lacking:
             wrong.append(f"the assumption {name} is missing for {', '.join(lacking)}: {text}")
 
-    need("index-range", _INDICES, seen.outside & ours.gathered)  # what is written outside changes nothing
+    need("index-range", _INDICES, seen.outside & ours.indexed)
     need("domain", _DEFINED, seen.undefined & ours.powers)
     need("data-dependent-sizes", _SIZES, frozenset[str]().union(*(uses.undecided for uses in theirs)))
     if job.assume.dropout:

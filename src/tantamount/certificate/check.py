@@ -17,6 +17,7 @@ from tantamount.certificate.draws import TAMEST, Draw, Pool, Sampler, Way, norma
 from tantamount.certificate.execution import Executed, start_exactly, start_in_floats
 from tantamount.certificate.inputs import Layout, lay_out
 from tantamount.certificate.residues import FIELDS
+from tantamount.certificate.signs import may_be_undefined
 from tantamount.certificate.subject import Claims, declared_operators, open_subject, read_claims
 from tantamount.certificate.uses import Uses, uses_of
 from tantamount.errors import TantamountError, Unsupported, UserError
@@ -31,8 +32,8 @@ __all__ = ["Checked", "Step", "check_certificate"]
 _WAYS = (Way(), Way(3.0), Way(positive=True))
 _ENOUGH = 3_000_000  # elements that are executed at the job's own shapes
 _WORK = 300_000_000  # element operations
-_FEWEST, _MOST = 5, 39  # sampled executions
-_EFFORT = 60_000_000  # element operations of all of them together
+_FEWEST, _MOST = 4, 39  # sampled executions
+_EFFORT = 24_000_000  # element operations of all of them together
 _FEWEST_SEARCHES, _MOST_SEARCHES = 60, 400  # executions that look for boundaries
 _SMALL = 8  # integers up to here are drawn often
 _ALONE = 8  # inputs with indices that are drawn out of range one at a time
@@ -128,7 +129,7 @@ def _programs(job: Job, seed: int, limits: Limits) -> _Programs:
     nodes = len(sized.specification.nodes) + sum(len(graph.nodes) for graph in sized.implementation)
     cost = sum(side.work for side in sides) + _PER_NODE * nodes
     runs = max(_FEWEST, min(_MOST, _EFFORT // max(cost, 1)))
-    searches = min(_MOST_SEARCHES, 4 * _EFFORT // max(cost, 1))
+    searches = min(_MOST_SEARCHES, 8 * _EFFORT // max(cost, 1))
     return _Programs(sized, shapes, lay_out(sized, ours.divisors), ours, theirs, runs, searches, seed)
 
 
@@ -170,6 +171,7 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
     dropped = bool(last.dropouts.drawn)  # masks are found by values: not where values are equal
     sampled = _sampled(on, steps, sampler, seen, everything or dropped, may_fail)
     _stress(on, seen, everything)
+    seen.undefined |= may_be_undefined(on.job)
     notes = ["both programs ran with nothing dropped: which mask belongs to which is not clear from values"]
     found = compare_assumptions(certificate.assumptions, own, on.layout, last, seen)
     problems = [f"{_shown(step.name)} {step.wrong}" for step in steps.values() if step.wrong]

@@ -54,7 +54,7 @@ class Elements:
         low, high = limits_of(dtype)
         zeros = np.zeros(count, dtype=np.int64)
         divides = np.zeros(count, dtype=np.bool_)
-        return Elements(zeros, zeros + low, zeros + high, zeros, np.arange(count, dtype=np.int64), divides)
+        return Elements(zeros, zeros + low, zeros + high, zeros.copy(), np.arange(count, dtype=np.int64), divides)
 
 
 def limits_of(dtype: DType) -> tuple[int, int]:
