@@ -129,7 +129,7 @@ def _programs(job: Job, seed: int, limits: Limits) -> _Programs:
     nodes = len(sized.specification.nodes) + sum(len(graph.nodes) for graph in sized.implementation)
     cost = sum(side.work for side in sides) + _PER_NODE * nodes
     runs = max(_FEWEST, min(_MOST, _EFFORT // max(cost, 1)))
-    searches = min(_MOST_SEARCHES, 8 * _EFFORT // max(cost, 1))
+    searches = min(_MOST_SEARCHES, _EFFORT // max(cost, 1))
     return _Programs(sized, shapes, lay_out(sized, ours.divisors), ours, theirs, runs, searches, seed)
 
 

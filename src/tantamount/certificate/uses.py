@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
-from operator import or_
+from typing import Any, cast
 
 import numpy as np
 
@@ -120,7 +119,7 @@ class _Tracing(TypesOnly):
         return x
 
     def concat(self, xs: Sequence[int], dim: int) -> int:
-        return reduce(or_, xs)
+        return _union(xs)
 
     # -- pointwise
     def convert(self, x: int, source: Kind, target: Kind) -> int:
@@ -149,8 +148,8 @@ class _Tracing(TypesOnly):
     def function(self, name: str, xs: Sequence[int]) -> int:
         if name in ("pow", "atan2", "erfinv", "floor_divide"):
             self.notes.partial = True
-            self.notes.divisors |= reduce(or_, xs[1:], 0)
-        found = reduce(or_, xs)
+            self.notes.divisors |= _union(xs[1:])
+        found = _union(xs)
         known = FUNCTIONS.get(name)
         sharp = known is None or known.integer or name == "abs"
         return found and found | (DECIDED if sharp else TRANSCENDENTAL)
@@ -169,7 +168,7 @@ class _Tracing(TypesOnly):
 
     # -- contraction, reduction, indexing
     def contract(self, operands: Sequence[tuple[int, tuple[int, ...]]], result: tuple[int, ...]) -> int:
-        return reduce(or_, (x for x, _ in operands))
+        return _union(x for x, _ in operands)
 
     def maximum_over(self, x: int, dims: tuple[int, ...]) -> int:
         return _decided(x)
@@ -186,7 +185,7 @@ class _Tracing(TypesOnly):
         self, name: str, xs: Sequence[int], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[int, ...]:
         self.notes.partial = True
-        return (_decided(reduce(or_, xs)),) * len(results)
+        return (_decided(_union(xs)),) * len(results)
 
     # -- what data decide
     def lost(self, shape: Shape | None, problem: DataDependent) -> int:
@@ -202,12 +201,19 @@ class _Tracing(TypesOnly):
         return y
 
 
+def _union(xs: Iterable[int]) -> int:
+    out = 0
+    for x in xs:
+        out |= x
+    return out
+
+
 def _decided(x: int) -> int:
     return x and x | DECIDED
 
 
 def _all(indices: Sequence[int | None]) -> int:
-    return reduce(or_, (index for index in indices if index is not None), 0)
+    return _union(index for index in indices if index is not None)
 
 
 def _finite(value: Number) -> Fraction | None:
@@ -225,7 +231,7 @@ def uses_of(graphs: Sequence[Graph], groups: Mapping[str, int] | None) -> list[U
     sent = 0
     while True:
         found = {key: _one(graph, groups, sent, len(distinct) == 1) for key, graph in distinct.items()}
-        after = reduce(or_, (now for _, now in found.values()), sent)
+        after = sent | _union(now for _, now in found.values())
         # inputs are numbered graph by graph: of what others send it counts only how it was made
         if after & 3 == sent & 3:
             return [found[id(graph)][0] for graph in graphs]
@@ -253,7 +259,7 @@ def _one(graph: Graph, groups: Mapping[str, int] | None, sent: int, alike: bool)
             for part in _parts(result):  # a message: from what any rank sends
                 notes.sent |= part.value or 0
             result = _with(result, notes.sent)
-        bits[node.name] = reduce(or_, (part.value or 0 for part in _parts(result)), 0 if _parts(result) else DECIDED)
+        bits[node.name] = _union(part.value or 0 for part in _parts(result)) if _parts(result) else DECIDED
         return result
 
     inputs: dict[str, Tensor] = {}
@@ -269,7 +275,11 @@ def _one(graph: Graph, groups: Mapping[str, int] | None, sent: int, alike: bool)
     divisors = tracing.notes.divisors >> _FIRST_INPUT
     return Uses(
         bits,
-        *(frozenset(marked[key]) for key in ("powers", "partial", "gathered", "indexed", "undecided")),
+        frozenset(marked["powers"]),
+        frozenset(marked["partial"]),
+        frozenset(marked["gathered"]),
+        frozenset(marked["indexed"]),
+        frozenset(marked["undecided"]),
         frozenset(name for k, name in enumerate(names) if divisors >> k & 1),
         tracing.notes.literals,
         frozenset(_numbers(graph)),
@@ -301,14 +311,14 @@ def _constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
 
 def _numbers(graph: Graph) -> Iterable[Fraction]:
     """The numbers in a graph's arguments, and those of small recorded constants."""
-    pending: list[Argument] = []
+    pending: list[Any] = []
     for node in graph.nodes:
         pending += [*node.args, *node.kwargs.values()]
     while pending:
         item = pending.pop()
         if isinstance(item, tuple):
-            pending.extend(item)
-        elif isinstance(item, (int, float)) and not isinstance(item, bool) and (number := _finite(item)) is not None:
+            pending.extend(cast("tuple[Argument, ...]", item))
+        elif isinstance(item, (bool, int, float)) and (number := _finite(cast("Number", item))) is not None:
             yield number
     for constant in graph.constants.values():
         if len(values := set(constant.data[: 4 * _FEW])) <= _FEW:
