@@ -32,8 +32,8 @@ __all__ = ["Checked", "Step", "check_certificate"]
 _WAYS = (Way(), Way(3.0), Way(positive=True))
 _ENOUGH = 3_000_000  # elements that are executed at the job's own shapes
 _WORK = 300_000_000  # element operations
-_FEWEST, _MOST = 4, 39  # sampled executions
-_EFFORT = 24_000_000  # element operations of all of them together
+_FEWEST, _MOST = 4, 32  # sampled executions
+_EFFORT = 12_000_000  # element operations of all of them together
 _FEWEST_SEARCHES, _MOST_SEARCHES = 60, 400  # executions that look for boundaries
 _SMALL = 8  # integers up to here are drawn often
 _ALONE = 8  # inputs with indices that are drawn out of range one at a time

@@ -29,15 +29,16 @@ TAMEST = 3
 @dataclass(frozen=True)
 class Elements:
     """What to draw one number each for: arrays of one length. ``bounds``: an integer indexes something of that size
-    (0: not known); ``low`` and ``high``, both possible: the limits of its element type; ``tensor`` and ``place``: the
-    number of the tensor that it is in, and where; ``divides``: a divisor, or the argument of a root or logarithm, is
-    computed from it."""
+    (0: not known); ``low`` and ``high``, both possible: the limits of its element type; ``tensor``, ``place`` and
+    ``row``: the number of the tensor that it is in, and where; ``divides``: a divisor, or the argument of a root or
+    logarithm, is computed from it."""
 
     bounds: Array
     low: Array
     high: Array
     tensor: Array
     place: Array
+    row: Array
     divides: Array
 
     def __len__(self) -> int:
@@ -45,7 +46,7 @@ class Elements:
 
     def take(self, which: Array) -> Elements:
         """Some of them."""
-        parts = (self.bounds, self.low, self.high, self.tensor, self.place, self.divides)
+        parts = (self.bounds, self.low, self.high, self.tensor, self.place, self.row, self.divides)
         return Elements(*(part[which] for part in parts))
 
     @staticmethod
@@ -54,7 +55,9 @@ class Elements:
         low, high = limits_of(dtype)
         zeros = np.zeros(count, dtype=np.int64)
         divides = np.zeros(count, dtype=np.bool_)
-        return Elements(zeros, zeros + low, zeros + high, zeros.copy(), np.arange(count, dtype=np.int64), divides)
+        return Elements(
+            zeros, zeros + low, zeros + high, zeros.copy(), np.arange(count, dtype=np.int64), zeros.copy(), divides
+        )
 
 
 def limits_of(dtype: DType) -> tuple[int, int]:
@@ -157,8 +160,9 @@ class Pool:
 @dataclass(frozen=True)
 class _Recipe:
     """``source``: small, pool, wide, limits or mixed numbers. ``fill``: one number for a whole tensor (2: two, at
-    random). ``linked``: tensors have equal numbers at equal places. ``strange``: the share of elements of which this is
-    not true. ``true``: the share of true booleans. ``wild``: indices may leave their range."""
+    random; 3: one for a row). ``linked``: tensors have equal numbers at equal places. ``strange``: the share of
+    elements of which this is not true. ``true``: the share of true booleans. ``wild``: indices may leave their
+    range."""
 
     source: str
     fill: int = 0
@@ -182,6 +186,9 @@ _RECIPES = (
     _Recipe("pool", fill=1, linked=True, strange=0.05, true=0.95),
     _Recipe("mixed", fill=1, true=0.0),
     _Recipe("negative", true=0.5),
+    _Recipe("pool", fill=3, strange=0.02),
+    _Recipe("small", fill=3, linked=True, strange=0.02),
+    _Recipe("small", fill=3),
 )
 
 
@@ -239,7 +246,7 @@ class Sampler:
 
     def _spread(self, recipe: _Recipe, elements: Elements, generator: np.random.Generator, real: bool) -> Array:
         count = len(elements)
-        if not recipe.linked and recipe.fill != 1:
+        if not recipe.linked and recipe.fill in (0, 2):
             return self._source(recipe.source, elements, generator, real, recipe.fill)
         base = self._source(recipe.source, elements, generator, real, recipe.fill)
         found = self._placed(recipe, elements, base, generator)
@@ -250,7 +257,10 @@ class Sampler:
         """The numbers that elements share, by the recipe."""
         if not len(own) or not (recipe.linked or recipe.fill):
             return own
-        if recipe.fill:  # one of the numbers for every tensor, or for two halves of it at random
+        if recipe.fill == 3:
+            which = np.unique(elements.row if recipe.linked else elements.row * (1 << 12) + elements.tensor,
+                              return_inverse=True)[1].reshape(-1)  # fmt: skip
+        elif recipe.fill:  # one of the numbers for every tensor, or for two halves of it at random
             which = np.zeros_like(elements.tensor) if recipe.linked else elements.tensor * recipe.fill
             which = which + (generator.integers(0, recipe.fill, len(own)) if recipe.fill > 1 else 0)
         else:

@@ -144,16 +144,17 @@ def _elements(
     count = len(labels)
     low = np.full(count, np.iinfo(np.int64).min)
     high = np.full(count, np.iinfo(np.int64).max)
-    tensor, place = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    tensor, place, row = (np.zeros(count, dtype=np.int64) for _ in range(3))
     divides = np.zeros(count, dtype=np.bool_)
     for k, (key, type_) in reversed([*enumerate(types.items())]):  # the specification's come first, and count
         own = labels[numbers[key].ravel()]
         tensor[own], place[own] = k, np.arange(own.size)
+        row[own] = np.arange(own.size) // max(1, type_.shape[-1] if type_.shape else 1)
         least, most = limits_of(type_.dtype)
         low[own], high[own] = np.maximum(low[own], least), np.minimum(high[own], most)
         if key[0] == SPECIFICATION and key[1] in divisors:
             divides[own] = True
-    return Elements(_bounds(job, types, numbers, labels), low, high, tensor, place, divides)
+    return Elements(_bounds(job, types, numbers, labels), low, high, tensor, place, row, divides)
 
 
 def _bounds(job: Job, types: Mapping[Key, TensorType], numbers: Mapping[Key, Array], labels: Array) -> Array:

@@ -216,7 +216,7 @@ def _all(indices: Sequence[int | None]) -> int:
     return _union(index for index in indices if index is not None)
 
 
-def _finite(value: Number) -> Fraction | None:
+def _finite(value: Any) -> Fraction | None:
     if isinstance(value, float):
         return Fraction(repr(value)) if np.isfinite(value) else None
     return Fraction(value)
@@ -318,8 +318,10 @@ def _numbers(graph: Graph) -> Iterable[Fraction]:
         item = pending.pop()
         if isinstance(item, tuple):
             pending.extend(cast("tuple[Argument, ...]", item))
-        elif isinstance(item, (bool, int, float)) and (number := _finite(cast("Number", item))) is not None:
-            yield number
+        elif isinstance(item, (bool, int, float)):
+            number = _finite(item)
+            if number is not None:
+                yield number
     for constant in graph.constants.values():
         if len(values := set(constant.data[: 4 * _FEW])) <= _FEW:
             yield from (number for value in values if (number := _finite(value)) is not None)

@@ -11,7 +11,7 @@ from tantamount.certificate.boundaries import boundaries
 from tantamount.certificate.draws import TAMEST, Draw, Elements, Pool, Sampler, limits_of
 from tantamount.ir.types import DType, Kind
 
-MANY = 26  # runs: every recipe twice
+MANY = 32  # runs: every recipe twice
 
 
 def drawn(dtype: DType, tame: int = 0, bound: int = 0, divides: bool = False) -> list[np.ndarray]:
