@@ -27,8 +27,8 @@ _REPEATS = 16  # executions with other rounding errors before a difference is be
 class Step:
     """What is known of one claim. ``floats`` and ``exact`` count the executions in which it was compared and held;
     ``why`` says why it was not compared exactly; ``wrong`` how it fails; ``degree`` bounds the degree of what was
-    compared; ``replaced``: functions that were replaced by others in exact arithmetic; ``chances``: of every exact
-    execution, the degree over the size of the field.
+    compared; ``replaced``: functions that were replaced by others in exact arithmetic; ``sizes``: of the
+    field of every exact execution in which it held.
 
     ``constant``: it depends on no input; ``rational``: it is about rational functions of real inputs, which are the
     same for all integers, booleans and orders."""
