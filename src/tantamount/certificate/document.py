@@ -38,8 +38,8 @@ class Claimed:
 class Certificate:
     """What a file claims. ``job_path`` is relative to the certificate (empty: ``job`` is the job itself); ``graphs``
     are hashes by the names that the job uses, ``documents`` the graphs themselves where they are embedded;
-    ``operators`` those that were declared in Python, which the checker must be given as well. ``intact``: whether the
-    certificate's own hash is right."""
+    ``operators`` those that were declared in Python, which the checker must be given as well. ``digest``: the hash of
+    the content; ``intact``: whether the file says the same."""
 
     path: str
     job_path: str
@@ -53,6 +53,7 @@ class Certificate:
     relations: tuple[Claimed, ...]
     unrelated: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
+    digest: str
     intact: bool
 
 
@@ -88,6 +89,7 @@ def read_certificate(path: Path, limits: Limits) -> Certificate:
         graphs[name] = _digest(fields)
         if "document" in fields:
             documents[name] = fields.get("document")
+    digest = str(sealed(cast("dict[str, Any]", content))["sha256"])
     return Certificate(
         str(path),
         job.at("path").name(job.get("path")) if "path" in job else "",
@@ -101,7 +103,8 @@ def read_certificate(path: Path, limits: Limits) -> Certificate:
         tuple(_claimed(top, "relations", ("tensor", "relation"))),
         _names(top, "unrelated"),
         tuple(_assumptions(top)),
-        sealed(cast("dict[str, Any]", content))["sha256"] == _digest(top),
+        digest,
+        digest == _digest(top),
     )
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tantamount.calculus.atoms import Store
+from tantamount.calculus.atoms import Polynomial, Store
 from tantamount.calculus.compare import equal
 from tantamount.calculus.contraction import pointwise
-from tantamount.calculus.forms import Form
+from tantamount.calculus.forms import Box, Form
 from tantamount.calculus.polynomials import scale
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.layouts import layouts
@@ -78,7 +78,10 @@ def continued(proof: Proof, pairs: Mapping[str, tuple[str, Sequence[Placement]]]
 
 
 def _scaled(store: Store, form: Form, factor: Fraction) -> Form:
-    return pointwise(store, lambda _, xs: scale(xs[0], factor), [form])
+    def apply(_: Box, xs: Sequence[Polynomial]) -> Polynomial:
+        return scale(xs[0], factor)
+
+    return pointwise(store, apply, [form])
 
 
 def _first(proof: Proof, tensor: str, name: str, *, partial: bool) -> tuple[Placement, ...] | None:
