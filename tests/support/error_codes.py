@@ -1,6 +1,7 @@
 """Every error code that the package can raise, found in its source.
 
-A code is the first argument of ``UserError``. Two of them are composed where they are raised: ``Place.wrong`` puts the
+A code is the first argument of ``UserError`` and ``EnvironmentFault``, or the ``code`` of a ``Failure``. Two of them are
+composed where they are raised: ``Place.wrong`` puts the
 kind of file before its ``code``, and limits have ``limit-`` and their name.
 """
 
@@ -56,7 +57,11 @@ def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
             continue
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
         given = {keyword.arg: keyword.value for keyword in call.keywords}
-        if name == "UserError" and call.args:
+        code = given.get("code")
+        if name == "Failure" and isinstance(code, ast.Constant) and code.value != "internal":
+            site = Site(inside, call.lineno, _ANYTHING, _ANYTHING, _ANYTHING)
+            yield from ((one, site) for one in _codes(code, inside))
+        elif name in ("UserError", "EnvironmentFault") and call.args:
             texts = [given.get("found"), given.get("needed"), given.get("hint")]
             site = Site(inside, call.lineno, *map(_pattern, texts))
             for code in _codes(call.args[0], inside):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tantamount.cli import pool, terminal
 from tantamount.errors import UserError
-from tantamount.report.outcomes import INTERNAL, Failure, Outcome, failure
+from tantamount.report.outcomes import ENVIRONMENT, Failure, Outcome, failure
 
 __all__ = ["Options", "check", "check_all", "load"]
 
@@ -81,10 +81,10 @@ def _work(path: Path, options: Options) -> Outcome:
 def _lost(path: Path, lost: pool.Lost) -> Failure:
     return Failure(
         job=str(path),
-        exit_code=INTERNAL,
+        exit_code=ENVIRONMENT,
         code="process-lost",
         place=f"while checking {path}",
-        found=f"Lost: the process that checked it was {lost}",
+        found=f"the process that checked it was {lost}",
         needed="a process that is left to finish; nothing was proved or refuted",
         hint="SIGKILL is what the system does when memory runs out: --workers 1 needs less of it",
     )
