@@ -177,9 +177,9 @@ def interruptions(rng: random.Random, times: int) -> Iterator[Row]:
 
 
 def _interrupted(words: Sequence[object], after: float, group: bool) -> Done:
-    """SIGINT that many seconds after the interpreter has reached our code: before, it is Python's own."""
+    """SIGINT that many seconds after the interpreter has found our code: before, it is Python's own."""
     reader, writer = os.pipe()
-    program = f"import os; os.write({writer}, b'x'); os.close({writer}); from tantamount.__main__ import main; main()"
+    program = f"import os, tantamount.__main__ as m; os.write({writer}, b'x'); os.close({writer}); m.main()"
     started = time.monotonic()
     process = start([sys.executable, "-c", program, *map(str, words)], pass_fds=[writer], start_new_session=True)
     os.close(writer)

@@ -19,10 +19,9 @@ def main() -> None:
 
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored: nohup
             signal.signal(signal.SIGINT, _leave)
+        from tantamount.cli.main import main as run
     except KeyboardInterrupt:
         sys.exit(130)
-    try:
-        from tantamount.cli.main import main as run
     except Exception as problem:
         _refuse(problem)
     else:
@@ -41,9 +40,8 @@ def _refuse(problem: Exception) -> None:
     )
     try:
         os.write(2, text.encode("ascii", "backslashreplace"))
-    except OSError:
-        pass  # nobody is there to be told
-    sys.exit(5)
+    finally:  # also where nobody is there to be told
+        sys.exit(5)
 
 
 if __name__ == "__main__":

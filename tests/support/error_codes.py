@@ -23,6 +23,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 # Which kind of file the modules read whose errors are of a kind: `Place.kind`.
 _JOBS = {"job.py", "relations.py", "spelled_groups.py", "subject.py"}
 _ALL = {"fields.py"}
+_DOCUMENTS = {"json": ("graph", "certificate"), "toml": ("job",)}  # of the codes in `documents.py`
 _CERTIFICATES = {"document.py"}
 _LEXER = "hlo_text.py"
 _ANYTHING = ".*"
@@ -75,8 +76,8 @@ def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
             texts = [_ANYTHING if found is needed else _pattern(found), _pattern(needed), _pattern(given.get("hint"))]
             kinds = ("job",) if path.name in _JOBS else ("certificate",) if path.name in _CERTIFICATES else ("graph",)
             kinds = ("graph", "job", "certificate") if path.name in _ALL else kinds
-            for kind in kinds:
-                for part in _literals(code, inside):
+            for part in _literals(code, inside):
+                for kind in _DOCUMENTS[part] if path.name == "documents.py" else kinds:
                     yield f"{kind}-{part}", Site(inside, call.lineno, *texts)
 
 

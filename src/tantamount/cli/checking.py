@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tantamount.cli import pool, terminal
+from tantamount.cli.process import reserve
 from tantamount.errors import UserError
 from tantamount.report.outcomes import ENVIRONMENT, Failure, Outcome, failure
 
@@ -36,6 +37,7 @@ def load(files: Sequence[Path]) -> None:
 def check(path: Path, options: Options, progress: terminal.Progress | None = None) -> Outcome:
     """One job, in this process, where the operators are loaded already. Raises nothing but interruptions."""
     try:
+        reserve()
         from tantamount.capture.job import read_job
         from tantamount.refine import refine
 

@@ -6,9 +6,11 @@ with the process that started them, however that ends.
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import threading
 from collections import deque
@@ -20,6 +22,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
 __all__ = ["Lost", "cores", "run_all"]
+
+_DESCRIPTORS = 32
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -87,7 +91,9 @@ def run_all(
                 except (OSError, EOFError, MemoryError) as problem:
                     if running:
                         break  # again when one of them has given back what it has
-                    results[number] = Lost(0, str(problem) or type(problem).__name__)
+                    results[number] = Lost(
+                        0, getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+                    )
                     done += 1
                 waiting.popleft()
             watch(done, [one.item for one in running.values()])
@@ -126,6 +132,9 @@ def _start(
 def _context(preload: Sequence[str]) -> ForkServerContext:
     """Processes forked from a server that has loaded what they need: they start in milliseconds, and unlike those
     forked from here they inherit neither threads nor locks."""
+    fewest = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if fewest < _DESCRIPTORS:  # the server itself does not survive it when it gets none
+        raise OSError(errno.EMFILE, f"a process may have {fewest} open files, and {_DESCRIPTORS} are needed")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
     resource_tracker.ensure_running()  # unblocks the signal when it starts

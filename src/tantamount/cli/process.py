@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import errno
 import io
+import mmap
 import os
 import select
 import signal
@@ -19,9 +20,10 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["INTERRUPTED", "Interruption", "Output", "leave_on_interrupt", "open_streams"]
+__all__ = ["INTERRUPTED", "Interruption", "Output", "leave_on_interrupt", "open_streams", "reserve"]
 
 INTERRUPTED = 130
+_PRODUCTS = 192 << 20  # bytes of address space: NumPy itself, and its buffers for products
 
 
 class Output(io.RawIOBase):
@@ -56,6 +58,19 @@ class Output(io.RawIOBase):
         return len(data)
 
 
+def reserve() -> None:
+    """Raise :class:`MemoryError` where there is not even the memory that NumPy's products need: OpenBLAS, when it gets
+    none, ends the process with exit code 1, which would mean REFUTED. What it needs, it has after this."""
+    try:
+        mmap.mmap(-1, _PRODUCTS).close()
+    except OSError:
+        raise MemoryError from None
+    import numpy
+
+    square = numpy.ones((64, 64))
+    numpy.dot(square, square)
+
+
 def open_streams() -> tuple[Output, Output] | None:
     """Put streams that do not fail in the place of stdout and stderr; ``None``, and nothing is done, where they are no
     longer the process's own (tests)."""
@@ -86,7 +101,7 @@ def _closed(descriptor: int) -> OSError | None:
 
 def _text(raw: Output, old: TextIO | None) -> TextIO:
     encoding, errors = (old.encoding, old.errors) if old is not None else ("utf-8", None)
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=raw.isatty())
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=raw.isatty() or raw.fileno() == 2)
 
 
 class Interruption:
@@ -99,6 +114,8 @@ class Interruption:
             signal.signal(signal.SIGINT, self._raise)
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
+        if self.came:  # again: whoever asks twice does not want to wait for what is being tidied
+            os._exit(INTERRUPTED)
         self.came = True
         raise KeyboardInterrupt
 

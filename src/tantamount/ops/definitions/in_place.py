@@ -21,7 +21,9 @@ def overwriting(*targets: str, category: str) -> Callable[[Callable[..., Tensor]
     def register(define: Callable[..., Tensor]) -> Callable[..., Tensor]:
         @wraps(define)
         def overwritten(b: Builder, *args: Any, **kwargs: Any) -> Tensor:
-            before: Tensor = args[0]
+            before = args[0]
+            if not isinstance(before, Tensor):
+                raise ShapeProblem(f"the number {before}, which nothing can be written into")
             after = define(b, *args, **kwargs)
             if after.shape != before.shape:
                 raise ShapeProblem(f"a result {after.type} written into {before.type}")
