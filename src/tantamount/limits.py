@@ -18,7 +18,7 @@ class Limits:
     """Upper bounds, each inclusive. Pass a changed copy (``Limits(nodes=10)``) or set ``TANTAMOUNT_LIMIT_NODES=10``.
 
     ``file_bytes``: one file as stored; ``decompressed_bytes``: the same after gzip; ``values``: of one JSON or TOML
-    file, numbers and names included; ``results``: of one operator; ``nodes``: of one graph;
+    file, numbers and names included; ``nodes``: of one graph;
     ``string_length``: characters of one string; ``nesting``: lists inside lists, expressions inside expressions;
     ``dimensions``: of one tensor; ``dimension_size``: elements along one dimension; ``constant_elements``: of one
     recorded constant; ``expression_length``: characters of one clean expression; ``ranks``: of one mesh;
@@ -30,7 +30,6 @@ class Limits:
     decompressed_bytes: int = 1 << 27
     values: int = 5_000_000
     nodes: int = 1_000_000
-    results: int = 1 << 16
     string_length: int = 1 << 16
     nesting: int = 50
     dimensions: int = 64

@@ -11,7 +11,7 @@ from tantamount.ops.algebra import PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.table import operator
 
-__all__ = ["any_number", "is_zero", "overwriting", "require_float", "scaled"]
+__all__ = ["any_number", "few", "is_zero", "overwriting", "require_float", "scaled"]
 
 
 def overwriting(*targets: str, category: str) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
@@ -35,6 +35,15 @@ def overwriting(*targets: str, category: str) -> Callable[[Callable[..., Tensor]
         return define
 
     return register
+
+
+_MOST = 1 << 16
+
+
+def few(count: int, what: str) -> None:
+    """Raise :class:`ShapeProblem` unless there are so few that each can be a tensor, or a number in a list."""
+    if int(count) > _MOST:
+        raise ShapeProblem(f"{count} {what}; at most {_MOST} are known")
 
 
 def is_zero(value: Scalar) -> bool:
