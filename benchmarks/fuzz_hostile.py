@@ -258,6 +258,21 @@ def run(kind: str, cases: range, workers: int) -> tuple[Counter[int], dict[str, 
     return codes, wrong, slowest
 
 
+def every_attribute() -> int:
+    """How many calls fail that have one argument of a sample replaced by an odd one: all operators, types only."""
+    from support.odd_arguments import odd_calls, problem_of
+
+    started, count, failures = time.monotonic(), 0, 0
+    for call in odd_calls():
+        count += 1
+        problem = problem_of(call)
+        if problem is not None:
+            failures += 1
+            print(f"==== {problem!r}: {call}")
+    print(f"every argument of every operator: {count} calls in {time.monotonic() - started:.0f} s, {failures} failures")
+    return failures
+
+
 def _last(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     found = [line for line in lines if line.startswith("  found:")]
@@ -283,6 +298,8 @@ def main() -> int:
     from tantamount.refine import refine  # noqa: F401
 
     failures = 0
+    if not options.kinds:
+        failures += every_attribute()
     print(f"{'input':28} {'cases':>6} {'seconds':>8} {'slowest':>8}   exit code: cases")
     for kind in options.kinds or KINDS:
         count = options.calls if kind == "operators" else options.files // 5
