@@ -2,14 +2,16 @@
 
     python benchmarks/fuzz_faults.py --seed 1 --times 40
 
-Streams that are closed or full, a deleted working directory, limits on memory, descriptors and file sizes, interruptions
-and killed workers at random times. The exit code must be that of the same command without the fault, 5 (the machine gave
-out), or 130 (interrupted); never a traceback, never a file in parts, never more than 60 seconds. Exit code 1 if not.
+Streams that are closed or full, a deleted working directory, limits on memory, descriptors and file sizes,
+interruptions and killed workers at random times. The exit code must be that of the same command without the fault,
+5 (the machine gave out), or 130 (interrupted); never a traceback, never a file in parts, never more than 60 seconds.
+Exit code 1 if not.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -120,7 +122,8 @@ def deleted_folder(_: random.Random, __: int) -> Iterator[Row]:
     row = Row("working directory deleted")
     for words, code in (
         (("refine", JOB), 0), (("refine", WRONG), 1), (("refine", JOB, WRONG), 1), (("refine", JOB, "--sarif", "-"), 0),
-        (("refine", "missing.toml"), 2), (("refine", JOB, "--json", "out.json"), 2), (("refine", JOB, JOB, "--html", "out"), 2),
+        (("refine", "missing.toml"), 2), (("refine", JOB, "--json", "out.json"), 2),
+        (("refine", JOB, JOB, "--html", "out"), 2),
         (("refine", WRONG, "--github"), 1), (("refine", JOB, "--certificate", "c.json"), 2), (("check", "c.json"), 2),
         (("capture", "os:getcwd"), 2),
     ):  # fmt: skip
@@ -151,7 +154,7 @@ def full_disk(rng: random.Random, times: int) -> Iterator[Row]:
     row = Row("files cannot be written whole")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for option, code in (("--json", 0), ("--html", 0), ("--sarif", 0), ("--junit", 0), ("--certificate", 0)):
+        for option in ("--json", "--html", "--sarif", "--junit", "--certificate"):
             out = folder / "out.html"
             out.write_text("old")
             row.note(run(limited("RLIMIT_FSIZE", rng.randrange(1, 400), "refine", JOB, option, out)), [5])
@@ -186,10 +189,8 @@ def _interrupted(words: Sequence[object], after: float, group: bool) -> Done:
     os.read(reader, 1)
     os.close(reader)
     time.sleep(0.001 + after)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
-    except ProcessLookupError:
-        pass
     return finish(process, f"SIGINT after {after:.4f} s: {' '.join(map(str, words))}", started)
 
 
@@ -204,10 +205,8 @@ def killed_workers(rng: random.Random, times: int) -> Iterator[Row]:
             time.sleep(rng.uniform(0.3, 2.0))
             below = descendants(process.pid)
             if below:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(rng.choice(below), how)
-                except ProcessLookupError:
-                    pass
             done = finish(process, f"{how.name}: {' '.join(words[1:])}", started)
             row.note(done, [1, 5])
             try:

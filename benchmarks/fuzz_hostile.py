@@ -2,9 +2,9 @@
 
     python benchmarks/fuzz_hostile.py --calls 6000 --files 10000 --seed 1 --workers 2
 
-Every case is read and proved in a worker process as the command would, without its text: the answer must be a verdict, or
-an error of exit code 2; never an internal error (exit code 4), more than 60 s, or more memory than 2 GB. A case that a
-worker does not survive counts as one of these. Prints a table, and every failure with its seed. Exit code 1 if there is one.
+Every case is read and proved in a worker process as the command would: the answer must be a verdict, or an error of exit
+code 2; never an internal error (exit code 4), more than 60 s, or more memory than 2 GB. A case that a worker does not
+survive counts as one of these. Prints a table, and every failure with its seed. Exit code 1 if there is one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,15 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 SECONDS, BYTES = 60, 2 << 30
 CHUNK = 50
-JOB = 'format = "job/1"\n[spec]\ngraph = "spec.json"\n[impl]\ngraph = "spec.json"\nmesh = {}\n[inputs]\ndefault = "Replicate()"\n'
+JOB = """format = "job/1"
+[spec]
+graph = "spec.json"
+[impl]
+graph = "spec.json"
+mesh = {}
+[inputs]
+default = "Replicate()"
+"""
 
 
 class TooSlow(BaseException):
@@ -120,8 +128,8 @@ KINDS: dict[str, tuple[str, Callable[[random.Random, Path], int]]] = {
 
 def _refined(job: Path) -> int:
     from tantamount.capture.job import read_job
-    from tantamount.report import json_report, text
     from tantamount.refine import refine
+    from tantamount.report import json_report, text
 
     report = refine(read_job(job))
     json_report.as_text(json_report.as_document([json_report.as_job(report)], exit_code=0, version=""))

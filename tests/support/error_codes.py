@@ -1,8 +1,8 @@
 """Every error code that the package can raise, found in its source.
 
-A code is the first argument of ``UserError`` and ``EnvironmentFault``, or the ``code`` of a ``Failure``. Two of them are
-composed where they are raised: ``Place.wrong`` puts the
-kind of file before its ``code``, and limits have ``limit-`` and their name.
+A code is the first argument of ``UserError`` and ``EnvironmentFault``, or the ``code`` of a ``Failure``. Two of them
+are composed where they are raised: ``Place.wrong`` puts the kind of file before its ``code``, and limits have
+``limit-`` and their name.
 """
 
 from __future__ import annotations

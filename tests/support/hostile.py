@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables of odd values
 """Input that is wrong in every way: odd calls of every operator, and corrupted files. Everything is a value, made from a
 random number generator, so that a failure can be made again from its seed."""
 

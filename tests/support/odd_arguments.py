@@ -33,7 +33,7 @@ class Call:
 
 
 def odd_calls() -> Iterator[Call]:
-    """Some 46,000 calls: of every operator and number of arguments one sample, each argument replaced by each odd one."""
+    """Some 46,000 calls: of every operator and number of arguments one sample, each argument replaced by odd ones."""
     seen: set[tuple[Any, ...]] = set()
     for sample in SAMPLES:
         args, kwargs = tuple(map(_typed, sample.args)), {key: _typed(value) for key, value in sample.kwargs.items()}

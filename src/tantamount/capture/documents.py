@@ -46,8 +46,8 @@ def parse_json(text: str, place: Place) -> object:
 
 
 def parse_toml(text: str, place: Place) -> object:
-    """The value of a TOML text. Raises :class:`UserError` for text that is not TOML, keys and values that are nested too
-    deeply, and the limit ``values``."""
+    """The value of a TOML text. Raises :class:`UserError` for text that is not TOML, keys and values that are nested
+    too deeply, and the limit ``values``."""
     _check_values(text, place)
     # The reader takes time with the square of a key's parts.
     place.limits.check("nesting", max(_parts_of_keys(text), default=0), place.text, "keys with dots inside one another")

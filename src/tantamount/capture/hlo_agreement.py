@@ -1,10 +1,10 @@
 """HLO text says types in more than one place: those of parameters, results and operands must agree.
 
 A type is printed with the instruction that has it, and again in the signature of its computation, in the module's
-``entry_computation_layout``, and (in some dialects) with every use as an operand. A text in which two of them differ was
-changed by hand, or cut together from two: what it means is anybody's guess, so it is refused. The layouts of
-``entry_computation_layout`` are those of the program's interface: instructions have them only once layouts were assigned,
-which is certain of modules that are scheduled.
+``entry_computation_layout``, and (in some dialects) with every use as an operand. A text in which two of them differ
+was changed by hand, or cut together from two: what it means is anybody's guess, so it is refused. The layouts of
+``entry_computation_layout`` are those of the program's interface: instructions have them only once layouts were
+assigned, which is certain of modules that are scheduled.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _check_operands(instruction: Instruction, types: dict[str, HloType], place: 
 
 def _contradiction(place: Place, stated: HloType, instruction: Instruction) -> UserError:
     return place.wrong(
-        f"the type {_text(stated)}", f"{_text(instruction.type)}, that of %{instruction.name} in line {instruction.line}",
+        f"the type {_text(stated)}",
+        f"{_text(instruction.type)}, that of %{instruction.name} in line {instruction.line}",
         code="hlo-contradiction", hint="the text was changed after it was printed, or put together from two",
     )  # fmt: skip
 
@@ -71,7 +72,9 @@ def _agree(a: HloType, b: HloType, layouts: bool = True) -> bool:
     if isinstance(a, Array) and isinstance(b, Array):
         return a.type == b.type and (not layouts or a.order is None or b.order is None or a.order == b.order)
     if isinstance(a, Tuple) and isinstance(b, Tuple):
-        return len(a.parts) == len(b.parts) and all(_agree(x, y, layouts) for x, y in zip(a.parts, b.parts, strict=True))
+        return len(a.parts) == len(b.parts) and all(
+            _agree(x, y, layouts) for x, y in zip(a.parts, b.parts, strict=True)
+        )
     return type(a) is type(b) and _text(a).partition("{")[0] == _text(b).partition("{")[0]
 
 

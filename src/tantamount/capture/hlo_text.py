@@ -15,7 +15,17 @@ from tantamount.capture.fields import Place, shown
 from tantamount.errors import UserError
 from tantamount.ir.types import DType, Shape, TensorType
 
-__all__ = ["Array", "Computation", "HloType", "Instruction", "Module", "Opaque", "Tuple", "parse_module", "parse_signature"]
+__all__ = [
+    "Array",
+    "Computation",
+    "HloType",
+    "Instruction",
+    "Module",
+    "Opaque",
+    "Tuple",
+    "parse_module",
+    "parse_signature",
+]
 
 _DTYPES = {
     "pred": DType.BOOL, "s8": DType.INT8, "s16": DType.INT16, "s32": DType.INT32, "s64": DType.INT64,
@@ -89,8 +99,8 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """Instructions in order; exactly one is the root. ``signature``: the types of parameters and result that are printed
-    with its name, if they are."""
+    """Instructions in order; exactly one is the root. ``signature``: the types of parameters and result that are
+    printed with its name, if they are."""
 
     name: str
     instructions: tuple[Instruction, ...]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
-import pickle
 import resource
 import signal
 import threading
@@ -150,7 +149,7 @@ def _context(preload: Sequence[str]) -> ForkServerContext:
 def _result(receiver: Any, process: BaseProcess) -> Any:
     try:
         found = receiver.recv()
-    except (EOFError, OSError, pickle.UnpicklingError):  # it ended before all was sent
+    except (EOFError, OSError):  # it ended before all was sent
         process.join()
         return Lost(process.exitcode or 0)
     finally:
