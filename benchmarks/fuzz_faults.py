@@ -202,7 +202,9 @@ def killed_workers(rng: random.Random, times: int) -> Iterator[Row]:
             words = command("refine", "--workers", "2", "--json", "-", LARGER, WRONG, JOB, LARGER)
             started = time.monotonic()
             process = start(words)
-            time.sleep(rng.uniform(0.3, 2.0))
+            while len(below := descendants(process.pid)) < 3 and process.poll() is None:  # two servers, and a worker
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0, 0.3))
             below = descendants(process.pid)
             if below:
                 with contextlib.suppress(ProcessLookupError):

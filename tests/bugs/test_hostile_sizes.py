@@ -108,3 +108,17 @@ def test_results_have_the_limits_of_files(tmp_path: Path) -> None:
     twice = [call(f"y{k}", "aten.repeat.default", [ref(f"y{k - 1}"), [1 << 62]], None) for k in range(1, 300)]
     path = write(tmp_path / "g.json", graph(placeholder("y0", (2,)), *twice, returns(ref("y299"))))
     assert code(check_graph, read_graph(path), None) == "limit-dimension-size"
+
+
+@pytest.mark.parametrize(
+    "target", ["aten.rand.default", "aten.randn.default", "aten.empty.memory_format", "aten.zeros.default"]
+)
+def test_sizes_below_nothing(tmp_path: Path, target: str) -> None:
+    path = write(tmp_path / "g.json", graph(call("y", target, [[2, -1]], None), returns(ref("y"))))
+    assert code(check_graph, read_graph(path), None) == "operator-types"
+
+
+def test_numbers_of_a_hundred_thousand_digits(tmp_path: Path) -> None:
+    assert code(read_job, write(tmp_path / "job.toml", "format = 0x" + "f" * 100_000)) == "job-missing-key"
+    text = f"format = 0x{'f' * 100_000}\nspec = 1\nimpl = 1"
+    assert code(read_job, write(tmp_path / "job.toml", text)) == "job-format"

@@ -8,9 +8,10 @@ from tantamount.errors import InternalError, TantamountError, Unsupported, UserE
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.types import Shape
 from tantamount.limits import Limits, limits_from_environment
-from tantamount.ops.algebra import Tensor, TypesOnly, Unsized
+from tantamount.ops.algebra import ShapeProblem, Tensor, TypesOnly, Unsized
 from tantamount.ops.builder import Builder
-from tantamount.ops.execute import Environment, Result, constant_type, place_of, run
+from tantamount.ops.calls import operator_of
+from tantamount.ops.execute import Environment, Result, constant_type, place_of, run, types_problem
 
 __all__ = ["check_graph"]
 
@@ -79,8 +80,12 @@ def _remember(graph: Graph, done: dict[str, Result], interpretation: TypesOnly) 
 
 
 def _check_size(graph: Graph, node: Node, shape: Shape, limits: Limits) -> None:
-    """Raise :class:`UserError` for a tensor that no file may state, either."""
-    largest = max((size for size in shape if type(size) is int), default=0)
+    """Raise :class:`UserError` for a tensor that no file may state, either, and for negative sizes."""
+    known = [size for size in shape if type(size) is int]
+    largest = max(known, default=0)
+    if min(known, default=0) < 0:
+        problem = ShapeProblem(f"sizes {list(shape)} of a result")
+        raise types_problem(operator_of(graph, node), node.target, problem, place_of(graph, node))
     if len(shape) > limits.dimensions or largest > limits.dimension_size:
         place = f"{place_of(graph, node)}: {node.target}"
         limits.check("dimensions", len(shape), place, "dimensions")
