@@ -3,8 +3,8 @@
     python benchmarks/fuzz_hostile.py --calls 6000 --files 10000 --seed 1 --workers 2
 
 Every case is read and proved in a worker process as the command would: the answer must be a verdict, or an error of
-exit code 2; never an internal error (exit code 4), more than 60 s, or more memory than 2 GB. A case that a worker does not
-survive counts as one of these. Prints a table, and every failure with its seed. Exit code 1 if there is one.
+exit code 2; never an internal error (exit code 4), more than 60 s, or more memory than 2 GB. A case that a worker does
+not survive counts as one of these. Prints a table, and every failure with its seed. Exit code 1 if there is one.
 """
 
 from __future__ import annotations
