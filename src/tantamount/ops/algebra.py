@@ -213,21 +213,20 @@ class Interpretation(ABC):
         """The inverse: every member takes its own entry of the first dimension. ``shape`` is one member's shape."""
 
 
-MOST_STEPS = 1 << 20  # of one operator
-
-
 class TypesOnly(Interpretation):
-    """Every value is ``None``: what remains of a definition is its type rule. ``steps`` counts the primitives; a
-    definition that needs more than :data:`MOST_STEPS` is refused (:class:`ShapeProblem`)."""
+    """Every value is ``None``: what remains of a definition is its type rule. ``primitives`` counts them; more than
+    ``most``, if that is set, are refused (:class:`ShapeProblem`)."""
+
+    primitives = 0
+    most: int | None = None
 
     def __init__(self, group_sizes: Mapping[str, int] | None = None) -> None:
         self.group_sizes = group_sizes
-        self.steps = 0
 
     def _none(self, *_: Any, **__: Any) -> None:
-        self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise ShapeProblem(f"an operator of more than {MOST_STEPS} primitives")
+        self.primitives += 1
+        if self.most is not None and self.primitives > self.most:
+            raise ShapeProblem(f"an operator of more than {self.most} primitives")
 
     constant = table = iota = unknown = mask = _none
     permute = reshape = expand = slice = flip = concat = _none

@@ -15,6 +15,8 @@ from tantamount.ops.execute import Environment, Result, constant_type, place_of,
 
 __all__ = ["check_graph"]
 
+_MOST_PRIMITIVES = 1 << 20  # of one operator
+
 
 def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
     """The type of every node (tensors without values), all checked against what the file recorded.
@@ -35,6 +37,7 @@ def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
         inputs[node.name] = Tensor(node.type.shape, node.type.dtype, None)
     done: dict[str, Result] = {}
     interpretation = TypesOnly(groups)
+    interpretation.most = _MOST_PRIMITIVES
     each = _remember(graph, done, interpretation)
     try:
         types = run(graph, interpretation, inputs, constant=_constant, groups=groups, each=each)
@@ -69,7 +72,7 @@ def _remember(graph: Graph, done: dict[str, Result], interpretation: TypesOnly) 
     limits = limits_from_environment()
 
     def each(node: Node, result: Result) -> Result:
-        interpretation.steps = 0
+        interpretation.primitives = 0
         for one in result if isinstance(result, tuple) else (result,):
             if isinstance(one, Tensor):
                 _check_size(graph, node, one.shape, limits)
