@@ -297,12 +297,14 @@ def join_axes(store: Store, form: Form, first: int, count: int) -> Form:
         inner = sizes[first + 1]
         out: list[Piece] = []
         for piece in pieces:
-            if _mergeable(piece, first, inner):
+            low, high = piece[0][first]
+            merged = _mergeable(piece, first, inner)
+            if len(out) + (1 if merged else high - low) > _MAX_PIECES:  # before they are made
+                raise Unsupported(f"a layout that needs more than {_MAX_PIECES} boxes")
+            if merged:
                 out.append(_merged(piece, first, inner))
             else:
                 out.extend(_unrolled(piece, first, inner))
-            if len(out) > _MAX_PIECES:
-                raise Unsupported(f"a layout that needs more than {_MAX_PIECES} boxes")
         pieces = out
         sizes[first : first + 2] = [sizes[first] * inner]
     dims: list[tuple[int, ...]] = []

@@ -73,8 +73,11 @@ def continued(proof: Proof, pairs: Mapping[str, tuple[str, Sequence[Placement]]]
     for tensor, (name, placements) in pairs.items():
         for rank in range(proof.job.mesh.world_size):
             found[rank, name] = (*found.get((rank, name), ()), Aligned(tensor, tuple(placements)))
-    known: Candidates = found
-    return prove(proof.job, replace(proof.options.silent(), cut=True, align=lambda *_: (known, None)))
+
+    def known(*_: object) -> tuple[Candidates, None]:
+        return found, None
+
+    return prove(proof.job, replace(proof.options.silent(), cut=True, align=known))
 
 
 def _scaled(store: Store, form: Form, factor: Fraction) -> Form:

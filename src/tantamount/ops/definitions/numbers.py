@@ -318,6 +318,8 @@ def repeat_interleave_self(
     """self[i] along dim, repeats[i] times, for every i in order; without a dim, of the flattened tensor"""
     x = b.reshape(self, (-1,)) if dim is None else self
     k = 0 if dim is None else b.dim(x, dim)
+    if not x.rank:
+        raise ShapeProblem(f"repeats of {self.type}, which has no dimensions")
     if repeats.shape in ((), (1,)):
         repeats = b.expand(repeats, (x.shape[k],))
     if repeats.shape != (x.shape[k],):

@@ -11,7 +11,7 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import PerRank, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.convolution import COARSE, FINE, KERNEL, joined, per_dimension
-from tantamount.ops.definitions.in_place import require_float
+from tantamount.ops.definitions.in_place import few, require_float
 from tantamount.ops.definitions.reduction import argmax, take_along
 from tantamount.ops.table import Integers, Scalars, operator
 
@@ -48,6 +48,7 @@ class _Line:
         """One over the number of elements of every window, as runs of equal numbers; ``with_padding``: padding counts,
         what lies beyond it does not."""
         low, high = (-self.padding, self.size + self.padding) if with_padding else (0, self.size)
+        few(self.count, "windows of different sizes")
         found: list[int] = []
         for k in range(self.count):
             start = k * self.stride - self.padding
