@@ -12,7 +12,7 @@ from torch import fx, nn
 from tantamount.capture.torch.sources import is_user_file, shown_file
 from tantamount.errors import UserError
 
-__all__ = ["check_modules", "check_parameters", "line_of", "not_captured", "said"]
+__all__ = ["check_modules", "check_parameters", "line_of", "not_captured", "refused_ddp", "said"]
 
 
 def said(problem: BaseException) -> str:
@@ -49,13 +49,19 @@ def check_modules(modules: Mapping[str, nn.Module]) -> None:
     for prefix, root in modules.items():
         for name, module in root.named_modules():
             if isinstance(module, nn.parallel.DistributedDataParallel):
-                raise UserError(
-                    "capture-ddp", place=f"{prefix}{name}" or type(module).__name__,
-                    found="DistributedDataParallel, which reduces gradients in C++, out of sight of a capture",
-                    needed="the module inside it, with its gradients averaged by the step itself",
-                    hint="after backward(): dist.all_reduce(p.grad, op=dist.ReduceOp.AVG) for every p in "
-                    "ddp.module.parameters(); or fully_shard; see examples/data_parallel.py",
-                )  # fmt: skip
+                raise refused_ddp(f"{prefix}{name}" or type(module).__name__)
+
+
+def refused_ddp(place: str) -> UserError:
+    """The error that says that a module is wrapped by ``DistributedDataParallel``."""
+    return UserError(
+        "capture-ddp", place=place,
+        found="DistributedDataParallel, which reduces gradients (and runs its communication hooks) in C++, out of sight "
+        "of a capture",
+        needed="the module inside it, with its gradients averaged by the step itself, or by hooks of its parameters",
+        hint="after backward(): dist.all_reduce(p.grad, op=dist.ReduceOp.AVG) for every p in "
+        "ddp.module.parameters(); or fully_shard; see examples/data_parallel.py and examples/gradient_hooks.py",
+    )  # fmt: skip
 
 
 def check_parameters(module: fx.GraphModule, place: str) -> None:

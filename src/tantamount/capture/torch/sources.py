@@ -3,11 +3,14 @@
 # pyright: basic
 from __future__ import annotations
 
+import functools
+import inspect
 import linecache
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -16,7 +19,7 @@ from torch.autograd import _get_sequence_nr as _next_sequence_number  # pyright:
 from torch.fx import traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Annotate", "is_user_file", "module_paths", "shown_file"]
+__all__ = ["Annotate", "defined_at", "is_user_file", "module_paths", "shown_file", "user_frame"]
 
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
 _STANDARD = str(Path(linecache.__file__).parent)
@@ -100,6 +103,38 @@ def is_user_file(name: str) -> bool:
     if name.endswith(_PLUMBING):
         return False
     return not name.startswith(_SKIPPED) and (not name.startswith(_STANDARD) or "site-packages" in name)
+
+
+def user_frame(frame: FrameType) -> bool:
+    """Whether a frame runs code of :func:`is_user_file`."""
+    return is_user_file(frame.f_code.co_filename)
+
+
+def defined_at(function: Any) -> str:
+    """``name (file:line)`` of a function, of what a partial calls, of a callable object's class; of the user's function
+    where PyTorch has wrapped it."""
+    inner = function
+    for _ in range(8):
+        if isinstance(inner, functools.partial):
+            inner = inner.func
+        inner = inspect.unwrap(getattr(inner, "__func__", inner))
+        code = getattr(inner, "__code__", None)
+        if code is None or is_user_file(code.co_filename):
+            break
+        held = [cell.cell_contents for cell in inner.__closure__ or () if _callable_cell(cell)]
+        if not held:
+            break
+        inner = held[0]
+    code = getattr(inner, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    return f"{name} ({shown_file(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
+
+
+def _callable_cell(cell: Any) -> bool:
+    try:
+        return inspect.isroutine(cell.cell_contents) or isinstance(cell.cell_contents, functools.partial)
+    except ValueError:  # empty
+        return False
 
 
 def shown_file(name: str) -> str:
