@@ -115,7 +115,7 @@ def _size(boxed: Any) -> int:
     return dist.ProcessGroup.unbox(boxed).size()
 
 
-_REDUCTIONS = {"SUM": "sum", "AVG": "avg", "MAX": "max", "MIN": "min", "PRODUCT": "product"}
+_REDUCTIONS = {"SUM": "sum", "AVG": "avg", "MAX": "max", "MIN": "min"}
 
 
 def _reduction(op: Any) -> str:

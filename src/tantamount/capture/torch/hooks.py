@@ -166,17 +166,22 @@ def registered(
     for prefix, root in modules.items():
         for name, module in root.named_modules():
             for attribute, hooks in vars(module).items():
-                if attribute.endswith("_hooks") and isinstance(hooks, dict):
+                if _is_of_calls(attribute, hooks):
                     _note(found, f"{attribute} of {prefix}{name}" if prefix + name else attribute, hooks)
     for k, optimizer in enumerate(optimizers):
         for attribute, hooks in vars(optimizer).items():
-            if attribute.endswith("_hooks") and isinstance(hooks, dict):
+            if _is_of_calls(attribute, hooks):
                 _note(found, f"{attribute} of optimizer {k}", hooks)
     for owner in (nn.modules.module, _OPTIMIZERS):
         for attribute, hooks in vars(owner).items():
             if _is_global(attribute, hooks):
                 _note(found, attribute, hooks)
     return found
+
+
+def _is_of_calls(name: str, value: Any) -> bool:
+    """Whether an attribute is a table of hooks that calls run, and not those of saving and loading."""
+    return name.endswith("_hooks") and "state_dict" not in name and isinstance(value, dict)
 
 
 def _is_global(name: str, value: Any) -> bool:

@@ -142,7 +142,7 @@ def _items(owner: Any) -> list[tuple[Any, Any]]:
     if isinstance(owner, type):
         return [(k, v) for k, v in vars(owner).items() if not k.startswith("__") and not inspect.isroutine(v)]
     if isinstance(owner, nn.Module):
-        return [(k, v) for k, v in vars(owner).items() if k not in _OWN_OF_MODULES]
+        return [(k, v) for k, v in vars(owner).items() if k not in _OWN_OF_MODULES and not k.endswith("_hooks")]
     values = list(vars(owner).items()) if hasattr(owner, "__dict__") else []
     return values + [(name, getattr(owner, name)) for name in _slots(type(owner)) if hasattr(owner, name)]
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
@@ -153,8 +154,18 @@ def _unseen() -> list[tuple[Any, str, str, str]]:
         (torch.TypedStorage, "fill_", "TypedStorage.fill_", memory),
         (torch.TypedStorage, "__setitem__", "TypedStorage.__setitem__", memory),
     ]
-    if hasattr(ddp, "_pre_forward"):
+    if dist.is_available():
+        from torch._C._distributed_c10d import FakeWork, PythonCallbackWork, Work
+        from torch.distributed import distributed_c10d
+        from torch.distributed.fsdp import FullyShardedDataParallel as Fsdp
+
         found.append((ddp, "_pre_forward", "DistributedDataParallel", ""))
+        found.append((Fsdp, "forward", "FullyShardedDataParallel", "fully_shard"))
+        works = ("get_future", "get_future_result", "is_completed", "result")
+        for kind in (Work, FakeWork, PythonCallbackWork):
+            found += [(kind, name, f"Work.{name}", "work.wait()") for name in works]
+        for name in ("_object_to_tensor", "_tensor_to_object"):
+            found.append((distributed_c10d, name, "a collective of Python objects", "pass what ranks tell each other in build"))
     return found
 
 
@@ -164,9 +175,16 @@ def _refusal(label: str, hint: str) -> Callable[..., Any]:
             from tantamount.capture.torch.problems import refused_ddp
 
             raise refused_ddp(label)
+        if label == "FullyShardedDataParallel":
+            raise UserError(
+                "capture-fsdp", place=label, found="the older FSDP, whose hooks move parameters between flat tensors",
+                needed="fully_shard, which is captured as it is", hint="for m in layers: fully_shard(m); fully_shard(model)",
+            )  # fmt: skip
+        memory = "torage" in label or "swap" in label
         raise UserError(
-            "capture-state", place=label, found="a change of memory that is no operator of PyTorch",
-            needed="operators", hint=hint,
+            "capture-state" if memory else "capture-collective", place=label,
+            found="a change of memory that is no operator" if memory else "what only running ranks can say",
+            needed="operators of PyTorch" if memory else "tensors, and work that is waited for", hint=hint,
         )  # fmt: skip
 
     return refuse
