@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import tantamount as tt
-from support.ranks.cases import CASES, RANKS, Built, Case
+from support.ranks.cases import RANKS, Built, Case
 from support.ranks.processes import tensors_of
+from tantamount.ops.check import check_graph
 from tantamount.semantics.interpret import interpret_ranks
 
 __all__ = ["bundle", "differences", "title"]
@@ -54,7 +55,7 @@ def differences(cases: Sequence[Case], real: Sequence[Mapping[str, Any]]) -> Ite
         outcome.append(_joined(cases, real[rank], one))
         return one.function, one.args, {"modules": one.modules, "optimizers": list(one.optimizers)}
 
-    ranks = tt.capture_ranks(build, RANKS, mesh=MESH)
+    ranks = tt.capture_ranks(build, RANKS, mesh=cases[0].mesh or MESH)
     graphs = [program.graph for program in ranks.programs]
     given = [
         {node.name: value for node, value in zip(graph.inputs, values, strict=True)}
@@ -112,3 +113,15 @@ def _compared(
 def _unlike(name: str, found: np.ndarray, wanted: np.ndarray) -> Iterable[str]:
     if found.shape != wanted.shape or not np.allclose(found.astype(float), wanted.astype(float), rtol=1e-4, atol=1e-5):
         yield f"{name}: {found.tolist()}, but {wanted.tolist()} in real processes"
+
+
+def refusal(one: Case) -> None:
+    """Capture a case that should be refused, and look its operators up."""
+
+    def build(rank: int) -> Any:
+        built = one.build(rank)
+        return built.function, built.args, {"modules": built.modules, "optimizers": list(built.optimizers)}
+
+    ranks = tt.capture_ranks(build, RANKS, mesh=one.mesh or MESH)
+    for program in ranks.programs:
+        check_graph(program.graph, ranks.mesh)

@@ -26,8 +26,8 @@ class Built:
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table: a program that is captured, or refused with a code. One that is ``alone`` shares its process
-    groups, hooks of all modules, or its error with no other; ``run`` says whether gloo can run it."""
+    """One row of the table: a program that is captured, or refused with a code. One that is ``alone`` shares a
+    program with no other, for what it does concerns all; ``run`` says whether gloo can run it, ``mesh`` is its own."""
 
     group: str
     name: str
@@ -35,7 +35,7 @@ class Case:
     refused: str = ""
     alone: bool = False
     run: bool = True
-    note: str = ""
+    mesh: Mapping[str, int] = field(default_factory=dict)
 
 
 CASES: list[Case] = []
@@ -45,7 +45,8 @@ def case(group: str, name: str, **options: Any) -> Callable[[Callable[[int], Bui
     """Add a program to the table."""
 
     def add(build: Callable[[int], Built]) -> Callable[[int], Built]:
-        CASES.append(Case(group, name, build, alone=bool(options.get("refused")) or options.pop("alone", False), **options))
+        alone = bool(options.pop("alone", False) or options.get("refused") or options.get("mesh"))
+        CASES.append(Case(group, name, build, alone=alone, **options))
         return build
 
     return add

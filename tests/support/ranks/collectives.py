@@ -216,7 +216,7 @@ def _(x: Tensor, _: int) -> Any:
 @collective(IN_PLACE, "reduce, on the destination")
 def _(x: Tensor, rank: int) -> Any:
     dist.reduce(x, 1)
-    return x if rank == 1 else x * 0
+    return x if rank == 1 else torch.zeros_like(x)
 
 
 @collective(IN_PLACE, "reduce, on the other ranks", refused="capture-collective")
@@ -288,7 +288,7 @@ def _(x: Tensor, _: int) -> Any:
     return x * 3
 
 
-@collective(IN_PLACE, "monitored_barrier")
+@collective(IN_PLACE, "monitored_barrier", refused="capture")
 def _(x: Tensor, _: int) -> Any:
     dist.monitored_barrier()
     return x * 4
@@ -381,7 +381,10 @@ def functional_cases() -> None:
         "reduce_scatter_tensor_coalesced",
         lambda x, _: [y + 0 for y in functional.reduce_scatter_tensor_coalesced([x, x * 2], "sum", [0, 0], WORLD)],
     )
-    add("all_gather_tensor_autograd", lambda x, _: gradient(lambda y: functional.all_gather_tensor_autograd(y, 0, WORLD), x))
+    add(
+        "all_gather_tensor_autograd",
+        lambda x, _: gradient(lambda y: functional.all_gather_tensor_autograd(y, 0, WORLD), x),
+    )
     add(
         "reduce_scatter_tensor_autograd",
         lambda x, _: gradient(lambda y: functional.reduce_scatter_tensor_autograd(y, "sum", 0, WORLD), x),

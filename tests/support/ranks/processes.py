@@ -6,6 +6,7 @@ One process imports PyTorch and forks the ranks, which meet over gloo and run ev
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 import tempfile
@@ -111,6 +112,8 @@ def main(file: str) -> None:
     from support.ranks import all_cases  # noqa: F401
 
     warnings.simplefilter("ignore")
+    for module in ("torch._dynamo", "torch.distributed.fsdp", "torch.distributed.tensor", "torch.distributed.optim"):
+        importlib.import_module(module)  # once, before the ranks part
     with tempfile.TemporaryDirectory() as folder:
         children: list[int] = []
         for rank in range(RANKS):

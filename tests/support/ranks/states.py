@@ -25,7 +25,7 @@ class Buffered(nn.Module):
         self.layer = linear()
 
 
-@case(BUFFERS, "BatchNorm in training")
+@case(BUFFERS, "BatchNorm in training", refused="operator-types")
 def _(rank: int) -> Built:
     layer = nn.Sequential(nn.BatchNorm1d(3), linear())
     return Built(lambda x: layer(x).detach() + 0, (batch(rank, 4, 3),), {"": layer})
@@ -153,7 +153,7 @@ def _(layer: nn.Module, parameters: list[Tensor], x: Tensor) -> Any:
     return layer(x).detach() + 0
 
 
-@updated("torch.utils.swap_tensors", refused="capture-state", run=False)
+@updated("torch.utils.swap_tensors", refused="capture", run=False)
 def _(layer: nn.Module, parameters: list[Tensor], x: Tensor) -> None:
     torch.utils.swap_tensors(layer.bias, nn.Parameter(layer.bias.detach() * 2))
 
@@ -185,7 +185,7 @@ def _(rank: int) -> Built:
     return Built(step, (batch(rank),))
 
 
-@case(PARAMETERS, "through autograd.Function.apply, from a list", refused="capture-state")
+@case(PARAMETERS, "through autograd.Function.apply, from a list", refused="capture-gradient")
 def _(rank: int) -> Built:
     layer = linear()
     weights = [layer.weight]

@@ -8,9 +8,8 @@ from typing import Any
 
 from torch import Tensor, fx
 
-from tantamount.capture.torch.hooks import registered
+from tantamount.capture.torch.hooks import check_same_hooks, registered
 from tantamount.capture.torch.python_state import roots_of, watch
-from tantamount.capture.torch.sources import defined_at
 from tantamount.capture.torch.state import State
 from tantamount.errors import UserError
 
@@ -33,7 +32,7 @@ def same_at_every_call(
     described = watched.described()
     try:
         found = trace()
-        _check_hooks(before, _hooks(tensors, state))
+        check_same_hooks(before, _hooks(tensors, state))
         changed = watched.changed(described)
         if changed:
             again = watch([*roots_of(function, state.modules), *named])
@@ -44,9 +43,9 @@ def same_at_every_call(
             if still or not _same(found[0], repeated[0]):
                 raise UserError(
                     "capture-state", place=place,
-                    found=f"a call that changes {_listed(still or changed)}: the next call may compute something else",
+                    found=f"a call that changes {_listed(still or changed)}: the next one may compute something else",
                     needed="a function that does the same at every call",
-                    hint="what counts or remembers is an argument, a buffer of a module, or outside of what is captured",
+                    hint="make what counts or remembers an argument or a buffer, or keep it out of what is captured",
                 )  # fmt: skip
         return found
     finally:
@@ -55,18 +54,6 @@ def same_at_every_call(
 
 def _hooks(tensors: Mapping[str, Tensor], state: State) -> dict[tuple[str, int], Callable[..., Any]]:
     return registered(list(tensors.items()), state.modules, state.optimizers)
-
-
-def _check_hooks(before: Mapping[Any, Callable[..., Any]], after: Mapping[Any, Callable[..., Any]]) -> None:
-    for key in (*(after.keys() - before.keys()), *(before.keys() - after.keys())):
-        added = key in after
-        raise UserError(
-            "capture-hook", place=f"{key[0]}: {defined_at((after if added else before)[key])}",
-            found=f"a hook that the call {'registers and leaves there' if added else 'takes away'}: the next call does "
-            "something else",
-            needed="hooks that are the same before and after a call",
-            hint="register it before the capture" if added else "remove it before the capture",
-        )  # fmt: skip
 
 
 def _same(first: fx.GraphModule, second: fx.GraphModule) -> bool:

@@ -24,7 +24,7 @@ from tantamount.capture.torch.sources import defined_at
 from tantamount.capture.torch.standins import StandIns
 from tantamount.errors import UserError
 
-__all__ = ["Carried", "carry", "registered", "without_step_hooks"]
+__all__ = ["Carried", "carry", "check_same_hooks", "registered", "without_step_hooks"]
 
 _OPTIMIZERS = importlib.import_module("torch.optim.optimizer")  # torch.optim hides it
 _Hooks = Mapping[int, Callable[..., Any]]
@@ -62,7 +62,10 @@ def _nothing(*_: Any) -> None:
 
 _KINDS = (
     _Kind("Tensor.register_hook", lambda x: x._backward_hooks, lambda x, hook: x.register_hook(hook)),
-    _Kind("AccumulateGrad.register_prehook", _probed("register_prehook"), lambda x, hook: _node(x).register_prehook(hook)),
+    _Kind(
+        "AccumulateGrad.register_prehook", _probed("register_prehook"),
+        lambda x, hook: _node(x).register_prehook(hook),
+    ),
     _Kind(
         "Tensor.register_post_accumulate_grad_hook", lambda x: x._post_accumulate_grad_hooks,
         lambda x, hook: x.register_post_accumulate_grad_hook(hook),
@@ -107,9 +110,8 @@ class Carried:
 def carry(stand_ins: StandIns, tensors: Sequence[tuple[str, Tensor, Tensor]]) -> Carried:
     """Register the hooks of originals on their stand-ins: ``tensors`` are names, originals and stand-ins.
 
-    A hook that the original loses while the trace runs (one that removes itself) is gone for the stand-in, too. What
-    hooks are called with and return are the program's own tensors, which stand for the stand-ins wherever the trace sees
-    them."""
+    A hook that the original loses while the trace runs (one that removes itself) is gone for the stand-in, too. Hooks
+    are called with the program's own tensors, and may return them: the trace sees the stand-ins."""
     carried = Carried()
     for index, (name, original, stand_in) in enumerate(tensors):
         if not (stand_in.requires_grad and original.requires_grad and stand_in.is_leaf):
@@ -191,6 +193,20 @@ def _is_global(name: str, value: Any) -> bool:
 def _note(found: dict[tuple[str, int], Callable[..., Any]], owner: str, hooks: _Hooks | None) -> None:
     for key, function in (hooks or {}).items():
         found[owner, key] = function
+
+
+def check_same_hooks(before: Mapping[Any, Callable[..., Any]], after: Mapping[Any, Callable[..., Any]]) -> None:
+    """Raise :class:`UserError` for a hook that is among one of two results of :func:`registered` only: the next call
+    would run other hooks than this one."""
+    for key in (*(after.keys() - before.keys()), *(before.keys() - after.keys())):
+        added = key in after
+        raise UserError(
+            "capture-hook", place=f"{key[0]}: {defined_at((after if added else before)[key])}",
+            found=f"a hook that the call {'registers and leaves there' if added else 'takes away'}: the next call does "
+            "something else",
+            needed="hooks that are the same before and after a call",
+            hint="register it before the capture" if added else "remove it before the capture",
+        )  # fmt: skip
 
 
 @contextmanager

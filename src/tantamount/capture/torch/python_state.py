@@ -1,4 +1,4 @@
-"""The state of Python that a program reaches and may change: attributes, lists and tables, names of closures and modules.
+"""The state of Python that a program reaches and may change: attributes, containers, names of closures and modules.
 
 A graph is what one call computes. A function that counts its calls, or keeps a tensor for the next one, may compute
 something else in the next: it is captured only if a second call, from the state that the first one left, records the
@@ -50,7 +50,7 @@ class Watched:
         return found
 
     def changed(self, before: Mapping[str, Any]) -> list[str]:
-        """The names of what :meth:`described` describes otherwise than ``before``, and of tensors that were replaced."""
+        """The names of what :meth:`described` describes otherwise than ``before``, and of replaced tensors."""
         now = self.described()
         found = [name for name in (*now, *before) if name not in before or name not in now or now[name] != before[name]]
         for name, owner, old in self.contents:
@@ -58,7 +58,7 @@ class Watched:
                 for key, value in _items(owner):
                     if isinstance(value, Tensor) and old.get(key) is not value:
                         found.append(_path(name, owner, key))
-        return list(dict.fromkeys(name for name in found if not name.startswith("len(") or f"{name[4:-1]}[" not in str(found)))
+        return list(dict.fromkeys(found))
 
     def restore(self) -> None:
         """Put back what attributes, closures and containers held when they were found."""
@@ -89,7 +89,9 @@ def reachable(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 # ------------------------------------------------------------------------------------ kinds of objects
 def _has_contents(value: Any) -> bool:
-    if isinstance(value, list | tuple | dict | set | deque | types.CellType | functools.partial | types.MethodType | nn.Module):
+    if isinstance(
+        value, list | tuple | dict | set | deque | types.CellType | functools.partial | types.MethodType | nn.Module
+    ):
         return True
     if isinstance(value, types.FunctionType):
         return is_user_file(value.__code__.co_filename)
@@ -98,8 +100,8 @@ def _has_contents(value: Any) -> bool:
     if isinstance(value, type):
         return is_user_file(_file(value))
     if isinstance(value, Tensor):
-        return type(value) in (Tensor, nn.Parameter) and bool(vars(value))
-    if isinstance(value, torch.optim.Optimizer) or isinstance(value, types.ModuleType):
+        return type(value) in (Tensor, nn.Parameter)
+    if isinstance(value, torch.optim.Optimizer | types.ModuleType):
         return False
     return is_user_file(_file(type(value))) and (hasattr(value, "__dict__") or bool(_slots(type(value))))
 
@@ -239,7 +241,9 @@ def _description(value: Any, depth: int) -> Any:
     if isinstance(value, torch.Size | tuple | list | deque) and depth:
         return type(value).__name__, tuple(_description(item, depth - 1) for item in value)
     if isinstance(value, dict) and depth:
-        return "dict", tuple((repr(k) if isinstance(k, _PLAIN) else id(k), _description(v, depth - 1)) for k, v in value.items())
+        return "dict", tuple(
+            (repr(k) if isinstance(k, _PLAIN) else id(k), _description(v, depth - 1)) for k, v in value.items()
+        )
     if isinstance(value, set | frozenset):
         return "set", frozenset(repr(item) if isinstance(item, _PLAIN) else id(item) for item in value)
     if isinstance(value, Iterator) and not isinstance(value, types.GeneratorType):

@@ -19,7 +19,7 @@ from torch.autograd import _get_sequence_nr as _next_sequence_number  # pyright:
 from torch.fx import traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Annotate", "defined_at", "is_user_file", "module_paths", "shown_file", "user_frame"]
+__all__ = ["Annotate", "defined_at", "is_user_file", "module_paths", "shown_file", "user_frame", "user_line"]
 
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
 _STANDARD = str(Path(linecache.__file__).parent)
@@ -125,7 +125,7 @@ def defined_at(function: Any) -> str:
         if not held:
             break
         inner = held[0]
-    code = getattr(inner, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)
+    code = getattr(inner, "__code__", None) or getattr(vars(type(inner)).get("__call__"), "__code__", None)
     name = getattr(inner, "__qualname__", type(inner).__qualname__)
     return f"{name} ({shown_file(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
 
@@ -143,6 +143,17 @@ def shown_file(name: str) -> str:
         return str(Path(name).relative_to(Path.cwd()))
     except (OSError, ValueError):
         return name
+
+
+def user_line() -> str:
+    """Where the user's code is now: ``file:line `code```; empty if it is not there."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if is_user_file(name):
+            return f"{shown_file(name)}:{frame.f_lineno} `{linecache.getline(name, frame.f_lineno).strip()}`"
+        frame = frame.f_back
+    return ""
 
 
 def _user_line() -> str:

@@ -13,11 +13,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tantamount.capture.torch.placements import local_part
+from tantamount.capture.torch.problems import refused_ddp, unknown_parameter
 from tantamount.capture.torch.sources import user_frame
 from tantamount.errors import UserError
 
@@ -57,7 +59,7 @@ class StandIns(TorchFunctionMode):
         return _replaced(value, self._back)
 
     def on(self) -> Any:
-        """A context in which the mode is on: PyTorch turns it off while it runs a function that the mode was asked for."""
+        """A context in which the mode is on: PyTorch turns it off while it runs what the mode was asked for."""
         return nullcontext() if any(mode is self for mode in _get_current_function_mode_stack()) else self
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -68,7 +70,7 @@ class StandIns(TorchFunctionMode):
 
     @contextmanager
     def everywhere(self) -> Generator[None]:
-        """While this lasts the mode is on, in backward passes and the hooks that they run, too; and what changes tensors
+        """While this lasts the mode is on, in backward passes and the hooks that they run, too; what changes tensors
         without any operator is refused."""
         from torch import autograd
 
@@ -143,7 +145,7 @@ def _type(tensor: Tensor) -> str:
 # ------------------------------------------------------------------------------- what no mode is asked for
 def _unseen() -> list[tuple[Any, str, str, str]]:
     """Functions that change tensors, or reduce gradients, without an operator that a trace could record."""
-    ddp = torch.nn.parallel.DistributedDataParallel
+    ddp = nn.parallel.DistributedDataParallel
     memory = "write to the tensor itself: with torch.no_grad(): p.copy_(value)"
     found: list[tuple[Any, str, str, str]] = [
         (torch._C, "_swap_tensor_impl", "swap_tensors", memory),
@@ -165,20 +167,20 @@ def _unseen() -> list[tuple[Any, str, str, str]]:
         for kind in (Work, FakeWork, PythonCallbackWork):
             found += [(kind, name, f"Work.{name}", "work.wait()") for name in works]
         for name in ("_object_to_tensor", "_tensor_to_object"):
-            found.append((distributed_c10d, name, "a collective of Python objects", "pass what ranks tell each other in build"))
+            found.append(
+                (distributed_c10d, name, "a collective of Python objects", "exchange them outside of the call")
+            )
     return found
 
 
 def _refusal(label: str, hint: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
         if label == "DistributedDataParallel":
-            from tantamount.capture.torch.problems import refused_ddp
-
             raise refused_ddp(label)
         if label == "FullyShardedDataParallel":
             raise UserError(
                 "capture-fsdp", place=label, found="the older FSDP, whose hooks move parameters between flat tensors",
-                needed="fully_shard, which is captured as it is", hint="for m in layers: fully_shard(m); fully_shard(model)",
+                needed="fully_shard, which is captured as it is",
             )  # fmt: skip
         memory = "torage" in label or "swap" in label
         raise UserError(
@@ -221,17 +223,20 @@ class Guard(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         collective = getattr(func, "namespace", "") in ("c10d", "fsdp")
-        if collective:
+        if collective or func is torch.ops.aten.set_.source_Tensor:  # no function of PyTorch tells modes of these
             args = self._stand_ins.of(tuple(args))
         for value in _tensors((args, kwargs)):
             name = self._stand_ins.name_of_original(value)
             if name is not None:
                 raise UserError(
-                    "capture-state", place=str(func), found=f"{name} itself, where a trace computes with a stand-in of it",
+                    "capture-state", place=str(func),
+                    found=f"{name} itself, where a trace computes with a stand-in of it",
                     needed="a parameter that the program reaches by functions of PyTorch, or through its module",
                 )  # fmt: skip
+            if _was_there(value) and (value.requires_grad or isinstance(value, nn.Parameter)):
+                raise unknown_parameter(value)
         for value in _written(func, args, kwargs, collective):
-            if type(value) in (Tensor, torch.nn.Parameter):
+            if _was_there(value):
                 raise UserError(
                     "capture-state", place=str(func),
                     found=f"a write to a tensor {_type(value)} that was there before and is neither state nor argument",
@@ -239,6 +244,11 @@ class Guard(TorchDispatchMode):
                     hint='module.register_buffer("name", tensor); a tensor that a function closes over is a constant',
                 )  # fmt: skip
         return func(*args, **kwargs)
+
+
+def _was_there(value: Tensor) -> bool:
+    """Whether a tensor was there before the trace: one that holds numbers."""
+    return type(local_part(value)[0]) in (Tensor, nn.Parameter)
 
 
 def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], collective: bool) -> Iterable[Tensor]:

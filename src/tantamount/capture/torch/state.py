@@ -95,9 +95,10 @@ def _write_back(prefix: str, module: nn.Module, own: Mapping[str, str], tensors:
             continue
         if old is None or new is None or name in parameters or (new.shape, new.dtype) != (old.shape, old.dtype):
             what = "a parameter" if name in parameters else "a tensor"
+            how = "adds" if old is None else "takes away" if new is None else "replaces"
             raise UserError(
                 "capture-state", place=f"{prefix}{name}",
-                found=f"{what} that the program {'adds' if old is None else 'takes away' if new is None else 'replaces'}",
+                found=f"{what} that the program {how}",
                 needed="parameters and buffers that are the same tensors before and after a call",
                 hint="write into the tensor: with torch.no_grad(): p.copy_(value); make buffers before the capture",
             )  # fmt: skip
@@ -208,8 +209,8 @@ def _check_settings(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[s
         if changed or len(before) != len(now):
             raise UserError(
                 "capture-state", place=f"optimizer, parameter group {index}",
-                found=f"a call that changes {', '.join(sorted(changed)) or 'the groups'}: the next one computes something else",
-                needed="settings that a call leaves as they are", hint="call scheduler.step() outside of what is captured",
+                found=f"a call that changes {', '.join(sorted(changed)) or 'the groups'}: the next differs",
+                needed="settings that a call leaves as they are", hint="call scheduler.step() outside of the capture",
             )  # fmt: skip
 
 

@@ -22,13 +22,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.calls import same_at_every_call
+from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
-from tantamount.capture.torch.hooks import carry
+from tantamount.capture.torch.hooks import carry, check_same_hooks, registered
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
-from tantamount.capture.torch.problems import check_modules, check_parameters, not_captured
+from tantamount.capture.torch.problems import check_modules, not_captured
 from tantamount.capture.torch.sources import Annotate, module_paths
 from tantamount.capture.torch.standins import Guard, StandIns
 from tantamount.capture.torch.state import State, collect, digest
@@ -69,12 +69,7 @@ class _Program:
     leaves: tuple[Any, ...]  # of args and kwargs; tensors are replaced
     names: tuple[str, ...]  # of all tensors
     tensors: tuple[Tensor, ...]
-
-    @property
-    def gradients(self) -> list[tuple[str, Tensor]]:
-        """The gradients that tensors have from before the call, by the names of the tensors."""
-        named = zip(self.names, self.tensors, strict=True)
-        return [(name, x.grad) for name, x in named if x.is_leaf and x.grad is not None]
+    gradients: tuple[tuple[str, Tensor], ...]  # that tensors have from before the call, by the names of the tensors
 
 
 def trace(
@@ -100,7 +95,8 @@ def trace(
     fixed = [(entry.name, entry.tensor) for entry in state.entries if entry.computed]
     fixed += [(n, x) for n, x in zip(names, tensors, strict=True) if not x.dim() and not x.is_floating_point()]
     values = {name: value for name, tensor in fixed if (value := digest(tensor)) is not None}
-    program = _Program(function, state, structure, leaves, names, tensors)
+    old = tuple((n, x.grad) for n, x in zip(names, tensors, strict=True) if x.is_leaf and x.grad is not None)
+    program = _Program(function, state, structure, leaves, names, tensors, old)
     locals_ = [local_part(tensor) for tensor in tensors]
     sizes = None
     if dynamic:
@@ -139,7 +135,6 @@ def trace(
             raise
         except Exception as problem:
             raise not_captured(problem, _where(function)) from problem
-    check_parameters(second, _where(function))
     left = [Leaf(f"grad {name}") for name, _ in program.gradients]
     inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts[: len(names)], strict=True))
     outputs = _outputs(second, inputs, left, recorded)
@@ -165,12 +160,14 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
         state = program.state
         count, total = len(state.entries), len(program.tensors)
         whole = [rewrapped(tensor, layout) for tensor, layout in zip(flat, layouts, strict=True)]
+        fakes_own: dict[str, set[str]] = {}
         for entry, tensor, layout in zip(state.entries, whole[:count], layouts[:count], strict=True):
             if entry.trainable:
                 tensor.requires_grad_()
                 # what isinstance(tensor, nn.Parameter) looks at
                 tensor._is_param = isinstance(entry.tensor, nn.Parameter)
-            if layout is None:  # marks that a program has made on its parameters
+            if layout is None and type(entry.tensor) in (Tensor, nn.Parameter):  # marks of a program's own
+                fakes_own[entry.name] = set(vars(tensor))
                 vars(tensor).update({k: v for k, v in vars(entry.tensor).items() if k not in vars(tensor)})
         own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}
         arguments = iter(zip(whole[count:total], program.tensors[count:], strict=True))
@@ -190,18 +187,26 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
             stand_ins.add(name, original, tensor)
         with _disable_current_modes():
             carried = carry(stand_ins, list(zip(program.names, program.tensors, whole, strict=False)))
+            hooks = registered(list(zip(program.names, whole, strict=False)), {}, ())
         with ExitStack() as stack:
             paths = stack.enter_context(module_paths(state.modules))
             stack.enter_context(stand_ins.everywhere())
-            stack.enter_context(Functional())
+            communication = stack.enter_context(Functional())
             stack.enter_context(Annotate(paths))
             stack.enter_context(Guard(stand_ins))
             with state.replaced(own):
                 returned = stand_ins.of(program.function(*args, **kwargs))
                 results = _results(returned)
                 gradients = _gradients(program, own, filled)
+        communication.check_left([*results, *gradients, *zip(program.names, whole, strict=False)])
         carried.check()
+        with _disable_current_modes():
+            check_same_hooks(hooks, registered(list(zip(program.names, whole, strict=False)), {}, ()))
         _check_gradients(program, whole)
+        for entry in state.entries:  # marks that the call has made on its parameters
+            if entry.name in fakes_own:
+                marks = {k: v for k, v in vars(own[entry.name]).items() if k not in fakes_own[entry.name]}
+                vars(entry.tensor).update(marks)
         recorded.names[:] = [name for name, _ in (*results, *gradients)]
         parts = [local_part(tensor) for _, tensor in (*results, *gradients)]
         recorded.layouts[:] = [layout for _, layout in parts]
@@ -212,11 +217,12 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
 
 def _check_gradients(program: _Program, whole: Sequence[Tensor]) -> None:
     """Gradients have gone to stand-ins, and to leaves. Raises :class:`UserError` otherwise."""
-    before = {name: gradient for name, gradient in program.gradients}
+    before = dict(program.gradients)
     for name, original, tensor in zip(program.names, program.tensors, whole, strict=False):
         if not original.is_leaf and tensor.grad is not None:
             raise UserError(
-                "capture-gradient", place=name, found="an argument that was itself computed, and a backward pass through it",
+                "capture-gradient", place=name,
+                found="an argument that was itself computed, and a backward pass through it",
                 needed="an argument that nothing was differentiated for",
                 hint="x.detach().requires_grad_(), or compute it inside of what is captured",
             )  # fmt: skip
@@ -343,7 +349,11 @@ def _outputs(
             graph.erase_node(node)
         elif node.target in (torch.ops.aten.zero.default, torch.ops.aten.copy_.default) and node.args[0] in old:
             _without_old(graph, node)
-    kept = [k for k, result in enumerate(results) if _source(result) not in old or leaves[k].name != old[_source(result)].name]
+    kept = [
+        k
+        for k, result in enumerate(results)
+        if _source(result) not in old or leaves[k].name != old[_source(result)].name
+    ]
     output.args = (tuple(results[k] for k in kept),)
     _clean(graph)
     for node, leaf in old.items():
@@ -368,7 +378,7 @@ def _source(node: Any) -> Any:
 
 def _without_old(graph: fx.Graph, node: fx.Node) -> None:
     """Take a gradient from before the call out of what becomes of it: a tensor of zeros, or what was copied into it."""
-    new = node.args[1]  if node.target is torch.ops.aten.copy_.default else None
+    new = node.args[1] if node.target is torch.ops.aten.copy_.default else None
     if new is None:
         value = node.meta["val"]
         with graph.inserting_before(node):
