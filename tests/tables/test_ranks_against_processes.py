@@ -24,6 +24,7 @@ pytest.importorskip("torch.distributed", reason="collectives need torch.distribu
 from support.ranks.all_cases import CASES  # noqa: E402
 from support.ranks.captured import differences, refusal, title  # noqa: E402
 from support.ranks.cases import Case  # noqa: E402
+from support.ranks.page import PAGE, with_table  # noqa: E402
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forked"),
@@ -79,3 +80,8 @@ def test_a_wrong_number_is_seen(real: Sequence[Mapping[str, Any]]) -> None:
     found = list(differences([one], wrong))
     assert len(found) == 2
     assert all(line.startswith("rank 2: grad ") for line in found)
+
+
+def test_the_page_has_the_table() -> None:
+    text = PAGE.read_text()
+    assert with_table(text) == text, "python -m support.ranks.page writes it"

@@ -403,14 +403,14 @@ def _(module: Stateful, x: Tensor) -> Tensor:
     return y + 0
 
 
-@python("an attribute that is written and never read")
+@python("an attribute that is written and never read", alone=True)
 def _(module: Stateful, x: Tensor) -> Tensor:
     module.last = module.layer(x).detach()
     module.mode = "eval"
     return x * 3
 
 
-@python("an attribute that the call sets first and then reads", refused="")
+@python("an attribute that the call sets first and then reads", alone=True)
 def _(module: Stateful, x: Tensor) -> Tensor:
     module.last = x * 2
     module.mode = "eval"

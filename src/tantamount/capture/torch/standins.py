@@ -162,7 +162,7 @@ def _unseen() -> list[tuple[Any, str, str, str]]:
         from torch.distributed.fsdp import FullyShardedDataParallel as Fsdp
 
         found.append((ddp, "_pre_forward", "DistributedDataParallel", ""))
-        found.append((Fsdp, "forward", "FullyShardedDataParallel", "fully_shard"))
+        found.append((Fsdp, "forward", "FullyShardedDataParallel", ""))
         works = ("get_future", "get_future_result", "is_completed", "result")
         for kind in (Work, FakeWork, PythonCallbackWork):
             found += [(kind, name, f"Work.{name}", "work.wait()") for name in works]
@@ -171,6 +171,9 @@ def _unseen() -> list[tuple[Any, str, str, str]]:
                 (distributed_c10d, name, "a collective of Python objects", "exchange them outside of the call")
             )
     return found
+
+
+_COMMUNICATION = ("Work.", "a collective of Python objects")
 
 
 def _refusal(label: str, hint: str) -> Callable[..., Any]:
@@ -182,11 +185,14 @@ def _refusal(label: str, hint: str) -> Callable[..., Any]:
                 "capture-fsdp", place=label, found="the older FSDP, whose hooks move parameters between flat tensors",
                 needed="fully_shard, which is captured as it is",
             )  # fmt: skip
-        memory = "torage" in label or "swap" in label
+        if label.startswith(_COMMUNICATION):
+            raise UserError(
+                "capture-collective", place=label, found="what only running ranks can say",
+                needed="tensors, and work that is waited for", hint=hint,
+            )  # fmt: skip
         raise UserError(
-            "capture-state" if memory else "capture-collective", place=label,
-            found="a change of memory that is no operator" if memory else "what only running ranks can say",
-            needed="operators of PyTorch" if memory else "tensors, and work that is waited for", hint=hint,
+            "capture-state", place=label, found="a change of memory that is no operator of PyTorch",
+            needed="operators", hint=hint,
         )  # fmt: skip
 
     return refuse
