@@ -1,8 +1,8 @@
 """Data parallelism with hooks: every gradient is averaged over the ranks as soon as it has been accumulated.
 
-This is what ``DistributedDataParallel`` does, written in Python: a hook of every parameter starts an all-reduce while the
-backward pass goes on, and the step waits for all of them. The broken twin has a hook on the gradient, too, which doubles
-it: a loss scale that nothing takes back.
+This is what ``DistributedDataParallel`` does, written in Python: a hook of every parameter starts an all-reduce while
+the backward pass goes on, and the step waits for all of them. The broken twin has a hook on the gradient, too, which
+doubles it: a loss scale that nothing takes back.
 
     python examples/gradient_hooks.py
 """

@@ -80,7 +80,7 @@ def test_a_hook_of_the_specification_counts() -> None:
 
 
 def test_a_constant_is_as_it_was() -> None:
-    """A tensor that a function closes over was written twice while it was captured, and the write was not in the graph."""
+    """A tensor that a function closes over was written while it was captured, and the graph did not say so."""
     total = torch.zeros(3)
 
     def step(x: Tensor) -> Tensor:

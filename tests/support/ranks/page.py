@@ -1,4 +1,4 @@
-"""The table of cases as the part of ``docs/capture.md`` that says what is captured: ``python -m support.ranks.page``."""
+"""The table of cases as a part of ``docs/capture.md``, which ``python -m support.ranks.page`` writes."""
 
 from __future__ import annotations
 
