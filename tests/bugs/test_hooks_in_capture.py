@@ -119,3 +119,19 @@ def test_python_state_is_as_it_was() -> None:
     tt.capture(model, (torch.ones(3),))
     assert model.last is None
     assert model.seen == [1]
+
+
+def test_optimizers_that_hooks_refer_to_are_found() -> None:
+    model = nn.Linear(4, 4)
+    optimizers = {p: torch.optim.SGD([p], lr=0.1, momentum=0.5) for p in model.parameters()}
+
+    def update(parameter: Tensor) -> None:
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(update)
+    outputs = {output.name for output in tt.capture(step_of(model), (torch.ones(2, 4),)).graph.outputs}
+    assert outputs == {
+        "new weight", "new bias", "new optimizer:weight.momentum_buffer", "new optimizer1:bias.momentum_buffer",
+    }  # fmt: skip

@@ -429,6 +429,14 @@ def _(rank: int) -> Built:
     return Built(step_of(layer), (batch(rank),), {"": layer}, tuple(optimizers.values()))
 
 
+@case(OPTIMIZERS, "an optimizer that the capture does not know", refused="capture-state")
+def _(rank: int) -> Built:
+    layer = linear()
+    built = optimized(layer, torch.optim.SGD(layer.parameters(), lr=0.5), rank)
+    known = torch.optim.SGD(layer.parameters(), lr=0.5)
+    return Built(built.function, built.args, built.modules, (known,))
+
+
 @case(OPTIMIZERS, "_apply_optimizer_in_backward")
 def _(rank: int) -> Built:
     from torch.distributed.optim import _apply_optimizer_in_backward
@@ -540,7 +548,7 @@ def _(rank: int) -> Built:
     return program(layer, rank)
 
 
-@case(WRAPPERS, "ZeroRedundancyOptimizer", alone=True)
+@case(WRAPPERS, "ZeroRedundancyOptimizer", refused="capture-state")
 def _(rank: int) -> Built:
     from torch.distributed.optim import ZeroRedundancyOptimizer
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from tantamount.capture.torch.sources import is_user_file
 
-__all__ = ["Watched", "reachable", "roots_of", "watch"]
+__all__ = ["Watched", "held", "reachable", "roots_of", "watch"]
 
 _MOST = 100_000  # objects
 _DEEP = 6
@@ -42,7 +42,7 @@ class Watched:
         their shapes and types."""
         found: dict[str, Any] = {}
         for name, owner, _ in self.contents:
-            for key, value in _items(owner):
+            for key, value in held(owner):
                 found[_path(name, owner, key)] = _description(value, _DEEP)
             found[f"len({name})"] = len(owner) if isinstance(owner, list | dict | set | deque) else 0
         for name, now in _random_numbers():
@@ -55,7 +55,7 @@ class Watched:
         found = [name for name in (*now, *before) if name not in before or name not in now or now[name] != before[name]]
         for name, owner, old in self.contents:
             if isinstance(old, Mapping):
-                for key, value in _items(owner):
+                for key, value in held(owner):
                     if isinstance(value, Tensor) and old.get(key) is not value:
                         found.append(_path(name, owner, key))
         return list(dict.fromkeys(found))
@@ -83,7 +83,7 @@ def reachable(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         seen.add(id(owner))
         kept.append(owner)
         yield name, owner
-        pending.extend((_path(name, owner, key), value) for key, value in _items(owner))
+        pending.extend((_path(name, owner, key), value) for key, value in held(owner))
         pending.extend((f"{name}.{key}" if name else key, value) for key, value in _beside(owner))
 
 
@@ -121,7 +121,7 @@ def _slots(kind: type) -> tuple[str, ...]:
     return tuple(name for name in found if name not in ("__dict__", "__weakref__"))
 
 
-def _items(owner: Any) -> list[tuple[Any, Any]]:
+def held(owner: Any) -> list[tuple[Any, Any]]:
     """What an object holds, by index, key or name: what a program may change."""
     if isinstance(owner, list | tuple | deque):
         return list(enumerate(owner))
@@ -201,7 +201,7 @@ def _path(name: str, owner: Any, key: Any) -> str:
 def _copied(owner: Any) -> Any:
     if isinstance(owner, set):
         return set(owner)
-    return dict(_items(owner))
+    return dict(held(owner))
 
 
 def _put_back(owner: Any, old: Any) -> None:

@@ -135,7 +135,8 @@ def _rebind(tensor: Tensor, value: Tensor) -> None:
             found=f"{_type(value)} in place of {_type(tensor)}", needed="a tensor of the same shape and dtype",
         )  # fmt: skip
     with torch.no_grad():
-        tensor.set_(value.detach())
+        rebound: Any = tensor  # PyTorch's types know storages only
+        rebound.set_(value.detach())
 
 
 def _type(tensor: Tensor) -> str:

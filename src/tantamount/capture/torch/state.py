@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import stateless
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tantamount.capture.torch.hooks import without_step_hooks
 from tantamount.errors import UserError
@@ -76,9 +77,20 @@ class State:
                 stack.enter_context(stateless._reparametrize_module(module, put))
             for optimizer in self.optimizers:
                 stack.enter_context(_swapped(optimizer, stand_in, names))
+            handle = register_optimizer_step_pre_hook(self._check_known)
+            stack.callback(handle.remove)
             yield
             for prefix, module, own in places:
                 _write_back(prefix, module, own, tensors)
+
+    def _check_known(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        """Raise :class:`UserError` for an optimizer whose state is not among the inputs: a graph would not have it."""
+        if not any(optimizer is known for known in self.optimizers):
+            raise UserError(
+                "capture-state", place=f"{type(optimizer).__name__}.step",
+                found="a step of an optimizer that the capture does not know", needed="all optimizers that the call uses",
+                hint='capture(f, args, optimizers=[...]); from build: return f, args, {"optimizers": [...]}',
+            )  # fmt: skip
 
 
 def _write_back(prefix: str, module: nn.Module, own: Mapping[str, str], tensors: Mapping[str, Tensor]) -> None:
@@ -89,7 +101,7 @@ def _write_back(prefix: str, module: nn.Module, own: Mapping[str, str], tensors:
     now = dict(_tensors(module))
     parameters = dict(module.named_parameters(remove_duplicate=False))
     managed = any(type(inner).__name__.startswith("FSDP") for inner in module.modules())
-    for name in own | now:
+    for name in dict.fromkeys((*own, *now)):
         new, old = now.get(name), tensors[own[name]] if name in own else None
         if new is old or (managed and name in parameters):
             continue

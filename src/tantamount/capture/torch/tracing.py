@@ -378,7 +378,7 @@ def _source(node: Any) -> Any:
 
 def _without_old(graph: fx.Graph, node: fx.Node) -> None:
     """Take a gradient from before the call out of what becomes of it: a tensor of zeros, or what was copied into it."""
-    new = node.args[1] if node.target is torch.ops.aten.copy_.default else None
+    new: Any = node.args[1] if node.target is torch.ops.aten.copy_.default else None
     if new is None:
         value = node.meta["val"]
         with graph.inserting_before(node):
