@@ -133,5 +133,5 @@ def test_optimizers_that_hooks_refer_to_are_found() -> None:
         parameter.register_post_accumulate_grad_hook(update)
     outputs = {output.name for output in tt.capture(step_of(model), (torch.ones(2, 4),)).graph.outputs}
     assert outputs == {
-        "new weight", "new bias", "new optimizer:weight.momentum_buffer", "new optimizer1:bias.momentum_buffer",
+        "new weight", "new bias", "new optimizer:weight.momentum_buffer", "new optimizer:1:bias.momentum_buffer",
     }  # fmt: skip

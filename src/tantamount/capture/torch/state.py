@@ -88,7 +88,8 @@ class State:
         if not any(optimizer is known for known in self.optimizers):
             raise UserError(
                 "capture-state", place=f"{type(optimizer).__name__}.step",
-                found="a step of an optimizer that the capture does not know", needed="all optimizers that the call uses",
+                found="a step of an optimizer that the capture does not know",
+                needed="all optimizers that the call uses",
                 hint='capture(f, args, optimizers=[...]); from build: return f, args, {"optimizers": [...]}',
             )  # fmt: skip
 
