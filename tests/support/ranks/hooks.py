@@ -443,7 +443,8 @@ def _(rank: int) -> Built:
 
     layer = linear()
     _apply_optimizer_in_backward(torch.optim.SGD, layer.parameters(), {"lr": 0.5})
-    return program(layer, rank)
+    optimizers = tuple(parameter._in_backward_optimizers[0] for parameter in layer.parameters())
+    return Built(step_of(layer), (batch(rank),), {"": layer}, optimizers)
 
 
 # ----------------------------------------------------------------------------------------- saved tensors
