@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 __all__ = ["Call", "called", "recorded"]
 
@@ -75,14 +75,14 @@ class _Composite(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         overload = composite(getattr(func, "__name__", ""), args, kwargs or {})
         if overload is not None:
-            with torch._C.DisableTorchFunction(), torch.no_grad():
+            with torch._C.DisableTorchFunction(), torch.no_grad(), _disable_current_modes():
                 copies = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, kwargs or {}))
                 try:
                     call: Call | None = called(overload, *copies)
                 except (RuntimeError, TypeError, IndexError, NotImplementedError):  # the code is about to see it, too
                     call = None
-            if call is not None:
-                self.each(call)
+                if call is not None:
+                    self.each(call)
         return func(*args, **(kwargs or {}))
 
 

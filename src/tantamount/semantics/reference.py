@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
-from tantamount.ops.functions import FUNCTIONS, evaluate_rows
+from tantamount.ops.functions import CHOOSING, FUNCTIONS, Ties, evaluate_rows, tied_rows
 
 __all__ = ["Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
@@ -46,8 +46,9 @@ class IntegerOverflow(TantamountError):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something the result rests on that a NaN cannot say. ``what`` is ``out-of-range`` (a gather or scatter),
-    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``double-write`` or ``inexact``
-    (an integer beyond 2**53 made a float); ``count`` elements; ``site`` the node, filled in by the interpreter."""
+    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``double-write``, ``inexact``
+    (an integer beyond 2**53 made a float) or ``tie`` (equal elements among which PyTorch does not promise what an
+    operator chooses); ``count`` elements, or rows; ``site`` the node, filled in by the interpreter."""
 
     what: str
     count: int
@@ -60,10 +61,14 @@ class Reference(Interpretation):
     ``masks`` gives the keep-mask of the k-th dropout; by default it is random by ``seed`` and k, equal on all
     ranks.
     ``unknown`` tensors are random by ``seed``, ``rank``, site and number of the call.
+    ``ties`` says what operators choose among equal elements where PyTorch does not promise it.
     ``left_range`` collects ``overflow`` and ``underflow``: float64 left the reals, whatever the values say.
     """
 
-    def __init__(self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None) -> None:
+    def __init__(
+        self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None, ties: Ties = Ties.USUAL
+    ) -> None:
+        self.ties = ties
         self.rank = rank
         self.seed = seed
         self.masks = masks
@@ -304,8 +309,11 @@ class Reference(Interpretation):
     def rows(
         self, name: str, xs: Sequence[Array], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Array, ...]:
+        operands = [_numbers(x) for x in xs]
+        if name in CHOOSING:
+            self._flag("tie", tied_rows(name, operands[0], attributes))
         with self._quiet():
-            values = evaluate_rows(name, [_numbers(x) for x in xs], attributes, results)
+            values = evaluate_rows(name, operands, attributes, results, self.ties)
         found = tuple(np.asarray(value) for value in values)
         wanted = [(*xs[0].shape[:-1], size) for size in results]
         if [value.shape for value in found] != wanted:

@@ -74,7 +74,9 @@ def div(b: Builder, self: Tensor, other: Operand) -> Tensor:
 def _floor_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     if x.dtype.is_integral:
         return b.function("floor_divide", x, y, floating=False)
-    return b.function("floor", b.div(x, y))
+    x, y = b.broadcast(x, y)
+    # undefined for an infinite y: there the quotient is 0, but eager rounds what is below 0 down to -1
+    return b.add(b.function("floor", b.div(x, y)), b.mul(y, 0))
 
 
 def _trunc_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
