@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 
 __all__ = [
-    "CHOOSING", "DISTINCT_IN_A_ROW", "FUNCTIONS", "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties",
+    "CHOOSING", "DISTINCT_IN_A_ROW", "FUNCTIONS", "POSITIONS_IN_A_ROW", "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties",
     "evaluate_rows", "tied_rows",
 ]  # fmt: skip
 
@@ -147,6 +147,7 @@ ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
 }
 
 DISTINCT_IN_A_ROW = frozenset({"argsort", "order", "first_unordered"})  # no value occurs twice in a row of the result
+POSITIONS_IN_A_ROW = DISTINCT_IN_A_ROW | {"running_place"}  # every value is a position in the row
 
 
 class Ties(Enum):
