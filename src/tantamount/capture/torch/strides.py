@@ -22,7 +22,7 @@ def views_for_strides(graph: fx.Graph) -> None:
     known to fill the memory: what is read there cannot be said of values."""
     for node in list(graph.nodes):
         found = None
-        if node.op == "call_function" and node.target is _aten.as_strided.default:
+        if node.op == "call_function" and node.target in (_aten.as_strided.default, _aten.as_strided_copy.default):
             found = _read(graph, node)
         elif node.op == "call_function" and node.target is _aten.as_strided_scatter.default:
             found = _written(graph, node)
@@ -32,18 +32,22 @@ def views_for_strides(graph: fx.Graph) -> None:
 
 
 def _read(graph: fx.Graph, node: fx.Node) -> fx.Node:
-    block = _block(node.meta.get("val"))
+    source, *geometry = node.args
     with graph.inserting_before(node):
-        found = _elements(graph, node, node.args[0])
+        found = _elements(graph, node, source)
         if found is None:
             raise UserError(
                 "capture", place=f"node {node.name}: {node.target}",
                 found="memory that no tensor of the graph fills", needed="a tensor whose elements are all that it reads",
                 hint="write views, or make the tensor contiguous before as_strided",
             )  # fmt: skip
+        value = source.meta["val"]
+        with value.fake_mode:
+            view = _aten.as_strided.default(value, *geometry, **node.kwargs)
+        block = _block(view)
         if block is None:
-            view = node.meta["val"]
             geometry = [list(view.shape), list(view.stride()), view.storage_offset()]
+            found = _call(graph, node, _aten.clone.default, found, memory_format=torch.contiguous_format)  # says so
             return _call(graph, node, _aten.as_strided.default, found, *geometry)
         sizes, order, start, count = block
         if (start, count) != (0, found.meta["val"].numel()):
@@ -144,11 +148,11 @@ def _layout(value: Tensor) -> tuple[Any, ...]:
     return (*value.shape, *value.stride(), value.storage_offset(), value.untyped_storage().nbytes())
 
 
-def _call(graph: fx.Graph, like: fx.Node, target: Any, source: fx.Node, *rest: Any) -> fx.Node:
+def _call(graph: fx.Graph, like: fx.Node, target: Any, source: fx.Node, *rest: Any, **more: Any) -> fx.Node:
     """A call with the metadata (source line, module) of another node."""
-    made = graph.call_function(target, (source, *rest))
+    made = graph.call_function(target, (source, *rest), more)
     made.meta = dict(like.meta)
     value = source.meta["val"]
     with value.fake_mode:
-        made.meta["val"] = target(value, *(a.meta["val"] if isinstance(a, fx.Node) else a for a in rest))
+        made.meta["val"] = target(value, *(a.meta["val"] if isinstance(a, fx.Node) else a for a in rest), **more)
     return made
