@@ -78,8 +78,8 @@ class _Composite(TorchFunctionMode):
             with torch._C.DisableTorchFunction(), torch.no_grad(), _disable_current_modes():
                 copies = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, kwargs or {}))
                 try:
-                    call: Call | None = called(overload, *copies)
-                except (RuntimeError, TypeError, IndexError, NotImplementedError):  # the code is about to see it, too
+                    call: Call | None = called(overload, *_as_recorded(overload, *copies))
+                except (RuntimeError, TypeError, IndexError, KeyError, NotImplementedError):  # the code is about to see it, too
                     call = None
                 if call is not None:
                     self.each(call)
@@ -94,9 +94,25 @@ def composite(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torc
     try:
         found = torch._C._jit_resolve_packet(f"aten::{name}", *args, **kwargs)
         overload = getattr(packet, found or "default")
+        decomposed = overload.has_kernel_for_dispatch_key("CompositeImplicitAutograd")
     except (RuntimeError, AttributeError, TypeError):
         return None
-    return overload if overload.has_kernel_for_dispatch_key("CompositeImplicitAutograd") else None
+    return overload if decomposed else None
+
+
+def _as_recorded(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments as a graph has them: one number where a list is meant is a list."""
+
+    def listed(argument: Any, value: Any) -> Any:
+        wanted = str(argument.type).removeprefix("Optional[").removesuffix("]")
+        return [value] if wanted == "List[int" and isinstance(value, int) else value
+
+    schema = overload._schema.arguments
+    by_name = {argument.name: argument for argument in schema}
+    positional = tuple(listed(argument, value) for argument, value in zip(schema, args, strict=False))
+    return positional, {key: listed(by_name[key], value) for key, value in kwargs.items()}
 
 
 def recorded(run: Callable[[], Any], each: Callable[[Call], None]) -> Any:

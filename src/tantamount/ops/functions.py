@@ -58,6 +58,11 @@ def _sign(x: Any) -> Any:
     return np.sign(x)
 
 
+def _integer_pow(x: Any, y: Any) -> Any:
+    inverse = np.where(np.abs(x) == 1, np.where(y % 2 == 0, 1, x), 0)
+    return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
+
+
 FUNCTIONS: dict[str, Function] = {
     "sin": Function(np.sin, odd=True, at_zero=0),
     "cos": Function(np.cos, even=True, at_zero=1),
@@ -75,6 +80,7 @@ FUNCTIONS: dict[str, Function] = {
     "trunc": Function(np.trunc, integer=True, fixes_integers=True, odd=True, at_zero=0),
     "round": Function(np.round, integer=True, fixes_integers=True, odd=True, at_zero=0),  # halves to the even neighbour
     "pow": Function(np.power, arity=2),  # x ** y, both operands variable
+    "integer_pow": Function(_integer_pow, arity=2, integer=True),  # of integers; x ** -1 is 1 / x rounded towards 0
     "floor_divide": Function(np.floor_divide, arity=2, integer=True),  # floor(x / y) of integers
     "bitwise_and": Function(np.bitwise_and, arity=2, integer=True, commutative=True),  # of integers
     "bitwise_or": Function(np.bitwise_or, arity=2, integer=True, commutative=True),

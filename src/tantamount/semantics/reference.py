@@ -196,7 +196,7 @@ class Reference(Interpretation):
         operands = [_numbers(x) for x in xs]
         if known.fixes_integers and _integral(*operands):
             return operands[0]
-        if name in ("floor_divide", "pow") and _integral(*operands):
+        if name in ("floor_divide", "integer_pow") and _integral(*operands):
             return self._of_integers(name, *operands)
         with self._quiet():
             value = np.asarray(known.evaluate(*operands))
@@ -205,17 +205,17 @@ class Reference(Interpretation):
         return value
 
     def _of_integers(self, name: str, x: Array, y: Array) -> Array:
-        """Quotients and powers of integers, flagged where the divisor is zero or the exponent negative."""
-        undefined = y == 0 if name == "floor_divide" else y < 0
-        self._flag("undefined-integer", np.count_nonzero(undefined))
-        safe = np.where(undefined, 1, y)
+        """Quotients of integers, flagged where the divisor is zero, and powers."""
         if name == "floor_divide":
-            return np.where(undefined, 0, x // safe)
-        if _magnitude(x) > 1 and _magnitude(safe) * _magnitude(x).bit_length() > _LIMIT.bit_length():
-            if _magnitude(safe) > _LIMIT.bit_length():
+            undefined = y == 0
+            self._flag("undefined-integer", np.count_nonzero(undefined))
+            return np.where(undefined, 0, x // np.where(undefined, 1, y))
+        most = _magnitude(np.maximum(y, 0))
+        if _magnitude(x) > 1 and most * _magnitude(x).bit_length() > _LIMIT.bit_length():
+            if most > _LIMIT.bit_length():
                 raise IntegerOverflow("an integer power beyond 2**62")
-            return np.where(undefined, 0, _exactly(x.astype(object) ** safe.astype(object)))
-        return np.where(undefined, 0, x**safe)
+            _exactly(x.astype(object) ** np.maximum(y, 0).astype(object))
+        return np.asarray(FUNCTIONS[name].evaluate(x, y))
 
     def less(self, x: Array, y: Array) -> Array:
         self._undefined_comparison(x, y)

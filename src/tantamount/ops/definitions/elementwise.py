@@ -200,7 +200,7 @@ def scalar_pow(b: Builder, self: float, exponent: Tensor) -> Tensor:
         raise ShapeProblem(f"the power of a base {self}, which is not positive")
     if exponent.dtype.is_integral and isinstance(self, int):
         base, power = b.operands(self, exponent)
-        return b.function("pow", base, power, floating=False)
+        return b.function("integer_pow", base, power, floating=False)
     x = b.floating(exponent)
     if self == 1:
         return b.full(x.shape, 1, x.dtype)
@@ -209,9 +209,9 @@ def scalar_pow(b: Builder, self: float, exponent: Tensor) -> Tensor:
 
 @operator("aten.pow.Tensor_Tensor", category=_ELEMENTWISE)
 def pow_tensor(b: Builder, self: Tensor, exponent: Tensor) -> Tensor:
-    """self ** exponent, both variable"""
+    """self ** exponent, both variable; of integers, what a negative exponent gives is rounded towards 0"""
     x, y = _numbers(b, self, exponent, "power")
-    return b.function("pow", x, y, floating=False)
+    return b.function("integer_pow" if x.dtype.is_integral else "pow", x, y, floating=False)
 
 
 @overwriting("aten.sqrt_.default", category=_ELEMENTWISE)
