@@ -25,7 +25,7 @@ from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup, table
 from tantamount.semantics.reference import Array, IntegerOverflow, Reference
 
-__all__ = ["AGREEING", "Outcome", "judge"]
+__all__ = ["AGREEING", "Foreign", "Outcome", "Watched", "executed", "judge", "operand"]
 
 AGREEING = ("equal", "rounded", "tied", "types")
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}
@@ -44,7 +44,7 @@ class Outcome:
     text: str = ""
 
 
-class _Watched(Reference):
+class Watched(Reference):
     """Notes whether values are taken from random numbers or from memory that nobody wrote."""
 
     undetermined = False
@@ -58,7 +58,7 @@ class _Watched(Reference):
         return super().mask(like, shape, p, site)
 
 
-class _Foreign(Exception):
+class Foreign(Exception):
     """An argument that our graphs have no counterpart of; the text is one clause."""
 
 
@@ -69,9 +69,9 @@ def judge(call: Call) -> Outcome | None:
     if call.target.startswith("aten.as_strided") and not _memory_in_order(call.args[0]):
         return Outcome("refused", "a tensor that is not contiguous in memory, from its first element on")
     try:
-        reference = _Watched(seed=0)
-        found = _ours(call, reference)
-    except _Foreign as problem:
+        reference = Watched(seed=0)
+        found = executed(call, reference)
+    except Foreign as problem:
         return Outcome("refused", str(problem))
     except IntegerOverflow:
         return Outcome("wraps", "beyond 64 bits")
@@ -139,9 +139,10 @@ def _as_good(call: Call, found: Any) -> bool:
     return not apart or not (ranked.diff(dim=dim) == 0).any()
 
 
-def _ours(call: Call, reference: Reference) -> Any:
-    args = tuple(_operand(item) for item in call.args)
-    kwargs = {key: _operand(item) for key, item in call.kwargs.items()}
+def executed(call: Call, reference: Reference) -> Any:
+    """What the definition gives for the operands of a call, under the reference interpreter."""
+    args = tuple(operand(item) for item in call.args)
+    kwargs = {key: operand(item) for key, item in call.kwargs.items()}
     default = DType.FLOAT64 if torch.get_default_dtype() is torch.float64 else DType.FLOAT32
     row = lookup(call.target, "call")
     found = apply(row, call.target, args, kwargs, Builder(reference, "call", default), "call")
@@ -155,30 +156,30 @@ def _ours(call: Call, reference: Reference) -> Any:
     return found
 
 
-def _operand(item: Any) -> Any:
+def operand(item: Any) -> Any:
     """An argument as a definition gets it from a graph."""
     if isinstance(item, torch.Tensor):
         if item.layout is not torch.strided or item.is_quantized or type(item) not in (torch.Tensor, torch.nn.Parameter):
-            raise _Foreign(f"a tensor that is {item.layout}")
+            raise Foreign(f"a tensor that is {item.layout}")
         dtype = DType.named(str(item.dtype).removeprefix("torch."))
         if dtype is None:
-            raise _Foreign(f"elements of type {item.dtype}")
+            raise Foreign(f"elements of type {item.dtype}")
         return Tensor(tuple(item.shape), dtype, _array(item, dtype))
     if isinstance(item, torch.dtype):
         dtype = DType.named(str(item).removeprefix("torch."))
         if dtype is None:
-            raise _Foreign(f"elements of type {item}")
+            raise Foreign(f"elements of type {item}")
         return dtype
     if isinstance(item, torch.device):
         return Device(str(item))
     if isinstance(item, (torch.layout, torch.memory_format)):
         return Setting(str(item).removeprefix("torch."))
     if isinstance(item, (list, tuple)):
-        return tuple(_operand(entry) for entry in item)
+        return tuple(operand(entry) for entry in item)
     if isinstance(item, float) and item != item:
-        raise _Foreign("the number NaN as an argument")
+        raise Foreign("the number NaN as an argument")
     if isinstance(item, torch.Generator):
-        raise _Foreign("a generator of random numbers")
+        raise Foreign("a generator of random numbers")
     return item
 
 

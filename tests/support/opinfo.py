@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from support.aten_agreement import AGREEING, judge
 from support.aten_calls import Call, recorded
+from support.aten_forms import form_difference
 
 __all__ = ["DTYPES", "Tally", "check", "database"]
 
@@ -32,11 +33,13 @@ _LARGE = 1 << 20  # elements of one operand
 @dataclass
 class Tally:
     """What became of the calls, by operator: numbers by kind of outcome, reasons of refusals, and the first few calls
-    that differ."""
+    that differ. ``forms``: how many calls of an operator are computed as normal forms, too."""
 
     kinds: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     refusals: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     different: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    forms: int = 0
+    agreeing_forms: Counter[str] = field(default_factory=Counter[str])
     samples: int = 0
     failed: Counter[str] = field(default_factory=Counter[str])
     undefined: Counter[str] = field(default_factory=Counter[str])
@@ -51,6 +54,11 @@ class Tally:
             self.refusals.setdefault(call.target, Counter())[outcome.text] += 1
         if outcome.kind == "different":
             self.different.setdefault(call.target, []).append(f"{call}: {outcome.text}")
+        if outcome.kind in AGREEING and self.agreeing_forms[call.target] < self.forms:
+            text = form_difference(call)
+            self.agreeing_forms[call.target] += text == ""
+            if text:
+                self.different.setdefault(call.target, []).append(f"{call}: {text}")
 
     def update(self, other: Tally) -> None:
         for target, kinds in other.kinds.items():
@@ -60,6 +68,7 @@ class Tally:
         for target, texts in other.different.items():
             self.different.setdefault(target, []).extend(texts)
         self.samples += other.samples
+        self.agreeing_forms.update(other.agreeing_forms)
         self.failed.update(other.failed)
         self.undefined.update(other.undefined)
 
@@ -79,10 +88,12 @@ def database() -> Sequence[Any]:
     return op_db
 
 
-def check(op: Any, dtypes: Sequence[torch.dtype] = DTYPES, most: int | None = None, references: bool = False) -> Tally:
+def check(
+    op: Any, dtypes: Sequence[torch.dtype] = DTYPES, most: int | None = None, references: bool = False, forms: int = 0
+) -> Tally:
     """The tally of an ``OpInfo``: all its samples (the first ``most``) in every element type that it supports;
-    ``references``: the larger set of samples, with extreme values."""
-    tally = Tally()
+    ``references``: the larger set of samples, with extreme values. ``forms``: see :class:`Tally`."""
+    tally = Tally(forms=forms)
     seen: Counter[str] = Counter()
 
     def each(call: Call) -> None:

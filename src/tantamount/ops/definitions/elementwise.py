@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isinf
 
 from tantamount.ir.types import DType, Kind
 from tantamount.ops import complex_numbers
@@ -71,6 +72,13 @@ def div(b: Builder, self: Tensor, other: Operand) -> Tensor:
     return b.div(self, other)
 
 
+def _finite(divisor: Operand) -> Operand:
+    """The divisor, which must not be an infinite number."""
+    if isinstance(divisor, float) and isinf(divisor):
+        raise ShapeProblem(f"a rounded quotient by {divisor}")
+    return divisor
+
+
 def _floor_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     if x.dtype.is_integral:
         return b.function("floor_divide", x, y, floating=False)
@@ -88,7 +96,7 @@ def div_mode(b: Builder, self: Tensor, other: Operand, *, rounding_mode: str | N
     """self / other, rounded down (`floor`), towards zero (`trunc`) or not at all"""
     if rounding_mode is None:
         return b.div(self, other)
-    x, y = _numbers(b, self, other, "rounded quotient")
+    x, y = _numbers(b, self, _finite(other), "rounded quotient")
     if rounding_mode == "floor":
         return _floor_quotient(b, x, y)
     if rounding_mode == "trunc":
@@ -99,20 +107,20 @@ def div_mode(b: Builder, self: Tensor, other: Operand, *, rounding_mode: str | N
 @operator("aten.floor_divide.default", "aten.floor_divide.Scalar", category=_ELEMENTWISE)
 def floor_divide(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """floor(self / other)"""
-    return _floor_quotient(b, *_numbers(b, self, other, "rounded quotient"))
+    return _floor_quotient(b, *_numbers(b, self, _finite(other), "rounded quotient"))
 
 
 @operator("aten.remainder.Scalar", "aten.remainder.Tensor", category=_ELEMENTWISE)
 def remainder(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self - other * floor(self / other)"""
-    x, y = _numbers(b, self, other, "remainder")
+    x, y = _numbers(b, self, _finite(other), "remainder")
     return b.sub(x, b.mul(y, _floor_quotient(b, x, y)))
 
 
 @operator("aten.fmod.Scalar", "aten.fmod.Tensor", category=_ELEMENTWISE)
 def fmod(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self - other * trunc(self / other)"""
-    x, y = _numbers(b, self, other, "remainder")
+    x, y = _numbers(b, self, _finite(other), "remainder")
     return b.sub(x, b.mul(y, _trunc_quotient(b, x, y)))
 
 

@@ -44,6 +44,15 @@ class _Line:
         first = b.sub(b.mul(b.unsqueeze(b.iota(self.count), 1), self.stride), self.padding)
         return b.add(first, b.mul(b.iota(self.kernel), self.dilation))
 
+    def inside(self, b: Builder, places: Tensor) -> Tensor:
+        """Whether places are those of elements, not of the padding."""
+        return b.and_(b.not_(b.less(places, 0)), b.less(places, self.size))
+
+    def first(self, b: Builder) -> Tensor:
+        """The first place of every window that is one of an element, (count,)."""
+        starts = [k * self.stride - self.padding for k in range(self.count)]
+        return b.table([x if x >= 0 else x % self.dilation for x in starts], (self.count,), DType.INT64)
+
     def weights(self, b: Builder, with_padding: bool, dtype: DType) -> Tensor:
         """One over the number of elements of every window, as runs of equal numbers; ``with_padding``: padding counts,
         what lies beyond it does not."""
@@ -250,7 +259,7 @@ def _maxima(
     ceil_mode: bool,
 ) -> tuple[Tensor, Tensor]:
     """The greatest element of every window, and its place among the elements of the last two dimensions, in rows. Which
-    of several places, PyTorch does not promise; of a window that has nothing but -inf it may be one in the padding."""
+    of several places, PyTorch does not promise, but one of the tensor."""
     lines = _lines(x, 2, kernel_size, stride, padding, dilation, ceil_mode)
     rows, columns = (line.places(b) for line in lines)
     own = (b.reshape(rows, (lines[0].count, 1, lines[0].kernel, 1)), b.reshape(columns, (lines[1].count, 1, -1)))
@@ -260,6 +269,12 @@ def _maxima(
     flat = (*windows.shape[:-2], kernel[0] * kernel[1])
     best = chosen_order(b, b.reshape(windows, flat), -1, True, 1, "max_pool2d", *kernel)
     found = take_along(b, b.reshape(places, flat), -1, best)
+    if any(line.leaves for line in lines):  # of a window of -inf, no place in the padding
+        inside = b.and_(*(b.expand(line.inside(b, place), windows.shape) for line, place in zip(lines, own, strict=True)))
+        chosen = take_along(b, b.cast(b.reshape(inside, flat), DType.INT64), -1, best)
+        down, right = (line.first(b) for line in lines)
+        first = b.unsqueeze(b.add(b.unsqueeze(b.mul(down, lines[1].size), 1), right), -1)
+        found = b.where(b.cast(chosen, DType.BOOL), found, first)
     return b.amax(windows, (-2, -1)), b.squeeze(found, (-1,))
 
 

@@ -1,0 +1,25 @@
+"""The first samples of PyTorch's own operator database agree with the definitions, forward and backward; all of them are
+run by ``benchmarks/bench_opinfo.py``."""
+# ruff: noqa: E402 - PyTorch first, or skip
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the samples are PyTorch's own")
+pytest.importorskip("expecttest", reason="PyTorch's database of samples imports it")
+
+from support.opinfo import Tally, check, database
+
+PARTS = 4
+DTYPES = (torch.float64, torch.int64)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_first_samples_agree(part: int) -> None:
+    total = Tally()
+    for op in database()[part::PARTS]:
+        total.update(check(op, DTYPES, most=1))
+    assert not total.different, "\n".join(text for texts in total.different.values() for text in texts)
+    assert total.agreeing > 400
+    assert len(total.kinds) > 100
