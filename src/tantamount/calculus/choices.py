@@ -77,8 +77,8 @@ class _Settling(Rebuild):
         return super().lin(x)
 
     def _joined(self, x: Lin) -> Lin | None:
-        """x with ``q K V`` replaced by its settled value, for some ``V = sum over u of [O_j = u] L(u)`` of several terms,
-        all of which x has times the same q and factors K."""
+        """x with ``q K V`` replaced by its settled value, for some ``V = sum over u of [O_j = u] L(u)``, all terms of
+        which x has times the same q and factors K."""
         store = self.store
         terms = dict(x)
         for m, c in x:
@@ -89,16 +89,15 @@ class _Settling(Rebuild):
                 for axis in axes:
                     for guard in factors:
                         chosen = self._chosen(guard, axis) if axis in _axes_of(guard) else None
-                        if chosen is None or chosen.count != axes[axis][1] or len(chosen.value) < 2:
+                        if chosen is None or chosen.count != axes[axis][1]:
                             continue
                         over = {axis: axes[axis]}
                         product = multiply(store, ((((guard),), 1),), chosen.value, self.box)
                         whole = sum_over(store, product, over, self.box)
-                        start = next(((n, d) for n, d in whole if n == (factor,)), None)
-                        if start is None or len(whole) < 2:
-                            continue
-                        rest = list(m)
-                        rest.remove(factor)
+                        start = next(((n, d) for n, d in whole if factor in n and all(f in m for f in n)), None)
+                        if start is None or (len(whole) == 1 and start[0] == (factor,)):
+                            continue  # the latter: see _sum
+                        rest = [f for f in m if f not in start[0]]
                         q = Fraction(c) / start[1]
                         times = multiply(store, ((tuple(rest), 1),), scale(whole, q), self.box)
                         if any(terms.get(n) != d for n, d in times):
