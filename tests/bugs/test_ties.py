@@ -9,7 +9,7 @@ import pytest
 
 from support.jobs import job_files
 from tantamount import read_job
-from tantamount.refine import refine
+from tantamount.answers import refine
 from tantamount.verdict import Report, Verdict
 
 # Positions along the last dimension of x, by who chooses them. Those of one group are promised to be the same.
@@ -54,7 +54,9 @@ SECOND = {
 def _report(path: Path, specification: str, implementation: str, kind: str) -> Report:
     x = f"x: {kind}[3, 6]\n"
     rest = '[inputs]\ndefault = "Replicate()"\n'
-    return refine(read_job(job_files(path, x + specification, [x + implementation] * 2, rest, {"tp": 2}, {"g": ("tp",)})))
+    return refine(
+        read_job(job_files(path, x + specification, [x + implementation] * 2, rest, {"tp": 2}, {"g": ("tp",)}))
+    )
 
 
 def _together(a: str, b: str) -> bool:
@@ -79,4 +81,7 @@ def test_values_do_not_depend_on_the_choice(table: dict[str, str], rows: str, tm
         first, second = (made + (table[k] if rows == "x" else table[k].replace("(x", "(w")) for k in (name, other))
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert _report(folder, f"{first}\n -> y", f"{second}\n -> y", "float32").verdict is Verdict.PROVED, (name, other)
+        assert _report(folder, f"{first}\n -> y", f"{second}\n -> y", "float32").verdict is Verdict.PROVED, (
+            name,
+            other,
+        )

@@ -92,7 +92,10 @@ def judge(call: Call) -> Outcome | None:
     if "tie" in flags and _as_good(call, found):
         return Outcome("tied")
     wider = _again(call)
-    if wider is not None and _Compared(tolerance=1e-7, noise=1e-9 * size, types=False).difference(found, wider[1]) is None:
+    if (
+        wider is not None
+        and _Compared(tolerance=1e-7, noise=1e-9 * size, types=False).difference(found, wider[1]) is None
+    ):
         return Outcome(wider[0])
     if reference.left_range:  # the interpreter says that float64 did not follow the reals
         return Outcome("undefined")
@@ -105,7 +108,9 @@ def judge(call: Call) -> Outcome | None:
 
 def _memory_in_order(x: torch.Tensor) -> bool:
     """What ``as_strided`` states as an assumption."""
-    return x.is_contiguous() and x.storage_offset() == 0 and x.untyped_storage().nbytes() == x.numel() * x.element_size()
+    return (
+        x.is_contiguous() and x.storage_offset() == 0 and x.untyped_storage().nbytes() == x.numel() * x.element_size()
+    )
 
 
 def _floats(x: torch.Tensor) -> torch.Tensor:
@@ -159,7 +164,11 @@ def executed(call: Call, reference: Reference) -> Any:
 def operand(item: Any) -> Any:
     """An argument as a definition gets it from a graph."""
     if isinstance(item, torch.Tensor):
-        if item.layout is not torch.strided or item.is_quantized or type(item) not in (torch.Tensor, torch.nn.Parameter):
+        if (
+            item.layout is not torch.strided
+            or item.is_quantized
+            or type(item) not in (torch.Tensor, torch.nn.Parameter)
+        ):
             raise Foreign(f"a tensor that is {item.layout}")
         dtype = DType.named(str(item.dtype).removeprefix("torch."))
         if dtype is None:

@@ -79,7 +79,13 @@ class _Composite(TorchFunctionMode):
                 copies = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, kwargs or {}))
                 try:
                     call: Call | None = called(overload, *_as_recorded(overload, *copies))
-                except (RuntimeError, TypeError, IndexError, KeyError, NotImplementedError):  # the code is about to see it, too
+                except (
+                    RuntimeError,
+                    TypeError,
+                    IndexError,
+                    KeyError,
+                    NotImplementedError,
+                ):  # the code is about to see it, too
                     call = None
                 if call is not None:
                     self.each(call)

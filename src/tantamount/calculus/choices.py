@@ -17,34 +17,34 @@ from typing import NamedTuple
 
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, substitute, substitute_index
-from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Store
-from tantamount.calculus.lins import ONE, add, as_factors, constant, iota, multiply, pinned, scale, sum_over
+from tantamount.calculus.atoms import IOTA, Factor, Facts, Polynomial, Store
+from tantamount.calculus.polynomials import ONE, add, as_factors, constant, iota, multiply, pinned, scale, sum_over
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.errors import Unsupported
 
 __all__ = ["settled"]
 
 _MAX_RECOMPUTED = 400  # factors computed anew at most
-_MAX_ELEMENTS = 8  # of rows with several terms that are put together in one Lin
+_MAX_ELEMENTS = 8  # of rows with several terms that are put together in one polynomial
 _ORDERS = ("order", "argsort")
 
 
 class _Chosen(NamedTuple):
     """A guard ``[O_j = u]``: the order atom's row, what comes j-th, its elements ``L(u)``, and how many there are."""
 
-    row: Lin
-    place: Lin
-    value: Lin
+    row: Polynomial
+    place: Polynomial
+    value: Polynomial
     count: int
     descending: bool
 
 
-def settled(store: Store, x: Lin, box: object = ()) -> Lin:
-    """The Lin with every element at a chosen position written as one of the stable order, or as an extremum."""
+def settled(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
+    """The polynomial with every element at a chosen position written as one of the stable order, or as an extremum."""
     if not any(_mentions(store, f[0]) for m, _ in x for f in m):
         return x
     try:
-        return _Settling(store, budget=_MAX_RECOMPUTED, box=box).lin(x)  # type: ignore[arg-type]
+        return _Settling(store, budget=_MAX_RECOMPUTED, box=box).polynomial(x)  # type: ignore[arg-type]
     except Unsupported:
         return x
 
@@ -62,21 +62,21 @@ def _mentions(store: Store, number: int) -> bool:
 
 
 class _Settling(Rebuild):
-    """Computes Lins anew, sums over chosen positions by the values that they have."""
+    """Computes polynomials anew, sums over chosen positions by the values that they have."""
 
     def _concerns(self, factor: Factor) -> bool:
         return super()._concerns(factor) and _mentions(self.store, factor[0])
 
-    def lin(self, x: Lin) -> Lin:
+    def polynomial(self, x: Polynomial) -> Polynomial:
         """The sum of the rebuilt terms, after sums that together are an element of a row with several terms."""
         for _ in range(_MAX_ELEMENTS):
             changed = self._joined(x)
             if changed is None:
                 break
             x = changed
-        return super().lin(x)
+        return super().polynomial(x)
 
-    def _joined(self, x: Lin) -> Lin | None:
+    def _joined(self, x: Polynomial) -> Polynomial | None:
         """x with ``q K V`` replaced by its settled value, for some ``V = sum over u of [O_j = u] L(u)``, all terms of
         which x has times the same q and factors K."""
         store = self.store
@@ -119,7 +119,7 @@ class _Settling(Rebuild):
             axes[axis] = self.box[axis] = (0, n)
         return [(b, e, substitute_index(inner, replace)) for b, e, inner in atom.arguments[0][0][0]], axes
 
-    def _sum(self, a: int, index: Index) -> Lin:
+    def _sum(self, a: int, index: Index) -> Polynomial:
         store = self.store
         factors, axes = self._opened(a, index)
         summand = ONE
@@ -134,7 +134,7 @@ class _Settling(Rebuild):
             summand = multiply(store, summand, self.factor(factor), self.box)
         return sum_over(store, summand, axes, self.box) if axes else summand
 
-    def _read(self, factors: list[Factor], axis: int, count: int) -> tuple[list[Factor], Lin, bool] | None:
+    def _read(self, factors: list[Factor], axis: int, count: int) -> tuple[list[Factor], Polynomial, bool] | None:
         """If the only factors that depend on the axis are ``[O_j = axis]`` and ``L(axis)``: the others, and what these
         are with the stable order; the last is whether that is summed already."""
         concerned = [f for f in factors if axis in _axes_of(f)]
@@ -175,7 +175,7 @@ class _Settling(Rebuild):
             return None
         return _Chosen(row, where, elements[0], elements[1], bool(order.attributes[0]))
 
-    def _canonical(self, chosen: _Chosen, axis: int) -> tuple[Lin, bool]:
+    def _canonical(self, chosen: _Chosen, axis: int) -> tuple[Polynomial, bool]:
         """The summand ``[A_j = axis] L(axis)`` with the stable order A; or the extremum that it sums up to."""
         store, last = self.store, chosen.count - 1
         for end, sign in ((0, -1), (last, 1)):
@@ -186,9 +186,7 @@ class _Settling(Rebuild):
         if chosen.descending:
             place = add(store, constant(last), scale(place, -1))
         number, index = store.apply("argsort", (False, 0), (place, chosen.row), Facts())
-        guard = comparisons.compare(
-            store, "equal", ((((number, 1, index),), 1),), iota((((axis, 1),), 0)), self.box
-        )
+        guard = comparisons.compare(store, "equal", ((((number, 1, index),), 1),), iota((((axis, 1),), 0)), self.box)
         return multiply(store, guard, chosen.value, self.box), False
 
 
@@ -196,8 +194,8 @@ def _axes_of(f: Factor) -> set[int]:
     return {v for parts, _ in f[2] for v, _ in parts}
 
 
-def _elements(store: Store, row: Lin, axis: int) -> tuple[Lin, int] | None:
-    """The element of a row at position ``axis``, and the length of the row, if one Lin gives all of them."""
+def _elements(store: Store, row: Polynomial, axis: int) -> tuple[Polynomial, int] | None:
+    """The element of a row at position ``axis``, and the length of the row, if one polynomial gives all of them."""
     if len(row) != 1 or row[0][1] != 1 or len(row[0][0]) != 1:
         return None
     number, exponent, index = row[0][0][0]

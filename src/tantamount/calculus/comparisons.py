@@ -12,20 +12,20 @@ from math import floor, prod
 from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index
-from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Monomial, Rational, Store
-from tantamount.calculus.lins import ONE, ZERO, add, constant, lin, scale
+from tantamount.calculus.atoms import IOTA, Factor, Facts, Monomial, Polynomial, Rational, Store
+from tantamount.calculus.polynomials import ONE, ZERO, add, constant, polynomial, scale
 from tantamount.calculus.products import (
     affine_part,
     is_boolean,
     is_integer,
     monomial,
     substitute_factors,
-    substitute_lin,
+    substitute_polynomial,
 )
 from tantamount.calculus.sums import Ranges
 from tantamount.errors import Unsupported
-from tantamount.ir.sizes import rational, whole
 from tantamount.ops.functions import POSITIONS_IN_A_ROW
+from tantamount.sizes.symbolic import rational, whole
 
 __all__ = [
     "Comparison",
@@ -43,7 +43,9 @@ __all__ = [
 _LIFTED = 1 << 40  # a bound variable v poses as axis _LIFTED - v, inside one function only
 
 
-def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None, *, oriented: bool = False) -> Lin:
+def compare(
+    store: Store, op: str, x: Polynomial, y: Polynomial, box: Ranges = None, *, oriented: bool = False
+) -> Polynomial:
     """``[x < y]`` (op ``less``) or ``[x == y]`` (op ``equal``): the sign of ``x - y``, its affine part kept apart in
     one index."""
     difference = add(store, x, scale(y, -1))
@@ -88,12 +90,12 @@ def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None, *, orient
     atom, where = store.apply(
         op, (), (rest, ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
     )
-    guard: Lin = ((((atom, 1, where),), 1),)
+    guard: Polynomial = ((((atom, 1, where),), 1),)
     return add(store, ONE, scale(guard, -1)) if negated else guard
 
 
-def split_affine(x: Lin) -> tuple[Lin, dict[int, Fraction], Fraction]:
-    """A Lin as what is not affine in the positions, the strides, and the constant."""
+def split_affine(x: Polynomial) -> tuple[Polynomial, dict[int, Fraction], Fraction]:
+    """A Polynomial as what is not affine in the positions, the strides, and the constant."""
     rest: list[tuple[Monomial, Rational]] = []
     parts: dict[int, Fraction] = {}
     offset = Fraction(0)
@@ -108,7 +110,7 @@ def split_affine(x: Lin) -> tuple[Lin, dict[int, Fraction], Fraction]:
     return tuple(rest), {v: q for v, q in parts.items() if q}, offset
 
 
-def _leading_sign(x: Lin) -> int:
+def _leading_sign(x: Polynomial) -> int:
     total: Rational = 0
     head: object = None
     for m, c in x:
@@ -135,9 +137,9 @@ def decide_interval(op: str, low: Rational, high: Rational) -> int | None:
 
 def _affine_guard(
     store: Store, op: str, parts: Mapping[int, Fraction], offset: Fraction, box: Ranges, oriented: bool
-) -> Lin:
+) -> Polynomial:
     """``oriented`` makes the first stride positive: ``[-k + q < 0]`` is ``1 - [k - q - 1 < 0]``. Which axis comes first
-    depends on their numbers, so that is done only where two Lins are compared."""
+    depends on their numbers, so that is done only where two Polynomials are compared."""
     if not parts:
         return constant(_decide(op, offset))
     g = content(list(parts.values()))
@@ -159,7 +161,7 @@ def _affine_guard(
     atom, where = store.apply(
         op, (), ((), ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
     )
-    guard: Lin = ((((atom, 1, where),), 1),)
+    guard: Polynomial = ((((atom, 1, where),), 1),)
     return add(store, ONE, scale(guard, -1)) if reverse else guard
 
 
@@ -179,7 +181,7 @@ def interval(c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, 
 
 
 # ------------------------------------------------------------------------------------------------ facts about indices
-def record_range(store: Store, x: Lin, size: int, box: Ranges) -> None:
+def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
     """Assume ``0 <= x < size`` for all axes in the box (an index of the specification)."""
     if not x or box is None:
         return
@@ -199,7 +201,7 @@ def record_range(store: Store, x: Lin, size: int, box: Ranges) -> None:
     store.index_facts.setdefault(atom, []).append((tuple(covered_box), 0, size - 1))
 
 
-def fact_about(store: Store, x: Lin, box: Ranges, ranges: tuple[int, ...] = ()) -> tuple[int, int] | None:
+def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...] = ()) -> tuple[int, int] | None:
     """The recorded least and greatest value of x where the box (and bound ranges) lie in the recorded box; what is a
     position in a row lies in the row."""
     length = _positions(store, x)
@@ -215,7 +217,7 @@ def fact_about(store: Store, x: Lin, box: Ranges, ranges: tuple[int, ...] = ()) 
     return None
 
 
-def _positions(store: Store, x: Lin) -> int | None:
+def _positions(store: Store, x: Polynomial) -> int | None:
     """The length of the row, if x is the value of a row function that gives positions in it."""
     if len(x) != 1 or x[0][1] != 1 or len(x[0][0]) != 1 or x[0][0][0][1] != 1:
         return None
@@ -229,7 +231,7 @@ def _positions(store: Store, x: Lin) -> int | None:
     return length
 
 
-def bounds_of(store: Store, x: Lin, box: Ranges) -> tuple[Rational, Rational] | None:
+def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Rational] | None:
     """An interval that contains every value of x: from facts, booleans and constants."""
     known = fact_about(store, x, box)
     if known is not None:
@@ -275,7 +277,7 @@ class Comparison(NamedTuple):
     """A comparison factor: ``[rest + affine < 0]`` or ``[rest + affine == 0]``."""
 
     op: str
-    rest: Lin
+    rest: Polynomial
     affine: Coordinate
 
 
@@ -289,6 +291,6 @@ def comparison(store: Store, factor: Factor) -> Comparison | None:
     away: dict[int, Coordinate] = {v: (((_LIFTED - v, 1),), 0) for v in bound}
     back: dict[int, Coordinate] = {_LIFTED - v: (((v, 1),), 0) for v in bound}
     replace = dict(enumerate(substitute_index(factor[2], away)))
-    rest = lin(store, (monomial(store, c, substitute_factors(m, replace)) for m, c in atom.arguments[0]))
+    rest = polynomial(store, (monomial(store, c, substitute_factors(m, replace)) for m, c in atom.arguments[0]))
     affine = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
-    return Comparison(atom.op, substitute_lin(rest, back), substitute(affine, back))
+    return Comparison(atom.op, substitute_polynomial(rest, back), substitute(affine, back))

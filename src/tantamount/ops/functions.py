@@ -179,6 +179,7 @@ def tied_rows(name: str, x: Any, attributes: tuple[Any, ...]) -> int:
     tied = ranked[..., 1:] == ranked[..., :-1]
     return int(np.count_nonzero(np.any(tied[..., : int(attributes[1])], axis=-1)))
 
+
 STAND_IN_FEATURES = 8  # of a stand-in: numbers that it computes of every row
 
 

@@ -65,9 +65,7 @@ class Reference(Interpretation):
     ``left_range`` collects ``overflow`` and ``underflow``: float64 left the reals, whatever the values say.
     """
 
-    def __init__(
-        self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None, ties: Ties = Ties.USUAL
-    ) -> None:
+    def __init__(self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None, ties: Ties = Ties.USUAL) -> None:
         self.ties = ties
         self.rank = rank
         self.seed = seed

@@ -52,7 +52,7 @@ def test_the_value_does_not_depend_on_the_choice(second: str, row: Row) -> None:
     for data in (ties, w.data(1)):
         for form in (one, other):
             before = w.value(form, data)
-            after = [settled(w.store, lin) for _, lin in form.value.pieces]
+            after = [settled(w.store, inner) for _, inner in form.value.pieces]
             again = type(form.value)(form.value.dims, tuple((b, x) for (b, _), x in zip(form.value.pieces, after)))
             np.testing.assert_allclose(w.value(again, data), before)
 

@@ -270,7 +270,9 @@ def _maxima(
     best = chosen_order(b, b.reshape(windows, flat), -1, True, 1, "max_pool2d", *kernel)
     found = take_along(b, b.reshape(places, flat), -1, best)
     if any(line.leaves for line in lines):  # of a window of -inf, no place in the padding
-        inside = b.and_(*(b.expand(line.inside(b, place), windows.shape) for line, place in zip(lines, own, strict=True)))
+        inside = b.and_(
+            *(b.expand(line.inside(b, place), windows.shape) for line, place in zip(lines, own, strict=True))
+        )
         chosen = take_along(b, b.cast(b.reshape(inside, flat), DType.INT64), -1, best)
         down, right = (line.first(b) for line in lines)
         first = b.unsqueeze(b.add(b.unsqueeze(b.mul(down, lines[1].size), 1), right), -1)

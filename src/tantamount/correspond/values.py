@@ -1,0 +1,110 @@
+"""Tensors recognised by their values: wholes, windows, multiples.
+
+Everything is compared by a few random projections: they are linear, so that multiples and sums are recognised, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from tantamount.ir.layouts import layouts
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation_types import local_box
+from tantamount.ir.types import Shape
+from tantamount.semantics.reference import Array
+
+__all__ = ["Box", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "windows"]
+
+Box = tuple[tuple[int, int], ...]
+
+_PROJECTIONS = 3
+_DIGITS = 6
+_MAX_WINDOWS = 16
+_ROUNDING = 1e-9  # of the largest element
+_INFINITY = 123456.789  # stands for it in projections
+
+
+@lru_cache(maxsize=512)
+def _weights(size: int) -> Array:
+    return np.random.default_rng([size, 7]).standard_normal((_PROJECTIONS, size))
+
+
+def fingerprint(value: Array) -> tuple[Shape, str]:
+    """What tensors with the same values have in common: the shape, and a random projection to some digits."""
+    return value.shape, f"{float(_weights(value.size)[0] @ value.reshape(-1)):.{_DIGITS}e}"
+
+
+def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
+    """What multiples of a tensor have in common, and which multiple it is; ``None`` of zeros and what is not finite."""
+    flat = np.asarray(value, dtype=np.float64).reshape(-1)
+    flat = np.where(np.isinf(flat), np.sign(flat) * _INFINITY, flat)  # masks
+    if not flat.size or np.isnan(flat).any():
+        return None
+    projected = _weights(flat.size) @ flat
+    scale = float(projected[0])
+    if abs(scale) < 1e-12 * max(1.0, float(np.abs(flat).max())) or scale == 0:
+        return None
+    return tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:]), scale
+
+
+def close(a: Array, b: Array) -> bool:
+    """Equal but for rounding; of the same shape."""
+    if a.shape != b.shape:
+        return False
+    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    largest = max(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)), 1e-300)
+    with np.errstate(all="ignore"):
+        same = (x == y) | (np.abs(x - y) <= _ROUNDING * largest) | (np.isnan(x) & np.isnan(y))
+    return bool(same.all())
+
+
+def windows(whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, Array]]:
+    """The parts of a tensor that have a shape (dimensions of size 1 do not count): the whole (without a box) or equal
+    blocks, in order."""
+    if whole.size == prod(shape):
+        yield None, whole.reshape(shape)
+        return
+    local = tuple(n for n in shape if n != 1)
+    squeezed = whole.reshape(tuple(n for n in whole.shape if n != 1))
+    if len(local) < squeezed.ndim and len(shape) == whole.ndim:
+        local, squeezed = shape, whole
+    if len(local) != squeezed.ndim or any(n > m or m % max(n, 1) for n, m in zip(local, squeezed.shape, strict=True)):
+        return
+    counts = [m // n for n, m in zip(local, squeezed.shape, strict=True)]
+    if prod(counts) > _MAX_WINDOWS:
+        return
+    for at in product(*map(range, counts)):
+        box = tuple((k * n, (k + 1) * n) for k, n in zip(at, local, strict=True))
+        yield box, cut(squeezed, box).reshape(shape)
+
+
+def cut(value: Array, box: Box) -> Array:
+    """The elements of a box."""
+    return value[tuple(slice(low, high) for low, high in box)]
+
+
+def placements(whole: Array, shape: tuple[int, ...], mesh: Mesh) -> Iterator[tuple[Sequence[Box], Sequence[Array]]]:
+    """Layouts of DTensor under which every rank holds a tensor of a shape: which part of the whole it holds, and its
+    values."""
+    for chosen in layouts(whole.shape, mesh.sizes, local=shape):
+        boxes = [local_box(whole.shape, chosen, mesh, rank) for rank in range(mesh.world_size)]
+        yield boxes, [cut(whole, box) for box in boxes]
+
+
+def rows_of(whole: Array, value: Array) -> tuple[int, ...] | None:
+    """Which rows (of the first dimension) of a tensor another one has; ``None`` if it has others as well."""
+    known: dict[object, int] = {}
+    for k in range(len(whole) - 1, -1, -1):
+        known[_row(whole[k])] = k
+    found = [known.get(_row(value[k])) for k in range(len(value))]
+    return None if any(k is None for k in found) else tuple(k for k in found if k is not None)
+
+
+def _row(value: Array) -> object:
+    key = direction(value)
+    return None if key is None else (key[0], f"{key[1]:.{_DIGITS}e}")
