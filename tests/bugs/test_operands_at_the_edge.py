@@ -1,4 +1,5 @@
-"""Calls that definitions got wrong, or had a value for that eager does not have; found by PyTorch's own samples and by hand.
+"""Calls that definitions got wrong, or had a value for that eager does not have; found by PyTorch's own samples and
+by hand.
 
 Each class is generated: the call of every member on every element type is judged against eager
 (``support/aten_agreement.py``). It agrees, or is refused by name."""
@@ -57,8 +58,8 @@ def _infinite_windows() -> Calls:
 
 
 _BINARY = (
-    "add sub mul eq ne lt le gt ge bitwise_and bitwise_or bitwise_xor floor_divide remainder fmod rsub clamp_min clamp_max"
-    " div minimum maximum pow"
+    "add sub mul eq ne lt le gt ge bitwise_and bitwise_or bitwise_xor floor_divide remainder fmod rsub"
+    " clamp_min clamp_max div minimum maximum"
 )
 
 
@@ -69,7 +70,7 @@ def _numbers_out_of_range() -> Calls:
         packet = getattr(aten, name)
         for number in (-1, info.max, info.max + 1, info.min, info.min - 1, 3):
             for overload in ("Scalar", "Tensor", "default"):
-                if overload in packet.overloads() and f"aten.{name}.{overload}" in table() and name != "pow":
+                if overload in packet.overloads() and f"aten.{name}.{overload}" in table():
                     yield getattr(packet, overload), (x, number), {}
     for dtype in INTEGERS:
         for number in (-1, torch.iinfo(dtype).max + 1):

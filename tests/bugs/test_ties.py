@@ -1,8 +1,10 @@
 """One order of elements served every operator: that sort is stable, or that topk chooses the first of equal elements as
 argmax does, was PROVED, and eager differs where elements tie."""
+# ruff: noqa: E501 - one program per line
 
 from __future__ import annotations
 
+from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
 
 import pytest
@@ -64,8 +66,7 @@ def _together(a: str, b: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["float32", "int64"])
-@pytest.mark.parametrize("second", CHOICES)
-@pytest.mark.parametrize("first", CHOICES)
+@pytest.mark.parametrize(("first", "second"), combinations_with_replacement(CHOICES, 2))
 def test_a_choice_is_that_of_its_operator(first: str, second: str, kind: str, tmp_path: Path) -> None:
     if kind == "int64" and "max_pool2d" in (first, second):
         pytest.skip("of floats only")
@@ -76,7 +77,7 @@ def test_a_choice_is_that_of_its_operator(first: str, second: str, kind: str, tm
 @pytest.mark.parametrize("table", [VALUES, SECOND], ids=["greatest", "second"])
 @pytest.mark.parametrize("rows", ["x", "sum"])
 def test_values_do_not_depend_on_the_choice(table: dict[str, str], rows: str, tmp_path: Path) -> None:
-    for number, (name, other) in enumerate(list(zip(table, [*table][1:]))):
+    for number, (name, other) in enumerate(pairwise(table)):
         made = "" if rows == "x" else "z = relu(x)\n w = add(x, z)\n"
         first, second = (made + (table[k] if rows == "x" else table[k].replace("(x", "(w")) for k in (name, other))
         folder = tmp_path / str(number)

@@ -1,6 +1,7 @@
 """Does the definition of an operator compute what eager computed in one call?
 
-A result agrees if its type is eager's and its values are, up to the rounding of its element type. Where that fails, eager
+A result agrees if its type is eager's and its values are, up to the rounding of its element type. Where that fails,
+eager
 is asked again in wider types, because definitions are read over the reals and the unbounded integers: floats in float64
 (then it was rounding), integers in int64 (then eager's integers wrapped around).
 """
@@ -37,8 +38,9 @@ _UNDEFINED = {"undefined-comparison", "undefined-integer", "out-of-range", "doub
 class Outcome:
     """``kind``: ``equal``; ``rounded`` (equal in float64); ``tied`` (another choice among equal elements, which PyTorch
     does not promise); ``types`` (only types were compared: random numbers, unwritten memory); ``wraps`` (equal in
-    unbounded integers); ``undefined`` (an operand is infinite or no number, and the definition has no number where eager
-    has one, or says that what it has rests on that; or float64 over- or underflowed in it); ``refused``; ``different``."""
+    unbounded integers); ``undefined`` (an operand is infinite or no number, and the definition has no number where
+    eager has one, or says that what it has rests on that; or float64 over- or underflowed in it); ``refused``;
+    ``different``."""
 
     kind: str
     text: str = ""
@@ -120,8 +122,8 @@ def _floats(x: torch.Tensor) -> torch.Tensor:
 
 
 def _as_good(call: Call, found: Any) -> bool:
-    """Whether the indices that eager chose are as good as those that the definition did: they lead to equal elements, and
-    none comes twice where none may."""
+    """Whether the indices that eager chose are as good as those that the definition did: they lead to equal
+    elements, and none comes twice where none may."""
     name = call.overload._schema.name.removeprefix("aten::")
     ours, eager = (x if isinstance(x, tuple) else (x,) for x in (found, call.result))
     chosen, theirs = torch.as_tensor(np.asarray(ours[-1].value)), eager[-1]
@@ -152,7 +154,7 @@ def executed(call: Call, reference: Reference) -> Any:
     row = lookup(call.target, "call")
     found = apply(row, call.target, args, kwargs, Builder(reference, "call", default), "call")
     if row.statistics and isinstance(found, tuple):  # of the first operand's type on a CPU, which a graph records
-        own = [x for x in args if isinstance(x, Tensor)][0].dtype
+        own = next(x for x in args if isinstance(x, Tensor)).dtype
         halves = zip(found, call.result, strict=True)
         found = tuple(
             replace(f, dtype=own) if k in row.statistics and str(w.dtype).endswith(own.label) else f

@@ -27,8 +27,8 @@ _CLOSE = 1e-6
 
 
 def form_difference(call: Call) -> str | None:
-    """The first difference in one clause; ``""`` if there is none, ``None`` if there is no form (or too large a call, or
-    values that are not determined)."""
+    """The first difference in one clause; ``""`` if there is none, ``None`` if there is no form (or too large a
+    call, or values that are not determined)."""
     if sum(x.numel() for x in call.tensors) > LARGEST or torch.Tag.nondeterministic_seeded in call.overload.tags:
         return None
     store = Store()

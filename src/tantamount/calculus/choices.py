@@ -6,8 +6,8 @@ equal elements comes first, every operator decides for itself; but
     sum over u < n of [O_j = u] L(u)
 
 is the j-th smallest element whatever it decides. So O may be replaced by the stable order there, and the j-th greatest
-element is the (n - 1 - j)-th smallest one, the last of which is the maximum. This needs the sum to run over the whole row,
-and L(u) to be all that depends on u.
+element is the (n - 1 - j)-th smallest one, the last of which is the maximum. This needs the sum to run over the
+whole row, and L(u) to be all that depends on u.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """``as_strided`` in graphs that were captured elsewhere: files record no strides.
 
-The operator is read as if its operand lay in memory in the order of its elements, from the first one on, which is printed
-as an assumption. Where the graph itself says that the operand does not, or need not, lie so (a transposed tensor, and what
-an elementwise operator makes of one), it is refused.
+The operator is read as if its operand lay in memory in the order of its elements, from the first one on, which is
+printed as an assumption. Where the graph itself says that the operand does not, or need not, lie so (a transposed
+tensor, and what an elementwise operator makes of one), it is refused.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ __all__ = ["check_strides"]
 _REORDERING_NAMES = """
     H T _conj _neg_view adjoint as_strided broadcast_tensors broadcast_to chunk diagonal dsplit expand expand_as getitem
     hsplit imag mH mT matrix_H movedim moveaxis narrow numpy_T permute real select slice split split_with_sizes swapaxes
-    swapdims t tensor_split transpose unbind unfold unsafe_chunk unsafe_split unsafe_split_with_sizes view_as_real vsplit
+    swapdims t tensor_split transpose unbind unfold unsafe_chunk unsafe_split unsafe_split_with_sizes view_as_real
+    vsplit
 """
 _REORDERING = frozenset(_REORDERING_NAMES.split())
 # What these return lies in memory in order, whatever their operands do.
-_IN_ORDER = frozenset("addmm arange baddbmm bmm contiguous empty full linear mm new_empty new_full ones zeros".split())
+_IN_ORDER = frozenset({
+    "addmm", "arange", "baddbmm", "bmm", "contiguous", "empty", "full", "linear", "mm", "new_empty", "new_full", "ones",
+    "zeros",
+})  # fmt: skip
 
 
 def check_strides(graph: Graph) -> None:

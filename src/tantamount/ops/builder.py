@@ -562,7 +562,7 @@ class Builder:
         name: str,
         xs: Sequence[Tensor],
         dim: int,
-        attributes: tuple[Number, ...] = (),
+        attributes: tuple[Number | str, ...] = (),
         results: Sequence[tuple[int, DType]] = (),
     ) -> tuple[Tensor, ...]:
         """An opaque function of whole rows along ``dim``; ``results`` gives the length and type of each result."""

@@ -13,8 +13,8 @@ from zlib import crc32
 import numpy as np
 
 __all__ = [
-    "CHOOSING", "DISTINCT_IN_A_ROW", "FUNCTIONS", "POSITIONS_IN_A_ROW", "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties",
-    "evaluate_rows", "tied_rows",
+    "CHOOSING", "DISTINCT_IN_A_ROW", "FUNCTIONS", "POSITIONS_IN_A_ROW", "ROW_FUNCTIONS", "STAND_IN_FEATURES",
+    "Function", "Ties", "evaluate_rows", "tied_rows",
 ]  # fmt: skip
 
 
@@ -165,8 +165,8 @@ class Ties(Enum):
     MIXED = "usual for half of the operators, the other way round for the others"
 
 
-# Row functions that choose among equal elements as nothing promises. Their attributes name the operator that chooses and
-# its arguments: another operator, or the same with other arguments, may choose otherwise.
+# Row functions that choose among equal elements as nothing promises. Their attributes name the operator that
+# chooses and its arguments: another operator, or the same with other arguments, may choose otherwise.
 CHOOSING = frozenset({"order", "first_unordered", "running_place"})
 
 
@@ -191,8 +191,8 @@ def evaluate_rows(
     if known is None:
         return _stand_in(name, xs, attributes, results)
     if name in CHOOSING and ties is not Ties.USUAL:
-        if ties is Ties.REVERSED or crc32(repr((name, attributes)).encode()) % 2:
-            return known(*xs, attributes, name != "running_place")
+        reversed_ = ties is Ties.REVERSED or crc32(repr((name, attributes)).encode()) % 2
+        return known(*xs, attributes, name != "running_place") if reversed_ else known(*xs, attributes)
     return known(*xs, attributes)
 
 

@@ -1,4 +1,5 @@
-"""Elements at chosen positions: equal whatever the choice, where the sum is over the whole row and of its elements alone."""
+"""Elements at chosen positions: equal whatever the choice, where the sum is over the whole row and of its elements
+alone."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def test_the_value_does_not_depend_on_the_choice(second: str, row: Row) -> None:
         for form in (one, other):
             before = w.value(form, data)
             after = [settled(w.store, inner) for _, inner in form.value.pieces]
-            again = type(form.value)(form.value.dims, tuple((b, x) for (b, _), x in zip(form.value.pieces, after)))
+            again = type(form.value)(
+                form.value.dims, tuple((b, x) for (b, _), x in zip(form.value.pieces, after, strict=True))
+            )
             np.testing.assert_allclose(w.value(again, data), before)
 
 

@@ -18,8 +18,8 @@ _aten = torch.ops.aten
 def views_for_strides(graph: fx.Graph) -> None:
     """Replace every ``as_strided`` that reads a row-major block, or a permutation of one, by ``slice``, ``view`` and
     ``permute`` of the tensor that fills the memory it reads; ``as_strided_scatter`` likewise. Any other ``as_strided``
-    reads the elements of that tensor in the order that they have in memory. Raises :class:`UserError` where no tensor is
-    known to fill the memory: what is read there cannot be said of values."""
+    reads the elements of that tensor in the order that they have in memory. Raises :class:`UserError` where no
+    tensor is known to fill the memory: what is read there cannot be said of values."""
     for node in list(graph.nodes):
         found = None
         if node.op == "call_function" and node.target in (_aten.as_strided.default, _aten.as_strided_copy.default):
@@ -38,7 +38,7 @@ def _read(graph: fx.Graph, node: fx.Node) -> fx.Node:
         if found is None:
             raise UserError(
                 "capture", place=f"node {node.name}: {node.target}",
-                found="memory that no tensor of the graph fills", needed="a tensor whose elements are all that it reads",
+                found="memory that no tensor of the graph fills", needed="a tensor whose elements are all of it",
                 hint="write views, or make the tensor contiguous before as_strided",
             )  # fmt: skip
         value = source.meta["val"]
@@ -60,8 +60,8 @@ def _read(graph: fx.Graph, node: fx.Node) -> fx.Node:
 
 
 def _elements(graph: fx.Graph, like: fx.Node, node: Any) -> fx.Node | None:
-    """The elements of the memory that a node is a view of, in order: those of a tensor that fills it, whatever the order
-    of its dimensions there."""
+    """The elements of the memory that a node is a view of, in order: those of a tensor that fills it, whatever the
+    order of its dimensions there."""
     while True:
         memory = _memory(node)
         if memory is None or any(not isinstance(n, int) for n in _layout(node.meta["val"])):

@@ -17,8 +17,8 @@ __all__ = ["CHOICE", "chosen_order", "count_of", "some", "sorting_order", "take_
 _REDUCTION = "reduction"
 
 CHOICE = (
-    "which of several equal elements an operator chooses or puts first, where PyTorch does not promise it, and the order "
-    "of unsorted results, depend on the operator, its arguments and the row alone"
+    "which of several equal elements an operator chooses or puts first, where PyTorch does not promise it, and the "
+    "order of unsorted results, depend on the operator, its arguments and the row alone"
 )
 
 
@@ -220,8 +220,8 @@ def min_all(b: Builder, self: Tensor) -> Tensor:
 
 
 def some(b: Builder, x: Tensor, dim: Integers | None, keepdim: bool, of_all: bool = False) -> Tensor:
-    """Whether some element over the given dimensions (all, if there are none) is not zero; ``of_all``: whether every one
-    is. A boolean, but of uint8 it is a uint8, 0 or 1."""
+    """Whether some element over the given dimensions (all, if there are none) is not zero; ``of_all``: whether
+    every one is. A boolean, but of uint8 it is a uint8, 0 or 1."""
     truth = b.cast(x, DType.BOOL)
     chosen = b.dims(x, dim)
     if any(x.shape[k] == 0 for k in chosen):
@@ -311,8 +311,8 @@ def _stable_order(b: Builder, x: Tensor, dim: int, descending: bool) -> Tensor:
 def chosen_order(
     b: Builder, x: Tensor, dim: int, descending: bool, count: int, operator: str, *arguments: int
 ) -> Tensor:
-    """The first ``count`` positions of the elements along ``dim`` in sorted order. Which of several equal elements comes
-    first, PyTorch does not promise: it is assumed to depend on the operator, its arguments and the row alone."""
+    """The first ``count`` positions of the elements along ``dim`` in sorted order. Which of several equal elements
+    comes first, PyTorch does not promise: it is assumed to depend on the operator, its arguments and the row alone."""
     x, k = _row_of(b, x, dim)
     attributes = (descending, count, operator, *arguments)
     (order,) = b.rows("order", [x], k, attributes, [(x.shape[k], DType.INT64)])
