@@ -61,8 +61,9 @@ def lines(total: Tally, most: int | None) -> list[str]:
     out.append(
         f"{total.samples} samples of {len(database())} entries call {len(met)} of the {len(known)} ATen operators of "
         f"the table. Of {sum(kinds.total() for kinds in total.kinds.values())} calls {total.agreeing} agree "
-        f"({counts['tied']} by another choice among equal elements, {counts['types']} in types), {counts['wraps']} "
-        f"wrap, {counts['undefined']} are undefined, {counts['refused']} are refused and **{counts['different']} differ**."
+        f"({counts['tied']} by another choice among equal elements, {counts['types']} in types), "
+        f"{counts['wraps']} wrap, {counts['undefined']} are undefined, {counts['refused']} are refused and "
+        f"**{counts['different']} differ**."
     )
     out += [
         "",

@@ -66,7 +66,7 @@ def _together(a: str, b: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["float32", "int64"])
-@pytest.mark.parametrize(("first", "second"), combinations_with_replacement(CHOICES, 2))
+@pytest.mark.parametrize(("first", "second"), [*combinations_with_replacement(CHOICES, 2)])
 def test_a_choice_is_that_of_its_operator(first: str, second: str, kind: str, tmp_path: Path) -> None:
     if kind == "int64" and "max_pool2d" in (first, second):
         pytest.skip("of floats only")

@@ -112,7 +112,10 @@ def _sinkhorn(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
 def _argsort(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
     """``attributes = (descending,)``. Positions in sorted order; equal elements keep their order."""
     (descending,) = attributes
-    return (np.argsort(-x if descending else x, axis=-1, kind="stable"),)
+    if not descending:
+        return (np.argsort(x, axis=-1, kind="stable"),)
+    backwards = np.argsort(np.flip(x, -1), axis=-1, kind="stable")  # no -x, which the least integer does not have
+    return (np.flip(x.shape[-1] - 1 - backwards, -1),)
 
 
 def _order(x: Any, attributes: tuple[Any, ...], last: bool = False) -> tuple[Any, ...]:
@@ -175,7 +178,8 @@ def tied_rows(name: str, x: Any, attributes: tuple[Any, ...]) -> int:
     if name == "running_place":
         top = np.maximum.accumulate(x, axis=-1)
         return int(np.count_nonzero(np.any(x[..., 1:] == top[..., :-1], axis=-1)))
-    ranked = np.sort(-x if attributes[0] else x, axis=-1)
+    ranked = np.sort(x, axis=-1)
+    ranked = np.flip(ranked, -1) if attributes[0] else ranked
     tied = ranked[..., 1:] == ranked[..., :-1]
     return int(np.count_nonzero(np.any(tied[..., : int(attributes[1])], axis=-1)))
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
-from tantamount.ops.functions import CHOOSING, FUNCTIONS, Ties, evaluate_rows, tied_rows
+from tantamount.ops.functions import CHOOSING, FUNCTIONS, POSITIONS_IN_A_ROW, Ties, evaluate_rows, tied_rows
 
 __all__ = ["Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
@@ -308,6 +308,8 @@ class Reference(Interpretation):
         self, name: str, xs: Sequence[Array], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Array, ...]:
         operands = [_numbers(x) for x in xs]
+        if name in POSITIONS_IN_A_ROW:  # an order compares elements
+            self._undefined_comparison(*operands[:1] * 2)
         if name in CHOOSING:
             self._flag("tie", tied_rows(name, operands[0], attributes))
         with self._quiet():
