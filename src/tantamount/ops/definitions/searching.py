@@ -111,8 +111,7 @@ def take(b: Builder, self: Tensor, index: Tensor) -> Tensor:
 
 @operator("aten.take_along_dim.default", category=_INDEXING)
 def take_along_dim(b: Builder, self: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """y[..., i, ...] = self[..., indices[..., i, ...], ...] along dim, broadcast; flattened without a
-    dim; negative indices count from the end"""
+    """y[..., i, ...] = self[..., indices[..., i, ...], ...] along dim (from its end if negative); flat without a dim"""
     if dim is None:
         return take(b, self, b.reshape(indices, (-1,)))
     k = b.dim(self, dim)
