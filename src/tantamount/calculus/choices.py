@@ -35,7 +35,7 @@ class _Chosen(NamedTuple):
     row: Polynomial
     place: Polynomial
     value: Polynomial
-    count: int
+    length: int
     descending: bool
 
 
@@ -89,7 +89,7 @@ class _Settling(Rebuild):
                 for axis in axes:
                     for guard in factors:
                         chosen = self._chosen(guard, axis) if axis in _axes_of(guard) else None
-                        if chosen is None or chosen.count != axes[axis][1]:
+                        if chosen is None or chosen.length != axes[axis][1]:
                             continue
                         over = {axis: axes[axis]}
                         product = multiply(store, ((((guard),), 1),), chosen.value, self.box)
@@ -140,7 +140,7 @@ class _Settling(Rebuild):
         concerned = [f for f in factors if axis in _axes_of(f)]
         for guard in concerned:
             chosen = self._chosen(guard, axis)
-            if chosen is None or chosen.count != count:
+            if chosen is None or chosen.length != count:
                 continue
             coefficient, parts = as_factors(self.store, chosen.value, 1)
             rest = list(factors)
@@ -177,10 +177,10 @@ class _Settling(Rebuild):
 
     def _canonical(self, chosen: _Chosen, axis: int) -> tuple[Polynomial, bool]:
         """The summand ``[A_j = axis] L(axis)`` with the stable order A; or the extremum that it sums up to."""
-        store, last = self.store, chosen.count - 1
+        store, last = self.store, chosen.length - 1
         for end, sign in ((0, -1), (last, 1)):
             if chosen.place == constant(last - end if chosen.descending else end):
-                member = (scale(chosen.value, sign), {axis: (0, chosen.count)})
+                member = (scale(chosen.value, sign), {axis: (0, chosen.length)})
                 return scale(powers.maximum_over(store, [member], self.box), sign), True
         place = chosen.place
         if chosen.descending:
