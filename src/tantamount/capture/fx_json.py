@@ -12,6 +12,7 @@ from tantamount.capture.fields import Fields, Place, is_integer, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.inplace import check_overwrites
 from tantamount.capture.size_symbols import decode_domain
+from tantamount.capture.strides import check_strides
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref
 from tantamount.ir.types import TensorType
 from tantamount.ir.validate import check_structure
@@ -71,6 +72,7 @@ def parse_graph(text: str, path: str, limits: Limits) -> Graph:
     graph = Graph(tuple(nodes), _outputs(top, returned), constants, _rank(top), _origin(top), path, sizes=place.domain)
     check_structure(graph)
     check_overwrites(graph)
+    check_strides(graph)
     return graph
 
 

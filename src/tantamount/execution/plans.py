@@ -23,6 +23,7 @@ from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Number
+from tantamount.ops.functions import Ties
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.semantics.interpret import Constants, Evaluation, interpret, interpret_ranks, random_constants
@@ -120,6 +121,11 @@ class Execution:
         return any("underflow" in side.left_range for side in (self.specification, *self.ranks))
 
     @property
+    def tied(self) -> bool:
+        """Some operator chose among equal elements, as PyTorch does not promise."""
+        return any(flag.what == "tie" for side in (self.specification, *self.ranks) for flag in side.flags)
+
+    @property
     def within_assumptions(self) -> bool:
         """The specification's indices are in range, and none of its discrete values comes from an undefined one."""
         return not any(flag.what in _EXACT for flag in self.specification.flags)
@@ -183,15 +189,16 @@ def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
     return found
 
 
-def execute(plan: Plan, leaves: Leaves, seed: int) -> Execution | None:
-    """Both programs on these leaves; ``None`` if the numbers leave the range of exact integers.
+def execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL) -> Execution | None:
+    """Both programs on these leaves, with one of the choices that operators may make among equal elements; ``None`` if
+    the numbers leave the range of exact integers.
 
     Raises :class:`NotExecuted` where the reference interpreter cannot, :class:`InternalError` if the inputs of the two
     sides do not satisfy the job's relation."""
     try:
-        return _execute(plan, leaves, seed)
+        return _execute(plan, leaves, seed, ties)
     except _Unpaired:
-        return execute(replace(plan, paired=False), leaves, seed)
+        return execute(replace(plan, paired=False), leaves, seed, ties)
     except IntegerOverflow:
         return None
     except Unsupported as problem:
@@ -224,12 +231,16 @@ def given(plan: Plan, leaves: Leaves, seed: int) -> Given:
     return Given(specification, ranks, _constants(job, seed), lambda rank: _masks(plan, evaluator, rank))
 
 
-def _execute(plan: Plan, leaves: Leaves, seed: int) -> Execution:
+def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties) -> Execution:
     job = plan.job
     on = given(plan, leaves, seed)
     masks = [on.masks(rank) for rank in range(len(on.ranks))]
-    expected = interpret(job.specification, on.specification, seed=seed, constants=on.constants, masks=on.masks(None))
-    actual = interpret_ranks(job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks)
+    expected = interpret(
+        job.specification, on.specification, seed=seed, constants=on.constants, masks=on.masks(None), ties=ties
+    )
+    actual = interpret_ranks(
+        job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks, ties=ties
+    )
     return Execution(on.specification, expected, actual)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
-from tantamount.ops.functions import FUNCTIONS, evaluate_rows
+from tantamount.ops.functions import CHOOSING, FUNCTIONS, POSITIONS_IN_A_ROW, Ties, evaluate_rows, tied_rows
 
 __all__ = ["Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
@@ -46,8 +46,9 @@ class IntegerOverflow(TantamountError):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something the result rests on that a NaN cannot say. ``what`` is ``out-of-range`` (a gather or scatter),
-    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``double-write`` or ``inexact``
-    (an integer beyond 2**53 made a float); ``count`` elements; ``site`` the node, filled in by the interpreter."""
+    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``double-write``, ``inexact``
+    (an integer beyond 2**53 made a float) or ``tie`` (equal elements among which PyTorch does not promise what an
+    operator chooses); ``count`` elements, or rows; ``site`` the node, filled in by the interpreter."""
 
     what: str
     count: int
@@ -60,10 +61,12 @@ class Reference(Interpretation):
     ``masks`` gives the keep-mask of the k-th dropout; by default it is random by ``seed`` and k, equal on all
     ranks.
     ``unknown`` tensors are random by ``seed``, ``rank``, site and number of the call.
+    ``ties`` says what operators choose among equal elements where PyTorch does not promise it.
     ``left_range`` collects ``overflow`` and ``underflow``: float64 left the reals, whatever the values say.
     """
 
-    def __init__(self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None) -> None:
+    def __init__(self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None, ties: Ties = Ties.USUAL) -> None:
+        self.ties = ties
         self.rank = rank
         self.seed = seed
         self.masks = masks
@@ -191,7 +194,7 @@ class Reference(Interpretation):
         operands = [_numbers(x) for x in xs]
         if known.fixes_integers and _integral(*operands):
             return operands[0]
-        if name in ("floor_divide", "pow") and _integral(*operands):
+        if name in ("floor_divide", "integer_pow") and _integral(*operands):
             return self._of_integers(name, *operands)
         with self._quiet():
             value = np.asarray(known.evaluate(*operands))
@@ -200,17 +203,17 @@ class Reference(Interpretation):
         return value
 
     def _of_integers(self, name: str, x: Array, y: Array) -> Array:
-        """Quotients and powers of integers, flagged where the divisor is zero or the exponent negative."""
-        undefined = y == 0 if name == "floor_divide" else y < 0
-        self._flag("undefined-integer", np.count_nonzero(undefined))
-        safe = np.where(undefined, 1, y)
+        """Quotients of integers, flagged where the divisor is zero, and powers."""
         if name == "floor_divide":
-            return np.where(undefined, 0, x // safe)
-        if _magnitude(x) > 1 and _magnitude(safe) * _magnitude(x).bit_length() > _LIMIT.bit_length():
-            if _magnitude(safe) > _LIMIT.bit_length():
+            undefined = y == 0
+            self._flag("undefined-integer", np.count_nonzero(undefined))
+            return np.where(undefined, 0, x // np.where(undefined, 1, y))
+        most = _magnitude(np.maximum(y, 0))
+        if _magnitude(x) > 1 and most * _magnitude(x).bit_length() > _LIMIT.bit_length():
+            if most > _LIMIT.bit_length():
                 raise IntegerOverflow("an integer power beyond 2**62")
-            return np.where(undefined, 0, _exactly(x.astype(object) ** safe.astype(object)))
-        return np.where(undefined, 0, x**safe)
+            _exactly(x.astype(object) ** np.maximum(y, 0).astype(object))
+        return np.asarray(FUNCTIONS[name].evaluate(x, y))
 
     def less(self, x: Array, y: Array) -> Array:
         self._undefined_comparison(x, y)
@@ -304,8 +307,13 @@ class Reference(Interpretation):
     def rows(
         self, name: str, xs: Sequence[Array], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Array, ...]:
+        operands = [_numbers(x) for x in xs]
+        if name in POSITIONS_IN_A_ROW:  # an order compares elements
+            self._undefined_comparison(*operands[:1] * 2)
+        if name in CHOOSING:
+            self._flag("tie", tied_rows(name, operands[0], attributes))
         with self._quiet():
-            values = evaluate_rows(name, [_numbers(x) for x in xs], attributes, results)
+            values = evaluate_rows(name, operands, attributes, results, self.ties)
         found = tuple(np.asarray(value) for value in values)
         wanted = [(*xs[0].shape[:-1], size) for size in results]
         if [value.shape for value in found] != wanted:
