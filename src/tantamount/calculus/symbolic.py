@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, prod
 
-from tantamount.calculus import comparisons, contraction, forms, index_ranges, powers, quotients
+from tantamount.calculus import comparisons, contraction, forms, index_ranges, partial, powers, quotients
 from tantamount.calculus.affine import variable
 from tantamount.calculus.atoms import Facts, Lin, Store
 from tantamount.calculus.constants import Reading, reading
@@ -242,7 +242,7 @@ class Symbolic(Interpretation):
 
     def _defined(self, x: Lin, exponent: Fraction, box: Box) -> None:
         if exponent < 0:
-            if not powers.nonzero(self.store, x):
+            if not powers.nonzero(self.store, x) and not partial.always_positive(self.store, x, box):
                 self._oblige("positive" if exponent.denominator > 1 else "nonzero", x, box)
         elif exponent.denominator > 1 and not powers.nonnegative(self.store, x):
             self._oblige("nonnegative", x, box)
@@ -255,7 +255,7 @@ class Symbolic(Interpretation):
 
     def log(self, x: Form) -> Form:
         def apply(box: Box, xs: list[Lin]) -> Lin:
-            if not powers.strictly_positive(self.store, xs[0]):
+            if not powers.strictly_positive(self.store, xs[0]) and not partial.always_positive(self.store, xs[0], box):
                 self._oblige("positive", xs[0], box)
             return powers.logarithm(self.store, xs[0], box)
 
