@@ -27,7 +27,7 @@ from tantamount.calculus import comparisons, contraction, forms, partial, powers
 from tantamount.calculus.atoms import Factor, Facts, Lin, Store, Term
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.lins import ONE, ZERO, add, lin, multiply, scale
-from tantamount.calculus.products import is_boolean
+from tantamount.calculus.products import is_boolean, substitute_lin
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Kind, Shape
@@ -117,8 +117,6 @@ def _frozen(store: Store, x: Lin) -> Lin:
         for a, e, index in m:
             atom = store.atoms[a]
             if atom.op == "lin" and atom.facts.boolean:
-                from tantamount.calculus.products import substitute_lin
-
                 inside = lin(store, substitute_lin(atom.arguments[0], dict(enumerate(index))))
                 b, at = store.apply("not", (), (inside,), Facts(integer=True, boolean=True, nonnegative=True))
                 factors.append((b, 1, at))
@@ -126,6 +124,23 @@ def _frozen(store: Store, x: Lin) -> Lin:
                 factors.append((a, e, index))
         out.append((tuple(sorted(factors)), c))
     return lin(store, out)
+
+
+def _thawed(store: Store, form: Form) -> Form:
+    """The negations that sums have left alone as factors again, which guards simplify."""
+
+    def apply(box: Box, xs: list[Lin]) -> Lin:
+        out: list[Lin] = []
+        for m, c in xs[0]:
+            negated = [f for f in m if store.atoms[f[0]].op == "not"]
+            term: Lin = ((tuple(f for f in m if f not in negated), c),)
+            for a, _, index in negated:
+                inside = lin(store, substitute_lin(store.atoms[a].arguments[0], dict(enumerate(index))))
+                term = multiply(store, term, inside, box)
+            out.append(term)
+        return _normal(store, add(store, *out, box=box), box)
+
+    return contraction.pointwise(store, apply, [form])
 
 
 def _changed(store: Store, form: Form | None, kinds: Mapping[str, str], frozen: bool = False) -> Form | None:
@@ -317,11 +332,9 @@ class Definedness(Symbolic):
         for one, other in ((x, y), (y, x)):
             if not all(powers.is_negative_infinity(self.store, z) for _, z in other.pieces):
                 continue
-            conditions = {piece: partial.minus_infinite(self.store, piece[1], piece[0]) for piece in one.pieces}
-            if None not in conditions.values():
-                pieces = [(box, conditions[box, z] or ZERO) for box, z in one.pieces]
-                out = forms.canonical(self.store, one.dims, pieces)
-                return self._compared(out, with_undefined(one, _without(self.store, one.undefined, MASKED)))
+            if all(partial.minus_infinite(self.store, z, box) is not None for box, z in one.pieces):
+                defined = with_undefined(one, _without(self.store, one.undefined, MASKED))
+                return self._compared(self._plain.equal(x, y), defined)
         return self._compared(self._plain.equal(x, y), x, y)
 
     def maximum(self, x: Form, y: Form) -> Form:
@@ -391,7 +404,7 @@ class Definedness(Symbolic):
             flat = tuple(sizes[label] if label in kept else 1 for label in result)
             summed = forms.reshape(self.store, summed, (*self.prefix, *flat))
             whole = forms.expand(summed, (*self.prefix, *(sizes[label] for label in result)))
-            records.append(_changed(self.store, whole, {}))
+            records.append(_thawed(self.store, whole))
         return with_undefined(out, union(self.store, *records))
 
     def maximum_over(self, x: Form, dims: tuple[int, ...]) -> Form:
@@ -400,7 +413,7 @@ class Definedness(Symbolic):
         labels = tuple(range(len(x.shape) - len(self.batch)))
         if record is not None:
             record = self._quiet.contract([(record, labels)], tuple(k for k in labels if k not in dims))
-        return self._maximal(out, with_undefined(out, _changed(self.store, record, {})))
+        return self._maximal(out, with_undefined(out, None if record is None else _thawed(self.store, record)))
 
     def _over_indices(self, indices: Sequence[Form | None], places: int, shape: Shape) -> list[Form | None]:
         """The records of indices, at every element of what they choose: of the given shape, places first."""
@@ -420,7 +433,7 @@ class Definedness(Symbolic):
         if x.undefined is not None:
             record = _changed(self.store, x.undefined, {}, frozen=True) or x.undefined
             records += [
-                _changed(self.store, self._quiet.gather(part, indices), {}) for part in _split(self.store, record)
+                _thawed(self.store, self._quiet.gather(part, indices)) for part in _split(self.store, record)
             ]
         return with_undefined(out, union(self.store, *records))
 
@@ -435,7 +448,7 @@ class Definedness(Symbolic):
             zero = constant_form(out.shape, ZERO)
             record = _changed(self.store, source.undefined, {}, frozen=True) or source.undefined
             records += [
-                _changed(self.store, self._quiet.scatter(zero, indices, part, True), {})
+                _thawed(self.store, self._quiet.scatter(zero, indices, part, True))
                 for part in _split(self.store, record)
             ]
         return with_undefined(out, union(self.store, *records))
@@ -453,7 +466,7 @@ class Definedness(Symbolic):
             for r in records
             if r is not None
         ]
-        record = union(self.store, *(_changed(self.store, r, {}) for r in whole))
+        record = union(self.store, *(_thawed(self.store, r) for r in whole))
         return tuple(
             with_undefined(
                 out,

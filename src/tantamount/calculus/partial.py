@@ -10,18 +10,19 @@ from fractions import Fraction
 from itertools import product as choices
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store
+from tantamount.calculus.atoms import Factor, Factors, Lin, Store
 from tantamount.calculus.comparisons import compare, comparison, decide_interval, interval
 from tantamount.calculus.lins import ONE, ZERO, add, as_factors, lin, multiply, scale
-from tantamount.calculus.powers import infinity, nonnegative, strictly_positive, unbounded
+from tantamount.calculus.powers import infinity, maximum_of, nonnegative, set_of, strictly_positive, unbounded
 from tantamount.calculus.products import (
     is_boolean,
     is_nonnegative,
     known_positive,
+    monomial,
     substitute_factors,
     substitute_lin,
 )
-from tantamount.calculus.sums import Flat, Ranges, close, flatten
+from tantamount.calculus.sums import Flat, Ranges, flatten
 
 __all__ = ["always_positive", "contradictory", "is_zero", "minus_infinite", "negative_parts", "zero_parts"]
 
@@ -56,35 +57,37 @@ def negative_parts(store: Store, x: Lin, box: Ranges) -> list[Lin]:
 
 
 def is_zero(store: Store, x: Lin, box: Ranges) -> Lin:
-    """``[x == 0]``. Of a sum of numbers that are not negative only the indicators are kept."""
+    """``[x == 0]``. A sum of numbers that are not negative is zero where none of its masks holds."""
     if x and not unbounded(store, x) and nonnegative(store, x):
         if strictly_positive(store, x):
             return ZERO
         if is_boolean(store, x):
             return add(store, ONE, scale(x, -1))
-        if always_positive(store, x, box):
+        flats = [flatten(store, m, 1) for m, _ in x]
+        if any(_kept_somewhere(store, flat, box) for flat in flats):
             return ZERO
-        x = _indicator(store, x, box)
-        if any(not m for m, _ in x):
-            return ZERO
-        if is_boolean(store, x):
-            return add(store, ONE, scale(x, -1))
+        masks = [(tuple(f for f in flat.factors if not known_positive(store, f)), flat.ranges) for flat in flats]
+        found = _none_holds(store, masks, box)
+        if found is not None:
+            return found
     return compare(store, "equal", x, ZERO, box)
 
 
-def _indicator(store: Store, x: Lin, box: Ranges) -> Lin:
-    """A sum that is zero where x is, for terms that are not negative: without coefficients and positive factors."""
-    for _ in range(3):
-        terms: list[tuple[Factors, Rational]] = []
-        for m, _c in x:
-            flat = flatten(store, m, 1)
-            kept = tuple(f for f in flat.factors if not known_positive(store, f))
-            terms.extend((inner, 1) for inner, _d in close(store, Flat(1, kept, flat.ranges), box))
-        y = lin(store, terms, box)
-        if all(c == 1 for _, c in y) or any(c < 0 for _, c in y):
-            return y
-        x = y
-    return x
+def _none_holds(store: Store, masks: list[tuple[Factors, tuple[int, ...]]], box: Ranges) -> Lin | None:
+    """1 where all of these products of booleans, over their ranges, are 0: ``1 - max``, for the maximum of sets does
+    not depend on how often, in what parts, and in what order they were put together. ``None`` for other products."""
+    members: list[Lin] = []
+    for factors, ranges in masks:
+        fresh = store.fresh_axes(len(ranges))
+        away: dict[int, Coordinate] = {-1 - j: (((axis, 1),), 0) for j, axis in enumerate(fresh)}
+        span = {axis: (0, n) for axis, n in zip(fresh, ranges, strict=True)}
+        member = lin(store, [(substitute_factors(factors, away), 1)])
+        if member == ONE:
+            return ZERO
+        if not is_boolean(store, member):
+            return None
+        members.append(set_of(store, member, span, box))
+    return add(store, ONE, scale(maximum_of(store, add(store, *members, box=box)), -1), box=box)
 
 
 def always_positive(store: Store, x: Lin, box: Ranges) -> bool:
@@ -190,7 +193,7 @@ def minus_infinite(store: Store, x: Lin, box: Ranges) -> Lin | None:
 
 def nothing_finite(store: Store, elements: Lin, box: Ranges) -> Lin | None:
     """Whether all members of a formal set of ``element`` atoms are minus infinity."""
-    parts: list[Lin] = []
+    masks: list[tuple[Factors, tuple[int, ...]]] = []
     for m, _ in elements:
         flat = flatten(store, m, 1)
         if len(flat.factors) != 1 or store.atoms[flat.factors[0][0]].op != "element":
@@ -200,19 +203,18 @@ def nothing_finite(store: Store, elements: Lin, box: Ranges) -> Lin | None:
         away: dict[int, Coordinate] = {-1 - j: (((axis, 1),), 0) for j, axis in enumerate(fresh)}
         back: dict[int, Coordinate] = {axis: (((-1 - j, 1),), 0) for j, axis in enumerate(fresh)}
         inside = dict(enumerate(substitute_factors(((a, 1, index),), away)[0][2]))
-        member = lin(store, [(m_, c) for m_, c in substitute_lin(store.atoms[a].arguments[0], inside)])
+        member = lin(store, [monomial(store, c, n) for n, c in substitute_lin(store.atoms[a].arguments[0], inside)])
         condition = minus_infinite(store, member, None)
         if condition is None:
             return None
-        finite = substitute_lin(add(store, ONE, scale(condition, -1)), back)
-        if finite and _kept_somewhere(store, Flat(1, as_factors(store, finite)[1], flat.ranges), box):
+        finite = add(store, ONE, scale(condition, -1))
+        if not finite:
+            continue
+        factors = substitute_factors(as_factors(store, finite)[1], back)
+        if _kept_somewhere(store, Flat(1, factors, flat.ranges), box):
             return ZERO
-        for n, c in finite:
-            parts.append(tuple(close(store, Flat(c, n, flat.ranges), box)))
-    total = add(store, *parts, box=box)  # how many members are finite
-    if is_boolean(store, total):
-        return add(store, ONE, scale(total, -1))
-    return compare(store, "equal", total, ZERO, box)
+        masks.append((factors, flat.ranges))
+    return _none_holds(store, masks, box) if masks else ONE
 
 
 # ------------------------------------------------------------------------------------------------ contradictions

@@ -271,14 +271,29 @@ class Symbolic(Interpretation):
         return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
 
     def less(self, x: Form, y: Form) -> Form:
-        return contraction.pointwise(
-            self.store, lambda box, xs: comparisons.compare(self.store, "less", xs[0], xs[1], box), [x, y]
-        )
+        def apply(box: Box, xs: list[Lin]) -> Lin:
+            if not xs[0] and self._is_sum(xs[1]):
+                return add(self.store, ONE, scale(partial.is_zero(self.store, xs[1], box), -1))
+            return comparisons.compare(self.store, "less", xs[0], xs[1], box)
+
+        return contraction.pointwise(self.store, apply, [x, y])
 
     def equal(self, x: Form, y: Form) -> Form:
-        return contraction.pointwise(
-            self.store, lambda box, xs: comparisons.compare(self.store, "equal", xs[0], xs[1], box), [x, y]
-        )
+        def apply(box: Box, xs: list[Lin]) -> Lin:
+            for a, b in (xs, xs[::-1]):
+                if not b and self._is_sum(a):
+                    return partial.is_zero(self.store, a, box)
+                if powers.is_negative_infinity(self.store, b):
+                    found = partial.minus_infinite(self.store, a, box)
+                    if found is not None:
+                        return found
+            return comparisons.compare(self.store, "equal", xs[0], xs[1], box)
+
+        return contraction.pointwise(self.store, apply, [x, y])
+
+    def _is_sum(self, x: Lin) -> bool:
+        """Whether x is a sum over a dimension of numbers that are not negative."""
+        return powers.nonnegative(self.store, x) and any(self.store.atoms[a].op == "sum" for m, _ in x for a, _, _ in m)
 
     def maximum(self, x: Form, y: Form) -> Form:
         return contraction.pointwise(self.store, lambda box, xs: powers.maximum(self.store, xs[0], xs[1], box), [x, y])
