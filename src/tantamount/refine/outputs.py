@@ -34,6 +34,7 @@ from tantamount.refine.run import Run
 from tantamount.verdict import OutputReport, Relation, Verdict
 
 __all__ = [
+    "PARTLY",
     "ancestors",
     "assembled",
     "candidates",
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 
+PARTLY = "equal where both are defined, but "  # why a value is not proved whose normal forms are equal
 _MAX_PAIRED = 16  # ranks along one mesh axis of which every pair is compared for being replicas
 
 
@@ -96,7 +98,7 @@ def _differing(store: Store, wanted: Form, found: Form, expand: bool) -> Differe
     if difference is not None:
         return difference
     clause = undefined_clause(store, wanted, found)
-    return None if clause is None else f"equal where both are defined, but {clause}"
+    return None if clause is None else f"{PARTLY}{clause}"
 
 
 def output_node(job: Job, rank: int, name: str) -> str:
@@ -232,7 +234,7 @@ def _with_indices_in_range(
         name = o.site.rpartition(" ")[2]
         if used is None or name in used or name not in job.implementation[0].by_name:
             unproved = f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
-            reason = f"equal where both are defined, but {unproved}"
+            reason = f"{PARTLY}{unproved}"
             return replace(report, verdict=Verdict.UNKNOWN, reason=reason)
     return report
 

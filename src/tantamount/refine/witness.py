@@ -24,6 +24,7 @@ from tantamount.refine.execution import (
     plan_execution,
 )
 from tantamount.refine.inputs import Inputs
+from tantamount.refine.outputs import PARTLY
 from tantamount.refine.run import Run
 from tantamount.refine.simplify import simplify
 from tantamount.semantics.reference import Array
@@ -52,7 +53,10 @@ SCALES = (
     Scale(0.1),
     Scale(10.0, positive=True),
     Scale(),
+    Scale(sparse=True),
+    Scale(positive=True, sparse=True),
 )
+_SINGULAR = (*(Scale(sparse=True),) * 4, *(Scale(positive=True, sparse=True),) * 2)  # first, of values equal otherwise
 _ENOUGH = 2  # executions, once one output is refuted
 _SHOWN = 1 << 14  # elements of one input that a counterexample lists
 _EDGE = 8  # elements per dimension that it lists of a larger one
@@ -73,6 +77,7 @@ class _Search:
     found: dict[str, _Found]
     agreed: dict[str, int]  # executions in which an output was compared and was the same
     small: dict[str, float]
+    singular: frozenset[str] = frozenset()  # outputs whose values are equal where both sides are defined
     executed: int = 0
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
@@ -90,7 +95,7 @@ class _Search:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
             elif (difference.outside or not difference.fails or not execution.underflow) and confirm(
-                self.plan, claim, leaves, seed, difference, done
+                self.plan, claim, leaves, seed, difference, done, singular=name in self.singular
             ):
                 self.found[name] = _Found(difference, leaves, seed)
 
@@ -112,8 +117,9 @@ def search(
         return Searched(outputs)
     try:
         plan = plan_execution(store, job, inputs, specification, implementation, limits)
-        state = _Search(plan, {}, {}, {})
-        for seed, scale in enumerate(SCALES):
+        singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
+        state = _Search(plan, {}, {}, {}, singular)
+        for seed, scale in enumerate((*(_SINGULAR if singular else ()), *SCALES)):
             agreeing = [name for name in open_ if name not in state.found]
             if not agreeing or (state.found and seed >= _ENOUGH):
                 break
@@ -127,7 +133,7 @@ def search(
     first = next((name for name in open_ if name in state.found), None)
     counterexample: Counterexample | None = None
     if first is not None:
-        simplest = _simplest(plan, state.found[first])
+        simplest = _simplest(plan, state.found[first], first in state.singular)
         state.found[first] = simplest
         counterexample = _counterexample(plan, simplest)
     notes = (
@@ -181,7 +187,7 @@ def _values(found: Difference) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ the simplest input
-def _simplest(plan: Plan, found: _Found) -> _Found:
+def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
     """The same difference (of the same kind, and not much smaller) on an input that reads well."""
     claim = output_claim(plan.job, found.difference.output)
     least = 0.1 * found.difference.ratio
@@ -198,7 +204,7 @@ def _simplest(plan: Plan, found: _Found) -> _Found:
             return False
         if difference.fails and not difference.outside and execution.underflow:
             return False
-        if not confirm(plan, claim, leaves, found.seed, difference):
+        if not confirm(plan, claim, leaves, found.seed, difference, singular=singular):
             return False
         best[0] = _Found(difference, leaves, found.seed)
         return True

@@ -148,12 +148,19 @@ def _with_sums(
     dropout_p: float,
     is_causal: bool,
     scale: Scalar | None,
+    of_nothing: Scalar | None = None,
 ) -> tuple[Tensor, Tensor]:
+    """The attended values and the logarithms of the sums of exponentials; those of a query all of whose keys are masked
+    are ``of_nothing`` (``None``: not known)."""
     if query.rank != 4:
         raise ShapeProblem(f"queries {query.type}, which are not (batch, heads, length, size)")
     grouped = key.shape[:-2] != query.shape[:-2]  # these kernels take fewer key heads as they are
     out, scores = _attention(b, query, key, value, mask, dropout_p, is_causal, scale, grouped)
     sums = logsumexp(b, scores, (-1,))
+    if mask is not None:  # the kernels differ in what they save of a query that attends to nothing
+        nothing = b.equal(b.amax(scores, (-1,)), -b.infinity)
+        given = b.number(of_nothing, sums.dtype) if of_nothing is not None else b.unknown(sums.shape, sums.dtype)
+        sums = b.where(nothing, given, sums)
     return out, b.cast(sums, DType.FLOAT32) if sums.dtype.bits < 32 else sums
 
 
@@ -202,8 +209,11 @@ def flash_attention_cpu(
     attn_mask: Tensor | None = None,
     scale: Scalar | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """softmax(scale * query key^T + mask) value; the logarithms of the sums of exponentials"""
-    return _with_sums(b, query, key, value, attn_mask, dropout_p, is_causal, scale)
+    """softmax(scale * query key^T + mask) value; the logarithms of the sums of exponentials
+
+    A query all of whose keys are masked has the value 0 and the logarithm 0.
+    """
+    return _with_sums(b, query, key, value, attn_mask, dropout_p, is_causal, scale, of_nothing=0)
 
 
 @operator("aten._scaled_dot_product_efficient_attention.default", category=_ATTENTION)
