@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tantamount.answers import NotProved, refine
     from tantamount.capture.jax import capture_jax, capture_jax_ranks
     from tantamount.capture.job import read_job
     from tantamount.capture.programs import save_job
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from tantamount.capture.torch.programs import capture, capture_ranks
     from tantamount.errors import UserError
     from tantamount.ops.declare import definition, opaque, operator
-    from tantamount.refine import refine
-    from tantamount.verdict import NotProved, Report, Verdict
+    from tantamount.verdict import Report, Verdict
 
 __all__ = [
     "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_jax", "capture_jax_ranks",
@@ -36,7 +36,7 @@ _HOME = {
     "Report": "tantamount.verdict",
     "UserError": "tantamount.errors",
     "Verdict": "tantamount.verdict",
-    "NotProved": "tantamount.verdict",
+    "NotProved": "tantamount.answers",
     "capture": "tantamount.capture",
     "capture_jax": "tantamount.capture",
     "capture_jax_ranks": "tantamount.capture",
@@ -46,7 +46,7 @@ _HOME = {
     "opaque": "tantamount.ops.declare",
     "operator": "tantamount.ops.declare",
     "read_job": "tantamount.capture.job",
-    "refine": "tantamount.refine",
+    "refine": "tantamount.answers",
     "save_job": "tantamount.capture.programs",
 }
 
@@ -71,7 +71,7 @@ class _CallableModule(ModuleType):
 
 
 class _Package(ModuleType):
-    """``tantamount.refine`` is a function to users and a subpackage to the import system, which binds the name last."""
+    """``tantamount.capture`` is a function to users and a subpackage to the import system, which binds it last."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType) and _HOME.get(name) == value.__name__:

@@ -19,8 +19,9 @@ from tantamount.errors import UserError
 from tantamount.verdict import Report, Verdict
 
 if TYPE_CHECKING:
+    from tantamount.answers import Answer
     from tantamount.ir.job import Job
-    from tantamount.refine.prove import Captured
+    from tantamount.refinement.job import Captured
 
 __all__ = ["Refines", "pytest_addoption", "refines"]
 
@@ -86,9 +87,9 @@ class Refines:
         outputs: Mapping[str, Any] | None,
         assume: Mapping[str, Any] | None,
         strict: bool,
-    ) -> Report | UserError:
+    ) -> Answer | UserError:
+        from tantamount.answers import refine
         from tantamount.capture.job import read_job
-        from tantamount.refine.prove import refine
 
         try:
             job = specification
@@ -102,7 +103,7 @@ class Refines:
         beside = self._test.path.parent / path
         return beside if beside.exists() else self._test.config.rootpath / path
 
-    def _save(self, report: Report) -> Iterator[str]:
+    def _save(self, report: Answer) -> Iterator[str]:
         folder: Path | None = self._test.config.getoption(_OPTION)
         if folder is None:
             return

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from tantamount.ir.graph import Graph, Source
-from tantamount.ir.job import Job
 
 __all__ = [
     "Assumption",
     "Counterexample",
     "Link",
     "Mismatch",
-    "NotProved",
     "OutputReport",
     "Picture",
     "Relation",
@@ -194,8 +190,9 @@ class Picture:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole answer to one job. ``picture`` makes what only a drawing needs, when it is asked for; it keeps every
-    normal form alive. ``subject`` is the job itself, for certificates. Neither is pickled."""
+    """The whole answer to one job. Plain data; :class:`tantamount.answers.Answer` can also show and save itself.
+
+    ``refused`` are the assumptions that ``--strict`` refused."""
 
     job: str
     verdict: Verdict
@@ -207,12 +204,7 @@ class Report:
     counterexample: Counterexample | None
     statistics: Statistics
     notes: tuple[str, ...] = ()
-    refused: tuple[str, ...] = field(default=())  # assumptions that --strict refused
-    picture: Callable[[], Picture] | None = field(default=None, compare=False, repr=False)
-    subject: Job | None = field(default=None, compare=False, repr=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "picture": None, "subject": None}
+    refused: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -220,38 +212,5 @@ class Report:
 
     @property
     def proved(self) -> bool:
-        """Whether everything that was asked is proved."""
+        """True if everything that was asked is proved."""
         return self.verdict is Verdict.PROVED
-
-    def __str__(self) -> str:
-        return str(_report("text").text(self)).rstrip("\n")
-
-    def raise_if_not_proved(self) -> None:
-        """Raise :class:`NotProved`, whose text is the report, unless everything is proved."""
-        if not self.proved:
-            raise NotProved(self)
-
-    def certificate(self) -> dict[str, Any]:
-        """What ``tantamount check`` checks (docs/certificates.md). Raises :class:`UserError` unless all is proved."""
-        return dict(import_module("tantamount.certificate.write").certificate_of(self))
-
-    def save_certificate(self, path: str | Path) -> None:
-        """Write the certificate. Raises :class:`UserError` unless all is proved and the file can be written."""
-        import_module("tantamount.certificate.write").save_certificate(self, Path(path))
-
-    def save(self, path: str | Path) -> None:
-        """Write the report: ``.json`` (tantamount-report/1), ``.html`` or ``.txt``. Raises :class:`UserError`."""
-        _report("saving").save(self, Path(path))
-
-
-class NotProved(AssertionError):
-    """Raised where a proof was wanted. ``report`` has the whole answer."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(str(report))
-        self.report = report
-
-
-def _report(module: str) -> Any:
-    """The layer that renders reports is above this one: it is looked up when somebody prints."""
-    return import_module(f"tantamount.report.{module}")

@@ -10,7 +10,7 @@ import pytest
 
 from support.browser import SIZE, browser, opened
 from tantamount import read_job
-from tantamount.refine import refine
+from tantamount.answers import refine
 
 JOBS = [
     "jobs/gpt_tp2_l1/job",

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.errors import UserError
 from tantamount.limits import Limits
-from tantamount.refine import refine
 from tantamount.verdict import Verdict
 
 EXPECTED = {"output0": "Shard(0)", "output1": "Shard(2)", "output2": "Shard(2)"}

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Concat, InputRelation, RankTensor, Slice
 from tantamount.limits import Limits
-from tantamount.refine import refine
 from tantamount.verdict import Verdict
 
 NO_EXECUTION = Limits(witness_elements=0)  # the verdict of the calculus alone

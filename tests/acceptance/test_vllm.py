@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tantamount import Verdict, read_job
+from tantamount.answers import refine
 from tantamount.ir.job import Job
-from tantamount.refine import refine
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = os.environ.get("TANTAMOUNT_VLLM_PYTHON", "")

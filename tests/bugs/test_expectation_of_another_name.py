@@ -10,7 +10,7 @@ import pytest
 
 from support.jobs import job_files
 from tantamount import read_job
-from tantamount.refine import refine
+from tantamount.answers import refine
 from tantamount.verdict import Verdict
 
 SPECIFICATION = "x: float32[4, 6]\nw: float32[6, 8]\np = mm(x, w)\ny = relu(p)\n-> wanted=y"

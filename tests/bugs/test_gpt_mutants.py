@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.errors import UserError
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Concat, InputRelation, RankTensor, Shard
 from tantamount.ir.types import DType
-from tantamount.refine import refine
 from tantamount.verdict import Report, Verdict
 
 BOTH = (0, 1)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from support.cross_check import cross_check
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.cli.main import main
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.ir.job import Job
-from tantamount.refine import refine
-from tantamount.refine.cross_check import cross_check
 from tantamount.verdict import Verdict
 
 

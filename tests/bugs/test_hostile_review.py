@@ -10,8 +10,8 @@ import pytest
 
 from support.jobs import job_files
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.errors import UserError
-from tantamount.refine import refine
 from tantamount.verdict import Report, Verdict
 
 REPLICATED = '[inputs]\ndefault = "Replicate()"\n'

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from support.cross_check import cross_check
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.ir.job import Job
-from tantamount.refine import refine
-from tantamount.refine.cross_check import cross_check
 from tantamount.verdict import Verdict
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from tantamount import read_job
+from tantamount.answers import refine
+from tantamount.correspond.alignment import align
+from tantamount.diagnosis.localise import find_mismatch
 from tantamount.ir.job import Job
-from tantamount.refine import refine
-from tantamount.refine.cover import relate
-from tantamount.refine.localise import find_mismatch
-from tantamount.refine.outputs import check_outputs
-from tantamount.refine.sides import Sides, run_sides
+from tantamount.proof import Options, Proof, prove
 from tantamount.verdict import OutputReport, Verdict
 
 # the accumulated gradients, and the summands that lack their all-reduce
@@ -37,10 +36,10 @@ def wrong(shared: Path) -> Path:
     return shared / "jobs" / "bug9_missing_layernorm_allreduce"
 
 
-def _checked(job: Job) -> tuple[Sides, tuple[OutputReport, ...]]:
-    sides = run_sides(job)
+def _checked(job: Job) -> tuple[Proof, tuple[OutputReport, ...]]:
+    sides = prove(job, Options(align=align))
     assert sides.folded
-    return sides, check_outputs(sides.store, job, sides.specification, sides.implementation)
+    return sides, sides.check()
 
 
 def test_every_gradient_without_its_all_reduce_is_refused(wrong: Path) -> None:
@@ -50,10 +49,7 @@ def test_every_gradient_without_its_all_reduce_is_refused(wrong: Path) -> None:
     failing = [output for output in outputs if output.verdict is not Verdict.PROVED]
     assert {output.name for output in failing} == set(UNREDUCED)
     assert len(proved) == 9
-    relations = relate(sides.store, job, sides.specification, sides.implementation)
-    mismatch, reductions = find_mismatch(
-        sides.store, job, sides.specification, sides.implementation, relations, failing
-    )
+    mismatch, reductions = find_mismatch(sides, failing)
     assert set(reductions) == set(UNREDUCED)
     for name, summand in UNREDUCED.items():
         missing, why = reductions[name].splitlines()

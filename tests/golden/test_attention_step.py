@@ -8,8 +8,9 @@ import pytest
 
 from support.jobs import job_files
 from tantamount.capture.job import read_job
-from tantamount.refine.outputs import check_outputs
-from tantamount.refine.sides import run_sides
+from tantamount.correspond.alignment import align
+from tantamount.proof import Options, prove
+from tantamount.proof.outputs import check_outputs
 from tantamount.verdict import Verdict
 
 KERNEL = "aten._scaled_dot_product_flash_attention_for_cpu"
@@ -27,7 +28,7 @@ def _verdicts(folder: Path, heads: int, causal: str) -> dict[str, Verdict]:
     whole = inputs(4) + FUSED.format(kernel=KERNEL, causal="True")
     part = inputs(heads) + FUSED.format(kernel=KERNEL, causal=causal)
     job = read_job(job_files(folder, whole, [part, part], PLACED, {"tp": 2}, {}))
-    sides = run_sides(job)
+    sides = prove(job, Options(align=align))
     reports = check_outputs(sides.store, job, sides.specification, sides.implementation)
     return {report.name: report.verdict for report in reports}
 

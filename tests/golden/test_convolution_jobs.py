@@ -8,7 +8,7 @@ import pytest
 
 from support.jobs import job_files
 from tantamount import read_job
-from tantamount.refine import refine
+from tantamount.answers import refine
 from tantamount.verdict import Report, Verdict
 
 CONV = "aten.convolution.default"

@@ -9,7 +9,7 @@ import pytest
 
 from support.graphs import call, placeholder, ref, write_job
 from tantamount import read_job
-from tantamount.refine import refine
+from tantamount.answers import refine
 from tantamount.verdict import Report, Verdict
 
 T, D = 6, 4

@@ -14,8 +14,8 @@ import pytest
 
 from support.graphs import call, graph, placeholder, ref, returns, write_job
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.errors import UserError
-from tantamount.refine import refine
 from tantamount.verdict import Report, Verdict
 
 KERNEL = '"mylib.attend.default" = { labels = "[t] (g r) [d], [t] g [d] -> [t] (g r) [d]", args = "q, k, scale=1.0" }'

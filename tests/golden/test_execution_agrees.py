@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from support.cross_check import cross_check
 from tantamount import read_job
-from tantamount.refine import refine
-from tantamount.refine.cross_check import cross_check
+from tantamount.answers import refine
 from tantamount.verdict import Verdict
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

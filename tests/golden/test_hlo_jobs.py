@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.errors import UserError
-from tantamount.refine import refine
 from tantamount.verdict import Report, Verdict
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "hlo" / "ranks.json"

@@ -20,8 +20,8 @@ import pytest
 
 from support.jobs import job_files
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.errors import UserError
-from tantamount.refine import refine
 from tantamount.report.text import text as rendered
 from tantamount.verdict import Report, Verdict
 

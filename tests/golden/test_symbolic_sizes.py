@@ -15,8 +15,8 @@ torch = pytest.importorskip("torch", reason="capture needs PyTorch")
 import tantamount as tt  # noqa: E402
 from support.symbolic_mutants import mutants  # noqa: E402
 from tantamount.capture.programs import Ranks  # noqa: E402
-from tantamount.ir.domain import Domain, Symbol  # noqa: E402
 from tantamount.ir.mesh import Mesh  # noqa: E402
+from tantamount.sizes.domain import Domain, Symbol  # noqa: E402
 from tantamount.verdict import Verdict  # noqa: E402
 
 X = torch.zeros(2, 6, 4)

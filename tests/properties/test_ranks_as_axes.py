@@ -26,9 +26,9 @@ from tantamount.ir.types import DType, TensorType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
 from tantamount.ops.classes import rank_classes
-from tantamount.refine.inputs import build_inputs
-from tantamount.refine.ranks import run_implementation
-from tantamount.refine.specification import run_specification
+from tantamount.proof.inputs import build_inputs
+from tantamount.proof.ranks import run_implementation
+from tantamount.proof.specification import run_specification
 from tantamount.semantics.interpret import interpret_ranks
 
 PROGRAMS = 25  # per test

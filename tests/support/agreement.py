@@ -104,7 +104,7 @@ class CheckedEvaluator(Evaluator):
         facts = atom.facts
         tests = {
             "positive": not facts.positive
-            or (bool((known >= 0).all()) and bool((known != 0).all() or atom.op in ("exp", "sum", "lin"))),
+            or (bool((known >= 0).all()) and bool((known != 0).all() or atom.op in ("exp", "sum", "polynomial"))),
             "nonnegative": not facts.nonnegative or bool((known >= 0).all()),
             "integer": not facts.integer
             or atom.op in ("element", "pair")

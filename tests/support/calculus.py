@@ -67,4 +67,4 @@ class Workbench:
         if equal(self.store, x.value, y.value) is None:
             return True
         rest = self.b.sub(x, y).value
-        return all(not distribute(self.store, refresh(self.store, lin)) for _, lin in rest.pieces)
+        return all(not distribute(self.store, refresh(self.store, polynomial)) for _, polynomial in rest.pieces)

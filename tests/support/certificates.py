@@ -17,14 +17,15 @@ import numpy as np
 import tomli_w
 
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.certificate.check import Checked, check_certificate
 from tantamount.certificate.digests import digest_of_file
 from tantamount.certificate.document import sealed
+from tantamount.correspond.alignment import align
 from tantamount.errors import UserError
 from tantamount.limits import Limits
-from tantamount.refine import refine
-from tantamount.refine.outputs import check_outputs
-from tantamount.refine.sides import run_sides
+from tantamount.proof import Options, prove
+from tantamount.proof.outputs import check_outputs
 from tantamount.semantics.interpret import interpret, random_inputs
 from tantamount.semantics.survey import index_bounds
 from tantamount.verdict import Verdict
@@ -267,7 +268,7 @@ def _proved(path: Path) -> bool | None:
     """Whether all outputs are proved; ``None`` if it is no job."""
     try:
         job = read_job(path)
-        sides = run_sides(job)
+        sides = prove(job, Options(align=align))
         reports = check_outputs(sides.store, job, sides.specification, sides.implementation, expand=False)
     except UserError:
         return None

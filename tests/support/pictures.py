@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from support.reports import STATISTICS
+from tantamount.answers import Answer
 from tantamount.ir.graph import Graph, Node, Output, Ref, Source
 from tantamount.ir.types import DType, TensorType
-from tantamount.verdict import Link, Mismatch, OutputReport, Picture, Relation, Report, Side, Verdict
+from tantamount.verdict import Link, Mismatch, OutputReport, Picture, Relation, Side, Verdict
 
-__all__ = ["chain", "large", "picture_report"]
+__all__ = ["Pictured", "chain", "large", "picture_report"]
+
+
+@dataclass(frozen=True)
+class Pictured(Answer):
+    """A report with a picture that no proof is behind."""
+
+    drawn: Picture | None = None
+
+    def picture(self) -> Picture | None:
+        return self.drawn
+
 
 _TYPE = TensorType((4, 8), DType.FLOAT32)
 
@@ -31,7 +43,7 @@ def chain(count: int, modules: bool, text: str = "x = f(x)") -> Graph:
 
 def picture_report(
     specification: Graph, implementations: dict[tuple[int, ...], Graph], mismatch: Mismatch | None = None
-) -> Report:
+) -> Pictured:
     """Both programs, related tensor by tensor up to the mismatch."""
     last = specification.nodes[-1].name
     names = [node.name for node in specification.nodes]
@@ -54,7 +66,7 @@ def picture_report(
     )
     verdict = Verdict.PROVED if mismatch is None else Verdict.REFUTED
     relation = Relation("y", "Shard(0)", last) if mismatch is None else None
-    return Report(
+    return Pictured(
         job="job.toml",
         verdict=verdict,
         outputs=(OutputReport("y", verdict, relation, "Shard(0)", "" if relation else "y differs"),),
@@ -64,11 +76,11 @@ def picture_report(
         mismatch=mismatch,
         counterexample=None,
         statistics=replace(STATISTICS, ranks=sum(map(len, implementations))),
-        picture=lambda: picture,
+        drawn=picture,
     )
 
 
-def large(count: int, modules: bool) -> Report:
+def large(count: int, modules: bool) -> Pictured:
     """Two programs of ``count`` operators that part in the middle."""
     graph = chain(count, modules)
     name = f"node_{count // 2}"

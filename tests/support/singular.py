@@ -15,8 +15,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tantamount import refine
 from tantamount.capture.job import read_job
-from tantamount.refine import refine
 from tantamount.verdict import Verdict
 
 from .jobs import job_files
@@ -225,7 +225,9 @@ def _shorthand(family: Family, program: str) -> str:
 def verdict(pair: Pair) -> tuple[Verdict, str]:
     """What Tantamount says of a pair, and why."""
     names = [line.partition(":")[0] for line in pair.family.inputs.splitlines()]
-    tables = "".join(["[inputs]\n", *(f'{name} = "Replicate()"\n' for name in names), '[outputs]\nout = "Replicate()"\n'])
+    tables = "".join(
+        ["[inputs]\n", *(f'{name} = "Replicate()"\n' for name in names), '[outputs]\nout = "Replicate()"\n']
+    )
     with TemporaryDirectory() as folder:
         texts = [_shorthand(pair.family, program) for program in (pair.specification, pair.implementation)]
         path = job_files(Path(folder), texts[0], [texts[1]], tables, {"tp": 1}, {})

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from support.reports import vacuous
+from tantamount.answers import refine
 from tantamount.capture.job import read_job
 from tantamount.pytest_plugin import _problems
-from tantamount.refine import refine
 from tantamount.verdict import Verdict
 
 pytest_plugins = ["pytester"]

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 
-from tantamount.ir.sizes import common_divisor, rational, whole
+from tantamount.sizes.symbolic import common_divisor, rational, whole
 
 __all__ = [
     "Coordinate",

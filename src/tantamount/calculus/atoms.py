@@ -19,7 +19,19 @@ from typing import Any
 from tantamount.calculus.affine import Coordinate, Index, Lattice, lattice, meet, span, substitute_index, variable
 from tantamount.ir.types import Kind, Shape
 
-__all__ = ["Atom", "Exponent", "Facts", "Factor", "Factors", "IOTA", "Lin", "Monomial", "Rational", "Store", "Term"]
+__all__ = [
+    "Atom",
+    "Exponent",
+    "Facts",
+    "Factor",
+    "Factors",
+    "IOTA",
+    "Polynomial",
+    "Monomial",
+    "Rational",
+    "Store",
+    "Term",
+]
 
 Rational = Fraction | int
 Exponent = Rational
@@ -27,7 +39,7 @@ Factor = tuple[int, Exponent, Index]  # atom[index] ** exponent
 Monomial = tuple[Factor, ...]  # sorted, one entry per (atom, index)
 Factors = tuple[Factor, ...]  # not normalised
 Term = tuple[Monomial, Rational]  # coefficient * product
-Lin = tuple[Term, ...]  # sorted sum of terms with distinct monomials and non-zero coefficients
+Polynomial = tuple[Term, ...]  # sorted sum of terms with distinct monomials and non-zero coefficients
 
 # operators whose arguments are formal or bound: fixing a coordinate does not simplify them by itself
 _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
@@ -46,15 +58,15 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """``op`` is ``leaf``, ``sum``, ``lin``, ``exp``, ``log`` or a function's name. ``arguments`` are Lins over the
-    atom's own coordinates (variables 0, 1, ...); for ``sum`` the one argument is the summand with bound variables -1,
-    -2, ... over ``ranges``. ``signature`` is the multiset of factors after unboxing; ``guards`` are the boolean atoms
-    inside, at any depth."""
+    """``op`` is ``leaf``, ``sum``, ``polynomial``, ``exp``, ``log`` or a function's name. ``arguments`` are Polynomials
+    over the atom's own coordinates (variables 0, 1, ...); for ``sum`` the one argument is the summand with bound
+    variables -1, -2, ... over ``ranges``. ``signature`` is the multiset of factors after unboxing; ``guards`` are the
+    boolean atoms inside, at any depth."""
 
     number: int
     op: str
     attributes: tuple[Any, ...]
-    arguments: tuple[Lin, ...]
+    arguments: tuple[Polynomial, ...]
     arity: int
     facts: Facts
     ranges: tuple[int, ...] = ()
@@ -110,14 +122,14 @@ class Store:
         return number
 
     def apply(
-        self, op: str, attributes: tuple[Any, ...], arguments: tuple[Lin, ...], facts: Facts
+        self, op: str, attributes: tuple[Any, ...], arguments: tuple[Polynomial, ...], facts: Facts
     ) -> tuple[int, Index]:
         """The atom of ``op(arguments)`` and the coordinates at which it has that value."""
         shape: list[Any] = []
         slots: list[Coordinate] = []
-        for lin in arguments:
-            shape.append(tuple((c, tuple((a, e) for a, e, _ in m)) for m, c in lin))
-            for m, _ in lin:
+        for polynomial in arguments:
+            shape.append(tuple((c, tuple((a, e) for a, e, _ in m)) for m, c in polynomial))
+            for m, _ in polynomial:
                 for _, _, index in m:
                     slots.extend(index)
         return self._unify((op, attributes, tuple(shape)), slots, op, attributes, arguments, (), facts)
@@ -133,8 +145,8 @@ class Store:
                 bound.append(parts[:cut])
                 slots.append((parts[cut:], offset))
             shape.append((a, e, tuple(bound)))
-        lin: Lin = ((factors, 1),)
-        return self._unify(("sum", ranges, tuple(shape)), slots, "sum", (), (lin,), ranges, facts)
+        polynomial: Polynomial = ((factors, 1),)
+        return self._unify(("sum", ranges, tuple(shape)), slots, "sum", (), (polynomial,), ranges, facts)
 
     def _unify(
         self,
@@ -142,7 +154,7 @@ class Store:
         slots: list[Coordinate],
         op: str,
         attributes: tuple[Any, ...],
-        arguments: tuple[Lin, ...],
+        arguments: tuple[Polynomial, ...],
         ranges: tuple[int, ...],
         facts: Facts,
     ) -> tuple[int, Index]:
@@ -182,18 +194,18 @@ class Store:
         coset: Lattice,
         op: str,
         attributes: tuple[Any, ...],
-        arguments: tuple[Lin, ...],
+        arguments: tuple[Polynomial, ...],
         ranges: tuple[int, ...],
         facts: Facts,
     ) -> int:
         number = len(self.atoms)
         points = iter(coset.coordinates())
-        inner: list[Lin] = []
+        inner: list[Polynomial] = []
         guards: set[int] = set()
         positional = False
-        for lin in arguments:
+        for polynomial in arguments:
             terms: list[Term] = []
-            for m, c in lin:
+            for m, c in polynomial:
                 factors: list[Factor] = []
                 for a, e, index in m:
                     guards |= self.atoms[a].guards
@@ -233,8 +245,8 @@ class Store:
             index = substitute_index(z, replace)
         return (a, e, index)
 
-    def input(self, name: str, shape: Shape, kind: Kind, source: str = "input", positive: bool = False) -> Lin:
-        """The Lin of an input tensor over axes 0, 1, ... (one per dimension)."""
+    def input(self, name: str, shape: Shape, kind: Kind, source: str = "input", positive: bool = False) -> Polynomial:
+        """The Polynomial of an input tensor over axes 0, 1, ... (one per dimension)."""
         facts = Facts(
             positive=positive,
             integer=kind in (Kind.INT, Kind.BOOL),

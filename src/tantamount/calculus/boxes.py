@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tantamount.ir.sizes import rational, whole
+from tantamount.sizes.symbolic import rational, whole
 
 __all__ = ["Box", "Weighted", "combination", "decompose", "independent", "progression"]
 

@@ -13,8 +13,8 @@ from math import prod
 from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, substitute
-from tantamount.calculus.atoms import Lin, Store, Term
-from tantamount.calculus.lins import lin
+from tantamount.calculus.atoms import Polynomial, Store, Term
+from tantamount.calculus.polynomials import polynomial
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.sums import Flat, close, flatten
 
@@ -28,10 +28,10 @@ _Anchor = tuple[int, int]  # a leaf atom, and one of its coordinates
 
 
 class Cell(NamedTuple):
-    """What two Lins sum over an interval of a fresh axis."""
+    """What two Polynomials sum over an interval of a fresh axis."""
 
-    left: Lin
-    right: Lin
+    left: Polynomial
+    right: Polynomial
     axis: int
     interval: tuple[int, int]
 
@@ -44,9 +44,9 @@ class _Run(NamedTuple):
     interval: tuple[int, int]
 
 
-def common_cells(store: Store, x: Lin, y: Lin) -> Iterator[list[Cell]]:
-    """Ways to write two Lins as sums over the same cells: one for every coordinate of a leaf at which each of their
-    terms reads along bound variables."""
+def common_cells(store: Store, x: Polynomial, y: Polynomial) -> Iterator[list[Cell]]:
+    """Ways to write two Polynomials as sums over the same cells: one for every coordinate of a leaf at which each of
+    their terms reads along bound variables."""
     if not x or not y or len(x) + len(y) > _MAX_TERMS:
         return
     sides = [[flatten(store, m, c) for m, c in side] for side in (x, y)]
@@ -125,7 +125,7 @@ def _cell(store: Store, left: Sequence[_Run], right: Sequence[_Run], interval: t
     (axis,) = store.fresh_axes(1)
     one = interval[1] - interval[0] == 1  # then the place is a number
 
-    def summand(runs: Sequence[_Run]) -> Lin:
+    def summand(runs: Sequence[_Run]) -> Polynomial:
         terms: list[Term] = []
         for (c, factors, ranges), v, (low, high) in runs:
             if low <= interval[0] and interval[1] <= high:
@@ -133,6 +133,6 @@ def _cell(store: Store, left: Sequence[_Run], right: Sequence[_Run], interval: t
                 here = {} if v is None else {v: place}
                 rest = tuple(1 if -1 - j in here else n for j, n in enumerate(ranges))
                 terms.extend(close(store, Flat(c, substitute_factors(factors, here), rest), {axis: interval}))
-        return lin(store, terms)
+        return polynomial(store, terms)
 
     return Cell(summand(left), summand(right), axis, interval)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute, variable
-from tantamount.calculus.atoms import Facts, Lin, Store
-from tantamount.calculus.expand import equal_lins
+from tantamount.calculus.atoms import Facts, Polynomial, Store
+from tantamount.calculus.expand import equal_polynomials
 from tantamount.calculus.forms import Box, Form, aligned, intersect, pin
-from tantamount.calculus.lins import pinned
+from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.unfold import unfolded
 
@@ -17,11 +17,11 @@ __all__ = ["Difference", "equal", "fingerprint", "locate", "solve"]
 
 
 class Difference(NamedTuple):
-    """A box of the common axes on which two forms have different Lins."""
+    """A box of the common axes on which two forms have different Polynomials."""
 
     box: Box
-    left: Lin
-    right: Lin
+    left: Polynomial
+    right: Polynomial
     sizes: tuple[int, ...]
 
 
@@ -29,7 +29,7 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
     """``None`` if the two forms of one shape are the same function; otherwise the first place where they differ.
 
     A difference of forms is not yet a difference of functions. With ``expand``, products are multiplied out before two
-    Lins are said to differ."""
+    Polynomials are said to differ."""
     if f.pieces == g.pieces and f.dims == g.dims:
         return None
     f, g = aligned(store, [f, g])
@@ -39,8 +39,8 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
             cell = intersect(box, other)
             if cell is None:
                 continue
-            a: Lin = pin(store, cell, x, sizes)
-            b: Lin = pin(store, cell, y, sizes)
+            a: Polynomial = pin(store, cell, x, sizes)
+            b: Polynomial = pin(store, cell, y, sizes)
             if a == b:
                 continue
             if store.redirects:
@@ -50,12 +50,12 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
     return None
 
 
-def _equal_with_effort(store: Store, a: Lin, b: Lin, cell: Box) -> bool:
+def _equal_with_effort(store: Store, a: Polynomial, b: Polynomial, cell: Box) -> bool:
     """With leaves put back that stand for what was computed, and products multiplied out."""
     further = list(unfolded(store, a, b))
     if any(x == y for x, y in further):
         return True
-    return equal_lins(store, a, b, cell) or any(equal_lins(store, x, y, cell) for x, y in further)
+    return equal_polynomials(store, a, b, cell) or any(equal_polynomials(store, x, y, cell) for x, y in further)
 
 
 def fingerprint(store: Store, form: Form) -> frozenset[object]:
@@ -78,7 +78,9 @@ def locate(store: Store, whole: Form, part: Form, *, unique: bool = False) -> li
     return found
 
 
-def _place(store: Store, whole: Form, source: Box, x: Lin, box: Box, y: Lin, determined: bool) -> Index | None:
+def _place(
+    store: Store, whole: Form, source: Box, x: Polynomial, box: Box, y: Polynomial, determined: bool
+) -> Index | None:
     solution = solve(store, source, x, box, y, determined=determined)
     if solution is None:
         return None
@@ -86,12 +88,19 @@ def _place(store: Store, whole: Form, source: Box, x: Lin, box: Box, y: Lin, det
 
 
 def solve(
-    store: Store, source: Box, x: Lin, box: Box, y: Lin, *, anywhere: bool = False, determined: bool = False
+    store: Store,
+    source: Box,
+    x: Polynomial,
+    box: Box,
+    y: Polynomial,
+    *,
+    anywhere: bool = False,
+    determined: bool = False,
 ) -> dict[int, Coordinate] | None:
-    """The axes of ``source`` as affine maps of those of ``box`` under which the Lin x becomes y there.
+    """The axes of ``source`` as affine maps of those of ``box`` under which the Polynomial x becomes y there.
 
     ``None`` if there are none, or if the values alone do not determine them (``anywhere``: then any place will do;
-    otherwise equal Lins are taken to be at equal axes, unless ``determined``)."""
+    otherwise equal Polynomials are taken to be at equal axes, unless ``determined``)."""
     free = [v for v, (low, high) in enumerate(source) if high - low > 1]
     if (
         x == y

@@ -12,19 +12,19 @@ from math import floor
 from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index
-from tantamount.calculus.atoms import IOTA, Factor, Facts, Lin, Monomial, Rational, Store
-from tantamount.calculus.lins import ONE, ZERO, add, constant, lin, scale
+from tantamount.calculus.atoms import IOTA, Factor, Facts, Monomial, Polynomial, Rational, Store
+from tantamount.calculus.polynomials import ONE, ZERO, add, constant, polynomial, scale
 from tantamount.calculus.products import (
     affine_part,
     is_boolean,
     is_integer,
     monomial,
     substitute_factors,
-    substitute_lin,
+    substitute_polynomial,
 )
 from tantamount.calculus.sums import Ranges
 from tantamount.errors import Unsupported
-from tantamount.ir.sizes import rational, whole
+from tantamount.sizes.symbolic import rational, whole
 
 __all__ = [
     "Comparison",
@@ -42,7 +42,9 @@ __all__ = [
 _LIFTED = 1 << 40  # a bound variable v poses as axis _LIFTED - v, inside one function only
 
 
-def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None, *, oriented: bool = False) -> Lin:
+def compare(
+    store: Store, op: str, x: Polynomial, y: Polynomial, box: Ranges = None, *, oriented: bool = False
+) -> Polynomial:
     """``[x < y]`` (op ``less``) or ``[x == y]`` (op ``equal``): the sign of ``x - y``, its affine part kept apart in
     one index."""
     difference = add(store, x, scale(y, -1))
@@ -87,12 +89,12 @@ def compare(store: Store, op: str, x: Lin, y: Lin, box: Ranges = None, *, orient
     atom, where = store.apply(
         op, (), (rest, ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
     )
-    guard: Lin = ((((atom, 1, where),), 1),)
+    guard: Polynomial = ((((atom, 1, where),), 1),)
     return add(store, ONE, scale(guard, -1)) if negated else guard
 
 
-def split_affine(x: Lin) -> tuple[Lin, dict[int, Fraction], Fraction]:
-    """A Lin as what is not affine in the positions, the strides, and the constant."""
+def split_affine(x: Polynomial) -> tuple[Polynomial, dict[int, Fraction], Fraction]:
+    """A Polynomial as what is not affine in the positions, the strides, and the constant."""
     rest: list[tuple[Monomial, Rational]] = []
     parts: dict[int, Fraction] = {}
     offset = Fraction(0)
@@ -107,7 +109,7 @@ def split_affine(x: Lin) -> tuple[Lin, dict[int, Fraction], Fraction]:
     return tuple(rest), {v: q for v, q in parts.items() if q}, offset
 
 
-def _leading_sign(x: Lin) -> int:
+def _leading_sign(x: Polynomial) -> int:
     total: Rational = 0
     head: object = None
     for m, c in x:
@@ -134,9 +136,9 @@ def decide_interval(op: str, low: Rational, high: Rational) -> int | None:
 
 def _affine_guard(
     store: Store, op: str, parts: Mapping[int, Fraction], offset: Fraction, box: Ranges, oriented: bool
-) -> Lin:
+) -> Polynomial:
     """``oriented`` makes the first stride positive: ``[-k + q < 0]`` is ``1 - [k - q - 1 < 0]``. Which axis comes first
-    depends on their numbers, so that is done only where two Lins are compared."""
+    depends on their numbers, so that is done only where two Polynomials are compared."""
     if not parts:
         return constant(_decide(op, offset))
     g = content(list(parts.values()))
@@ -158,7 +160,7 @@ def _affine_guard(
     atom, where = store.apply(
         op, (), ((), ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
     )
-    guard: Lin = ((((atom, 1, where),), 1),)
+    guard: Polynomial = ((((atom, 1, where),), 1),)
     return add(store, ONE, scale(guard, -1)) if reverse else guard
 
 
@@ -178,7 +180,7 @@ def interval(c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, 
 
 
 # ------------------------------------------------------------------------------------------------ facts about indices
-def record_range(store: Store, x: Lin, size: int, box: Ranges) -> None:
+def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
     """Assume ``0 <= x < size`` for all axes in the box (an index of the specification)."""
     if not x or box is None:
         return
@@ -198,7 +200,7 @@ def record_range(store: Store, x: Lin, size: int, box: Ranges) -> None:
     store.index_facts.setdefault(atom, []).append((tuple(covered_box), 0, size - 1))
 
 
-def fact_about(store: Store, x: Lin, box: Ranges, ranges: tuple[int, ...] = ()) -> tuple[int, int] | None:
+def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...] = ()) -> tuple[int, int] | None:
     """The recorded least and greatest value of x where the box (and bound ranges) lie in the recorded box."""
     if not x or not store.index_facts:
         return None
@@ -210,7 +212,7 @@ def fact_about(store: Store, x: Lin, box: Ranges, ranges: tuple[int, ...] = ()) 
     return None
 
 
-def bounds_of(store: Store, x: Lin, box: Ranges) -> tuple[Rational, Rational] | None:
+def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Rational] | None:
     """An interval that contains every value of x: from facts, booleans and constants."""
     known = fact_about(store, x, box)
     if known is not None:
@@ -256,7 +258,7 @@ class Comparison(NamedTuple):
     """A comparison factor: ``[rest + affine < 0]`` or ``[rest + affine == 0]``."""
 
     op: str
-    rest: Lin
+    rest: Polynomial
     affine: Coordinate
 
 
@@ -270,6 +272,6 @@ def comparison(store: Store, factor: Factor) -> Comparison | None:
     away: dict[int, Coordinate] = {v: (((_LIFTED - v, 1),), 0) for v in bound}
     back: dict[int, Coordinate] = {_LIFTED - v: (((v, 1),), 0) for v in bound}
     replace = dict(enumerate(substitute_index(factor[2], away)))
-    rest = lin(store, (monomial(store, c, substitute_factors(m, replace)) for m, c in atom.arguments[0]))
+    rest = polynomial(store, (monomial(store, c, substitute_factors(m, replace)) for m, c in atom.arguments[0]))
     affine = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
-    return Comparison(atom.op, substitute_lin(rest, back), substitute(affine, back))
+    return Comparison(atom.op, substitute_polynomial(rest, back), substitute(affine, back))

@@ -1,6 +1,6 @@
 """Pointwise operations, contractions, reductions and indexing of forms, cell by cell.
 
-The pieces of the operands cut the joint index space into cells in which every operand is one Lin.
+The pieces of the operands cut the joint index space into cells in which every operand is one Polynomial.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, variable
-from tantamount.calculus.atoms import Facts, Lin, Store
+from tantamount.calculus.atoms import Facts, Polynomial, Store
 from tantamount.calculus.forms import (
     Box,
     Form,
@@ -29,7 +29,7 @@ from tantamount.calculus.forms import (
     refactor,
     reshape,
 )
-from tantamount.calculus.lins import ONE, add, iota, multiply, pinned, sum_over
+from tantamount.calculus.polynomials import ONE, add, iota, multiply, pinned, sum_over
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import DISTINCT_IN_A_ROW
 
@@ -38,13 +38,13 @@ __all__ = ["contract", "distinct", "gather", "maximum_over", "pointwise", "rows"
 _MAX_CELLS = 1 << 14
 
 
-def pointwise(store: Store, apply: Callable[[Box, list[Lin]], Lin], forms: Sequence[Form]) -> Form:
-    """``apply`` to the Lins of every cell; the forms have equal shapes."""
+def pointwise(store: Store, apply: Callable[[Box, list[Polynomial]], Polynomial], forms: Sequence[Form]) -> Form:
+    """``apply`` to the Polynomials of every cell; the forms have equal shapes."""
     forms = aligned(store, forms)
     first = forms[0]
     if len(forms) == 1:
         return canonical(store, first.dims, [(box, apply(box, [x])) for box, x in first.pieces])
-    cells: list[tuple[Box, list[tuple[Box, Lin]]]] = [(box, [(box, x)]) for box, x in first.pieces]
+    cells: list[tuple[Box, list[tuple[Box, Polynomial]]]] = [(box, [(box, x)]) for box, x in first.pieces]
     for form in forms[1:]:
         cells = [
             (meet, [*xs, (box, x)])
@@ -57,16 +57,16 @@ def pointwise(store: Store, apply: Callable[[Box, list[Lin]], Lin], forms: Seque
     sizes = first.sizes
     pieces: list[Piece] = []
     for cell, xs in cells:
-        lins = [x if box == cell else pin(store, cell, x, sizes) for box, x in xs]
-        pieces.append((cell, apply(cell, lins)))
+        polynomials = [x if box == cell else pin(store, cell, x, sizes) for box, x in xs]
+        pieces.append((cell, apply(cell, polynomials)))
     return canonical(store, first.dims, pieces)
 
 
 class _Cell(NamedTuple):
-    """One Lin per operand over the joint axes, valid on a box of them."""
+    """One Polynomial per operand over the joint axes, valid on a box of them."""
 
     box: Box
-    lins: list[Lin]
+    polynomials: list[Polynomial]
 
 
 class _Joint(NamedTuple):
@@ -119,13 +119,13 @@ def _add_operand(
             for (low, high), joint in zip(box, axes, strict=True):
                 cut[joint] = (max(cut[joint][0], low), min(cut[joint][1], high))
             if all(low < high for low, high in cut):
-                out.append(_Cell(tuple(cut), [*cell.lins, y]))
+                out.append(_Cell(tuple(cut), [*cell.polynomials, y]))
     if len(out) > _MAX_CELLS:
         raise Unsupported(f"more than {_MAX_CELLS} cells")
     return out
 
 
-def _columns(cells: Sequence[tuple[Box, Lin]], kept: int) -> list[tuple[Box, list[tuple[Box, Lin]]]]:
+def _columns(cells: Sequence[tuple[Box, Polynomial]], kept: int) -> list[tuple[Box, list[tuple[Box, Polynomial]]]]:
     """Cells grouped by disjoint boxes of the result axes (cut where they overlap in part)."""
     boxes = list(dict.fromkeys(box[:kept] for box, _ in cells))
     if any(intersect(a, b) is not None for i, a in enumerate(boxes) for b in boxes[:i]):
@@ -135,7 +135,7 @@ def _columns(cells: Sequence[tuple[Box, Lin]], kept: int) -> list[tuple[Box, lis
             boxes = [(*box, span) for box in boxes for span in itertools.pairwise(axis)]
             if len(boxes) > _MAX_CELLS:
                 raise Unsupported(f"more than {_MAX_CELLS} cells")
-    out: list[tuple[Box, list[tuple[Box, Lin]]]] = []
+    out: list[tuple[Box, list[tuple[Box, Polynomial]]]] = []
     for box in boxes:
         inside = [
             ((*box, *cell[kept:]), x)
@@ -153,19 +153,19 @@ def contract(store: Store, operands: Sequence[tuple[Form, tuple[int, ...]]], res
         return Form(joint.dims, ())
     if 0 in joint.sizes:
         return Form(joint.dims, ((tuple((0, size) for size in joint.sizes[: joint.kept]), ()),))
-    products: list[tuple[Box, Lin]] = []
+    products: list[tuple[Box, Polynomial]] = []
     for cell in joint.cells:
         x = ONE
-        for y in cell.lins:
+        for y in cell.polynomials:
             x = multiply(store, x, pin(store, cell.box, y, joint.sizes), cell.box)
         products.append((cell.box, x))
     return _summed(store, joint, products)
 
 
-def _summed(store: Store, joint: _Joint, products: Sequence[tuple[Box, Lin]]) -> Form:
+def _summed(store: Store, joint: _Joint, products: Sequence[tuple[Box, Polynomial]]) -> Form:
     pieces: list[Piece] = []
     for box, inside in _columns(products, joint.kept):
-        parts: list[Lin] = []
+        parts: list[Polynomial] = []
         for cell, x in inside:
             axes = {v: cell[v] for v in range(joint.kept, len(joint.sizes))}
             parts.append(sum_over(store, x, axes, cell) if axes else x)
@@ -180,9 +180,9 @@ def maximum_over(store: Store, form: Form, dims: Sequence[int]) -> Form:
     if 0 in joint.sizes[: joint.kept]:
         return Form(joint.dims, ())
     pieces: list[Piece] = []
-    for box, inside in _columns([(cell.box, cell.lins[0]) for cell in joint.cells], joint.kept):
+    for box, inside in _columns([(cell.box, cell.polynomials[0]) for cell in joint.cells], joint.kept):
         summed = range(joint.kept, len(joint.sizes))
-        members: list[tuple[Lin, Mapping[int, tuple[int, int]]]] = [
+        members: list[tuple[Polynomial, Mapping[int, tuple[int, int]]]] = [
             (x, {v: cell[v] for v in summed}) for cell, x in inside
         ]
         pieces.append((box, powers.maximum_over(store, members, box)))
@@ -190,7 +190,7 @@ def maximum_over(store: Store, form: Form, dims: Sequence[int]) -> Form:
 
 
 def gather(
-    store: Store, x: Form, indices: Sequence[Form | None], batch: int, check: Callable[[Lin, int, Box], None]
+    store: Store, x: Form, indices: Sequence[Form | None], batch: int, check: Callable[[Polynomial, int, Box], None]
 ) -> Form:
     """``y[batch, i, rest] = x[batch, index_0[batch, i], ...]``: a contraction with one-hot guards ``[index == v]``.
 
@@ -212,11 +212,11 @@ def gather(
         return Form(joint.dims, ())
     if 0 in joint.sizes:
         raise Unsupported("an index into an empty dimension")
-    products: list[tuple[Box, Lin]] = []
-    seen: set[tuple[int, Lin, Box]] = set()
+    products: list[tuple[Box, Polynomial]] = []
+    seen: set[tuple[int, Polynomial, Box]] = set()
     for cell in joint.cells:
-        value = pin(store, cell.box, cell.lins[0], joint.sizes)
-        for d, index in zip(chosen, cell.lins[1:], strict=True):
+        value = pin(store, cell.box, cell.polynomials[0], joint.sizes)
+        for d, index in zip(chosen, cell.polynomials[1:], strict=True):
             at = pin(store, cell.box, index, joint.sizes)
             outer = tuple(span if k < joint.kept else (0, joint.sizes[k]) for k, span in enumerate(cell.box))
             if (d, at, outer) not in seen:
@@ -259,9 +259,9 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
     joint = aligned(store, indices)
     first = sum(len(dim) for dim in joint[0].dims[:batch])
     sizes = joint[0].sizes
-    lins = [form.pieces[0][1] for form in joint if len(form.pieces) == 1]
+    polynomials = [form.pieces[0][1] for form in joint if len(form.pieces) == 1]
     determined: set[int] = set()
-    for x in lins:
+    for x in polynomials:
         rest, parts, _ = comparisons.split_affine(x)
         reach = Fraction(0)
         axes: list[int] = []
@@ -274,13 +274,13 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
             axes.append(v)
         else:
             determined.update(() if rest else axes)
-    orders = [found for x in lins if (found := _position_in_row(store, x)) is not None]
+    orders = [found for x in polynomials if (found := _position_in_row(store, x)) is not None]
     for _ in orders:
         determined.update(v for v, row in orders if {u for u in row if u >= first} <= determined - {v})
     return determined >= set(range(first, len(sizes)))
 
 
-def _position_in_row(store: Store, x: Lin) -> tuple[int, set[int]] | None:
+def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None:
     """For an element of an order of a row: the axis that runs through the row, and those that say which row it is."""
     if len(x) != 1 or abs(x[0][1]) != 1 or len(x[0][0]) != 1:
         return None
@@ -317,7 +317,7 @@ def rows(
             store, constant_form((size,), iota(variable(0)) if size > 1 else ()), (*(1 for _ in parallel), size)
         )
 
-        def value(box: Box, xs: list[Lin], k: int = k) -> Lin:
+        def value(box: Box, xs: list[Polynomial], k: int = k) -> Polynomial:
             number, index = store.apply(name, (*attributes, k), tuple(xs), Facts())
             return ((((number, 1, index),), 1),)
 
@@ -331,9 +331,9 @@ def _pairs(store: Store, form: Form) -> Form:
     labels = tuple(range(len(form.dims)))
     joint = _join(store, [(form, labels)], labels[:-1])
     position = _position(joint, labels[-1])
-    pairs: list[tuple[Box, Lin]] = []
+    pairs: list[tuple[Box, Polynomial]] = []
     for cell in joint.cells:
-        value = pin(store, cell.box, cell.lins[0], joint.sizes)
+        value = pin(store, cell.box, cell.polynomials[0], joint.sizes)
         at = pin(store, cell.box, iota(position), joint.sizes)
         number, index = store.apply("pair", (), (at, value), Facts(integer=True))
         pairs.append((cell.box, ((((number, 1, index),), 1),)))

@@ -8,8 +8,8 @@ of the calculus applies to them: a shard of a tensor is undefined in a shard of 
 ``nan``     the element is NaN in the program: a root of a negative number
 ``inf``     it is NaN or infinite: a division by zero, the logarithm of zero
 ``-inf``    it is exactly minus infinity, and the form does not say so: the maximum of a row that is masked
-``soft``    the form says nothing of the value: an infinity went into what may give a number (``1 / inf``, ``exp(-inf)``,
-            a comparison)
+``soft``    the form says nothing of the value: an infinity went into what may give a number (``1 / inf``,
+            ``exp(-inf)``, a comparison)
 ==========  ==========================================================================================================
 
 A NaN stays one through arithmetic, and an infinity stays infinite or becomes a NaN through sums and products; ``where``
@@ -24,16 +24,29 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tantamount.calculus import comparisons, contraction, forms, partial, powers
-from tantamount.calculus.atoms import Factor, Facts, Lin, Store, Term
+from tantamount.calculus.atoms import Factor, Facts, Polynomial, Store, Term
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.lins import ONE, ZERO, add, lin, multiply, scale
-from tantamount.calculus.products import is_boolean, substitute_lin
+from tantamount.calculus.polynomials import ONE, ZERO, add, multiply, polynomial, scale
+from tantamount.calculus.products import is_boolean, substitute_polynomial
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number
 
-__all__ = ["INF", "KINDS", "MASKED", "NAN", "SOFT", "Definedness", "body", "kind_of", "sites_of", "somewhere", "union", "with_undefined"]
+__all__ = [
+    "INF",
+    "KINDS",
+    "MASKED",
+    "NAN",
+    "SOFT",
+    "Definedness",
+    "body",
+    "kind_of",
+    "sites_of",
+    "somewhere",
+    "union",
+    "with_undefined",
+]
 
 NAN, INF, MASKED, SOFT = KINDS = ("nan", "inf", "-inf", "soft")
 _MAX_TERMS = 64  # of one piece, and
@@ -80,62 +93,62 @@ def sites_of(store: Store) -> dict[int, dict[str, None]]:
 
 
 # ------------------------------------------------------------------------------------------------ sets of conditions
-def _term(store: Store, kind: str, condition: Lin) -> Lin:
+def _term(store: Store, kind: str, condition: Polynomial) -> Polynomial:
     """The terms of ``undefined`` that say: of this kind where the boolean holds."""
     if not condition:
         return ZERO
     return multiply(store, ((((_leaf(store, kind), 1, ()),), 1),), condition)
 
 
-def _normal(store: Store, x: Lin, box: Box) -> Lin:
+def _normal(store: Store, x: Polynomial, box: Box) -> Polynomial:
     """Terms without multiplicities."""
     for _ in range(4):
         if all(c == 1 for _, c in x):
             return x
         if any(c < 0 for _, c in x):
             return _by_kind(store, x, box)
-        x = lin(store, [(m, 1) for m, _ in x], box)
+        x = polynomial(store, [(m, 1) for m, _ in x], box)
     return _by_kind(store, x, box)
 
 
-def _by_kind(store: Store, x: Lin, box: Box) -> Lin:
+def _by_kind(store: Store, x: Polynomial, box: Box) -> Polynomial:
     """One condition for each kind: that the sum of its terms, which counts, is not 0."""
-    out: list[Lin] = []
+    out: list[Polynomial] = []
     for kind in KINDS:
-        count = lin(store, [(body(store, t), t[1]) for t in x if kind_of(store, t) == kind], box)
+        count = polynomial(store, [(body(store, t), t[1]) for t in x if kind_of(store, t) == kind], box)
         if count:
             none = comparisons.compare(store, "equal", count, ZERO, box)
             out.append(_frozen(store, _term(store, kind, add(store, ONE, scale(none, -1)))))
     return add(store, *out)
 
 
-def _frozen(store: Store, x: Lin) -> Lin:
+def _frozen(store: Store, x: Polynomial) -> Polynomial:
     """Negations as atoms, which sums over them leave alone."""
     out: list[Term] = []
     for m, c in x:
         factors: list[Factor] = []
         for a, e, index in m:
             atom = store.atoms[a]
-            if atom.op == "lin" and atom.facts.boolean:
-                inside = lin(store, substitute_lin(atom.arguments[0], dict(enumerate(index))))
+            if atom.op == "polynomial" and atom.facts.boolean:
+                inside = polynomial(store, substitute_polynomial(atom.arguments[0], dict(enumerate(index))))
                 b, at = store.apply("not", (), (inside,), Facts(integer=True, boolean=True, nonnegative=True))
                 factors.append((b, 1, at))
             else:
                 factors.append((a, e, index))
         out.append((tuple(sorted(factors)), c))
-    return lin(store, out)
+    return polynomial(store, out)
 
 
 def _thawed(store: Store, form: Form) -> Form:
     """The negations that sums have left alone as factors again, which guards simplify."""
 
-    def apply(box: Box, xs: list[Lin]) -> Lin:
-        out: list[Lin] = []
+    def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
+        out: list[Polynomial] = []
         for m, c in xs[0]:
             negated = [f for f in m if store.atoms[f[0]].op == "not"]
-            term: Lin = ((tuple(f for f in m if f not in negated), c),)
+            term: Polynomial = ((tuple(f for f in m if f not in negated), c),)
             for a, _, index in negated:
-                inside = lin(store, substitute_lin(store.atoms[a].arguments[0], dict(enumerate(index))))
+                inside = polynomial(store, substitute_polynomial(store.atoms[a].arguments[0], dict(enumerate(index))))
                 term = multiply(store, term, inside, box)
             out.append(term)
         return _normal(store, add(store, *out, box=box), box)
@@ -150,9 +163,9 @@ def _changed(store: Store, form: Form | None, kinds: Mapping[str, str], frozen: 
     names = _kinds(store)
     swap = {number: _leaf(store, kinds[kind]) for number, kind in names.items() if kind in kinds}
 
-    def apply(box: Box, xs: list[Lin]) -> Lin:
+    def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
         terms = [(tuple(sorted((swap.get(a, a), e, i) for a, e, i in m)), c) for m, c in xs[0]]
-        found = _normal(store, lin(store, terms, box), box)
+        found = _normal(store, polynomial(store, terms, box), box)
         return _frozen(store, found) if frozen else found
 
     return contraction.pointwise(store, apply, [form])
@@ -180,9 +193,7 @@ def union(store: Store, *records: Form | None) -> Form | None:
     if all(form == found[0] for form in found[1:]):
         return _bounded(store, found[0])
     try:
-        total = contraction.pointwise(
-            store, lambda box, xs: _normal(store, add(store, *xs, box=box), box), found
-        )
+        total = contraction.pointwise(store, lambda box, xs: _normal(store, add(store, *xs, box=box), box), found)
     except Unsupported:
         return somewhere(store, found[0].shape)
     return _bounded(store, total)
@@ -206,9 +217,7 @@ def somewhere(store: Store, shape: Shape) -> Form:
 def _split(store: Store, form: Form) -> list[Form]:
     """A record as records of one term in each piece."""
     count = max((len(x) for _, x in form.pieces), default=0)
-    return [
-        Form(form.dims, tuple((box, x[k : k + 1]) for box, x in form.pieces)) for k in range(count)
-    ]
+    return [Form(form.dims, tuple((box, x[k : k + 1]) for box, x in form.pieces)) for k in range(count)]
 
 
 # ------------------------------------------------------------------------------------------------ the interpretation
@@ -228,11 +237,13 @@ class Definedness(Symbolic):
         """A layout primitive, of the values and of the record."""
         return with_undefined(move(x), None if x.undefined is None else _or_none(move(x.undefined)))
 
-    def _arising(self, shape: Shape, kind: str, conditions: Callable[[Box, list[Lin]], list[Lin]], *xs: Form) -> Form:
+    def _arising(
+        self, shape: Shape, kind: str, conditions: Callable[[Box, list[Polynomial]], list[Polynomial]], *xs: Form
+    ) -> Form:
         """The record of what becomes undefined here: of one kind where any of the conditions holds."""
 
-        def apply(box: Box, lins: list[Lin]) -> Lin:
-            out: list[Lin] = []
+        def apply(box: Box, lins: list[Polynomial]) -> Polynomial:
+            out: list[Polynomial] = []
             for condition in conditions(box, lins):
                 for m, _ in condition:
                     for a, _, _ in m:
@@ -311,7 +322,7 @@ class Definedness(Symbolic):
             records.append(self._arising(xs[0].shape, INF, lambda box, ys: self._outside(name, ys, box), *xs))
         return with_undefined(self._plain.function(name, xs), union(self.store, *records))
 
-    def _outside(self, name: str, xs: list[Lin], box: Box) -> list[Lin]:
+    def _outside(self, name: str, xs: list[Polynomial], box: Box) -> list[Polynomial]:
         """Where a function that is not defined everywhere is not."""
         if name == "floor_divide":
             return partial.zero_parts(self.store, xs[1], box)
@@ -342,14 +353,12 @@ class Definedness(Symbolic):
 
     def _maximal(self, out: Form, *xs: Form) -> Form:
         """What is known of a maximum, the records of whose operands are given: it may be that of nothing finite."""
-        records = [
-            _changed(self.store, _without(self.store, x.undefined, MASKED), _AFTER_BOUNDED) for x in xs
-        ]
+        records = [_changed(self.store, _without(self.store, x.undefined, MASKED), _AFTER_BOUNDED) for x in xs]
         if any(_has_infinity(self.store, z) for _, z in out.pieces):
             records.append(self._arising(out.shape, MASKED, self._nothing_finite, out))
         return with_undefined(out, union(self.store, *records))
 
-    def _nothing_finite(self, box: Box, xs: list[Lin]) -> list[Lin]:
+    def _nothing_finite(self, box: Box, xs: list[Polynomial]) -> list[Polynomial]:
         if not _has_infinity(self.store, xs[0]) or powers.unbounded(self.store, xs[0]):
             return []
         found = partial.minus_infinite(self.store, xs[0], box)
@@ -370,7 +379,7 @@ class Definedness(Symbolic):
             sides = [_changed(self.store, side, _ALL_SOFT) for side in sides]
 
         def kept(form: Form, negate: bool) -> Form:
-            def apply(box: Box, xs: list[Lin]) -> Lin:
+            def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
                 c = xs[0]
                 if c and c != ONE and not is_boolean(self.store, c):
                     c = comparisons.compare(self.store, "equal", c, ONE, box)
@@ -432,9 +441,7 @@ class Definedness(Symbolic):
         records = self._over_indices(indices, count, out.shape)
         if x.undefined is not None:
             record = _changed(self.store, x.undefined, {}, frozen=True) or x.undefined
-            records += [
-                _thawed(self.store, self._quiet.gather(part, indices)) for part in _split(self.store, record)
-            ]
+            records += [_thawed(self.store, self._quiet.gather(part, indices)) for part in _split(self.store, record)]
         return with_undefined(out, union(self.store, *records))
 
     def scatter(self, x: Form, indices: Sequence[Form | None], source: Form, accumulate: bool) -> Form:
@@ -488,8 +495,8 @@ class Definedness(Symbolic):
         return self._laid(y, lambda f: self._plain.leave_group(f, shape, group))
 
 
-def _has_infinity(store: Store, x: Lin) -> bool:
-    """Whether an infinity occurs in a Lin, at any depth of sums and maxima."""
+def _has_infinity(store: Store, x: Polynomial) -> bool:
+    """Whether an infinity occurs in a Polynomial, at any depth of sums and maxima."""
     memo = store.cache("infinity inside")
 
     def inside(number: int) -> bool:
@@ -497,7 +504,7 @@ def _has_infinity(store: Store, x: Lin) -> bool:
         if found is None:
             atom = store.atoms[number]
             found = atom.op == "leaf" and atom.attributes[0] == "infinity"
-            if atom.op in ("lin", "sum", "max", "element"):
+            if atom.op in ("polynomial", "sum", "max", "element"):
                 found = any(inside(a) for y in atom.arguments for m, _ in y for a, _, _ in m)
             memo[number] = found
         return found
@@ -505,6 +512,6 @@ def _has_infinity(store: Store, x: Lin) -> bool:
     return any(inside(a) for m, _ in x for a, _, _ in m)
 
 
-def _contradictory(store: Store, x: Lin) -> bool:
+def _contradictory(store: Store, x: Polynomial) -> bool:
     """Whether a product of booleans contains comparisons of one quantity that cannot hold together."""
     return any(partial.contradictory(store, m) for m, _ in x)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import IOTA, Atom, Exponent, Factors, Lin, Store
+from tantamount.calculus.atoms import IOTA, Atom, Exponent, Factors, Polynomial, Store
 from tantamount.calculus.forms import Form
 from tantamount.errors import InternalError, Unsupported
 from tantamount.ops.functions import FUNCTIONS, evaluate_rows
@@ -61,13 +61,13 @@ class Evaluator:
                 for v, (low, high) in enumerate(box)
             }
             count[where] += 1
-            out[where] = self.lin(x, axes)
+            out[where] = self.polynomial(x, axes)
         if (count != 1).any():
             raise InternalError(f"the boxes of a form of shape {form.shape} are not a partition")
         return out.reshape(form.shape)
 
-    def lin(self, x: Lin, axes: Environment) -> Array:
-        """The value of a Lin, broadcast over the shapes of the variables that it mentions."""
+    def polynomial(self, x: Polynomial, axes: Environment) -> Array:
+        """The value of a Polynomial, broadcast over the shapes of the variables that it mentions."""
         with np.errstate(all="ignore"):
             total: Array = np.zeros((), dtype=np.float64)
             for m, c in x:
@@ -129,19 +129,21 @@ class Evaluator:
         if atom.op == "max":
             members = [self._members(m, axes) for m, _ in atom.arguments[0]]
             return np.concatenate([v for _, values in members for v in values], axis=-1).max(axis=-1)
-        if atom.op in ("lin", "element"):
-            return self.lin(atom.arguments[0], axes)
+        if atom.op in ("polynomial", "element"):
+            return self.polynomial(atom.arguments[0], axes)
         if atom.op == "exp":
-            return np.exp(self.lin(atom.arguments[0], axes))
+            return np.exp(self.polynomial(atom.arguments[0], axes))
         if atom.op == "log":
-            x = self.lin(atom.arguments[0], axes)
+            x = self.polynomial(atom.arguments[0], axes)
             return np.where(x > 0, np.log(np.where(x > 0, x, 1.0)), np.nan)
         if atom.op in ("less", "equal"):
-            x = self.lin(atom.arguments[0], axes) + self.lin(atom.arguments[1], axes)
+            x = self.polynomial(atom.arguments[0], axes) + self.polynomial(atom.arguments[1], axes)
             truth = (x < 0) if atom.op == "less" else (x == 0)
             return np.where(np.isnan(x), np.nan, truth.astype(np.float64))
         if atom.op in FUNCTIONS:
-            return _function(atom.op, [np.broadcast_to(self.lin(x, axes), points.shape[1:]) for x in atom.arguments])
+            return _function(
+                atom.op, [np.broadcast_to(self.polynomial(x, axes), points.shape[1:]) for x in atom.arguments]
+            )
         if atom.op in ("pair", "fact", "place"):
             raise InternalError(f"an atom with operator {atom.op!r} has no value")
         return self._row(atom, axes)
@@ -205,7 +207,7 @@ class Evaluator:
             axes = {k: p[..., np.newaxis] for k, p in points.items()}
         if last.op not in ("element", "pair") or d != 1:
             raise InternalError(f"a formal set with a member {last.op!r}")
-        return last, [np.broadcast_to(self.lin(x, axes), (*shape, count)) for x in last.arguments]
+        return last, [np.broadcast_to(self.polynomial(x, axes), (*shape, count)) for x in last.arguments]
 
     def _row(self, atom: Atom, axes: Environment) -> Array:
         """A function of whole rows: (position, values) pairs in order of position, evaluated, read at the
@@ -214,13 +216,13 @@ class Evaluator:
         shape = np.broadcast_shapes(*(p.shape for p in axes.values()))
         values = [self._elements(pairs, axes, shape) for pairs in rows]
         *attributes, k = atom.attributes
-        at = np.broadcast_to(self.lin(where, axes), shape).astype(np.int64)[..., np.newaxis]
+        at = np.broadcast_to(self.polynomial(where, axes), shape).astype(np.int64)[..., np.newaxis]
         sizes = [int(at.max(initial=0)) + 1] * (k + 1)
         result = np.asarray(evaluate_rows(atom.op, values, tuple(attributes), sizes)[k], dtype=np.float64)
         undefined = np.isnan(sum(x.sum(axis=-1) for x in values))
         return np.where(undefined, np.nan, np.take_along_axis(result, at, axis=-1)[..., 0])
 
-    def _elements(self, pairs: Lin, axes: Environment, shape: tuple[int, ...]) -> Array:
+    def _elements(self, pairs: Polynomial, axes: Environment, shape: tuple[int, ...]) -> Array:
         """The elements of a row in order of position, along one more dimension."""
         if not pairs:
             return np.zeros((*shape, 0))

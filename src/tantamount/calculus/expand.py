@@ -1,4 +1,4 @@
-"""Products multiplied out on demand, and equality of Lins up to that.
+"""Products multiplied out on demand, and equality of Polynomials up to that.
 
 Only what differs is touched: common terms cancel first, sums are multiplied out at the top and inside the summands
 there, and two atoms of one operator are taken for equal if their arguments are, by the same procedure. All of it is
@@ -15,32 +15,33 @@ from itertools import count
 
 from tantamount.calculus import powers
 from tantamount.calculus.affine import Coordinate, Index
-from tantamount.calculus.atoms import Factor, Factors, Lin, Rational, Store
+from tantamount.calculus.atoms import Factor, Factors, Polynomial, Rational, Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.cells import common_cells
-from tantamount.calculus.lins import add, as_factors, constant, lin, multiply, pinned, scale
+from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.sums import Flat, close, flatten
 from tantamount.errors import Unsupported
 
-__all__ = ["distribute", "equal_lins"]
+__all__ = ["distribute", "equal_polynomials"]
 
 _MAX_POWER = 4  # whole powers of a sum up to which it is multiplied out
-_MAX_TERMS = 256  # terms that one Lin may grow to
+_MAX_TERMS = 256  # terms that one Polynomial may grow to
 _MAX_DEPTH = 6  # atoms inside atoms that are compared
-_MAX_PAIRS = 200  # pairs of atoms compared for one pair of Lins
-_MAX_RECOMPUTED = 200  # factors computed anew before two Lins are said to differ
+_MAX_PAIRS = 200  # pairs of atoms compared for one pair of Polynomials
+_MAX_RECOMPUTED = 200  # factors computed anew before two Polynomials are said to differ
 _CELL_EFFORT = 250  # that computing terms anew in one cell counts as
-_MAX_EFFORT = 10_000  # factors of all products that are made for one pair of Lins: some seconds
+_MAX_EFFORT = 10_000  # factors of all products that are made for one pair of Polynomials: some seconds
 Axes = Box | Mapping[int, tuple[int, int]]  # the intervals of axes 0, 1, ..., or of some by number
 _MAX_NESTED = 3  # sums inside sums that are compared cell by cell
 _BOUND_AS_AXIS = 1 << 26
 
 
-def distribute(store: Store, x: Lin, box: Axes = ()) -> Lin:
-    """The Lin with products of sums multiplied out, also inside its summands and the exponents of exp: a polynomial in
-    atoms. What would grow beyond a bound stays as it is. ``box`` bounds the axes, for what guards may conclude."""
+def distribute(store: Store, x: Polynomial, box: Axes = ()) -> Polynomial:
+    """The Polynomial with products of sums multiplied out, also inside its summands and the exponents of exp: a
+    polynomial in atoms. What would grow beyond a bound stays as it is. ``box`` bounds the axes, for what guards may
+    conclude."""
     out = x
     for _ in range(_MAX_DEPTH):
         new = _once(store, out, box)
@@ -50,9 +51,9 @@ def distribute(store: Store, x: Lin, box: Axes = ()) -> Lin:
     return out
 
 
-def _once(store: Store, x: Lin, box: Axes) -> Lin | None:
+def _once(store: Store, x: Polynomial, box: Axes) -> Polynomial | None:
     """Every term multiplied out by one level; ``None`` if that would be too long."""
-    parts: list[Lin] = []
+    parts: list[Polynomial] = []
     total = 0
     for m, c in x:
         part = _term(store, m, c, box)
@@ -60,17 +61,17 @@ def _once(store: Store, x: Lin, box: Axes) -> Lin | None:
         if total > _MAX_TERMS:
             return None
         parts.append(part)
-    return lin(store, (t for part in parts for t in part))
+    return polynomial(store, (t for part in parts for t in part))
 
 
-def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Lin:
+def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
     exponentials = [f for f in m if store.atoms[f[0]].op == "exp"]
     others = tuple(f for f in m if store.atoms[f[0]].op != "exp")
     out = _polynomial(store, others, c, box)
     for a, e, index in exponentials:
         argument = pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
         expanded = _once(store, argument, box)
-        factor: Lin = ((((a, e, index),), 1),)
+        factor: Polynomial = ((((a, e, index),), 1),)
         if expanded is not None and expanded != argument:
             with contextlib.suppress(Unsupported):
                 factor = powers.exponential(store, scale(expanded, e))
@@ -80,7 +81,7 @@ def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Lin:
     return out
 
 
-def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Lin:
+def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
     if not any(_sum_like(store, f) for f in m):
         return ((m, c),)
     flat = flatten(store, m, c)
@@ -104,7 +105,7 @@ def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Lin:
         if len(pending) + len(done) > _MAX_TERMS:
             return ((m, c),)
     _spend(store, sum(len(f.factors) + len(f.ranges) for f in done))
-    return lin(store, (t for f in done for t in close(store, f, box or None)))
+    return polynomial(store, (t for f in done for t in close(store, f, box or None)))
 
 
 def _spend(store: Store, effort: int) -> None:
@@ -117,7 +118,7 @@ def _spend(store: Store, effort: int) -> None:
 
 
 def _is_sum(store: Store, f: Factor) -> bool:
-    return store.atoms[f[0]].op == "lin" and isinstance(f[1], int) and 1 <= f[1] <= _MAX_POWER
+    return store.atoms[f[0]].op == "polynomial" and isinstance(f[1], int) and 1 <= f[1] <= _MAX_POWER
 
 
 def _sum_like(store: Store, f: Factor) -> bool:
@@ -127,18 +128,18 @@ def _sum_like(store: Store, f: Factor) -> bool:
     return atom.op == "sum" and f[1] == 1 and any(_is_sum(store, g) for g in atom.arguments[0][0][0])
 
 
-def _cleared(store: Store, x: Lin) -> Lin | None:
-    """A Lin times the denominators of its terms, ``None`` if there are none: where the Lin is defined, both are 0 or
-    neither is."""
+def _cleared(store: Store, x: Polynomial) -> Polynomial | None:
+    """A Polynomial times the denominators of its terms, ``None`` if there are none: where the Polynomial is defined,
+    both are 0 or neither is."""
     below: dict[tuple[int, Index], int] = {}
     for m, _ in x:
         for a, e, index in m:
-            if e < 0 and e.denominator == 1 and store.atoms[a].op in ("lin", "sum"):
+            if e < 0 and e.denominator == 1 and store.atoms[a].op in ("polynomial", "sum"):
                 below[a, index] = min(int(e), below.get((a, index), 0))
     if not below or len(x) < 2:
         return None
     factors = tuple((a, -e, index) for (a, index), e in below.items())
-    return lin(store, [monomial(store, c, (*m, *factors)) for m, c in x])
+    return polynomial(store, [monomial(store, c, (*m, *factors)) for m, c in x])
 
 
 # ------------------------------------------------------------------------------------------------ equality
@@ -153,7 +154,7 @@ class _Search:
     left: int = _MAX_PAIRS
     fresh: count[int] = field(default_factory=lambda: count(_BOUND_AS_AXIS))
 
-    def lins(self, x: Lin, y: Lin, depth: int) -> bool:
+    def polynomials(self, x: Polynomial, y: Polynomial, depth: int) -> bool:
         """Whether ``x - y`` vanishes."""
         store = self.store
         difference = add(store, x, scale(y, -1))
@@ -169,7 +170,7 @@ class _Search:
             difference = distribute(store, self._replaced(difference, *pair), self.box)
         return False
 
-    def _equal_pair(self, difference: Lin, depth: int) -> tuple[Factor, Factor, Rational] | None:
+    def _equal_pair(self, difference: Polynomial, depth: int) -> tuple[Factor, Factor, Rational] | None:
         """Two different factors f, g of the difference and q with f's atom = q * g's atom, in terms that could then
         cancel."""
         if depth >= _MAX_DEPTH or len(difference) > 32:
@@ -196,14 +197,14 @@ class _Search:
         attributes = self.store.atoms[f[0]].attributes
         return bool(attributes) and attributes[0] == "prime"
 
-    def _replaced(self, x: Lin, old: Factor, new: Factor, ratio: Rational) -> Lin:
+    def _replaced(self, x: Polynomial, old: Factor, new: Factor, ratio: Rational) -> Polynomial:
         """``old -> ratio ** e * new`` in every term."""
         q, roots = as_factors(self.store, constant(ratio), old[1])
         terms = [
             monomial(self.store, c * q, (*(new if f == old else f for f in m), *roots)) if old in m else (m, c)
             for m, c in x
         ]
-        return lin(self.store, terms)
+        return polynomial(self.store, terms)
 
     def ratio(self, f: Factor, g: Factor, depth: int) -> Rational:
         """The known q with ``atom of f = q * atom of g`` at their indices, for two atoms of one operator; 0 if
@@ -217,7 +218,7 @@ class _Search:
         if self.left <= 0:
             return 0
         self.left -= 1
-        if self.store.atoms[f[0]].op == "lin":
+        if self.store.atoms[f[0]].op == "polynomial":
             result = self._proportion(f, g, depth)
         else:
             result = int(self._compare(f, g, depth))
@@ -231,39 +232,39 @@ class _Search:
         )
         other = dict(y)
         q: Rational = next((exact(Fraction(c) / other[m]) for m, c in x if m in other), 1)
-        return q if self.lins(x, scale(y, q), depth) else 0
+        return q if self.polynomials(x, scale(y, q), depth) else 0
 
     def _compare(self, f: Factor, g: Factor, depth: int) -> bool:
         a, b = self.store.atoms[f[0]], self.store.atoms[g[0]]
         if a.attributes != b.attributes or len(a.arguments) != len(b.arguments) or a.op in ("element", "max"):
             return False
         if a.op == "sum":
-            return a.ranges == b.ranges and self.lins(*self._summands(f, g), depth)
+            return a.ranges == b.ranges and self.polynomials(*self._summands(f, g), depth)
         return all(
-            self.lins(self._argument(p, f), self._argument(q, g), depth)
+            self.polynomials(self._argument(p, f), self._argument(q, g), depth)
             for p, q in zip(a.arguments, b.arguments, strict=True)
         )
 
-    def _argument(self, x: Lin, f: Factor) -> Lin:
+    def _argument(self, x: Polynomial, f: Factor) -> Polynomial:
         replace = dict(enumerate(f[2]))
-        return lin(self.store, [monomial(self.store, c, substitute_factors(m, replace)) for m, c in x])
+        return polynomial(self.store, [monomial(self.store, c, substitute_factors(m, replace)) for m, c in x])
 
-    def _summands(self, f: Factor, g: Factor) -> tuple[Lin, Lin]:
+    def _summands(self, f: Factor, g: Factor) -> tuple[Polynomial, Polynomial]:
         """Both summands over the same fresh axes in place of their bound variables."""
         axes: dict[int, Coordinate] = {
             -1 - j: (((next(self.fresh), 1),), 0) for j in range(len(self.store.atoms[f[0]].ranges))
         }
-        out: list[Lin] = []
+        out: list[Polynomial] = []
         for a, _, index in (f, g):
             replace = {**dict(enumerate(index)), **axes}
             m, c = monomial(self.store, 1, substitute_factors(self.store.atoms[a].arguments[0][0][0], replace))
-            out.append(lin(self.store, ((m, c),)))
+            out.append(polynomial(self.store, ((m, c),)))
         return out[0], out[1]
 
 
-def equal_lins(store: Store, x: Lin, y: Lin, box: Axes = ()) -> bool:
-    """Whether two Lins are equal on a box of the axes once products are multiplied out, at any (bounded) depth. False
-    means unknown."""
+def equal_polynomials(store: Store, x: Polynomial, y: Polynomial, box: Axes = ()) -> bool:
+    """Whether two Polynomials are equal on a box of the axes once products are multiplied out, at any (bounded) depth.
+    False means unknown."""
     memo = store.cache("equal")
     key = (x, y, tuple(sorted(box.items())) if isinstance(box, Mapping) else box)
     found = memo.get(key)
@@ -272,13 +273,13 @@ def equal_lins(store: Store, x: Lin, y: Lin, box: Axes = ()) -> bool:
     return found
 
 
-def _ways(store: Store, x: Lin, y: Lin, box: Axes) -> Iterator[Callable[[], bool]]:
+def _ways(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Iterator[Callable[[], bool]]:
     """What is tried: products multiplied out (not in a cell, where more is known); the terms that differ computed anew
     at the positions where they are compared (operands that coincide there, guards that are decided there); sums cut
     into cells; denominators cleared."""
 
-    def search(left: Lin, right: Lin) -> Callable[[], bool]:
-        return lambda: _within_effort(store, lambda: _Search(store, box).lins(left, right, 0))
+    def search(left: Polynomial, right: Polynomial) -> Callable[[], bool]:
+        return lambda: _within_effort(store, lambda: _Search(store, box).polynomials(left, right, 0))
 
     in_cell = isinstance(box, Mapping)
     if in_cell:
@@ -289,7 +290,7 @@ def _ways(store: Store, x: Lin, y: Lin, box: Axes) -> Iterator[Callable[[], bool
     x, y = (tuple(t for t in side if t not in common) for side in (x, y))
     rebuild = Rebuild(store, budget=_MAX_RECOMPUTED, box=box)
     try:
-        left, right = rebuild.lin(x), rebuild.lin(y)
+        left, right = rebuild.polynomial(x), rebuild.polynomial(y)
     except Unsupported:
         return
     yield lambda: left == right
@@ -315,8 +316,8 @@ def _within_effort(store: Store, search: Callable[[], bool]) -> bool:
             del searching["left"]
 
 
-def _equal_in_cells(store: Store, x: Lin, y: Lin, box: Axes) -> bool:
-    """Whether two Lins are sums over common cells, in each of which the summands are equal."""
+def _equal_in_cells(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> bool:
+    """Whether two Polynomials are sums over common cells, in each of which the summands are equal."""
     nested = store.cache("nested cells")
     depth = nested.get("depth", 0)
     if depth >= _MAX_NESTED:
@@ -327,7 +328,10 @@ def _equal_in_cells(store: Store, x: Lin, y: Lin, box: Axes) -> bool:
         return _within_effort(
             store,
             lambda: any(
-                all(equal_lins(store, cell.left, cell.right, {**known, cell.axis: cell.interval}) for cell in cells)
+                all(
+                    equal_polynomials(store, cell.left, cell.right, {**known, cell.axis: cell.interval})
+                    for cell in cells
+                )
                 for cells in common_cells(store, x, y)
             ),
         )

@@ -1,8 +1,8 @@
-"""Forms: piecewise Lins over a tensor's index space, and the layout primitives on them.
+"""Forms: piecewise Polynomials over a tensor's index space, and the layout primitives on them.
 
 Every dimension is a product of axes (mixed radix, the last varies fastest; a dimension of size 1 has none). The index
-space is cut into disjoint boxes that cover it; each carries a Lin over the axes, numbered 0, 1, ... through the
-dimensions. On a box that is one point wide along an axis, the Lin has that point substituted.
+space is cut into disjoint boxes that cover it; each carries a Polynomial over the axes, numbered 0, 1, ... through the
+dimensions. On a box that is one point wide along an axis, the Polynomial has that point substituted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from functools import cached_property
 from math import prod
 
 from tantamount.calculus.affine import Coordinate, variable
-from tantamount.calculus.atoms import Factor, Lin, Store, Term
-from tantamount.calculus.lins import pinned
-from tantamount.calculus.products import substitute_lin
+from tantamount.calculus.atoms import Factor, Polynomial, Store, Term
+from tantamount.calculus.polynomials import pinned
+from tantamount.calculus.products import substitute_polynomial
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Shape
 
@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 Box = tuple[tuple[int, int], ...]
-Piece = tuple[Box, Lin]
+Piece = tuple[Box, Polynomial]
 _MAX_PIECES = 1 << 14  # unrolling a dimension into more boxes than this is refused
 
 
@@ -69,8 +69,8 @@ def axes_of(shape: Shape) -> tuple[tuple[int, ...], ...]:
     return tuple(() if size == 1 else (size,) for size in shape)
 
 
-def constant_form(shape: Shape, x: Lin) -> Form:
-    """The same Lin (over axes numbered as for ``shape``) everywhere."""
+def constant_form(shape: Shape, x: Polynomial) -> Form:
+    """The same Polynomial (over axes numbered as for ``shape``) everywhere."""
     dims = axes_of(shape)
     sizes = [size for dim in dims for size in dim]
     return Form(dims, () if 0 in sizes else ((tuple((0, size) for size in sizes), x),))
@@ -93,8 +93,8 @@ def intersect(a: Box, b: Box) -> Box | None:
     return None if any(low >= high for low, high in out) else out
 
 
-def pin(store: Store, box: Box, x: Lin, sizes: Sequence[int]) -> Lin:
-    """The Lin with axes along which the box is one point wide substituted."""
+def pin(store: Store, box: Box, x: Polynomial, sizes: Sequence[int]) -> Polynomial:
+    """The Polynomial with axes along which the box is one point wide substituted."""
     points: dict[int, Coordinate] = {
         k: ((), low)
         for k, ((low, high), size) in enumerate(zip(box, sizes, strict=True))
@@ -144,7 +144,7 @@ def _coalesce(store: Store, pieces: list[Piece], axes: int) -> list[Piece]:
 
 
 def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
-    """One piece for two neighbours along an axis, if one Lin describes both."""
+    """One piece for two neighbours along an axis, if one Polynomial describes both."""
     (low, middle), (start, high) = p[0][axis], q[0][axis]
     if middle != start:
         return None
@@ -168,15 +168,15 @@ def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
     return None
 
 
-def _is_defined(store: Store, x: Lin, axis: int, point: int) -> bool:
+def _is_defined(store: Store, x: Polynomial, axis: int, point: int) -> bool:
     """Whether x may be used at ``axis = point``, outside the box it was made for: no term with a divisor vanishes.
     A guard that is 0 would hide a divisor that is 0 there too, and the sum of such terms may cancel the divisor."""
     return all(all(e > 0 for _, e, _ in term[0]) or bool(pinned(store, (term,), {axis: ((), point)})) for term in x)
 
 
-def _interpolate(x: Lin, y: Lin, axis: int, low: int) -> Lin | None:
-    """The Lin that is x at ``axis = low`` and y at ``low + 1``, if they differ in offsets only. Exact at those two
-    points."""
+def _interpolate(x: Polynomial, y: Polynomial, axis: int, low: int) -> Polynomial | None:
+    """The Polynomial that is x at ``axis = low`` and y at ``low + 1``, if they differ in offsets only. Exact at those
+    two points."""
     if len(x) != len(y):
         return None
     out: list[Term] = []
@@ -243,7 +243,7 @@ def _merged(piece: Piece, a: int, inner: int) -> Piece:
     replace: dict[int, Coordinate] = {v: variable(v - 1) for v in range(a + 2, len(box))}
     replace[a] = ((), low if high - low == 1 else 0)
     replace[a + 1] = variable(a, 1, -low * inner if high - low == 1 else 0)
-    return (*box[:a], (low * inner, high * inner), *box[a + 2 :]), substitute_lin(x, replace)
+    return (*box[:a], (low * inner, high * inner), *box[a + 2 :]), substitute_polynomial(x, replace)
 
 
 # ------------------------------------------------------------------------------------------------ axes
@@ -274,7 +274,7 @@ def split_axis(form: Form, axis: int, inner: int) -> Form:
     replace.update({v: variable(v + 1) for v in range(axis + 1, len(form.sizes))})
     pieces: list[Piece] = []
     for box, x in form.pieces:
-        y = substitute_lin(x, replace)
+        y = substitute_polynomial(x, replace)
         low, high = box[axis]
         while low < high:
             q, r = divmod(low, inner)
@@ -287,7 +287,7 @@ def split_axis(form: Form, axis: int, inner: int) -> Form:
             z = y
             points: dict[int, Coordinate] = {axis + j: ((), d[0]) for j, d in enumerate(digits) if d[1] - d[0] == 1}
             if points:
-                z = substitute_lin(y, points)
+                z = substitute_polynomial(y, points)
             pieces.append(((*box[:axis], *digits, *box[axis + 1 :]), z))
             low = end
     return Form(tuple(dims), tuple(pieces))
@@ -325,7 +325,7 @@ def _unrolled(piece: Piece, a: int, inner: int) -> list[Piece]:
         replace: dict[int, Coordinate] = {a: ((), q), a + 1: variable(a, 1, -q * inner)}
         replace.update({v: variable(v - 1) for v in range(a + 2, len(box))})
         low, high = box[a + 1]
-        out.append(((*box[:a], (q * inner + low, q * inner + high), *box[a + 2 :]), substitute_lin(x, replace)))
+        out.append(((*box[:a], (q * inner + low, q * inner + high), *box[a + 2 :]), substitute_polynomial(x, replace)))
     return out
 
 
@@ -461,7 +461,7 @@ def expand(form: Form, shape: Shape) -> Form:
             slots.append(old)
             old += 1
     pieces = tuple(
-        (tuple(s if isinstance(s, tuple) else box[s] for s in slots), substitute_lin(x, replace))
+        (tuple(s if isinstance(s, tuple) else box[s] for s in slots), substitute_polynomial(x, replace))
         for box, x in form.pieces
     )
     return Form(tuple(dims), pieces)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index
-from tantamount.calculus.atoms import IOTA, Factor, Factors, Facts, Lin, Monomial, Rational, Store
+from tantamount.calculus.atoms import IOTA, Factor, Factors, Facts, Monomial, Polynomial, Rational, Store
 from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
-from tantamount.calculus.lins import add, as_factors, lin, product
 from tantamount.calculus.masks import some_hold
-from tantamount.calculus.products import exact, substitute_factors, substitute_lin
+from tantamount.calculus.polynomials import add, as_factors, polynomial, product
+from tantamount.calculus.products import exact, substitute_factors, substitute_polynomial
 from tantamount.calculus.sums import Flat, Ranges, close, flatten
-from tantamount.ir.sizes import common_divisor
+from tantamount.sizes.symbolic import common_divisor
 
 __all__ = ["absorb", "simplify"]
 
@@ -29,7 +29,7 @@ def _literal(store: Store, factor: Factor) -> tuple[Factor, int] | None:
     atom = store.atoms[factor[0]]
     if not atom.facts.boolean or factor[1].denominator != 1 or factor[1] <= 0:
         return None
-    if atom.op != "lin":
+    if atom.op != "polynomial":
         return factor, 1
     inner = atom.arguments[0]
     if len(inner) == 2 and not inner[0][0] and inner[0][1] == 1 and inner[1][1] == -1 and len(inner[1][0]) == 1:
@@ -37,7 +37,7 @@ def _literal(store: Store, factor: Factor) -> tuple[Factor, int] | None:
     return None
 
 
-def absorb(store: Store, m: Monomial, c: Rational, box: Ranges) -> Lin | None:
+def absorb(store: Store, m: Monomial, c: Rational, box: Ranges) -> Polynomial | None:
     """The product simplified by its boolean factors, or ``None`` if they cannot help."""
     booleans: set[int] = set()
     choices: list[str] = []
@@ -66,16 +66,16 @@ def absorb(store: Store, m: Monomial, c: Rational, box: Ranges) -> Lin | None:
     if not useful:
         return None
     flat = flatten(store, tuple(opened), c)
-    return lin(store, close(store, Flat(c, (*closed, *flat.factors), flat.ranges), box), box)
+    return polynomial(store, close(store, Flat(c, (*closed, *flat.factors), flat.ranges), box), box)
 
 
-def _spread_over(store: Store, m: Monomial, c: Rational, box: Ranges) -> Lin | None:
+def _spread_over(store: Store, m: Monomial, c: Rational, box: Ranges) -> Polynomial | None:
     """A guard times a sum of one-hot contractions: each summand may absorb the guard by itself."""
     for factor in m:
         atom = store.atoms[factor[0]]
-        if atom.op != "lin" or factor[1] != 1 or atom.facts.boolean:
+        if atom.op != "polynomial" or factor[1] != 1 or atom.facts.boolean:
             continue
-        inner = substitute_lin(atom.arguments[0], dict(enumerate(factor[2])))
+        inner = substitute_polynomial(atom.arguments[0], dict(enumerate(factor[2])))
         if any(_is_one_hot(store, f) for term, _ in inner for f in term):
             rest = tuple(f for f in m if f is not factor)
             return add(store, *(product(store, exact(c * d), (*rest, *term), box) for term, d in inner), box=box)
@@ -92,7 +92,7 @@ def _is_one_hot(store: Store, factor: Factor) -> bool:
 def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
     """One step of simplification by the boolean factors; ``None`` if there is none, no flats if the product is zero."""
     literals = [(f, found) for f in flat.factors if (found := _literal(store, f)) is not None]
-    composite = [f for f in flat.factors if store.atoms[f[0]].facts.boolean and store.atoms[f[0]].op == "lin"]
+    composite = [f for f in flat.factors if store.atoms[f[0]].facts.boolean and store.atoms[f[0]].op == "polynomial"]
     if not literals and not composite:
         return None
     known: dict[tuple[int, tuple[Coordinate, ...]], int] = {}
@@ -183,7 +183,7 @@ def _guards_inside(
     while pending:
         factor = pending.pop()
         atom = store.atoms[factor[0]]
-        if atom.op == "lin":
+        if atom.op == "polynomial":
             replace = dict(enumerate(factor[2]))
             pending.extend(f for m, _ in atom.arguments[0] for f in substitute_factors(m, replace))
             continue
@@ -276,7 +276,8 @@ def _cut(
     and splits off the part where it always does.
 
     Where r has no other variables, both parts are the same. Where it has, they depend on the box; a shard would then be
-    summed in other parts than the whole, so that is done only where two Lins are compared (the box is a mapping)."""
+    summed in other parts than the whole, so that is done only where two Polynomials are compared (the box is a
+    mapping)."""
     if guard is None or guard.rest:
         return None
     if guard.op == "equal":

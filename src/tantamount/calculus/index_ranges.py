@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from itertools import product as cases
 
 from tantamount.calculus.affine import Coordinate, coordinate
-from tantamount.calculus.atoms import Factor, Lin, Store
+from tantamount.calculus.atoms import Factor, Polynomial, Store
 from tantamount.calculus.comparisons import bounds_of, comparison, fact_about, interval, split_affine
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import Rebuild, refresh, refresh_ranges
 from tantamount.calculus.sums import Ranges
-from tantamount.ir.sizes import whole
+from tantamount.sizes.symbolic import whole
 
 __all__ = ["in_range"]
 
 _MAX_CASES = 5  # guards split on when bounding an index: at most 2**5 cases
 
 
-def in_range(store: Store, x: Lin, size: int, box: Ranges) -> bool:
+def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
     """Whether ``0 <= x < size`` on the whole box, by cases over the comparisons that x contains."""
     if store.redirects:
         refresh_ranges(store)
@@ -31,20 +31,20 @@ def in_range(store: Store, x: Lin, size: int, box: Ranges) -> bool:
         return False
     for values in cases((0, 1), repeat=len(guards)):
         known = {(a, index): value for (a, index), value in zip(guards, values, strict=True)}
-        constraints: dict[Lin, list[tuple[bool, Coordinate]]] = {}
+        constraints: dict[Polynomial, list[tuple[bool, Coordinate]]] = {}
         for (a, index), value in known.items():
             guard = comparison(store, (a, 1, index))
             if guard is not None and guard.op == "less":
                 constraints.setdefault(guard.rest, []).append((value == 1, guard.affine))
         if any(_contradictory(found, box) for found in constraints.values()):
             continue
-        value = Rebuild(store, known=known).lin(x)
+        value = Rebuild(store, known=known).polynomial(x)
         if not _case_in_range(store, value, size, constraints, box):
             return False
     return True
 
 
-def _comparisons(store: Store, x: Lin) -> set[tuple[int, tuple[Coordinate, ...]]]:
+def _comparisons(store: Store, x: Polynomial) -> set[tuple[int, tuple[Coordinate, ...]]]:
     """The comparison atoms that are factors of x, also inside sums of booleans."""
     found: set[tuple[int, tuple[Coordinate, ...]]] = set()
     pending: list[Factor] = [f for m, _ in x for f in m]
@@ -53,7 +53,7 @@ def _comparisons(store: Store, x: Lin) -> set[tuple[int, tuple[Coordinate, ...]]
         atom = store.atoms[a]
         if atom.op in ("less", "equal"):
             found.add((a, index))
-        elif atom.op == "lin" and atom.facts.boolean:
+        elif atom.op == "polynomial" and atom.facts.boolean:
             replace = dict(enumerate(index))
             pending.extend(f for m, _ in atom.arguments[0] for f in substitute_factors(m, replace))
     return found
@@ -78,7 +78,7 @@ def _minus(a: Coordinate, b: Coordinate) -> Coordinate:
 
 
 def _case_in_range(
-    store: Store, x: Lin, size: int, constraints: Mapping[Lin, list[tuple[bool, Coordinate]]], box: Ranges
+    store: Store, x: Polynomial, size: int, constraints: Mapping[Polynomial, list[tuple[bool, Coordinate]]], box: Ranges
 ) -> bool:
     direct = bounds_of(store, x, box)
     if direct is not None and direct[0] >= 0 and direct[1] < size:

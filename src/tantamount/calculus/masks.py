@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index
-from tantamount.calculus.atoms import Factor, Lin, Store
+from tantamount.calculus.atoms import Factor, Polynomial, Store
 from tantamount.calculus.comparisons import interval
-from tantamount.calculus.products import substitute_lin
+from tantamount.calculus.products import substitute_polynomial
 from tantamount.calculus.sums import Flat, Ranges, flatten
 
 __all__ = ["some_hold"]
@@ -29,7 +29,7 @@ def some_hold(
         for number, index in _maxima(store, factor):
             if (number, index) in out:
                 continue
-            elements = substitute_lin(store.atoms[number].arguments[0], dict(enumerate(index)))
+            elements = substitute_polynomial(store.atoms[number].arguments[0], dict(enumerate(index)))
             if any(_is_member(store, term, literals, flat.ranges, box) for term in elements):
                 out[number, index] = 1
     return out
@@ -60,7 +60,7 @@ def _is_member(
     ranges: tuple[int, ...], box: Ranges,
 ) -> bool:  # fmt: skip
     """Whether the literals say that one member of a set of booleans, ``element`` atoms summed over a range, holds."""
-    inner = flatten(store, term[0], 1, (1,) * 0)
+    inner = flatten(store, term[0], 1)
     if len(inner.factors) != 1 or store.atoms[inner.factors[0][0]].op != "element":
         return False
     a, _, index = inner.factors[0]
@@ -70,7 +70,8 @@ def _is_member(
     if outside and inner.ranges:
         return False
     apart: dict[int, Coordinate] = {v: (((_FIRST - 1 - v, 1),), 0) for v in bound}
-    member: Lin = substitute_lin(store.atoms[a].arguments[0], dict(enumerate(substitute_index(index, apart))))
+    inside = dict(enumerate(substitute_index(index, apart)))
+    member: Polynomial = substitute_polynomial(store.atoms[a].arguments[0], inside)
     free = {_FIRST + j: n for j, n in enumerate(inner.ranges)}
     if len(member) == 1 and member[0][1] == 1:
         wanted = [(f, 1) for f in member[0][0]]
@@ -81,7 +82,7 @@ def _is_member(
     opened: list[tuple[Factor, int]] = []
     for f, value in wanted:
         atom = store.atoms[f[0]]
-        x = atom.arguments[0] if atom.op == "lin" else ()
+        x = atom.arguments[0] if atom.op == "polynomial" else ()
         if len(x) == 2 and x[0] == ((), 1) and x[1][1] == -1 and len(x[1][0]) == 1:
             (b, e, at) = x[1][0][0]
             opened.append(((b, e, substitute_index(at, dict(enumerate(f[2])))), 1 - value))

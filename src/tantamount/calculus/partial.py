@@ -10,9 +10,9 @@ from fractions import Fraction
 from itertools import product as choices
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Factor, Factors, Lin, Store
+from tantamount.calculus.atoms import Factor, Factors, Polynomial, Store
 from tantamount.calculus.comparisons import compare, comparison, decide_interval, interval
-from tantamount.calculus.lins import ONE, ZERO, add, as_factors, lin, multiply, scale
+from tantamount.calculus.polynomials import ONE, ZERO, add, as_factors, multiply, polynomial, scale
 from tantamount.calculus.powers import infinity, maximum_of, nonnegative, set_of, strictly_positive, unbounded
 from tantamount.calculus.products import (
     is_boolean,
@@ -20,7 +20,7 @@ from tantamount.calculus.products import (
     known_positive,
     monomial,
     substitute_factors,
-    substitute_lin,
+    substitute_polynomial,
 )
 from tantamount.calculus.sums import Flat, Ranges, flatten
 
@@ -29,34 +29,34 @@ __all__ = ["always_positive", "contradictory", "is_zero", "minus_infinite", "neg
 _MAX_CANDIDATES = 64  # values of bound variables that are tried for one that a mask always keeps
 
 
-def zero_parts(store: Store, x: Lin, box: Ranges) -> list[Lin]:
+def zero_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
     """Booleans that together tell where x is zero: one for every factor of x that may be. Empty: nowhere."""
     if not x:
         return [ONE]
     c, factors = as_factors(store, x)
     if not c:
         return [ONE]
-    out: list[Lin] = []
+    out: list[Polynomial] = []
     for a, e, index in factors:
         if e < 0 or known_positive(store, (a, e, index)):
             continue
-        found = is_zero(store, lin(store, [(((a, 1, index),), 1)], box), box)
+        found = is_zero(store, polynomial(store, [(((a, 1, index),), 1)], box), box)
         if found:
             out.append(found)
     return out
 
 
-def negative_parts(store: Store, x: Lin, box: Ranges) -> list[Lin]:
+def negative_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
     """Booleans that together tell where x is negative."""
     if not x or nonnegative(store, x):
         return []
     c, factors = as_factors(store, x)
     signed = tuple(f for f in factors if not known_positive(store, f))
-    found = compare(store, "less", lin(store, [(signed, 1 if c > 0 else -1)], box), ZERO, box)
+    found = compare(store, "less", polynomial(store, [(signed, 1 if c > 0 else -1)], box), ZERO, box)
     return [found] if found else []
 
 
-def is_zero(store: Store, x: Lin, box: Ranges) -> Lin:
+def is_zero(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
     """``[x == 0]``. A sum of numbers that are not negative is zero where none of its masks holds."""
     if x and not unbounded(store, x) and nonnegative(store, x):
         if strictly_positive(store, x):
@@ -73,15 +73,15 @@ def is_zero(store: Store, x: Lin, box: Ranges) -> Lin:
     return compare(store, "equal", x, ZERO, box)
 
 
-def _none_holds(store: Store, masks: list[tuple[Factors, tuple[int, ...]]], box: Ranges) -> Lin | None:
+def _none_holds(store: Store, masks: list[tuple[Factors, tuple[int, ...]]], box: Ranges) -> Polynomial | None:
     """1 where all of these products of booleans, over their ranges, are 0: ``1 - max``, for the maximum of sets does
     not depend on how often, in what parts, and in what order they were put together. ``None`` for other products."""
-    members: list[Lin] = []
+    members: list[Polynomial] = []
     for factors, ranges in masks:
         fresh = store.fresh_axes(len(ranges))
         away: dict[int, Coordinate] = {-1 - j: (((axis, 1),), 0) for j, axis in enumerate(fresh)}
         span = {axis: (0, n) for axis, n in zip(fresh, ranges, strict=True)}
-        member = lin(store, [(substitute_factors(factors, away), 1)])
+        member = polynomial(store, [(substitute_factors(factors, away), 1)])
         if member == ONE:
             return ZERO
         if not is_boolean(store, member):
@@ -90,7 +90,7 @@ def _none_holds(store: Store, masks: list[tuple[Factors, tuple[int, ...]]], box:
     return add(store, ONE, scale(maximum_of(store, add(store, *members, box=box)), -1), box=box)
 
 
-def always_positive(store: Store, x: Lin, box: Ranges) -> bool:
+def always_positive(store: Store, x: Polynomial, box: Ranges) -> bool:
     """Whether some summand of a sum of numbers that are not negative is positive everywhere on the box: for one value
     of its bound variables every mask in it holds (the diagonal of a causal mask, for one)."""
     return all(c > 0 and is_nonnegative(store, m) for m, c in x) and any(
@@ -135,7 +135,7 @@ def _affine_guard(store: Store, factor: Factor) -> tuple[str, Coordinate, int] |
     if not atom.facts.boolean or factor[1] != 1:
         return None
     value = 1
-    if atom.op == "lin":
+    if atom.op == "polynomial":
         inner = atom.arguments[0]
         if len(inner) != 2 or inner[0] != ((), 1) or inner[1][1] != -1 or len(inner[1][0]) != 1:
             return None
@@ -167,22 +167,23 @@ def _all_hold(
 
 
 # ------------------------------------------------------------------------------------------------ infinities
-def minus_infinite(store: Store, x: Lin, box: Ranges) -> Lin | None:
-    """``[x == -inf]`` of a Lin whose finite part is defined; ``None`` where that is not known."""
+def minus_infinite(store: Store, x: Polynomial, box: Ranges) -> Polynomial | None:
+    """``[x == -inf]`` of a Polynomial whose finite part is defined; ``None`` where that is not known."""
     infinite = infinity(store, 1)[0][0][0][0]
-    conditions: list[Lin] = []
+    conditions: list[Polynomial] = []
     for m, c in x:
         if any(f[0] == infinite for f in m):
-            rest: Lin = ((tuple(f for f in m if f[0] != infinite), 1),)
+            rest: Polynomial = ((tuple(f for f in m if f[0] != infinite), 1),)
             if c > 0 or len(rest[0][0]) != len(m) - 1 or not is_boolean(store, rest):
                 return None
-            conditions.append(lin(store, rest, box) if rest[0][0] else ONE)
+            conditions.append(polynomial(store, rest, box) if rest[0][0] else ONE)
         elif unbounded(store, ((m, c),)):
             return None
     if len(x) == 1 and len(x[0][0]) == 1 and x[0][1] == 1 and x[0][0][0][1] == 1:
         a, _, index = x[0][0][0]
         if store.atoms[a].op == "max":
-            return nothing_finite(store, substitute_lin(store.atoms[a].arguments[0], dict(enumerate(index))), box)
+            elements = substitute_polynomial(store.atoms[a].arguments[0], dict(enumerate(index)))
+            return nothing_finite(store, elements, box)
     elif not conditions and any(store.atoms[f[0]].op == "max" for m, _ in x for f in m):
         return None
     out = ZERO
@@ -191,7 +192,7 @@ def minus_infinite(store: Store, x: Lin, box: Ranges) -> Lin | None:
     return out
 
 
-def nothing_finite(store: Store, elements: Lin, box: Ranges) -> Lin | None:
+def nothing_finite(store: Store, elements: Polynomial, box: Ranges) -> Polynomial | None:
     """Whether all members of a formal set of ``element`` atoms are minus infinity."""
     masks: list[tuple[Factors, tuple[int, ...]]] = []
     for m, _ in elements:
@@ -203,7 +204,8 @@ def nothing_finite(store: Store, elements: Lin, box: Ranges) -> Lin | None:
         away: dict[int, Coordinate] = {-1 - j: (((axis, 1),), 0) for j, axis in enumerate(fresh)}
         back: dict[int, Coordinate] = {axis: (((-1 - j, 1),), 0) for j, axis in enumerate(fresh)}
         inside = dict(enumerate(substitute_factors(((a, 1, index),), away)[0][2]))
-        member = lin(store, [monomial(store, c, n) for n, c in substitute_lin(store.atoms[a].arguments[0], inside)])
+        terms = substitute_polynomial(store.atoms[a].arguments[0], inside)
+        member = polynomial(store, [monomial(store, c, n) for n, c in terms])
         condition = minus_infinite(store, member, None)
         if condition is None:
             return None
@@ -226,7 +228,7 @@ def contradictory(store: Store, m: Factors) -> bool:
         value = 1
         atom = store.atoms[factor[0]]
         inner = factor
-        if atom.op == "lin" and atom.facts.boolean:
+        if atom.op == "polynomial" and atom.facts.boolean:
             found = atom.arguments[0]
             if len(found) != 2 or found[0] != ((), 1) or found[1][1] != -1 or len(found[1][0]) != 1:
                 continue
@@ -263,8 +265,9 @@ def _empty(found: list[tuple[str, int, Fraction, bool]]) -> bool:
             bound = (at, value == 1)
             if low is None or bound[0] > low[0] or (bound[0] == low[0] and bound[1]):
                 low = bound
-    if low is not None and high is not None:
-        if low[0] > high[0] or (low[0] == high[0] and (low[1] or high[1] or low[0] in holes)):
+    if low is not None and high is not None and low[0] >= high[0]:
+        one = low[0] == high[0] and not low[1] and not high[1]
+        if not one or low[0] in holes:
             return True
     for point in points:
         if point in holes or any(other != point for other in points):

@@ -1,20 +1,20 @@
-"""Powers, exponentials, logarithms, opaque pointwise functions and maxima of Lins."""
+"""Powers, exponentials, logarithms, opaque pointwise functions and maxima of Polynomials."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tantamount.calculus.atoms import Factor, Facts, Lin, Rational, Store
-from tantamount.calculus.lins import (
+from tantamount.calculus.atoms import Factor, Facts, Polynomial, Rational, Store
+from tantamount.calculus.polynomials import (
     ONE,
     ZERO,
     add,
     as_factors,
     constant,
-    lin,
     multiply,
     pinned,
+    polynomial,
     prime_powers,
     product,
     scale,
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-def infinity(store: Store, sign: int) -> Lin:
+def infinity(store: Store, sign: int) -> Polynomial:
     """A symbolic infinity. It only ever leaves a form through ``exp`` and ``maximum``."""
     return ((((_infinity(store), 1, ()),), sign),)
 
@@ -52,12 +52,12 @@ def _infinity(store: Store) -> int:
     return store.leaf("infinity", "infinity", (), Facts(positive=True))
 
 
-def is_negative_infinity(store: Store, x: Lin) -> bool:
+def is_negative_infinity(store: Store, x: Polynomial) -> bool:
     """Whether x is minus infinity everywhere."""
     return len(x) == 1 and x[0][1] < 0 and len(x[0][0]) == 1 and x[0][0][0][0] == _infinity(store)
 
 
-def unbounded(store: Store, x: Lin) -> bool:
+def unbounded(store: Store, x: Polynomial) -> bool:
     """Whether an infinity occurs in the sum itself (not inside a maximum, an exponential or another function)."""
     return any(_infinite(store, a) for m, _ in x for a, _, _ in m)
 
@@ -67,24 +67,24 @@ def _infinite(store: Store, number: int) -> bool:
     found = memo.get(number)
     if found is None:
         atom = store.atoms[number]
-        found = atom.op in ("lin", "sum") and unbounded(store, atom.arguments[0])
+        found = atom.op in ("polynomial", "sum") and unbounded(store, atom.arguments[0])
         found = memo[number] = found or number == _infinity(store)
     return found
 
 
-def gated(store: Store, guard: Lin, x: Lin, box: Ranges = None) -> Lin:
+def gated(store: Store, guard: Polynomial, x: Polynomial, box: Ranges = None) -> Polynomial:
     """``guard * x`` for a boolean guard. Infinities stay terms of their own, where ``exp`` finds them."""
     if unbounded(store, x):
         return add(store, *(multiply(store, guard, (term,), box) for term in x), box=box)
     return multiply(store, guard, x, box)
 
 
-def infinite_signs(store: Store, x: Lin) -> set[bool]:
+def infinite_signs(store: Store, x: Polynomial) -> set[bool]:
     """Of the infinite terms of a sum, which signs occur (``True``: minus)."""
     return {c < 0 for m, c in x if any(_infinite(store, a) for a, _, _ in m)}
 
 
-def nonzero(store: Store, x: Lin) -> bool:
+def nonzero(store: Store, x: Polynomial) -> bool:
     """Whether x is known to be different from 0 wherever it is defined."""
     if not x:
         return False
@@ -92,7 +92,7 @@ def nonzero(store: Store, x: Lin) -> bool:
     return bool(c) and (is_positive(store, factors) or all(known_positive(store, f) for f in factors))
 
 
-def strictly_positive(store: Store, x: Lin) -> bool:
+def strictly_positive(store: Store, x: Polynomial) -> bool:
     """Whether x is known to be > 0 wherever it is defined."""
     if not x:
         return False
@@ -100,12 +100,12 @@ def strictly_positive(store: Store, x: Lin) -> bool:
     return c > 0 and is_positive(store, factors)
 
 
-def nonnegative(store: Store, x: Lin) -> bool:
+def nonnegative(store: Store, x: Polynomial) -> bool:
     """Whether x is known to be >= 0 wherever it is defined."""
     return all(c > 0 and is_nonnegative(store, m) for m, c in x)
 
 
-def power(store: Store, x: Lin, exponent: Rational, box: Ranges = None) -> Lin:
+def power(store: Store, x: Polynomial, exponent: Rational, box: Ranges = None) -> Polynomial:
     """``x ** exponent``. ``0 ** e`` is 0 for e > 0; a negative power of 0 is undefined."""
     exponent = exact(exponent)
     if exponent == 0:
@@ -122,15 +122,15 @@ def power(store: Store, x: Lin, exponent: Rational, box: Ranges = None) -> Lin:
     return product(store, exact(c), factors, box)
 
 
-def exponential(store: Store, x: Lin, box: Ranges = None) -> Lin:
+def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     """exp of a sum as a product: the coefficient of a term becomes the exponent of its atom."""
     infinite = _infinity(store)
     factors: list[Factor] = []
-    others: list[Lin] = []
+    others: list[Polynomial] = []
     for m, c in x:
         if any(a == infinite for a, _, _ in m):
             rest = tuple(f for f in m if f[0] != infinite)
-            guard: Lin = ((rest, 1),)
+            guard: Polynomial = ((rest, 1),)
             if c > 0 or len(rest) != len(m) - 1 or not is_boolean(store, guard):
                 raise Unsupported("exp of plus infinity")
             others.append(add(store, ONE, scale(guard, -1)))  # exp(-inf) = 0 where the guard holds, else exp(0) = 1
@@ -148,12 +148,12 @@ def exponential(store: Store, x: Lin, box: Ranges = None) -> Lin:
     return out
 
 
-def logarithm(store: Store, x: Lin, box: Ranges = None) -> Lin:
+def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     """log of a product of positive factors as a sum; what is not known to be positive stays together."""
     if not x:
         raise Unsupported("log of zero")
     c, factors = as_factors(store, x)
-    parts: list[Lin] = []
+    parts: list[Polynomial] = []
     rest: list[Factor] = []
     for a, e, index in factors:
         atom = store.atoms[a]
@@ -170,13 +170,13 @@ def logarithm(store: Store, x: Lin, box: Ranges = None) -> Lin:
     return add(store, *parts, box=box)
 
 
-def _log_atom(store: Store, argument: Lin) -> Lin:
-    argument = lin(store, argument)
+def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
+    argument = polynomial(store, argument)
     a, index = store.apply("log", (), (argument,), Facts())
     return ((((a, 1, index),), 1),)
 
 
-def function(store: Store, name: str, xs: tuple[Lin, ...]) -> Lin:
+def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     """An opaque pointwise function, with what its declaration says: parity, values at whole numbers and at 0."""
     declared = FUNCTIONS[name]
     if name == "abs":
@@ -197,7 +197,7 @@ def function(store: Store, name: str, xs: tuple[Lin, ...]) -> Lin:
 
 
 # ------------------------------------------------------------------------------------------------ maxima
-def _elements(store: Store, x: Lin) -> Lin:
+def _elements(store: Store, x: Polynomial) -> Polynomial:
     """The set {x} as a formal sum of ``element`` atoms; the set of a maximum is the set it is the maximum of."""
     if is_negative_infinity(store, x):
         return ZERO
@@ -209,22 +209,22 @@ def _elements(store: Store, x: Lin) -> Lin:
     return ((((a, 1, index),), 1),)
 
 
-def set_of(store: Store, x: Lin, axes: Mapping[int, tuple[int, int]], box: Ranges = None) -> Lin:
+def set_of(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box: Ranges = None) -> Polynomial:
     """The formal set of the values of x over some axes."""
     return sum_over(store, _elements(store, x), axes, box) if axes else _elements(store, x)
 
 
-def maximum_of(store: Store, elements: Lin) -> Lin:
+def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
     """The maximum of a formal set: multiplicities do not matter."""
     while any(c != 1 for _, c in elements):
-        elements = lin(store, [(m, 1) for m, _ in elements])
+        elements = polynomial(store, [(m, 1) for m, _ in elements])
     if not elements:
         return infinity(store, -1)
     if len(elements) == 1 and len(elements[0][0]) == 1:
         a, _, index = elements[0][0][0]
         if store.atoms[a].op == "element":
             return pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
-    members: list[Lin] = []
+    members: list[Polynomial] = []
     for m, _ in elements:
         atom = store.atoms[m[0][0]]
         if atom.op == "sum":
@@ -243,8 +243,8 @@ def maximum_of(store: Store, elements: Lin) -> Lin:
     return ((((a, 1, index),), 1),)
 
 
-def maximum(store: Store, x: Lin, y: Lin, box: Ranges = None) -> Lin:
-    """The greater of two Lins at every point: the maximum over the union of their sets."""
+def maximum(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> Polynomial:
+    """The greater of two Polynomials at every point: the maximum over the union of their sets."""
     if x == y:
         return x
     if all(len(z) == 0 or (len(z) == 1 and not z[0][0]) for z in (x, y)):
@@ -255,8 +255,10 @@ def maximum(store: Store, x: Lin, y: Lin, box: Ranges = None) -> Lin:
     return maximum_of(store, add(store, _elements(store, x), _elements(store, y), box=box))
 
 
-def maximum_over(store: Store, cells: list[tuple[Lin, Mapping[int, tuple[int, int]]]], box: Ranges = None) -> Lin:
-    """The maximum of each Lin over its axes, over all of them."""
+def maximum_over(
+    store: Store, cells: list[tuple[Polynomial, Mapping[int, tuple[int, int]]]], box: Ranges = None
+) -> Polynomial:
+    """The maximum of each Polynomial over its axes, over all of them."""
     if all(x and is_boolean(store, scale(x, -1)) for x, _ in cells):  # all: max(-b) = max(1 - b) - 1
         flipped = [(add(store, ONE, x), axes) for x, axes in cells]
         return add(store, maximum_over(store, flipped, box), constant(-1))

@@ -1,4 +1,4 @@
-"""Lins as text, for people: ``1/8 sum[k<8] (arg3[k] arg0 + arg1)^2``."""
+"""Polynomials as text, for people: ``1/8 sum[k<8] (arg3[k] arg0 + arg1)^2``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import count
 from typing import Any, cast
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import IOTA, Exponent, Factor, Lin, Rational, Store
+from tantamount.calculus.atoms import IOTA, Exponent, Factor, Polynomial, Rational, Store
 from tantamount.calculus.products import substitute_factors
 
-__all__ = ["axis_names", "show_coordinate", "show_lin", "show_number"]
+__all__ = ["axis_names", "show_coordinate", "show_polynomial", "show_number"]
 
 _AXES = "ijklmnpqrstuvwxyz"
 _BOUND = "abcdefgh"
@@ -51,7 +51,7 @@ class _Printer:
         self.depth = depth
         self.fresh = count()
 
-    def lin(self, x: Lin, names: Mapping[int, str], depth: int) -> str:
+    def polynomial(self, x: Polynomial, names: Mapping[int, str], depth: int) -> str:
         if not x:
             return "0"
         parts: list[str] = []
@@ -86,7 +86,7 @@ class _Printer:
         if atom.op == "leaf":
             return self._leaf(atom.attributes, index, names)
         if depth <= 0:
-            return "…" if atom.op in ("sum", "lin") else f"{atom.op}(…)"
+            return "…" if atom.op in ("sum", "polynomial") else f"{atom.op}(…)"
         replace = dict(enumerate(index))
         if atom.op == "sum":
             inner = dict(names)
@@ -103,9 +103,10 @@ class _Printer:
             body = " ".join(self.factor(f, inner, depth - 1) for f in factors[:8])
             return f"sum[{', '.join(ranges)}]({body}{' …' if len(factors) > 8 else ''})"
         arguments = [
-            self.lin(tuple((substitute_factors(m, replace), c) for m, c in x), names, depth - 1) for x in atom.arguments
+            self.polynomial(tuple((substitute_factors(m, replace), c) for m, c in x), names, depth - 1)
+            for x in atom.arguments
         ]
-        if atom.op == "lin":
+        if atom.op == "polynomial":
             return f"({arguments[0]})"
         if atom.op in ("less", "equal"):
             return f"[{arguments[0]} + {arguments[1]} {'<' if atom.op == 'less' else '=='} 0]"
@@ -130,6 +131,6 @@ class _Printer:
         return f"{name}{at}"
 
 
-def show_lin(store: Store, x: Lin, names: Mapping[int, str], depth: int = 3) -> str:
-    """The Lin as text; what lies deeper than ``depth`` atoms is shown as ``…``."""
-    return _Printer(store, depth).lin(x, names, depth)
+def show_polynomial(store: Store, x: Polynomial, names: Mapping[int, str], depth: int = 3) -> str:
+    """The Polynomial as text; what lies deeper than ``depth`` atoms is shown as ``…``."""
+    return _Printer(store, depth).polynomial(x, names, depth)

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from tantamount.calculus.affine import Coordinate, substitute_index
-from tantamount.calculus.atoms import IOTA, Exponent, Factor, Factors, Lin, Monomial, Rational, Store
-from tantamount.ir.sizes import factored, is_size
+from tantamount.calculus.atoms import IOTA, Exponent, Factor, Factors, Monomial, Polynomial, Rational, Store
+from tantamount.sizes.symbolic import factored, is_size
 
 __all__ = [
     "affine_part",
@@ -23,7 +23,7 @@ __all__ = [
     "monomial",
     "size_term",
     "substitute_factors",
-    "substitute_lin",
+    "substitute_polynomial",
 ]
 
 
@@ -75,7 +75,7 @@ def monomial(
             e = exact(e - whole)
             if not e:
                 continue
-        elif atom.op == "lin" and isinstance(e, int) and len(atom.arguments[0]) == 1:
+        elif atom.op == "polynomial" and isinstance(e, int) and len(atom.arguments[0]) == 1:
             # a root of one term, raised to a whole power again
             ((inner, c),) = atom.arguments[0]
             powered = [(b, d * e, i) for b, d, i in substitute_factors(inner, dict(enumerate(index)))]
@@ -131,9 +131,9 @@ def substitute_factors(factors: Factors, replace: Mapping[int, Coordinate]) -> F
     return tuple((a, e, substitute_index(index, replace)) for a, e, index in factors)
 
 
-def substitute_lin(lin: Lin, replace: Mapping[int, Coordinate]) -> Lin:
+def substitute_polynomial(polynomial: Polynomial, replace: Mapping[int, Coordinate]) -> Polynomial:
     """The terms with variables replaced; not normalised."""
-    return tuple((substitute_factors(m, replace), c) for m, c in lin)
+    return tuple((substitute_factors(m, replace), c) for m, c in polynomial)
 
 
 def is_positive(store: Store, factors: Factors) -> bool:
@@ -162,22 +162,22 @@ def is_nonnegative(store: Store, factors: Factors) -> bool:
     return all(known_nonnegative(store, f) or f[1].denominator > 1 or f[1].numerator % 2 == 0 for f in factors)
 
 
-def is_integer(store: Store, lin: Lin) -> bool:
+def is_integer(store: Store, polynomial: Polynomial) -> bool:
     """Whether every value is a whole number."""
     return all(
         c.denominator == 1 and all(e.denominator == 1 and e > 0 and store.atoms[a].facts.integer for a, e, _ in m)
-        for m, c in lin
+        for m, c in polynomial
     )
 
 
-def is_boolean(store: Store, lin: Lin) -> bool:
+def is_boolean(store: Store, polynomial: Polynomial) -> bool:
     """Whether every value is 0 or 1: a product of booleans, or 1 minus one."""
-    if not lin:
+    if not polynomial:
         return True
-    if len(lin) == 1:
-        return lin[0][1] == 1 and _boolean_product(store, lin[0][0])
-    if len(lin) == 2:
-        return lin[0] == ((), 1) and lin[1][1] == -1 and _boolean_product(store, lin[1][0])
+    if len(polynomial) == 1:
+        return polynomial[0][1] == 1 and _boolean_product(store, polynomial[0][0])
+    if len(polynomial) == 2:
+        return polynomial[0] == ((), 1) and polynomial[1][1] == -1 and _boolean_product(store, polynomial[1][0])
     return False
 
 

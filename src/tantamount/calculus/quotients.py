@@ -9,10 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, floor, lcm
 
-from tantamount.calculus.atoms import Lin, Store
+from tantamount.calculus.atoms import Polynomial, Store
 from tantamount.calculus.comparisons import split_affine
 from tantamount.calculus.forms import Box, Form, Piece, canonical, number_of, split_axis
-from tantamount.calculus.lins import add, lin_of_affine, scale
+from tantamount.calculus.polynomials import add, affine_polynomial, scale
 from tantamount.calculus.products import is_integer
 
 __all__ = ["floor_of", "quotient"]
@@ -37,7 +37,7 @@ def floor_of(store: Store, form: Form) -> Form | None:
     return canonical(store, form.dims, pieces)
 
 
-def _whole_rest(store: Store, x: Lin) -> bool:
+def _whole_rest(store: Store, x: Polynomial) -> bool:
     rest, _, _ = split_affine(x)
     return not rest or is_integer(store, rest)
 
@@ -46,15 +46,15 @@ def _nearest(q: Fraction) -> int:
     return floor(q + Fraction(1, 2))
 
 
-def _floored(store: Store, x: Lin, value: int) -> Lin:
+def _floored(store: Store, x: Polynomial, value: int) -> Polynomial:
     """The whole strides of x, and ``value`` for the floor of what remains of them."""
     rest, parts, offset = split_affine(x)
     whole = {v: _nearest(q) for v, q in parts.items()}
-    affine = lin_of_affine({v: Fraction(s) for v, s in whole.items() if s}, Fraction(_nearest(offset) + value))
+    affine = affine_polynomial({v: Fraction(s) for v, s in whole.items() if s}, Fraction(_nearest(offset) + value))
     return add(store, rest, affine)
 
 
-def _steps(box: Box, x: Lin) -> list[tuple[Box, int]] | None:
+def _steps(box: Box, x: Polynomial) -> list[tuple[Box, int]] | None:
     """The box cut where the floor of the remaining fractional part is constant, with its value there."""
     _, parts, offset = split_affine(x)
     small = {v: q - _nearest(q) for v, q in parts.items() if q.denominator > 1}

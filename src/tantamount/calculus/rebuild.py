@@ -1,4 +1,4 @@
-"""Lins computed anew from their atoms' arguments: after atoms were joined, or under assumptions."""
+"""Polynomials computed anew from their atoms' arguments: after atoms were joined, or under assumptions."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, substitute_index
-from tantamount.calculus.atoms import Factor, Lin, Store
-from tantamount.calculus.lins import ONE, add, constant, iota, lin, multiply, pinned, sum_over
-from tantamount.calculus.products import monomial, substitute_factors, substitute_lin
+from tantamount.calculus.atoms import Factor, Polynomial, Store
+from tantamount.calculus.polynomials import ONE, add, constant, iota, multiply, pinned, polynomial, sum_over
+from tantamount.calculus.products import monomial, substitute_factors, substitute_polynomial
 from tantamount.ops.functions import FUNCTIONS
 
 __all__ = ["Rebuild", "refresh", "refresh_ranges"]
 
 
 class Rebuild:
-    """Recomputes Lins bottom-up. ``known`` gives truth values of guard atoms; ``positions`` recomputes what depends on
-    positions as numbers; ``budget`` recomputes everything, that many factors at most, on a ``box`` of the axes;
-    ``leaves`` puts Lins (over the coordinates of the atom) in place of leaf atoms; without any of them, joined atoms
-    are replaced."""
+    """Recomputes Polynomials bottom-up. ``known`` gives truth values of guard atoms; ``positions`` recomputes what
+    depends on positions as numbers; ``budget`` recomputes everything, that many factors at most, on a ``box`` of the
+    axes; ``leaves`` puts Polynomials (over the coordinates of the atom) in place of leaf atoms; without any of them,
+    joined atoms are replaced."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Rebuild:
         positions: bool = False,
         budget: int = 0,
         box: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]] = (),
-        leaves: Mapping[int, Lin] | None = None,
+        leaves: Mapping[int, Polynomial] | None = None,
     ) -> None:
         self.leaves = leaves or {}
         self._mentions: dict[int, bool] = {}
@@ -39,14 +39,14 @@ class Rebuild:
         self.store = store
         self.known = known or {}
         self.names = frozenset(a for a, _ in self.known)
-        self.memo: dict[Factor, Lin] = {}
+        self.memo: dict[Factor, Polynomial] = {}
         self._stale: dict[int, bool] = store.cache("stale").setdefault(len(store.redirects), {})
 
-    def lin(self, x: Lin) -> Lin:
+    def polynomial(self, x: Polynomial) -> Polynomial:
         """The sum of the rebuilt terms."""
         if not any(self._concerns(f) for m, _ in x for f in m):
             return x
-        parts: list[Lin] = []
+        parts: list[Polynomial] = []
         for m, c in x:
             term = constant(c)
             for factor in m:
@@ -54,7 +54,7 @@ class Rebuild:
                 if not term:
                     break
             parts.append(term)
-        return lin(self.store, (term for part in parts for term in part))
+        return polynomial(self.store, (term for part in parts for term in part))
 
     def _concerns(self, factor: Factor) -> bool:
         atom = self.store.atoms[factor[0]]
@@ -87,7 +87,7 @@ class Rebuild:
             self._stale[number] = found
         return found
 
-    def factor(self, factor: Factor) -> Lin:
+    def factor(self, factor: Factor) -> Polynomial:
         """The value of one factor."""
         value = self.known.get((factor[0], factor[2]))
         if value is not None:
@@ -100,7 +100,7 @@ class Rebuild:
             found = self.memo[factor] = self._compute(factor)
         return found
 
-    def _compute(self, factor: Factor) -> Lin:
+    def _compute(self, factor: Factor) -> Polynomial:
         store = self.store
         a, e, index = store.follow(factor)
         atom = store.atoms[a]
@@ -108,23 +108,23 @@ class Rebuild:
             return self._power(pinned(store, self.leaves[a], dict(enumerate(index))), e)
         if atom.op == "leaf":
             m, c = monomial(store, 1, ((a, e, index),))
-            return lin(store, ((m, c),))
+            return polynomial(store, ((m, c),))
         if atom.op == "sum":
             return self._power(self._sum(a, index), e)
         replace = dict(enumerate(index))
         arguments = (
-            [self._argument(substitute_lin(x, replace)) for x in atom.arguments]
+            [self._argument(substitute_polynomial(x, replace)) for x in atom.arguments]
             if atom.op not in ("less", "equal")
             else []
         )
-        if atom.op == "lin":
+        if atom.op == "polynomial":
             return self._power(arguments[0], e)
         if atom.op == "exp":
             return self._power(powers.exponential(store, arguments[0]), e)
         if atom.op == "log":
             return self._power(powers.logarithm(store, arguments[0]), e)
         if atom.op in ("less", "equal"):
-            rest = self._argument(substitute_lin(atom.arguments[0], replace))
+            rest = self._argument(substitute_polynomial(atom.arguments[0], replace))
             position = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
             value = comparisons.compare(
                 store, atom.op, add(store, rest, iota(position)), (), self.box, oriented=self.everything
@@ -138,13 +138,13 @@ class Rebuild:
             value = ((((number, 1, where),), 1),)
         return self._power(value, e)
 
-    def _argument(self, x: Lin) -> Lin:
-        return self.lin(lin(self.store, [monomial(self.store, c, m) for m, c in x]))
+    def _argument(self, x: Polynomial) -> Polynomial:
+        return self.polynomial(polynomial(self.store, [monomial(self.store, c, m) for m, c in x]))
 
-    def _power(self, x: Lin, e: object) -> Lin:
+    def _power(self, x: Polynomial, e: object) -> Polynomial:
         return powers.power(self.store, x, e)  # type: ignore[arg-type]
 
-    def _sum(self, a: int, index: Index) -> Lin:
+    def _sum(self, a: int, index: Index) -> Polynomial:
         """The summand is rebuilt with its bound variables as axes, then summed over them again."""
         atom = self.store.atoms[a]
         replace: dict[int, Coordinate] = dict(enumerate(index))
@@ -159,23 +159,24 @@ class Rebuild:
         return sum_over(self.store, summand, axes, self.box if self.everything else None)
 
 
-def refresh(store: Store, x: Lin) -> Lin:
-    """The Lin with joined atoms replaced by their successors, at any depth."""
+def refresh(store: Store, x: Polynomial) -> Polynomial:
+    """The Polynomial with joined atoms replaced by their successors, at any depth."""
     if not store.redirects:
         return x
     for _ in range(8):
         before = len(store.redirects)
-        x = Rebuild(store).lin(x)
+        x = Rebuild(store).polynomial(x)
         if len(store.redirects) == before:
             break
     return x
 
 
 def refresh_ranges(store: Store) -> None:
-    """What was assumed of indices, said again of their Lins with joined atoms replaced.
+    """What was assumed of indices, said again of their Polynomials with joined atoms replaced.
 
-    A fact is found by the atom of its Lin; where a guard in it was joined with another one since (``[t + 100 == 0]``
-    with ``[t - b == 0]``), the same Lin has another atom. Both Lins have the same values, so the fact holds of both."""
+    A fact is found by the atom of its Polynomial; where a guard in it was joined with another one since (``[t + 100 ==
+    0]`` with ``[t - b == 0]``), the same Polynomial has another atom. Both Polynomials have the same values, so the
+    fact holds of both."""
     recorded = store.cache("ranges")
     for (x, size, box), known in list(recorded.items()):
         if known != len(store.redirects):

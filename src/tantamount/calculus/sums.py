@@ -24,9 +24,9 @@ from tantamount.calculus.products import (
     is_symbolic_number,
     monomial,
     substitute_factors,
-    substitute_lin,
+    substitute_polynomial,
 )
-from tantamount.ir.sizes import is_size
+from tantamount.sizes.symbolic import is_size
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
 
@@ -180,13 +180,13 @@ def _components(flat: Flat) -> tuple[list[Factor], list[tuple[list[Factor], list
 
 
 def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
-    """A sum whose summand is one multi-term Lin, or a one-hot contraction of one, is linear: sum each term by
+    """A sum whose summand is one multi-term Polynomial, or a one-hot contraction of one, is linear: sum each term by
     itself."""
     if not flat.ranges:
         return None
     _, components = _components(flat)
     for factors, _ in components:
-        linear = [f for f in factors if store.atoms[f[0]].op == "lin" and f[1] == 1]
+        linear = [f for f in factors if store.atoms[f[0]].op == "polynomial" and f[1] == 1]
         if len(factors) > 1:
             hot = {v for f in factors if _at_most_one(store, f) for v in bound_variables(f)}
             linear = [f for f in linear if bound_variables(f) & hot]
@@ -232,7 +232,7 @@ def _found_or_ignored(store: Store, factors: Factors, ranges: tuple[int, ...], b
     """``SUM_v [t == v] = 1 - [t == k]`` where it is known that t lies in the range of v or is k."""
     if len(factors) != 1 or len(ranges) != 1 or not store.cache("ranges") or not _at_most_one(store, factors[0]):
         return None
-    from tantamount.calculus.ignored import found_or_ignored
+    from tantamount.calculus.ignored_labels import found_or_ignored
 
     return found_or_ignored(store, factors[0], ranges[0], box)
 
@@ -243,7 +243,7 @@ def _at_most_one(store: Store, factor: Factor) -> bool:
     atom = store.atoms[factor[0]]
     if atom.op != "equal" or factor[1] != 1:
         return False
-    rest, position = (substitute_lin(x, dict(enumerate(factor[2]))) for x in atom.arguments)
+    rest, position = (substitute_polynomial(x, dict(enumerate(factor[2]))) for x in atom.arguments)
     (affine,) = position[0][0][0][2]
     return any(v < 0 for v, _ in affine[0]) and not any(bound_variables(f) for m, _ in rest for f in m)
 

@@ -13,17 +13,17 @@ from math import isinf, prod
 
 from tantamount.calculus import comparisons, contraction, forms, index_ranges, partial, powers, quotients
 from tantamount.calculus.affine import variable
-from tantamount.calculus.atoms import Facts, Lin, Store
+from tantamount.calculus.atoms import Facts, Polynomial, Store
 from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.lins import ONE, ZERO, add, constant, iota, lin_of_affine, multiply, scale
+from tantamount.calculus.polynomials import ONE, ZERO, add, affine_polynomial, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.sizes import is_size, rational
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
 from tantamount.ops.functions import FUNCTIONS
+from tantamount.sizes.symbolic import is_size, rational
 
 __all__ = ["Obligation", "Symbolic", "Trace", "identity"]
 
@@ -39,7 +39,7 @@ class Obligation:
     ``index`` (then ``0 <= value < size``), on a box of the axes."""
 
     kind: str
-    value: Lin
+    value: Polynomial
     site: str
     size: int = 0
     box: Box = ()
@@ -83,7 +83,7 @@ class Symbolic(Interpretation):
             return self._per_rank(value)
         return constant_form(self.prefix, self._number(value))
 
-    def _number(self, value: Number) -> Lin:
+    def _number(self, value: Number) -> Polynomial:
         if isinstance(value, float):
             if not isinf(value):
                 raise Unsupported("a number that is not exact")
@@ -117,7 +117,7 @@ class Symbolic(Interpretation):
             for rank, number in enumerate(numbers)
         ):
             return constant_form(
-                self.prefix, lin_of_affine({v: s for v, s in zip(where, steps, strict=True) if v >= 0}, origin)
+                self.prefix, affine_polynomial({v: s for v, s in zip(where, steps, strict=True) if v >= 0}, origin)
             )
         if len(numbers) <= _MAX_RANKS:
             return self._cells(numbers, sizes)
@@ -217,7 +217,7 @@ class Symbolic(Interpretation):
         return x
 
     def add(self, x: Form, y: Form) -> Form:
-        def apply(box: Box, xs: list[Lin]) -> Lin:
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             if len({sign for z in xs for sign in powers.infinite_signs(self.store, z)}) > 1:
                 raise Unsupported("a sum of infinities, which may be undefined")
             return add(self.store, *xs, box=box)
@@ -225,7 +225,7 @@ class Symbolic(Interpretation):
         return contraction.pointwise(self.store, apply, [x, y])
 
     def mul(self, x: Form, y: Form) -> Form:
-        def apply(box: Box, xs: list[Lin]) -> Lin:
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             for a, b in (xs, xs[::-1]):
                 if powers.unbounded(self.store, a) and not (len(b) == 1 and not b[0][0]):
                     raise Unsupported("a product with an infinity, which is undefined where the other factor is 0")
@@ -234,27 +234,27 @@ class Symbolic(Interpretation):
         return contraction.pointwise(self.store, apply, [x, y])
 
     def power(self, x: Form, exponent: Fraction) -> Form:
-        def apply(box: Box, xs: list[Lin]) -> Lin:
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             self._defined(xs[0], exponent, box)
             return powers.power(self.store, xs[0], exponent, box)
 
         return contraction.pointwise(self.store, apply, [x])
 
-    def _defined(self, x: Lin, exponent: Fraction, box: Box) -> None:
+    def _defined(self, x: Polynomial, exponent: Fraction, box: Box) -> None:
         if exponent < 0:
             if not powers.nonzero(self.store, x) and not partial.always_positive(self.store, x, box):
                 self._oblige("positive" if exponent.denominator > 1 else "nonzero", x, box)
         elif exponent.denominator > 1 and not powers.nonnegative(self.store, x):
             self._oblige("nonnegative", x, box)
 
-    def _oblige(self, kind: str, x: Lin, box: Box, size: int = 0) -> None:
+    def _oblige(self, kind: str, x: Polynomial, box: Box, size: int = 0) -> None:
         self.trace.obligations.setdefault(Obligation(kind, x, f"{self.rank}{self.site}", size, box))
 
     def exp(self, x: Form) -> Form:
         return contraction.pointwise(self.store, lambda box, xs: powers.exponential(self.store, xs[0], box), [x])
 
     def log(self, x: Form) -> Form:
-        def apply(box: Box, xs: list[Lin]) -> Lin:
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             if not powers.strictly_positive(self.store, xs[0]) and not partial.always_positive(self.store, xs[0], box):
                 self._oblige("positive", xs[0], box)
             return powers.logarithm(self.store, xs[0], box)
@@ -271,7 +271,7 @@ class Symbolic(Interpretation):
         return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
 
     def less(self, x: Form, y: Form) -> Form:
-        def apply(box: Box, xs: list[Lin]) -> Lin:
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             if not xs[0] and self._is_sum(xs[1]):
                 return add(self.store, ONE, scale(partial.is_zero(self.store, xs[1], box), -1))
             return comparisons.compare(self.store, "less", xs[0], xs[1], box)
@@ -279,7 +279,7 @@ class Symbolic(Interpretation):
         return contraction.pointwise(self.store, apply, [x, y])
 
     def equal(self, x: Form, y: Form) -> Form:
-        def apply(box: Box, xs: list[Lin]) -> Lin:
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             for a, b in (xs, xs[::-1]):
                 if not b and self._is_sum(a):
                     return partial.is_zero(self.store, a, box)
@@ -291,7 +291,7 @@ class Symbolic(Interpretation):
 
         return contraction.pointwise(self.store, apply, [x, y])
 
-    def _is_sum(self, x: Lin) -> bool:
+    def _is_sum(self, x: Polynomial) -> bool:
         """Whether x is a sum over a dimension of numbers that are not negative."""
         return powers.nonnegative(self.store, x) and any(self.store.atoms[a].op == "sum" for m, _ in x for a, _, _ in m)
 
@@ -299,7 +299,7 @@ class Symbolic(Interpretation):
         return contraction.pointwise(self.store, lambda box, xs: powers.maximum(self.store, xs[0], xs[1], box), [x, y])
 
     def where(self, condition: Form, x: Form, y: Form) -> Form:
-        def apply(box: Box, xs: list[Lin]) -> Lin:
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             c, a, b = xs
             if a == b or not c:
                 return b
@@ -367,7 +367,7 @@ class Symbolic(Interpretation):
             return None
         return Fraction(found[0][1]) if found else Fraction(0)
 
-    def _check_index(self, value: Lin, size: int, box: Box) -> None:
+    def _check_index(self, value: Polynomial, size: int, box: Box) -> None:
         """An index on a box: shown to be in range, assumed to be (in a specification), or an obligation."""
         if index_ranges.in_range(self.store, value, size, box):
             return

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Lin, Store
+from tantamount.calculus.atoms import Polynomial, Store
 from tantamount.calculus.forms import Form
-from tantamount.calculus.products import substitute_lin
+from tantamount.calculus.products import substitute_polynomial
 from tantamount.calculus.rebuild import Rebuild
 
 __all__ = ["define", "unfolded"]
@@ -16,18 +16,19 @@ _ROUNDS = 3
 
 
 def define(store: Store, leaf: int, form: Form) -> None:
-    """Remember what a leaf atom stands for, if that is one Lin over its coordinates."""
+    """Remember what a leaf atom stands for, if that is one Polynomial over its coordinates."""
     if len(form.pieces) != 1 or any(len(dim) > 1 for dim in form.dims):
         return
     coordinates = (d for d, dim in enumerate(form.dims) if dim)
     replace: dict[int, Coordinate] = {axis: (((d, 1),), 0) for axis, d in enumerate(coordinates)}
-    definitions: dict[int, Lin] = store.cache("definitions")
-    definitions[leaf] = substitute_lin(form.pieces[0][1], replace)
+    definitions: dict[int, Polynomial] = store.cache("definitions")
+    definitions[leaf] = substitute_polynomial(form.pieces[0][1], replace)
 
 
-def unfolded(store: Store, x: Lin, y: Lin) -> Iterator[tuple[Lin, Lin]]:
-    """The two Lins with the leaves that only one of them mentions replaced by their definitions, again and again."""
-    definitions: dict[int, Lin] = store.cache("definitions")
+def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polynomial, Polynomial]]:
+    """The two Polynomials with the leaves that only one of them mentions replaced by their definitions, again and
+    again."""
+    definitions: dict[int, Polynomial] = store.cache("definitions")
     if not definitions:
         return
     for _ in range(_ROUNDS):
@@ -35,12 +36,12 @@ def unfolded(store: Store, x: Lin, y: Lin) -> Iterator[tuple[Lin, Lin]]:
         if not differing:
             return
         rebuild = Rebuild(store, leaves={a: definitions[a] for a in differing})
-        x, y = rebuild.lin(x), rebuild.lin(y)
+        x, y = rebuild.polynomial(x), rebuild.polynomial(y)
         yield x, y
 
 
-def _leaves(store: Store, x: Lin) -> set[int]:
-    """The leaf atoms that a Lin mentions, at any depth."""
+def _leaves(store: Store, x: Polynomial) -> set[int]:
+    """The leaf atoms that a Polynomial mentions, at any depth."""
     found: set[int] = set()
     pending = [a for m, _ in x for a, _, _ in m]
     seen: set[int] = set()

@@ -7,9 +7,9 @@ from math import isfinite, prod
 from typing import cast
 
 from tantamount.capture.fields import Fields, Place, is_integer, shown
-from tantamount.ir.domain import SizeProblem, parse_size
 from tantamount.ir.graph import Argument, Constant, Device, Ref, Setting, Source
 from tantamount.ir.types import DType, Kind, Shape, TensorType
+from tantamount.sizes.domain import SizeProblem, parse_size
 
 __all__ = ["decode_argument", "decode_constant", "decode_dtype", "decode_source", "decode_type"]
 

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TypeGuard, cast
 
 from tantamount.errors import UserError
-from tantamount.ir.domain import NO_SIZES, Domain
 from tantamount.limits import Limits
+from tantamount.sizes.domain import NO_SIZES, Domain
 
 __all__ = ["Fields", "Place", "is_integer", "nearest", "shown"]
 

@@ -18,7 +18,6 @@ from tantamount.capture.hlo import read_hlo
 from tantamount.capture.relations import Side, read_expectation, read_input
 from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
-from tantamount.ir.domain import Domain, SizeProblem
 from tantamount.ir.graph import ANY_ARGUMENTS, CustomOperator, Graph
 from tantamount.ir.job import SAME_NAME, Assumptions, Job
 from tantamount.ir.mesh import Mesh
@@ -30,6 +29,7 @@ from tantamount.ops.check import check_graph
 from tantamount.ops.custom import custom_operator
 from tantamount.ops.groups import with_one_name_per_group
 from tantamount.ops.table import table
+from tantamount.sizes.domain import Domain, SizeProblem
 
 __all__ = ["Unresolved", "job_of", "joined_sizes", "read_job", "read_unresolved"]
 

@@ -6,7 +6,7 @@ from keyword import iskeyword
 from typing import Any
 
 from tantamount.capture.fields import Fields, Place, shown
-from tantamount.ir.domain import LARGEST, Domain, SizeProblem, Symbol, parse_condition
+from tantamount.sizes.domain import LARGEST, Domain, SizeProblem, Symbol, parse_condition
 
 __all__ = ["decode_domain", "encode_domain"]
 

@@ -25,12 +25,11 @@ from tantamount.writing import write_file
 __all__ = ["certificate_of", "save_certificate"]
 
 
-def certificate_of(report: Report, beside: Path | None = None) -> dict[str, Any]:
-    """The certificate of a PROVED report (format ``tantamount-certificate/1``). ``beside``: the folder that the job's
-    path is relative to (default: the current one).
+def certificate_of(report: Report, job: Job | None, beside: Path | None = None) -> dict[str, Any]:
+    """The certificate of a PROVED report on a job (format ``tantamount-certificate/1``). ``beside``: the folder that
+    the job's path is relative to (default: the current one).
 
     Raises :class:`UserError` if nothing was proved, and if the job's files are no longer what they were."""
-    job = report.subject
     if not report.proved or job is None:
         found = f"the verdict {report.verdict.value}" if job is not None else "a report without its job"
         raise UserError("certificate-verdict", place=report.job, found=found, needed="the verdict PROVED")
@@ -60,9 +59,9 @@ def certificate_of(report: Report, beside: Path | None = None) -> dict[str, Any]
     )
 
 
-def save_certificate(report: Report, path: Path) -> None:
+def save_certificate(report: Report, job: Job | None, path: Path) -> None:
     """Write the certificate, whole or not at all. Raises :class:`UserError` as :func:`certificate_of`."""
-    write_file(path, json.dumps(certificate_of(report, path.parent), indent=1) + "\n")
+    write_file(path, json.dumps(certificate_of(report, job, path.parent), indent=1) + "\n")
 
 
 # ---------------------------------------------------------------------------------------------- what it is about

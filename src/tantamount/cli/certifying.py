@@ -29,7 +29,9 @@ def certify(outcome: Outcome, path: Path) -> None:
     """Write the certificate of a proof; of anything else say that there is none."""
     if isinstance(outcome, Failure):
         return
-    if outcome.proved:
+    from tantamount.answers import Answer  # takes as long to import as a small job to prove
+
+    if isinstance(outcome, Answer) and outcome.proved:
         outcome.save_certificate(path)
     else:
         error(f"no certificate was written to {path}: the verdict is {outcome.verdict.value}")

@@ -36,8 +36,8 @@ def load(files: Sequence[Path]) -> None:
 def check(path: Path, options: Options, progress: terminal.Progress | None = None) -> Outcome:
     """One job, in this process, where the operators are loaded already. Raises nothing but interruptions."""
     try:
+        from tantamount.answers import refine
         from tantamount.capture.job import read_job
-        from tantamount.refine import refine
 
         _refuse_what_shells_leave(path)
         job = read_job(path, allow_outside=options.allow_outside)
@@ -63,7 +63,12 @@ def check_all(paths: Sequence[Path], options: Options, workers: int | None) -> I
             paths,
             workers or pool.cores(),
             watch=lambda done, running: display.show(done, [str(path) for path in running]),
-            preload=("tantamount.cli.main", "tantamount.cli.checking", "tantamount.capture.job", "tantamount.refine"),
+            preload=(
+                "tantamount.cli.main",
+                "tantamount.cli.checking",
+                "tantamount.capture.job",
+                "tantamount.answers",
+            ),
         )
         for path, outcome in zip(paths, outcomes, strict=True):
             with display.paused():

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Union
 
-from tantamount.ir.domain import NO_SIZES, Domain
-from tantamount.ir.sizes import substituted
 from tantamount.ir.types import DType, TensorType
+from tantamount.sizes.domain import NO_SIZES, Domain
+from tantamount.sizes.symbolic import substituted
 
 __all__ = [
     "ANY_ARGUMENTS",

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Union
 
-from tantamount.ir.domain import NO_SIZES, Domain
 from tantamount.ir.graph import Graph
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
+from tantamount.sizes.domain import NO_SIZES, Domain
 
 __all__ = ["SAME_NAME", "Assumptions", "Job"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isinf, isnan, prod
 
-from tantamount.ir.sizes import is_integer, is_size
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, ShapeProblem, Tensor
 from tantamount.ops.promotion import promote
+from tantamount.sizes.symbolic import is_integer, is_size
 
 __all__ = ["Builder", "ShapeProblem", "exact", "slice_bound"]
 

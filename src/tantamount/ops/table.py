@@ -16,9 +16,9 @@ from typing import Any, NewType, Union, cast, get_type_hints
 
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Device, Setting
-from tantamount.ir.sizes import is_number, is_size
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Number, PerRank, Scalar, Tensor
+from tantamount.sizes.symbolic import is_number, is_size
 
 __all__ = [
     "Booleans",

@@ -33,7 +33,7 @@ from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, constant_type, run_node
 from tantamount.reduction.literals import Number, lists_of, map_expression, map_node, output_node
-from tantamount.reduction.sizes import Facts, Polynomial, Size, plus, polynomial
+from tantamount.sizes.traced import Facts, Polynomial, Size, plus, polynomial
 
 __all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of", "lifted_expression"]
 

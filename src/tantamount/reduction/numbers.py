@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import isclose, isfinite, sqrt
 
 from tantamount.reduction.literals import Number
-from tantamount.reduction.sizes import (
+from tantamount.sizes.traced import (
     HUGE,
     Fact,
     Polynomial,

@@ -26,9 +26,9 @@ from tantamount.reduction.gather import (
 from tantamount.reduction.literals import Number, map_expression, map_node
 from tantamount.reduction.numbers import readings, rewritten
 from tantamount.reduction.relations import check_relations
-from tantamount.reduction.sizes import FIXED, HUGE, Facts, Polynomial, Size, evaluate, product, variables
 from tantamount.reduction.solve import solve
 from tantamount.reduction.structure import Step, Structure
+from tantamount.sizes.traced import FIXED, HUGE, Facts, Polynomial, Size, evaluate, product, variables
 
 __all__ = ["NotReduced", "Reduction", "reduce_job"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
 
-from tantamount.reduction.sizes import (
+from tantamount.sizes.traced import (
     Fact,
     Polynomial,
     evaluate,

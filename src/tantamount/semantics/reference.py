@@ -193,8 +193,7 @@ class Reference(Interpretation):
         if name in ("floor_divide", "pow") and _integral(*operands):
             return self._of_integers(name, *operands)
         with self._quiet():
-            value = np.asarray(known.evaluate(*operands))
-        return value
+            return np.asarray(known.evaluate(*operands))
 
     def _of_integers(self, name: str, x: Array, y: Array) -> Array:
         """Quotients and powers of integers, flagged where the divisor is zero or the exponent negative."""

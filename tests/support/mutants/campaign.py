@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.errors import UserError
+from tantamount.execution.cross_check import proved_claim
 from tantamount.ir.job import Job
 from tantamount.reduction import NotReduced, reduce_job
-from tantamount.refine import refine
-from tantamount.refine.cross_check import proved_claim
 from tantamount.verdict import Report, Verdict
 
 from .classify import DIFFERENT, EQUAL, UNDECIDED, UNDEFINED, Subject, executes, subject_of

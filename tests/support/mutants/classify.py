@@ -27,14 +27,15 @@ from zlib import crc32
 
 import numpy as np
 
+from tantamount.correspond.alignment import align
 from tantamount.errors import InternalError, TantamountError, Unsupported
+from tantamount.execution.arrays import Comparison
+from tantamount.execution.differences import Claim, _perturbed, _sides, examine, output_claim
+from tantamount.execution.plans import Execution, Leaf, Leaves, NotExecuted, Plan, execute, plan_execution
 from tantamount.ir.job import Job
 from tantamount.ir.types import Kind
 from tantamount.limits import Limits
-from tantamount.refine.arrays import Comparison
-from tantamount.refine.differences import Claim, _perturbed, _sides, examine, output_claim
-from tantamount.refine.execution import Execution, Leaf, Leaves, NotExecuted, Plan, execute, plan_execution
-from tantamount.refine.sides import run_sides
+from tantamount.proof import Options, prove
 from tantamount.semantics.reference import Array
 
 __all__ = ["DIFFERENT", "EQUAL", "Subject", "UNDECIDED", "UNDEFINED", "classify", "subject_of"]
@@ -98,7 +99,7 @@ class Subject:
 
 def subject_of(job: Job, limits: Limits | None = None) -> Subject:
     """Draws the inputs on which mutants will be judged, and measures rounding on them."""
-    sides = run_sides(job)
+    sides = prove(job, Options(align=align))
     try:
         plan = plan_execution(
             sides.store, job, sides.inputs, sides.specification, sides.implementation, limits or Limits()
@@ -224,7 +225,9 @@ def _plan(subject: Subject, mutant: Job) -> Plan:
     assert plan is not None
     if mutant.inputs == plan.job.inputs:
         return replace(plan, job=mutant)
-    sides = run_sides(mutant)  # for the inputs that the new relation admits; they are checked against it as arrays
+    sides = prove(
+        mutant, Options(align=align)
+    )  # for the inputs that the new relation admits; they are checked against it as arrays
     return plan_execution(sides.store, mutant, sides.inputs, sides.specification, sides.implementation, Limits())
 
 

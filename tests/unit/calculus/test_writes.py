@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from support.calculus import Workbench
 from support.jobs import job_files
+from tantamount.answers import refine
 from tantamount.capture.job import read_job
 from tantamount.ir.types import DType
-from tantamount.refine.prove import refine
 from tantamount.verdict import Verdict
 
 INT = DType.INT64

@@ -79,7 +79,7 @@ def test_a_job_of_both_kinds_of_graphs(tmp_path: Path) -> None:
         '[inputs]\nx = { name = "parameter0", placement = "Shard(0)" }\n'
         '[outputs]\ny = { name = "output0", placement = "Replicate()" }\n'
     )
-    from tantamount.refine import refine
+    from tantamount.answers import refine
     from tantamount.verdict import Verdict
 
     assert refine(read_job(tmp_path / "job.toml")).verdict is Verdict.PROVED

@@ -15,6 +15,7 @@ import pytest
 from support.certificates import Kept, keep, of_bytes, of_meaning, rejected, verify
 from support.jobs import as_json, graph_of, job_files
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.capture.fx_json import parse_graph
 from tantamount.capture.programs import Program
 from tantamount.certificate.check import check_certificate
@@ -23,7 +24,6 @@ from tantamount.certificate.document import sealed
 from tantamount.certificate.telling import lines
 from tantamount.errors import UserError
 from tantamount.limits import Limits
-from tantamount.refine import refine
 
 ROOT = Path(__file__).resolve().parents[3]
 MLP = ROOT / "examples" / "mlp_tp2" / "job.toml"
@@ -224,7 +224,7 @@ def test_the_checker_needs_neither_the_search_nor_its_calculus(mlp: Kept) -> Non
     program = (
         f"import sys; from tantamount.certificate.check import check_certificate as check; "
         f"assert check({str(mlp.certificate)!r}).accepted; "
-        "print([name for name in sys.modules if name.startswith(('tantamount.calculus', 'tantamount.refine'))])"
+        "print([name for name in sys.modules if name.startswith(('tantamount.calculus', 'tantamount.refinement'))])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

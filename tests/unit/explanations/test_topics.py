@@ -70,7 +70,7 @@ def test_every_assumption_is_explained() -> None:
 def test_every_kind_of_difference_is_explained() -> None:
     """The first argument of what makes findings and accounts of repairs."""
     made: set[str] = set()
-    for path in (PACKAGE / "refine").rglob("*.py"):
+    for path in (PACKAGE / "diagnosis").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
             if isinstance(node, ast.Call) and node.args and name in ("found", "made", "Finding", "Account"):

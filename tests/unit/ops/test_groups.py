@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.jobs import job_files
+from tantamount.answers import refine
 from tantamount.capture.job import read_job
-from tantamount.refine.prove import refine
 from tantamount.verdict import Verdict
 
 

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from support.jobs import job_files
 from support.layers import Sizes, layer, mutants
 from tantamount import read_job
+from tantamount.answers import refine
 from tantamount.ir.graph import Constant
 from tantamount.ir.job import Job
 from tantamount.ir.types import DType, TensorType
 from tantamount.limits import Limits
 from tantamount.reduction import NotReduced, reduce_job
-from tantamount.reduction.sizes import Facts, Size
 from tantamount.reduction.solve import solve
-from tantamount.refine import refine
 from tantamount.report.json_report import as_job
 from tantamount.report.text import text
+from tantamount.sizes.traced import Facts, Size
 from tantamount.verdict import Verdict
 
 LARGE = Sizes(tokens=2048, heads=32, head=128, ffn=11008, vocabulary=131072)

@@ -24,9 +24,9 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from torch.utils._sympy import functions
 
 from tantamount.errors import InternalError, Unsupported, UserError
-from tantamount.ir.domain import LARGEST, Domain, Symbol, ranges_of
-from tantamount.ir.size_search import find_sizes
-from tantamount.ir.sizes import Condition, Space
+from tantamount.sizes.domain import LARGEST, Domain, Symbol, ranges_of
+from tantamount.sizes.search import find_sizes
+from tantamount.sizes.symbolic import Condition, Space
 
 __all__ = ["Dynamic", "Sizes", "sizes_of", "widen"]
 

@@ -122,8 +122,8 @@ def attention_math(
 ) -> tuple[Tensor, Tensor]:
     """softmax(scale * query key^T + attn_mask) value, and the weights; dropout_mask says which weights dropout keeps
 
-    With a dropout_mask the weights that are returned are not yet divided by 1 - dropout_p. A query all of whose keys are
-    masked has weights 0.
+    With a dropout_mask the weights that are returned are not yet divided by 1 - dropout_p. A query all of whose keys
+    are masked has weights 0.
     """
     if attn_mask is not None:
         require_float(attn_mask)  # a boolean one would be added as zeros and ones

@@ -7,12 +7,12 @@ from fractions import Fraction
 from math import ceil
 from typing import cast
 
-from tantamount.ir.sizes import is_integer
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Number, PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import any_number, overwriting
 from tantamount.ops.table import Integers, Layout, Operand, operator
+from tantamount.sizes.symbolic import is_integer
 
 _CREATION = "creation"
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from tantamount.ir.sizes import is_integer
 from tantamount.ops.algebra import PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.table import operator
+from tantamount.sizes.symbolic import is_integer
 
 __all__ = ["any_number", "is_zero", "overwriting", "require_float", "scaled"]
 

@@ -37,9 +37,8 @@ _INSTALLED = re.compile(r"(?:[^\s`'\"(]*/)?(?:site|dist)-packages/")
 _WORST_FIRST = (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.PROVED)
 
 
-def page(report: Report) -> str:
-    """The report as HTML, in one file that needs no other."""
-    picture = report.picture() if report.picture is not None else None
+def page(report: Report, picture: Picture | None = None) -> str:
+    """The report as HTML, in one file that needs no other; with both programs drawn if there is a picture."""
     style = _static("report.css")
     scripts = [_script(name) for name in (_SCRIPTS if picture is not None else _SCRIPTS[-1:])]
     environment = Environment(

@@ -13,8 +13,9 @@ import pytest
 from support.browser import SIZE, Opened, browser, opened
 from support.pictures import chain, large, picture_report
 from support.reports import proved, refuted, unknown, vacuous
+from tantamount.answers import Answer, refine
 from tantamount.capture.job import read_job
-from tantamount.refine import refine
+from tantamount.report.saving import save
 from tantamount.verdict import Mismatch, Report
 
 from .test_page import HOSTILE, hostile
@@ -23,7 +24,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 @lru_cache
-def checked(job: str) -> Report:
+def checked(job: str) -> Answer:
     return refine(read_job(EXAMPLES / f"{job}.toml"))
 
 
@@ -40,7 +41,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def saved(report: Report, folder: Path) -> Path:
     path = folder / "report.html"
-    report.save(path)
+    save(report, path, report.picture if isinstance(report, Answer) else lambda: None)
     return path
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from support.pictures import chain, large, picture_report
+from support.pictures import Pictured, chain, large, picture_report
 from support.reports import proved, refuted, unknown, vacuous
+from tantamount.answers import Answer
 from tantamount.ir.graph import Source
 from tantamount.report.html.page import as_json_in_html, page
 from tantamount.verdict import Assumption, Mismatch, Report
@@ -24,10 +25,11 @@ HOSTILE = "</script><script>pwned=1</script><img src=x onerror=pwned=1>&amp;\"'{
 
 @pytest.mark.parametrize("report", [proved(), refuted(), unknown(), vacuous(), large(40, True)])
 def test_every_verdict_has_a_page(report: Report) -> None:
-    text = page(report)
+    picture = report.picture() if isinstance(report, Answer) else None
+    text = page(report, picture)
     assert text.startswith("<!doctype html>")
     assert f'<span class="verdict">{report.verdict.value}</span>' in text
-    assert ('id="scene"' in text) is (report.picture is not None)
+    assert ('id="scene"' in text) is (picture is not None)
 
 
 def test_what_a_refuted_page_says() -> None:
@@ -77,7 +79,7 @@ def test_files_of_libraries_are_shortened() -> None:
     assert f'title="{source}">torch/nn/x.py:3' in text
 
 
-def hostile() -> Report:
+def hostile() -> Pictured:
     """A report all of whose texts come from somebody who wants to run a script."""
     graph = chain(4, False)
     nodes = tuple(
@@ -101,7 +103,8 @@ def hostile() -> Report:
 
 
 def test_nothing_of_a_report_becomes_markup_or_script(tmp_path: Path) -> None:
-    text = page(hostile())
+    report = hostile()
+    text = page(report, report.picture())
     assert text.count("<script") == text.count("</script>") == 5  # the scene, dagre and ours
     assert "<img" not in text
     assert "onerror=pwned" in text  # as text
@@ -123,7 +126,7 @@ def test_json_in_html_reads_back() -> None:
 
 @pytest.mark.parametrize("report", [proved(), large(10, False)])
 def test_the_browser_may_run_these_scripts_and_no_others(report: Report) -> None:
-    text = page(report)
+    text = page(report, report.picture() if isinstance(report, Answer) else None)
     policy = unescape(re.findall(r'Content-Security-Policy" content="(.*?)"', text)[0])
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     for tag, content in re.findall(r"<(script|style)>(.*?)</\1>", text, re.DOTALL):
@@ -132,7 +135,7 @@ def test_the_browser_may_run_these_scripts_and_no_others(report: Report) -> None
 
 
 def test_the_page_needs_no_other_file() -> None:
-    text = page(large(10, True))
+    text = page((report := large(10, True)), report.picture())
     assert "Copyright (c) 2012-2014 Chris Pettitt" in text  # what every copy of the library must have
     assert not re.search(r"""(src|href)\s*=\s*["']|@import|url\(|sourceMappingURL""", text)
 

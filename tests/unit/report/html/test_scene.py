@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from support.pictures import chain, picture_report
+from tantamount.answers import refine
 from tantamount.capture.job import read_job
 from tantamount.ir.graph import Graph, Node, Output, Ref
-from tantamount.refine import refine
 from tantamount.report.html.scene import scene, short_operator
 from tantamount.verdict import Mismatch
 
@@ -25,8 +25,9 @@ def statuses(program: dict[str, Any]) -> dict[str, str]:
 
 def drawn(job: str) -> dict[str, Any]:
     report = refine(read_job(EXAMPLES / job))
-    assert report.picture is not None
-    made = scene(report, report.picture())
+    picture = report.picture()
+    assert picture is not None
+    made = scene(report, picture)
     assert json.loads(json.dumps(made)) == made
     return made
 
@@ -78,13 +79,13 @@ def test_what_follows_the_mismatch_is_told_from_what_does_not() -> None:
         )
 
     report = picture_report(graph(), {(0,): graph()}, Mismatch("g", "aten.sin.default", "", "g", "aten.sin.default"))
-    assert report.picture is not None
-    specification, implementation = (statuses(p) for p in scene(report, report.picture())["programs"])
+    assert report.drawn is not None
+    specification, implementation = (statuses(p) for p in scene(report, report.drawn)["programs"])
     assert specification == {"x": "matched", "g": "culprit", "z": "open", "y": "after"}
     assert implementation == specification
     alone = picture_report(graph(), {(0,): graph()}, Mismatch("g", "aten.sin.default", ""))
-    assert alone.picture is not None
-    assert statuses(scene(alone, alone.picture())["programs"][1])["g"] == "open"  # nothing comes near
+    assert alone.drawn is not None
+    assert statuses(scene(alone, alone.drawn)["programs"][1])["g"] == "open"  # nothing comes near
 
 
 def test_a_factory_is_not_to_blame() -> None:
@@ -98,8 +99,8 @@ def test_a_factory_is_not_to_blame() -> None:
         (Output("y", "z"),),
     )
     report = picture_report(graph, {(0,): graph}, Mismatch("z", "aten.exp.default", ""))
-    assert report.picture is not None
-    picture = report.picture()
+    picture = report.drawn
+    assert picture is not None
     picture = replace(picture, links=tuple(link for link in picture.links if link.specification == "x"))
     found = statuses(scene(replace(report, mismatch=None), picture)["programs"][0])
     assert found == {"x": "matched", "positions": "open", "y": "frontier", "z": "after"}
@@ -110,8 +111,8 @@ def test_the_program_of_the_rank_is_in_focus() -> None:
     for rank, program in ((0, 1), (3, 2), (None, 1)):
         mismatch = Mismatch("node_1", "", "", "node_1", "", rank=rank)
         report = picture_report(graph, {(0, 1): graph, (2, 3): graph}, mismatch)
-        assert report.picture is not None
-        made = scene(report, report.picture())
+        assert report.drawn is not None
+        made = scene(report, report.drawn)
         assert made["focus"]["program"] == program
         assert [p["label"] for p in made["programs"][1:]] == [
             "implementation: ranks 0, 1",

@@ -1,0 +1,66 @@
+"""Labels that lie in a range or are ignored: sums over the range, where what is known of labels spares one value."""
+
+from __future__ import annotations
+
+from tantamount.calculus.affine import Coordinate, coordinate
+from tantamount.calculus.atoms import Factor, Factors, Polynomial, Store
+from tantamount.calculus.comparisons import compare, comparison, fact_about
+from tantamount.calculus.naming import bound_variables
+from tantamount.calculus.polynomials import ONE, add, as_factors, constant, multiply, scale
+from tantamount.calculus.products import substitute_factors
+from tantamount.calculus.rebuild import refresh, refresh_ranges
+from tantamount.calculus.sums import Ranges
+
+__all__ = ["found_or_ignored"]
+
+
+def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Factors | None:
+    """The factors of ``SUM_{v < size} [t + s v + r == 0]`` where this is ``1 - [t == k]``.
+
+    That is so if ``t (1 - [t == k])`` is known to be one of the numbers that ``-s v - r`` goes through, and k is none
+    of them: where ``t != k`` it is t that is one of them, and exactly one v fits; where ``t == k`` none does. A loss
+    states the fact when it replaces ignored labels before it looks up their logits."""
+    guard = comparison(store, factor)
+    if guard is None or guard.op != "equal" or not guard.rest or set(dict(guard.affine[0])) != {-1}:
+        return None
+    stride, offset = dict(guard.affine[0])[-1], guard.affine[1]
+    if abs(stride) != 1 or any(bound_variables(f) for m, _ in guard.rest for f in m):
+        return None
+    low, high = (-offset - size + 1, -offset) if stride == 1 else (-offset, -offset + size - 1)
+    for k in _spared(store):
+        if low <= k <= high:
+            continue
+        counted = add(store, ONE, scale(compare(store, "equal", guard.rest, constant(k), box), -1))
+        refresh_ranges(store)
+        known = fact_about(store, refresh(store, multiply(store, guard.rest, counted)), box)
+        if known is not None and low <= known[0] and known[1] <= high:
+            weight, factors = as_factors(store, counted)
+            return factors if weight == 1 else None
+    return None
+
+
+def _spared(store: Store) -> tuple[int, ...]:
+    """The k of facts about ``t (1 - [t == k])``."""
+    memo = store.cache("spared")
+    facts = store.cache("ranges")
+    found = memo.get(len(facts))
+    if found is None:
+        numbers = {k for x, _, _ in facts for k in _values_spared(store, x)}
+        found = memo[len(facts)] = tuple(sorted(numbers))
+    return found
+
+
+def _values_spared(store: Store, x: Polynomial) -> set[int]:
+    found: set[int] = set()
+    for m, _ in x:
+        for a, _, index in m:
+            atom = store.atoms[a]
+            if atom.op != "polynomial" or not atom.facts.boolean:
+                continue
+            replace: dict[int, Coordinate] = dict(enumerate(index))
+            for inner, _ in atom.arguments[0]:
+                for f in substitute_factors(inner, replace):
+                    guard = comparison(store, f)
+                    if guard is not None and guard.op == "equal" and guard.affine == coordinate({}, guard.affine[1]):
+                        found.add(-guard.affine[1])
+    return found

@@ -1,0 +1,431 @@
+"""Polynomials: sums of monomials. Addition, products, boxing of a sum as one factor.
+
+Products are not distributed over sums: a sum of several terms becomes one ``polynomial`` factor after what its terms
+share was pulled out. ``rebuild`` distributes on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from tantamount.calculus.affine import Coordinate, Index, content, coordinate
+from tantamount.calculus.atoms import (
+    IOTA,
+    Exponent,
+    Factor,
+    Factors,
+    Facts,
+    Monomial,
+    Polynomial,
+    Rational,
+    Store,
+    Term,
+)
+from tantamount.calculus.products import (
+    affine_part,
+    exact,
+    is_boolean,
+    is_integer,
+    is_nonnegative,
+    is_positive,
+    known_nonnegative,
+    monomial,
+    size_term,
+    substitute_factors,
+)
+from tantamount.calculus.sums import Flat, Ranges, close, merge, signature
+from tantamount.errors import Unsupported
+from tantamount.sizes.symbolic import is_size, rational, whole, whole_part
+
+__all__ = [
+    "ONE",
+    "ZERO",
+    "add",
+    "as_factors",
+    "constant",
+    "iota",
+    "polynomial",
+    "multiply",
+    "pinned",
+    "scale",
+    "sum_over",
+]
+
+ZERO: Polynomial = ()
+ONE: Polynomial = (((), 1),)
+
+
+def constant(value: Rational) -> Polynomial:
+    """The Polynomial with this value everywhere."""
+    if is_size(value):
+        return (size_term([(value, 1)]),) if value else ZERO
+    return (((), exact(value)),) if value else ZERO
+
+
+def iota(c: Coordinate) -> Polynomial:
+    """The Polynomial whose value is an affine map of the axes."""
+    return affine_polynomial(dict(c[0]), c[1]) if c[0] else constant(c[1])
+
+
+def affine_polynomial(parts: Mapping[int, Rational], offset: Rational) -> Polynomial:
+    """``offset + sum(q * variable)``: one iota atom with primitive strides; its coefficient is the positive content;
+    the integer part of the offset lives in the index, so that shifted positions are the same atom at an offset."""
+    parts = {v: q for v, q in parts.items() if q}
+    if not parts:
+        return constant(offset)
+    g = content(list(parts.values()))
+    start = whole_part(rational(offset) / g)
+    c = coordinate({v: whole(q / g) for v, q in parts.items()}, start)
+    rest = exact(offset - g * start)
+    head: Term = (((IOTA, 1, (c,)),), exact(g))
+    return tuple(sorted((*constant(rest), head), key=term_key)) if rest else (head,)
+
+
+def term_key(term: Term) -> tuple[object, ...]:
+    m, c = term
+    return (tuple((a, e) for a, e, _ in m), c, tuple(index for _, _, index in m))
+
+
+def polynomial(store: Store, terms: Iterable[Term], box: Ranges = None) -> Polynomial:
+    """The canonical Polynomial of normalised monomials: equal ones added, lone ``polynomial`` factors opened, partial
+    sums merged."""
+    total: dict[Monomial, Rational] = {}
+    pending = list(terms)
+    affine = False
+    while pending:
+        m, c = pending.pop()
+        if len(m) == 1 and m[0][1] == 1:
+            atom = store.atoms[m[0][0]]
+            if atom.op == "polynomial":
+                replace = dict(enumerate(m[0][2]))
+                for inner, d in atom.arguments[0]:
+                    pending.append(monomial(store, exact(c * d), substitute_factors(inner, replace)))
+                continue
+        affine = affine or bool(m and m[-1][0] == IOTA)
+        value = total.get(m, 0) + c
+        if value:
+            total[m] = value
+        else:
+            total.pop(m, None)
+    if affine:
+        _normalise_affine(total)
+    if len(total) > 1:
+        _merge_partial_sums(store, total, box)
+        collapsed = _collapsed(store, total)
+        if collapsed is not None:
+            return polynomial(store, collapsed, box)
+    return tuple(sorted(((m, exact(c)) for m, c in total.items()), key=term_key))
+
+
+def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] | None:
+    """``u - b/(a + b) (u - v) = a/(a + b) u + b/(a + b) v``: open a difference over a denominator where parts of
+    it and other terms together are one term again. Two results of attention, to different keys, are merged so."""
+    if len(total) > _MAX_OPENED:
+        return None
+    for m, c in total.items():
+        if not any(_is_denominator(store, f) for f in m):
+            continue
+        parts = _opened(store, (m, c))
+        if not 1 < len(parts) <= _MAX_OPENED:
+            continue
+        others = [term for term in total.items() if term[0] != m]
+        left: list[Term] = []
+        for part in parts:
+            for k, other in enumerate(others):
+                one = _together(store, other, part)
+                if one is not None:
+                    others[k] = one
+                    break
+            else:
+                left.append(part)
+        if len(left) < len(parts):
+            return [*others, *left]
+    return None
+
+
+_MAX_OPENED = 8  # terms of sums that are looked at, each with each
+
+
+def _opened(store: Store, term: Term) -> list[Term]:
+    """A product of sums as a sum, as far as it has not too many terms."""
+    done: list[Term] = []
+    pending = [term]
+    while pending:
+        m, c = pending.pop()
+        opened = next((f for f in m if f[1] == 1 and store.atoms[f[0]].op == "polynomial"), None)
+        if opened is None or len(pending) + len(done) > _MAX_OPENED:
+            done.append((m, c))
+            continue
+        rest = tuple(f for f in m if f is not opened)
+        replace = dict(enumerate(opened[2]))
+        for n, d in store.atoms[opened[0]].arguments[0]:
+            pending.append(monomial(store, exact(c * d), (*rest, *substitute_factors(n, replace))))
+    return done
+
+
+def _together(store: Store, x: Term, y: Term) -> Term | None:
+    """``x + y`` if that is one term, where y is x times something over a denominator that x does not have."""
+    inverse = tuple((a, -e, index) for a, e, index in x[0])
+    if any(store.atoms[a].facts.boolean for a, _, _ in x[0]):
+        return None
+    ratio, quotient = monomial(store, exact(Fraction(y[1]) / Fraction(x[1])), (*y[0], *inverse))
+    if not quotient or not any(_is_denominator(store, f) for f in ratio):
+        return None
+    if any(
+        store.atoms[a].op not in ("sum", "polynomial") or (e < 0 and (a, e, index) not in y[0]) for a, e, index in ratio
+    ):
+        return None  # only sums can be one term together; and nothing may stand below that did not in y
+    c, factors = as_factors(store, (((), 1), (ratio, quotient)))
+    m, value = monomial(store, exact(Fraction(x[1]) * c), (*x[0], *factors))
+    boxed = {
+        f[0] for f in factors if f[1] > 0 and store.atoms[f[0]].op == "polynomial"
+    }  # a sum that is not one term ...
+    return None if any(f[0] in boxed and f[1] > 0 for f in m) else (m, value)  # ... must be what stands below in x
+
+
+def _normalise_affine(total: dict[Monomial, Rational]) -> None:
+    parts: dict[int, Rational] = {}
+    offset: Rational = total.pop((), 0)
+    for m in [m for m in total if m[-1][0] == IOTA]:
+        found = affine_part(m, total[m])
+        if found is None:
+            continue
+        del total[m]
+        offset += found[1]
+        for v, s in found[0]:
+            parts[v] = parts.get(v, 0) + s
+    total.update(affine_polynomial(parts, offset))
+
+
+def _merge_partial_sums(store: Store, total: dict[Monomial, Rational], box: Ranges) -> None:
+    groups: dict[object, list[Monomial]] = {}
+    for m in total:
+        if m:
+            groups.setdefault(signature(store, m), []).append(m)
+    for members in groups.values():
+        if len(members) < 2:
+            continue
+        members = [m for m in members if m in total]  # merging another group may have cancelled some
+        old = tuple((m, total[m]) for m in members)
+        new = _merged(store, old, box)
+        if len(new) == len(old) and set(new) == set(old):
+            continue
+        for m in members:
+            del total[m]
+        for m, c in new:
+            value = total.get(m, 0) + c
+            if value:
+                total[m] = value
+            else:
+                total.pop(m, None)
+
+
+def _merged(store: Store, terms: Polynomial, box: Ranges) -> list[Term]:
+    """:func:`merge`, remembered: a residual stream meets the same terms at every step."""
+    if isinstance(box, Mapping) or (box is not None and not isinstance(box, tuple)):
+        return merge(store, terms, box)
+    memo = store.cache("merge")
+    key = (terms, box, len(store.index_facts))
+    found = memo.get(key)
+    if found is None or any(f[0] in store.redirects for m, _ in found for f in m):
+        found = memo[key] = merge(store, terms, box)
+    return found
+
+
+def add(store: Store, *polynomials: Polynomial, box: Ranges = None) -> Polynomial:
+    """The sum. ``box`` bounds the axes, for what guards may conclude."""
+    live = [x for x in polynomials if x]
+    if len(live) < 2:
+        return live[0] if live else ZERO
+    return polynomial(store, (t for x in live for t in x), box)
+
+
+def scale(x: Polynomial, q: Rational) -> Polynomial:
+    """``q * x``."""
+    return tuple((m, exact(c * q)) for m, c in x) if q else ZERO
+
+
+def pinned(store: Store, x: Polynomial, replace: Mapping[int, Coordinate], box: Ranges = None) -> Polynomial:
+    """The Polynomial with axes replaced by affine maps, normalised again. Where that fixes a position that counts as a
+    number, the atom is computed anew from its arguments."""
+    changed = False
+    out: list[Term] = []
+    for m, c in x:
+        factors = substitute_factors(m, replace)
+        changed = changed or factors != m
+        if any(store.atoms[f[0]].positional and _fixed(old, f) for old, f in zip(m, factors, strict=True)):
+            from tantamount.calculus.rebuild import Rebuild
+
+            out.extend(Rebuild(store, positions=True).polynomial(((factors, c),)))
+        else:
+            out.append(monomial(store, c, factors))
+    return polynomial(store, out, box) if changed else x
+
+
+def _fixed(old: Factor, new: Factor) -> bool:
+    """Whether a coordinate became a constant."""
+    return any(a[0] and not b[0] for a, b in zip(old[2], new[2], strict=True))
+
+
+def multiply(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> Polynomial:
+    """The product; each operand of several terms is one factor."""
+    if not x or not y:
+        return ZERO
+    if len(x) == 1 and not x[0][0]:
+        return scale(y, x[0][1])
+    if len(y) == 1 and not y[0][0]:
+        return scale(x, y[0][1])
+    c, f = as_factors(store, x)
+    d, g = as_factors(store, y)
+    return product(store, exact(c * d), (*f, *g), box)
+
+
+def product(store: Store, coefficient: Rational, factors: Factors, box: Ranges = None) -> Polynomial:
+    """One product of factors as a Polynomial, with booleans used to simplify the other factors."""
+    from tantamount.calculus.guards import absorb
+
+    m, c = monomial(store, coefficient, factors)
+    if not c:
+        return ZERO
+    simplified = absorb(store, m, c, box)
+    return polynomial(store, ((m, c),), box) if simplified is None else simplified
+
+
+def as_factors(store: Store, x: Polynomial, exponent: Exponent = 1) -> tuple[Rational, Factors]:
+    """``x ** exponent`` as a coefficient and factors, for a non-zero x. What all terms share is pulled out of a sum.
+
+    (c f)^p = c^p f^p holds for integer p; for other p only parts that are never negative may leave the base."""
+    if len(x) == 1:
+        m, c = x[0]
+    else:
+        c, m, inner = _split_content(store, x)
+        m = (*m, _lin_atom(store, inner))
+    if exponent == 1:
+        return c, m
+    if not c:  # the sum cancelled once what its terms share was pulled out
+        if exponent < 0:
+            raise Unsupported("a negative power of zero")
+        return 0, ()
+    if exponent.denominator == 1:
+        return Fraction(c) ** int(exponent), tuple((a, e * exponent, index) for a, e, index in m)
+    outside: list[Factor] = []
+    inside: list[Factor] = []
+    for a, e, index in m:
+        if known_nonnegative(store, (a, e, index)) or e.denominator > 1:
+            outside.append((a, e * exponent, index))
+        elif e.numerator % 2 == 0:  # (x^2k)^p = (x^2)^(k p): sqrt(x x) is |x|, not x
+            b, _, where = _lin_atom(store, ((((a, 2, index),), 1),))
+            outside.append((b, Fraction(e) / 2 * exponent, where))
+        else:
+            inside.append((a, e, index))
+    sign = 1 if c > 0 else -1
+    if len(inside) == 1 and sign == 1:  # an odd power has the sign of its base
+        a, e, index = inside.pop()
+        outside.append((a, e * exponent, index))
+    elif inside or sign < 0:
+        rest, value = monomial(store, sign, inside)
+        a, _, index = _lin_atom(store, ((rest, value),))
+        outside.append((a, exponent, index))
+    outside.extend(_root(store, abs(c), exponent))
+    return 1, tuple(outside)
+
+
+def _root(store: Store, c: Rational, exponent: Exponent) -> list[Factor]:
+    """``c ** exponent`` of a positive rational as powers of primes; ``monomial`` takes whole powers out again."""
+    out: list[Factor] = []
+    for p, k in prime_powers(c).items():
+        out.append((store.leaf("prime", p, (), Facts(positive=True)), Fraction(k) * exponent, ()))
+    return out
+
+
+_MAX_DIVISOR = 1 << 16
+
+
+def prime_powers(c: Rational) -> dict[int, int]:
+    """A positive rational as a product of powers of primes (a large unfactored rest counts as one base)."""
+    out: dict[int, int] = {}
+    for n, sign in ((c.numerator, 1), (c.denominator, -1)):
+        p = 2
+        while n > 1 and p <= _MAX_DIVISOR:
+            if p * p > n:
+                p = n
+            while n % p == 0:
+                out[p] = out.get(p, 0) + sign
+                n //= p
+            p += 1 if p == 2 else 2
+        if n > 1:
+            out[n] = out.get(n, 0) + sign
+    return out
+
+
+def _split_content(store: Store, x: Polynomial) -> tuple[Rational, Monomial, Polynomial]:
+    """``x = c * shared * inner``: c the content (with the sign of the first terms), shared the factors of every term,
+    and the denominators of any: 1 + a/b = (b + a)/b."""
+    g: Rational = exact(content([c for _, c in x]))
+    total: Rational = 0
+    head: object = None
+    for m, c in x:
+        key = tuple((a, e) for a, e, _ in m)
+        if key != head and total:
+            break
+        head = key
+        total += c
+    if total < 0:
+        g = -g
+    shared: dict[tuple[int, Index], Exponent] | None = None
+    below: dict[tuple[int, Index], Exponent] = {}
+    for m, _ in x:
+        here = {(a, index): e for a, e, index in m if e > 0 or not store.atoms[a].facts.boolean}
+        shared = here if shared is None else {key: min(e, here[key]) for key, e in shared.items() if key in here}
+        for a, e, index in m:
+            if _is_denominator(store, (a, e, index)):
+                below[a, index] = min(e, below.get((a, index), 0))
+    shared = {**(shared or {}), **below}
+    pulled: Monomial = ()
+    if shared:
+        pulled = tuple(sorted((a, e, index) for (a, index), e in shared.items()))
+        booleans = [f for f in pulled if store.atoms[f[0]].facts.boolean]
+        inverse = tuple((a, -e, index) for a, e, index in pulled if not store.atoms[a].facts.boolean)
+        inner = polynomial(
+            store,
+            [monomial(store, exact(c / Fraction(g)), (*(f for f in m if f not in booleans), *inverse)) for m, c in x],
+        )
+        if len(inner) < 2:  # what is left merged into one term
+            (m, c) = inner[0] if inner else ((), 0)
+            return exact(g * c), pulled, ((m, 1),)
+        return g, pulled, inner
+    return g, (), x if g == 1 else scale(x, Fraction(1) / g)
+
+
+def _is_denominator(store: Store, factor: Factor) -> bool:
+    """Whether a factor is a whole negative power of a sum that is never negative, such as those of exponentials.
+
+    What it is in is undefined where the sum is 0, so that a fraction may be extended by it. (It is left where it is in
+    other sums: nothing is gained there.)"""
+    a, e, _ = factor
+    return (
+        e < 0 and e.denominator == 1 and store.atoms[a].op in ("sum", "polynomial") and store.atoms[a].facts.nonnegative
+    )
+
+
+def _lin_atom(store: Store, inner: Polynomial) -> Factor:
+    nonnegative = all(c > 0 and is_nonnegative(store, m) for m, c in inner)
+    facts = Facts(
+        positive=nonnegative and any(is_positive(store, m) for m, _ in inner),
+        nonnegative=nonnegative or is_boolean(store, inner),
+        integer=is_integer(store, inner),
+        boolean=is_boolean(store, inner),
+    )
+    number, index = store.apply("polynomial", (), (inner,), facts)
+    return (number, 1, index)
+
+
+def sum_over(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box: Ranges = None) -> Polynomial:
+    """The Polynomial summed over some axes, each over its half-open interval."""
+    ranges = tuple(high - low for low, high in axes.values())
+    replace: dict[int, Coordinate] = {axis: (((-1 - j, 1),), low) for j, (axis, (low, _)) in enumerate(axes.items())}
+    terms: list[Term] = []
+    for m, c in x:
+        terms.extend(close(store, Flat(c, substitute_factors(m, replace), ranges), box))
+    return polynomial(store, terms, box)

@@ -1,0 +1,128 @@
+"""Which tensors of the two programs seem to be the same: a hint from one execution, on which nothing rests.
+
+Both programs run once on random numbers. A tensor of the implementation is aligned with a tensor of the specification
+if its values are the whole of it, or the part that a placement gives its rank. What is aligned is then proved, or not
+(:mod:`tantamount.proof.cuts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from typing import TypeGuard, cast
+
+import numpy as np
+
+from tantamount.calculus.atoms import Store
+from tantamount.errors import TantamountError
+from tantamount.execution.plans import NotExecuted, Scale, draw, execute, plan_execution
+from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Placement, Replicate, Shard
+from tantamount.ir.relation_types import local_box
+from tantamount.ir.types import Shape
+from tantamount.limits import Limits
+from tantamount.proof.cuts import Aligned, Candidates
+from tantamount.proof.inputs import Inputs, build_inputs
+from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.reduction import NotReduced, Reduction, reduce_job
+from tantamount.semantics.interpret import Evaluation
+from tantamount.semantics.reference import Array
+
+__all__ = ["align"]
+
+_LIGHT = 5_000_000  # element operations beyond which smaller shapes are executed, if there are any
+_DIGITS = 7  # of a projection that must agree; rounding of float64 stays far below
+_SEED = 5
+
+
+def align(store: Store, job: Job, inputs: Inputs, limits: Limits) -> tuple[Candidates, Reduction | None]:
+    """The candidates for tensors of every rank, by rank and node name; empty if nothing could be executed. A job that
+    is too large is executed at smaller shapes: the reduction that was made for it."""
+    light = replace(limits, witness_work=min(limits.witness_work, _LIGHT))
+    try:
+        plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), light)
+    except NotExecuted:
+        found = _align_reduced(job, limits)
+        if found[0]:
+            return found
+    try:
+        plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), limits)
+    except NotExecuted:
+        return {}, None
+    try:
+        execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
+    except TantamountError:
+        return {}, None
+    return ({} if execution is None else _matched(job, execution.specification, execution.ranks)), None
+
+
+def _align_reduced(job: Job, limits: Limits) -> tuple[Candidates, Reduction | None]:
+    """Node names are the same at smaller shapes, and so are dimensions."""
+    try:
+        reduction = reduce_job(job)
+        smaller = reduction.job
+        store = Store()
+        inputs = build_inputs(store, smaller)
+        plan = plan_execution(store, smaller, inputs, SpecificationRun(), RanksRun(smaller.mesh), limits)
+        execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
+    except (NotReduced, TantamountError):
+        return {}, None
+    found = {} if execution is None else _matched(smaller, execution.specification, execution.ranks)
+    return found, reduction
+
+
+def _matched(job: Job, expected: Evaluation, ranks: Sequence[Evaluation]) -> dict[tuple[int, str], tuple[Aligned, ...]]:
+    found: dict[tuple[int, str], tuple[Aligned, ...]] = {}
+    calls = [node.name for node in job.specification.nodes if node.op == "call"]
+    wholes = [(name, value) for name in calls if _is_real(value := expected.get(name))]
+    for rank, actual in enumerate(ranks):
+        table = _table(job, rank, wholes)
+        for node in job.implementation[rank].nodes:
+            value = actual.get(node.name)
+            if node.op == "call" and _is_real(value):
+                candidates = table.get(_key(value), ())
+                if candidates:
+                    found[rank, node.name] = tuple(candidates)
+    return found
+
+
+def _table(job: Job, rank: int, wholes: Sequence[tuple[str, Array]]) -> Mapping[tuple[Shape, str], list[Aligned]]:
+    """Parts of specification tensors that a rank may hold, by what their values look like."""
+    table: dict[tuple[Shape, str], list[Aligned]] = {}
+    for name, whole in wholes:
+        for placements in _placements(whole.shape, job.mesh):
+            box = local_box(whole.shape, placements, job.mesh, rank)
+            part = whole[tuple(slice(start, stop) for start, stop in box)]
+            if part.size:
+                table.setdefault(_key(part), []).append(Aligned(name, placements))
+    return table
+
+
+def _placements(shape: Shape, mesh: Mesh) -> Iterator[tuple[Placement, ...]]:
+    options: list[list[Placement]] = []
+    for size in mesh.sizes:
+        cut: list[Placement] = [Replicate()]
+        cut.extend(Shard(d) for d, n in enumerate(shape) if size > 1 and n >= size and n % size == 0)
+        options.append(cut)
+    return product(*options)
+
+
+def _is_real(value: object) -> TypeGuard[Array]:
+    """Finite floating-point numbers, at least one."""
+    if not isinstance(value, np.ndarray):
+        return False
+    array = cast(Array, value)
+    return array.dtype.kind == "f" and array.size > 0 and bool(np.isfinite(array).all())
+
+
+def _key(value: Array) -> tuple[Shape, str]:
+    """The shape, and a random projection to some digits."""
+    return value.shape, f"{float(_weights(value.size) @ value.reshape(-1)):.{_DIGITS}e}"
+
+
+@lru_cache(maxsize=256)
+def _weights(size: int) -> Array:
+    return np.random.default_rng(size).standard_normal(size)

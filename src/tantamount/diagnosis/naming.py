@@ -1,0 +1,286 @@
+"""Names of tensors and numbers in explanations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tantamount.diagnosis.classes import PIECES
+from tantamount.diagnosis.edits import Edit
+from tantamount.diagnosis.replay import Place
+from tantamount.diagnosis.tensors import Box, cut
+from tantamount.diagnosis.value_matches import Part, ValueMatches
+from tantamount.ir.graph import Graph, Node, references
+from tantamount.proof.outputs import ancestors
+
+__all__ = [
+    "QUIET", "SCALES", "Account", "Names", "listed", "named", "number", "runs", "short", "shown", "some", "times",
+]  # fmt: skip
+
+SCALES = re.compile(r"aten\.(mul|div|true_divide)\b")
+_TINY = 4  # elements of a tensor that are printed
+_SHOWN = 8  # rows that are listed
+QUIET = {
+    "view",
+    "expand",
+    "unsqueeze",
+    "clone",
+    "_unsafe_view",
+    "permute",
+    "transpose",
+    "t",
+    "detach",
+    "squeeze",
+    "_to_copy",
+    "alias",
+}
+
+
+@dataclass(frozen=True)
+class Account:
+    """``specification`` (a node, or empty) and ``place`` are what is compared; ``kind`` as in a mismatch."""
+
+    kind: str
+    headline: str
+    difference: str
+    hint: str
+    place: Place
+    specification: str
+    part: Part | None = None
+    alone: bool = False  # the other ranks do well
+    sure: bool = True  # it says why, not only where
+
+
+class Names:
+    """What things are called: ``place`` is the node that is spoken of."""
+
+    def __init__(self, land: ValueMatches, edit: Edit) -> None:
+        self.land = land
+        self.edit = edit
+        self.place = edit.places[0]
+        self.several = len({rank for rank, _ in edit.places}) if land.job.mesh.world_size > 1 else 1
+
+    def node(self, place: Place) -> Node:
+        return self.land.node(place)
+
+    def impl(self, place: Place, where: bool = True) -> str:
+        """``mm_1 (train.py:12)``, and the rank if the others do well."""
+        node = named(self.land.graph(place), self.node(place).name)
+        here = f" ({node.source})" if where and node.source is not None and node.source.file else ""
+        on = f" on rank {place[0]}" if self._one_rank() else ""
+        return f"{place[1]}{here}{on}"
+
+    def _one_rank(self) -> bool:
+        mesh = self.land.job.mesh
+        return mesh.world_size > 1 and self.several < mesh.world_size
+
+    def spec(self, name: str) -> str:
+        """A specification's node with its place."""
+        node = named(self.land.job.specification, name)
+        return f"{name} ({node.source})" if node.source is not None and node.source.file else name
+
+    def part(self, part: Part) -> str:
+        """``cos[4:8, 0:6]`` without what is whole."""
+        name, box = part
+        whole = self.land.replay.wanted(name)
+        if box is None or whole is None:
+            return name
+        shape = whole.shape if len(whole.shape) == len(box) else tuple(n for n in whole.shape if n != 1)
+        texts = [":" if (low, high) == (0, n) else f"{low}:{high}" for (low, high), n in zip(box, shape, strict=True)]
+        while texts and texts[-1] == ":":
+            texts.pop()
+        return f"{name}[{', '.join(texts)}]" if texts else name
+
+    def held(self, place: Place) -> str:
+        """What a place has, in the specification's terms if it can be said so."""
+        part = self.land.aligned(place)
+        return place[1] if part is None else self.part(part)
+
+    def counterpart(self) -> str:
+        """The specification's tensor that the changed value is, or the nearest by operator."""
+        found = self.land.is_part(self.edit.changes[self.place])
+        if found is not None:
+            return found[0]
+        nodes = [n for n in self.land.job.specification.nodes if n.target == self.node(self.place).target]
+        open_ = [n.name for n in nodes if n.name not in self.land.matched]
+        return next(iter(open_ or [n.name for n in nodes]), "")
+
+    def made(
+        self, kind: str, headline: str, difference: str, hint: str, spec: str, part: Part | None = None
+    ) -> Account:
+        return Account(kind, headline, difference or headline, hint, self.place, spec, part, self._one_rank())
+
+    def _operand(self, place: Place, position: int, wanted: Part) -> Account:
+        ref = list(references(self.node(place)))[position]
+        given = (place[0], ref)
+        head = f"{self.impl(place)} reads {self._content(given)} where {self._wanted(wanted, given)} is needed"
+        rows: list[str] = []
+        for (rank, name), part in list(self.edit.wanted.items())[:4] if self.edit.kind == "operand" else ():
+            read = (rank, list(references(self.node((rank, name))))[position])
+            rows.append(f"{name} reads {self._content(read)}, {self._wanted(part, read)} is needed")
+        return self.made(
+            "operand",
+            head,
+            "\n".join(rows),
+            f"give {place[1]} {self._wanted(wanted, given)}",
+            self._reader(wanted[0], self.node(place).target),
+        )
+
+    def _content(self, place: Place) -> str:
+        node = self.node(place)
+        value = self.land.value(place)
+        if node.op == "constant" and value.size <= _TINY:
+            return f"{value.tolist()} ({place[1]})"
+        held = self.held(place)
+        if self.land.aligned(place) is None and node.op == "call":
+            return f"{place[1]} ({self._chain(place)})"
+        return held if held == place[1] else f"{place[1]} (which is {held})"
+
+    def _chain(self, place: Place) -> str:
+        """``select of view_as_real of polar``: how something is made of what has a counterpart."""
+        texts: list[str] = []
+        for _ in range(4):
+            node = self.node(place)
+            refs = list(references(node))
+            if self.land.aligned(place) is not None or not refs:
+                texts.append(self.held(place))
+                break
+            numbers = [shown(a) for a in node.args if isinstance(a, (int, float)) and not isinstance(a, bool)]
+            texts.append(f"{short(node.target)}{f'({chr(44).join(numbers)})' if numbers else ''}")
+            place = (place[0], refs[0])
+        return " of ".join(texts)
+
+    def _wanted(self, part: Part, given: Place) -> str:
+        whole = self.land.part(part, self.land.value(given).shape)
+        node = self.land.job.specification.by_name[part[0]]
+        if node.op == "constant" and whole is not None and whole.size <= _TINY:
+            return f"{whole.tolist()} ({part[0]})"
+        return self.part(part)
+
+    def _reader(self, name: str, target: str) -> str:
+        """The specification's node of an operator that reads a tensor."""
+        graph = self.land.job.specification
+        users = graph.users.get(name, ())
+        return next((user for user in users if graph.by_name[user].target == target), name)
+
+    def _ranks(self, ratio: Fraction) -> str:
+        """The mesh axis whose size a factor is."""
+        mesh = self.land.job.mesh
+        for axis, size in zip(mesh.names, mesh.sizes, strict=True):
+            if size > 1 and ratio in (size, Fraction(1, size)):
+                what = f"a sum over {axis} where the mean is needed, or the other way round"
+                return f"{number(size)} is the size of {axis}: {what}"
+        return ""
+
+    def _made_of(self, name: str, of: Part | None = None) -> str:
+        """``silu of mm[:, 8:16]``: a tensor of the specification by what it is made of; the part of it that an operator
+        element by element needs for its own part ``of``."""
+        graph = self.land.job.specification
+        node = graph.by_name[name]
+        refs = list(references(node))
+        if node.op != "call" or not refs:
+            return name
+        if node.target != "getitem":
+            texts = [self._cut(ref, self._box(ref, of)) for ref in refs]
+            return f"{short(node.target)} of {' and '.join(texts[:2])}" if len(refs) < 3 else name
+        return self._cut(name, self._box(name, of))
+
+    def _box(self, name: str, of: Part | None) -> Box | None:
+        whole, value = (None, None) if of is None else (self.land.replay.wanted(of[0]), self.land.replay.wanted(name))
+        if of is None or whole is None or value is None or whole.shape != value.shape:
+            return None
+        return of[1] if of[1] is not None and len(of[1]) == value.ndim else None
+
+    def _grounded(self, place: Place) -> bool:
+        """Whether something is made, in a few steps, of what has a counterpart."""
+        for _ in range(4):
+            refs = list(references(self.node(place)))
+            if self.land.aligned(place) is not None or not refs:
+                return self.land.aligned(place) is not None
+            place = (place[0], refs[0])
+        return False
+
+    def _cut(self, name: str, box: Box | None = None) -> str:
+        """A tensor, or a part of it, as the part of another one if it is cut out of it."""
+        graph = self.land.job.specification
+        value, node = self.land.replay.wanted(name), graph.by_name[name]
+        own = name if box is None else self.part((name, box))
+        if value is None or not PIECES.match(node.target):
+            return own
+        known = {n for n in ancestors(graph, name) if n != name}
+        held = value if box is None else cut(value, box)
+        parts = [p for p, f in self.land.multiples(held) if p[0] in known and p[1] is not None and abs(f - 1) < 1e-6]
+        return self.part(parts[-1]) if parts else own
+
+
+def short(target: str) -> str:
+    """``aten.mul.Tensor`` -> ``mul``."""
+    parts = target.split(".")
+    return parts[1] if len(parts) > 2 else target
+
+
+def named(graph: Graph, name: str) -> Node:
+    """The node; for one of several results, the node that has them."""
+    node = graph.by_name[name]
+    while node.target == "getitem":
+        node = graph.by_name[next(iter(references(node)))]
+    return node
+
+
+def number(x: float | Fraction) -> str:
+    """A number as it is written, without a point if it can be."""
+    if isinstance(x, Fraction):
+        return str(x.numerator) if x.denominator == 1 else f"{x.numerator}/{x.denominator}"
+    return str(int(x)) if float(x).is_integer() else f"{x:.6g}"
+
+
+def shown(x: object) -> str:
+    """An argument."""
+    return number(x) if isinstance(x, (int, float)) else str(x)
+
+
+def times(ratio: Fraction) -> str:
+    """``2 times too large``."""
+    if ratio < 0:
+        return f"{times(-ratio)}, with the wrong sign" if ratio != -1 else "of the wrong sign"
+    return f"{number(ratio)} times too large" if ratio >= 1 else f"{number(1 / ratio)} times too small"
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    if len(names) > 5:
+        return f"{', '.join(names[:4])} and {len(names) - 4} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nothing"
+
+
+def some(rows: Sequence[int]) -> str:
+    """``0-3, 8``."""
+    texts: list[str] = []
+    for low, high in _intervals(rows):
+        texts.append(str(low) if low == high else f"{low}-{high}" if high > low + 1 else f"{low}, {high}")
+    return ", ".join(texts[:_SHOWN]) + (", ..." if len(texts) > _SHOWN else "")
+
+
+def _intervals(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    start: int | None = None
+    last = 0
+    for k in rows:
+        if start is not None and k == last + 1:
+            last = k
+            continue
+        if start is not None:
+            yield start, last
+        start = last = k
+    if start is not None:
+        yield start, last
+
+
+def runs(ops: Sequence[str]) -> list[str]:
+    """Consecutive repetitions once."""
+    out: list[str] = []
+    for op in ops:
+        if not out or out[-1] != op:
+            out.append(op)
+    return out

@@ -1,0 +1,186 @@
+"""How the value that a tensor has and the value that it should have are related."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tantamount.diagnosis.replay import Place
+from tantamount.diagnosis.tensors import Box, close, direction, rows_of, windows
+from tantamount.diagnosis.value_matches import Part, ValueMatches
+from tantamount.semantics.reference import Array
+
+__all__ = ["Addend", "Rows", "addend", "known_rows", "region", "rows_along", "unreached"]
+
+
+@dataclass(frozen=True)
+class Addend:
+    """What should be, is what is plus ``factor`` times a tensor: of the implementation (``places``; their sum, if there
+    are several), or the ``constant``."""
+
+    factor: float
+    places: tuple[Place, ...] = ()
+    constant: float | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A tensor has the rows ``held`` of ``tensor`` along dimension ``dim``; ``wanted`` are needed."""
+
+    tensor: str
+    dim: int
+    held: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+
+def addend(land: ValueMatches, place: Place, wanted: Array) -> Addend | None:
+    """The one tensor, or the sum over one class, that is added too often or too seldom."""
+    value = land.value(place)
+    if value.dtype.kind != "f" or value.shape != wanted.shape:
+        return None
+    if not (np.isfinite(value).all() and np.isfinite(wanted).all()):
+        return None
+    difference = np.asarray(wanted - value)
+    if close(difference, np.zeros_like(difference)):
+        return None
+    first = difference.reshape(-1)[0]
+    if difference.size > 1 and close(difference, np.full_like(difference, first)):
+        return Addend(1.0, constant=float(first))
+    above = land.replay.above([place])
+    for part in _shapes(difference):
+        key = direction(part)
+        best: Addend | None = None
+        for places, total in _tensors(land, part.shape) if key is not None else ():
+            other = direction(total)
+            if key is None or other is None or other[0] != key[0] or place in places:
+                continue
+            factor = key[1] / other[1]
+            factor = round(factor) if abs(factor - round(factor)) < 1e-6 else factor
+            if difference.size == 1 and abs(factor) != 1:
+                continue  # of single numbers any is a multiple of any
+            found = Addend(factor, places)
+            if abs(factor) == 1 and (places[0] not in above or factor < 0):
+                return found  # what never gets there, or is there once too often, says most
+            if best is None or (abs(factor) == 1 and abs(best.factor) != 1):
+                best = found
+        if best is not None:
+            return best
+    return None
+
+
+def _shapes(difference: Array) -> Iterator[Array]:
+    """The difference, and the row or column that it repeats."""
+    yield difference
+    for dim in range(difference.ndim):
+        if difference.shape[dim] > 1:
+            row = np.take(difference, [0], axis=dim)
+            if close(difference, np.broadcast_to(row, difference.shape)):
+                yield row.reshape(tuple(n for k, n in enumerate(difference.shape) if k != dim))
+
+
+def _tensors(land: ValueMatches, shape: tuple[int, ...]) -> Iterator[tuple[tuple[Place, ...], Array]]:
+    size = int(np.prod(shape))
+    for c in land.everything:
+        fitting = [p for p in c.places if land.value(p).size == size and land.value(p).dtype.kind == "f"]
+        for place in fitting:
+            yield (place,), land.value(place).reshape(shape)
+        for origin in {land.origin[p] for p in fitting}:
+            same = [p for p in fitting if land.origin[p] == origin]
+            if len(same) > 1:
+                yield tuple(same), np.sum(np.stack([land.value(p).reshape(shape) for p in same]), axis=0)
+
+
+def rows_along(land: ValueMatches, value: Array, wanted: Array, names: Sequence[str]) -> Rows | None:
+    """Which rows, or columns, of one tensor a value has, and which it should have."""
+    if value.shape != wanted.shape or value.dtype.kind != "f":
+        return None
+    for name in names:
+        whole = land.replay.wanted(name)
+        if whole is None or whole.ndim != value.ndim or whole.dtype.kind != "f":
+            continue
+        for dim in range(value.ndim):
+            rest = [n for k, n in enumerate(value.shape) if k != dim]
+            if value.shape[dim] < 2 or rest != [n for k, n in enumerate(whole.shape) if k != dim] or not rest:
+                continue
+            table, held, needed = (np.moveaxis(x, dim, 0) for x in (whole, value, wanted))
+            rows, right = rows_of(table, held), rows_of(table, needed)
+            if rows is not None and right is not None and rows != right:
+                return Rows(name, dim, rows, right)
+    return None
+
+
+def known_rows(whole: Array, value: Array, dim: int) -> tuple[int | None, ...]:
+    """Which row of a tensor each row of a value is; ``None`` for others."""
+    rows = [rows_of(np.moveaxis(whole, dim, 0), row[None]) for row in np.moveaxis(value, dim, 0)]
+    return tuple(None if row is None else row[0] for row in rows)
+
+
+def region(value: Array, wanted: Array) -> Mapping[int, tuple[int, ...]] | None:
+    """The indices along some dimension to which the difference is confined; ``None`` if it is everywhere."""
+    if value.shape != wanted.shape:
+        return None
+    largest = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0))
+    with np.errstate(all="ignore"):
+        wrong = ~(np.abs(value - wanted) <= 1e-9 * max(largest, 1e-300)) & ~(value == wanted)
+    for dim in range(value.ndim):
+        others = tuple(k for k in range(value.ndim) if k != dim)
+        rows = np.flatnonzero(wrong.any(axis=others) if others else wrong)
+        if 0 < len(rows) < value.shape[dim]:
+            return {dim: tuple(int(k) for k in rows)}
+    return None
+
+
+def unreached(land: ValueMatches, place: Place, wanted: Part) -> list[Part]:
+    """Parts of inputs that the specification's tensor depends on, and that the place is not computed from at all."""
+    found: list[Part] = []
+    above = land.replay.above([place])
+    for name in sorted(land.whole_origin[wanted[0]]):
+        whole = land.replay.wanted(name)
+        if whole is None or whole.dtype.kind != "f" or whole.ndim == 0:
+            continue
+        reached = np.zeros(whole.shape, dtype=bool)
+        for c in land.classes:
+            for other in c.places:
+                part = land.aligned(other) if other in above else None
+                if part is not None and part[0] == name and _first(land, other):
+                    if part[1] is None or len(part[1]) != whole.ndim:
+                        reached[...] = True
+                    else:
+                        reached[tuple(slice(low, high) for low, high in part[1])] = True
+        box = _box(~reached)
+        if box is not None and reached.any() and _matters(land, name, ~reached, wanted, place):
+            found.append((name, box))
+    return found
+
+
+def _first(land: ValueMatches, place: Place) -> bool:
+    """Whether a part of an input is used for something, not only cut into smaller parts."""
+    users = land.replay.readers.get(place, ())
+    return any(land.target(user) != "getitem" and not land.cuts(user) for user in users) or not users
+
+
+def _box(missing: Array) -> Box | None:
+    """The box that elements fill; ``None`` if they fill none."""
+    if not missing.any():
+        return None
+    spans: list[tuple[int, int]] = []
+    for dim in range(missing.ndim):
+        rows = np.flatnonzero(missing.any(axis=tuple(k for k in range(missing.ndim) if k != dim)))
+        spans.append((int(rows[0]), int(rows[-1]) + 1))
+    box = tuple(spans)
+    return box if missing[tuple(slice(low, high) for low, high in box)].all() else None
+
+
+def _matters(land: ValueMatches, name: str, where: Array, wanted: Part, place: Place) -> bool:
+    """Whether the specification's tensor changes with these elements of an input."""
+    on = dict(land.replay.given.specification)
+    on[name] = np.where(where, on[name] + 1.0, on[name])
+    changed = land.replay.specification(on).get(wanted[0])
+    shape = land.value(place).shape
+    if not isinstance(changed, np.ndarray):
+        return False
+    now = next((part for box, part in windows(changed, shape) if box == wanted[1]), None)
+    before = land.part(wanted, shape)
+    return now is not None and before is not None and not close(now, before)

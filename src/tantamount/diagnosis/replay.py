@@ -1,0 +1,276 @@
+"""One execution of both programs, and what becomes of it when values of the implementation are changed.
+
+Only what follows from a change is computed again: the nodes that depend on it, on every rank, become graphs of their
+own, whose inputs are the values of the first execution.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from tantamount.errors import TantamountError, Unsupported
+from tantamount.execution.arrays import comparisons
+from tantamount.execution.plans import Given, Leaves, Plan, given
+from tantamount.ir.graph import Graph, Node, references
+from tantamount.ir.job import Job
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.calls import operator_of
+from tantamount.ops.execute import Environment, run
+from tantamount.ops.lockstep import run_ranks
+from tantamount.proof.outputs import output_node
+from tantamount.semantics.interpret import Evaluation, constant_of, input_tensors, interpret
+from tantamount.semantics.reference import Array, Reference
+
+__all__ = ["Changes", "Place", "Replay", "differing", "typed"]
+
+Place = tuple[int, str]  # a rank and the name of a node of its graph
+Changes = Mapping[Place, Array]
+
+_ELEMENTS = 20_000  # that count as much as one node
+_RELATIVE = 1e-7  # of the largest element: what two ways of computing one number may differ by
+
+
+class Replay:
+    """Both programs on one input. ``expected`` has the specification's values by node name, ``actual`` those of every
+    rank; several results of one node are values of the nodes that pick them."""
+
+    def __init__(self, plan: Plan, leaves: Leaves, seed: int) -> None:
+        """Raises what :func:`tantamount.execution.plans.execute` raises."""
+        self.job: Job = plan.job
+        self.seed = seed
+        self.given: Given = given(plan, leaves, seed)
+        on = self.given
+        self.expected = self.specification(on.specification)
+        graphs = self.job.implementation
+        inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
+        self.environments = self._run(graphs, inputs)
+        self.effort = 0  # of all that was computed again: nodes, and a thousand elements for one more
+
+    def specification(self, inputs: Mapping[str, Array]) -> Evaluation:
+        """The specification on other inputs."""
+        constants, masks = self.given.constants, self.given.masks(None)
+        return interpret(self.job.specification, inputs, seed=self.seed, constants=constants, masks=masks)
+
+    def _run(self, graphs: Sequence[Graph], inputs: Sequence[Mapping[str, Tensor]]) -> list[Environment]:
+        references = [Reference(rank=rank, seed=self.seed, masks=self.given.masks(rank)) for rank in range(len(graphs))]
+        with np.errstate(all="ignore"):
+            constant = constant_of(self.given.constants)
+            return run_ranks(graphs, self.job.mesh, references, inputs, constant=constant)
+
+    def computed(self, place: Place, node: Node, more: Mapping[str, Tensor] | None = None) -> Array | None:
+        """The value that a node would have; ``more`` are values that its arguments may name. ``None`` if it cannot be
+        computed, or takes other ranks."""
+        rank = place[0]
+        if self.partners.get(place) or node.target == "getitem":
+            return None
+        inputs: dict[str, Tensor] = dict(more or {})
+        for ref in references(node):
+            value = inputs.get(ref) or self.tensor((rank, ref))
+            if value is None:
+                return None
+            inputs[ref] = value
+        graph = Graph((*(Node(ref, "input", ref) for ref in inputs), replace(node, type=None)), ())
+        reference = Reference(rank=rank, seed=self.seed, masks=self.given.masks(rank))
+        self.effort += 1
+        try:
+            with np.errstate(all="ignore"):
+                found = run(graph, reference, inputs, constant=constant_of(self.given.constants))[node.name]
+        except (TantamountError, ValueError, IndexError):
+            return None
+        return np.asarray(found.value) if isinstance(found, Tensor) else None
+
+    # -- values
+    def wanted(self, name: str) -> Array | None:
+        """A tensor of the specification, complex numbers as pairs; ``None`` for several results or none."""
+        value = self.expected.get(name)
+        return value if isinstance(value, np.ndarray) else None
+
+    def held(self, place: Place) -> Array | None:
+        """What a rank holds; ``None`` as above."""
+        value = self.environments[place[0]].get(place[1])
+        return np.asarray(value.value) if isinstance(value, Tensor) else None
+
+    def tensor(self, place: Place) -> Tensor | None:
+        value = self.environments[place[0]].get(place[1])
+        return value if isinstance(value, Tensor) else None
+
+    # -- who depends on whom
+    @cached_property
+    def partners(self) -> Mapping[Place, tuple[Place, ...]]:
+        """For every call of a collective, the calls of all members: the k-th of a group belong together."""
+        calls: dict[tuple[tuple[int, ...], int], list[Place]] = defaultdict(list)
+        for rank, graph in enumerate(self.job.implementation):
+            count: dict[tuple[int, ...], int] = defaultdict(int)
+            for node in graph.nodes:
+                group = _group(graph, node)
+                if group is not None:
+                    members = self.job.mesh.members(group, rank)
+                    calls[members, count[members]].append((rank, node.name))
+                    count[members] += 1
+        return {place: tuple(places) for places in calls.values() for place in places}
+
+    @cached_property
+    def messages(self) -> bool:
+        """Whether ranks send each other messages: then every change computes everything again."""
+        return any(
+            operator_of(graph, node).peer_parameter is not None
+            for graph in self.job.implementation
+            for node in graph.nodes
+            if node.op == "call" and node.target != "getitem"
+        )
+
+    @cached_property
+    def order(self) -> Sequence[Place]:
+        """All nodes, rank by rank in the order of execution."""
+        return [(rank, node.name) for rank, graph in enumerate(self.job.implementation) for node in graph.nodes]
+
+    @cached_property
+    def operands(self) -> Mapping[Place, tuple[Place, ...]]:
+        """What a value is computed from, on all ranks."""
+        graphs = self.job.implementation
+        return {
+            place: tuple(
+                (rank, ref)
+                for rank, name in self.partners.get(place, (place,))
+                for ref in references(graphs[rank].by_name[name])
+            )
+            for place in self.order
+        }
+
+    @cached_property
+    def readers(self) -> Mapping[Place, tuple[Place, ...]]:
+        """What is computed from a value."""
+        found: dict[Place, list[Place]] = defaultdict(list)
+        for place, operands in self.operands.items():
+            for operand in dict.fromkeys(operands):
+                found[operand].append(place)
+        return {place: tuple(some) for place, some in found.items()}
+
+    def above(self, places: Iterable[Place]) -> set[Place]:
+        """Everything that these places depend on, they included. Across messages: everything."""
+        return set(self.order) if self.messages else _closure(places, self.operands)
+
+    def below(self, places: Iterable[Place]) -> set[Place]:
+        """Everything that depends on these places, they included. Across messages: everything."""
+        return set(self.order) if self.messages else _closure(places, self.readers)
+
+    # -- outputs
+    def output_places(self, output: str) -> tuple[Place, ...]:
+        """The nodes of all ranks that the expectation of an output is about."""
+        relation = self.job.outputs[output]
+        names = {relation.name, *(part.name or relation.name for pair in relation.equal for part in pair)}
+        found: list[Place] = []
+        for rank, graph in enumerate(self.job.implementation):
+            for name in sorted(names):
+                node = output_node(self.job, rank, name)
+                if node in graph.by_name:
+                    found.append((rank, node))
+        return tuple(found)
+
+    def wrong(self, outputs: Sequence[str], changes: Changes | None = None) -> Mapping[str, int]:
+        """How many elements of each output are wrong once values are changed.
+
+        Raises :class:`tantamount.errors.TantamountError` where the rest cannot be computed from them."""
+        environments = self.environments if not changes else self._changed(changes)
+        nodes = {output.name: output.node for output in self.job.specification.outputs}
+        found: dict[str, int] = {}
+        for name in outputs:
+            whole = self.wanted(nodes[name])
+            if whole is None:
+                raise Unsupported("an output of several results")
+            relation = self.job.outputs[name]
+
+            def held(rank: int, tensor: str) -> Array:
+                value = environments[rank].get(output_node(self.job, rank, tensor))
+                if not isinstance(value, Tensor):
+                    raise Unsupported("a node with several results or none")
+                return np.asarray(value.value, dtype=np.float64)
+
+            try:
+                pairs = comparisons(np.asarray(whole, dtype=np.float64), relation, self.job.mesh, held)
+            except ValueError as problem:  # NumPy on shapes that were never meant to meet
+                raise Unsupported(str(problem)) from None
+            found[name] = sum(differing(pair.wanted, pair.found) for pair in pairs)
+        return found
+
+    def _changed(self, changes: Changes) -> list[Environment]:
+        below = self.below(changes)
+        graphs: list[Graph] = []
+        inputs: list[dict[str, Tensor]] = []
+        for rank, graph in enumerate(self.job.implementation):
+            given_: dict[str, Tensor] = {}
+            nodes: list[Node] = []
+            computed: list[Node] = []
+            for node in graph.nodes:
+                place = (rank, node.name)
+                value = self.environments[rank].get(node.name)
+                if place in changes:
+                    if not isinstance(value, Tensor):
+                        raise Unsupported("a change of several results")
+                    change = np.asarray(changes[place])
+                    given_[node.name] = typed(change, value)
+                elif place in below and node.op != "input":
+                    computed.append(replace(node, type=None))
+            needed = {ref for node in computed for ref in references(node)} - {node.name for node in computed}
+            for name in needed - set(given_):
+                value = self.environments[rank].get(name)
+                if not isinstance(value, Tensor):
+                    raise Unsupported("a part of several results")
+                given_[name] = value
+            nodes = [Node(name, "input", name) for name in given_]
+            graphs.append(replace(graph, nodes=(*nodes, *computed), outputs=()))
+            inputs.append(given_)
+        try:
+            environments = self._run(graphs, inputs)
+        except (ValueError, IndexError) as problem:  # NumPy on values that were never meant to meet
+            raise Unsupported(str(problem)) from None
+        for new in environments:
+            self.effort += sum(
+                1 + prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
+            )
+        return [{**old, **new} for old, new in zip(self.environments, environments, strict=True)]
+
+
+def _closure(places: Iterable[Place], edges: Mapping[Place, tuple[Place, ...]]) -> set[Place]:
+    found: set[Place] = set()
+    pending = list(places)
+    while pending:
+        place = pending.pop()
+        if place not in found:
+            found.add(place)
+            pending.extend(edges.get(place, ()))
+    return found
+
+
+def typed(value: Array, like: Tensor) -> Tensor:
+    """A tensor of the element type of another."""
+    return Tensor(value.shape[:-1] if like.dtype.is_complex else value.shape, like.dtype, value)
+
+
+def differing(wanted: Array, found: Array) -> int:
+    """The number of elements that differ by more than rounding; where nothing is wanted, anything will do."""
+    if wanted.shape != found.shape:
+        raise Unsupported("another shape")
+    defined = np.isfinite(wanted)
+    largest = float(np.abs(wanted[defined]).max(initial=0.0))
+    with np.errstate(all="ignore"):
+        close = np.abs(wanted - found) <= _RELATIVE * max(largest, 1e-300)
+    return int(np.count_nonzero(defined & ~close))
+
+
+def _group(graph: Graph, node: Node) -> str | None:
+    """The process group of a collective call."""
+    if node.op != "call" or node.target == "getitem":
+        return None
+    row = operator_of(graph, node)
+    if row.group_parameter is None or row.peer_parameter is not None:
+        return None
+    at = list(row.signature.parameters).index(row.group_parameter)
+    name = node.kwargs.get(row.group_parameter, node.args[at] if at < len(node.args) else None)
+    return name if isinstance(name, str) else None

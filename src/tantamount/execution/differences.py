@@ -1,0 +1,262 @@
+"""Whether two executed programs differ: what counts as a difference, and what may be rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import nan
+from zlib import crc32
+
+import numpy as np
+
+from tantamount.calculus.affine import Index
+from tantamount.calculus.forms import Box
+from tantamount.errors import InternalError, Unsupported
+from tantamount.execution.arrays import Comparison, comparisons
+from tantamount.execution.plans import Execution, Leaves, Plan, execute
+from tantamount.ir.graph import Graph, references
+from tantamount.ir.job import Job
+from tantamount.ir.relation import Expectation
+from tantamount.ir.types import Kind
+from tantamount.proof.outputs import output_node
+from tantamount.semantics.interpret import NodeValue
+from tantamount.semantics.reference import Array
+
+__all__ = ["Checked", "Claim", "Difference", "compare", "confirm", "examine", "output_claim"]
+
+RELATIVE = 1e-6  # smaller differences of one element are "too small to tell"
+_OF_TENSOR = 1e-9  # the same against the largest element of the tensor
+_NOISE = 1e-10  # what rounding may do to an ordinary computation
+_ROUNDING = 1e-15  # relative change of the inputs that shows how much rounding is amplified
+_NEARBY = 1e-9  # absolute change (of inputs of size 1) under which a difference must persist
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``element`` of the output is ``expected`` in the specification and ``actual`` on ``rank`` (NaN: it fails there,
+    at node ``outside`` if an index of that node is out of range).
+    ``where`` is its place among the comparisons, ``ratio`` the relative difference."""
+
+    output: str
+    element: tuple[int, ...]
+    expected: float
+    actual: float
+    rank: int
+    ratio: float
+    where: tuple[int, int]
+    outside: str = ""
+
+    @property
+    def fails(self) -> bool:
+        return not np.isfinite(self.actual)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The largest difference that counts (``None``: none), how many elements were compared (those where the
+    specification is defined), and the largest relative difference too large for rounding and too small to count."""
+
+    difference: Difference | None
+    compared: int
+    small: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That ``relation`` holds of the specification's ``node``: an output, or any tensor; ``name`` is for messages.
+    The relation is about implementation nodes if ``of_nodes``, else about outputs (an output and an input may share a
+    name). With ``pieces`` the claim is another: what all ranks hold of ``relation.name``, stacked and cut into axes of
+    these sizes, is on each of these boxes the specification's tensor at that index of the axes."""
+
+    name: str
+    node: str
+    relation: Expectation
+    of_nodes: bool = False
+    pieces: tuple[tuple[int, ...], tuple[tuple[Box, Index], ...]] | None = None
+
+    def tensor(self, job: Job, rank: int, name: str) -> str:
+        """The implementation node that the relation calls ``name``."""
+        return name if self.of_nodes else output_node(job, rank, name)
+
+
+def output_claim(job: Job, output: str) -> Claim:
+    """The expectation of an output."""
+    node = next(o.node for o in job.specification.outputs if o.name == output)
+    return Claim(output, node, job.outputs[output])
+
+
+def examine(plan: Plan, claim: Claim, execution: Execution) -> Checked:
+    """The largest difference that contradicts a claim; an index of the implementation that is out of range is one.
+
+    Raises :class:`Unsupported` where shapes do not fit."""
+    sides = _sides(plan.job, claim, execution)
+    checked = compare(claim.name, sides)
+    return checked if checked.difference is not None else _outside(plan.job, claim, execution, sides, checked)
+
+
+def _sides(job: Job, claim: Claim, execution: Execution) -> list[Comparison]:
+    def held(rank: int, name: str) -> Array:
+        return _array(execution.ranks[rank].get(claim.tensor(job, rank, name)))
+
+    whole = _array(execution.specification[claim.node])
+    if claim.pieces is not None:
+        return _pieces(whole, *claim.pieces, [held(r, claim.relation.name) for r in range(job.mesh.world_size)])
+    return comparisons(whole, claim.relation, job.mesh, held)
+
+
+def _pieces(
+    whole: Array, sizes: tuple[int, ...], places: Sequence[tuple[Box, Index]], ranks: Sequence[Array]
+) -> list[Comparison]:
+    local = ranks[0].shape
+    stacked = np.stack(ranks).reshape(sizes)
+    holders = np.broadcast_to(np.arange(len(ranks)).reshape((-1,) + (1,) * len(local)), (len(ranks), *local))
+    axes = np.indices(sizes, sparse=True)
+    hit = np.zeros(whole.shape, dtype=np.bool_)
+    out: list[Comparison] = []
+    for box, index in places:
+        cut = tuple(slice(low, high) for low, high in box)
+        here = [axis[tuple(c if j == k else slice(None) for j, c in enumerate(cut))] for k, axis in enumerate(axes)]
+        at = tuple(np.asarray(offset + sum((s * here[v] for v, s in parts), np.int64(0))) for parts, offset in index)
+        hit[at] = True
+        found = stacked[cut]
+        wanted = np.broadcast_to(whole[at], found.shape)
+        out.append(Comparison(wanted, found, holders.reshape(sizes)[cut], (0,) * len(sizes)))
+    if not hit.all():
+        raise InternalError(f"pieces that do not cover the whole of shape {list(whole.shape)}")
+    return out
+
+
+def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Comparison], checked: Checked) -> Checked:
+    """Out-of-range indices of nodes that a claim's tensors depend on (on their own rank)."""
+    for rank, evaluation in enumerate(execution.ranks):
+        sites = [flag.site for flag in evaluation.flags if flag.what == "out-of-range"]
+        if not sites:
+            continue
+        above = _above(job.implementation[rank], claim.tensor(job, rank, claim.relation.name))
+        site = next((site for site in sites if site in above), None)
+        if site is None:
+            continue
+        for k, c in enumerate(sides):
+            defined = np.isfinite(c.wanted) & (c.rank == rank)
+            if defined.any():
+                found = replace(_difference(claim.name, c, k, int(np.argmax(defined)), 1.0), actual=nan, outside=site)
+                return replace(checked, difference=found)
+    return checked
+
+
+def _above(graph: Graph, name: str) -> set[str]:
+    found: set[str] = set()
+    pending = [name] if name in graph.by_name else []
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            pending.extend(references(graph.by_name[current]))
+    return found
+
+
+def _array(value: NodeValue) -> Array:
+    if value is None or isinstance(value, tuple):
+        raise Unsupported("a node with several results or none")
+    if value.dtype.kind == "c":
+        return np.stack([np.real(value), np.imag(value)], axis=-1)
+    return np.asarray(value, dtype=np.float64)
+
+
+def compare(output: str, sides: Sequence[Comparison]) -> Checked:
+    """The largest difference: the specification is defined, and the implementation is not or has another value."""
+    best: Difference | None = None
+    compared = 0
+    small = 0.0
+    for k, c in enumerate(sides):
+        wanted, found = c.wanted, c.found
+        defined = np.isfinite(wanted)
+        count = int(np.count_nonzero(defined))
+        compared += count
+        if not count:
+            continue
+        alive = defined & np.isfinite(found)
+        difference = np.where(alive, np.abs(np.where(alive, wanted, 0) - np.where(alive, found, 0)), 0.0)
+        size = np.where(alive, np.maximum(np.abs(np.where(alive, wanted, 0)), np.abs(np.where(alive, found, 0))), 0.0)
+        largest = float(size.max(initial=0.0))
+        counts = (difference > RELATIVE * size) & (difference > _OF_TENSOR * largest)
+        with np.errstate(all="ignore"):
+            ratio = np.where(difference > 0, difference / size, 0.0)
+        quiet = ~counts & (difference > _NOISE * largest)
+        small = max(small, float(ratio[quiet].max(initial=0.0)))
+        fails = defined & ~np.isfinite(found)
+        if counts.any():
+            flat = int(np.argmax(np.where(counts, ratio, -1.0)))
+        elif fails.any():
+            flat = int(np.argmax(fails))
+        else:
+            continue
+        now = _difference(output, c, k, flat, float(ratio.ravel()[flat]))
+        if best is None or (best.fails, -best.ratio) > (now.fails, -now.ratio):
+            best = now
+    return Checked(best, compared, small)
+
+
+def _difference(output: str, c: Comparison, k: int, flat: int, ratio: float) -> Difference:
+    at = tuple(int(i) for i in np.unravel_index(flat, c.wanted.shape))
+    element = tuple(i + o for i, o in zip(at, c.origin, strict=True))
+    return Difference(output, element, float(c.wanted[at]), float(c.found[at]), int(c.rank[at]), ratio, (k, flat))
+
+
+def confirm(
+    plan: Plan,
+    claim: Claim,
+    leaves: Leaves,
+    seed: int,
+    found: Difference,
+    done: dict[str, Execution | None] | None = None,
+    *,
+    singular: bool = False,
+) -> bool:
+    """Whether a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do
+    to either side) and no tie or jump (it persists nearby). ``done`` keeps the executions for other claims about the
+    same leaves. ``singular``: the implementation is known to be equal where it is defined, and may fail at single points."""
+    done = {} if done is None else done
+    size = abs(found.expected - found.actual)
+    for kind in ("rounding", "nearby"):
+        if kind == "nearby" and singular and found.fails:
+            continue
+        if kind not in done:
+            done[kind] = execute(plan, _perturbed(plan, leaves, seed, kind), seed)
+        execution = done[kind]
+        if execution is None or not execution.in_reals or not execution.within_assumptions:
+            return False
+        if found.outside:
+            again = examine(plan, claim, execution).difference
+            if again is None or again.outside != found.outside:
+                return False
+            continue
+        sides = _sides(plan.job, claim, execution)
+        k, flat = found.where
+        wanted, actual = float(sides[k].wanted.ravel()[flat]), float(sides[k].found.ravel()[flat])
+        if not np.isfinite(wanted):
+            return False
+        if found.fails:
+            if np.isfinite(actual) or execution.underflow:
+                return False
+            continue
+        if not np.isfinite(actual) or abs(wanted - actual) < size / 2:
+            return False
+        if kind == "rounding" and abs(wanted - found.expected) + abs(actual - found.actual) > size * 1e-3:
+            return False
+    return True
+
+
+def _perturbed(plan: Plan, leaves: Leaves, seed: int, kind: str) -> dict[tuple[str, object], Array]:
+    out: dict[tuple[str, object], Array] = {}
+    for leaf in plan.leaves:
+        value = leaves[leaf.name]
+        if leaf.kind is Kind.FLOAT:
+            generator = np.random.default_rng([seed, crc32(repr((kind, leaf.name)).encode())])
+            noise = np.asarray(generator.standard_normal(value.shape))
+            if kind == "rounding":
+                value = value * (1 + _ROUNDING * noise)
+            else:
+                value = value + _NEARBY * max(1.0, float(np.abs(value).max(initial=0.0))) * noise
+        out[leaf.name] = value
+    return out

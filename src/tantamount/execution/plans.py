@@ -1,0 +1,313 @@
+"""Both programs on the same numbers: leaves are drawn, the inputs of both sides follow from them, both sides run.
+
+The input relation is checked again on the arrays, so that a mistake in the forms of the inputs cannot hide here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.evaluate import Evaluator
+from tantamount.calculus.forms import Form
+from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
+from tantamount.execution.arrays import comparisons
+from tantamount.ir.graph import Graph
+from tantamount.ir.job import SAME_NAME, Job
+from tantamount.ir.types import Kind, Shape
+from tantamount.limits import Limits
+from tantamount.ops.algebra import Number
+from tantamount.proof.inputs import Inputs
+from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.semantics.interpret import Constants, Evaluation, interpret, interpret_ranks, random_constants
+from tantamount.semantics.reference import Array, IntegerOverflow, Masks
+from tantamount.semantics.survey import survey
+
+__all__ = [
+    "Execution", "Given", "Leaf", "Leaves", "NotExecuted", "Plan", "Scale", "TooLarge", "draw", "execute", "given",
+    "plan_execution",
+]  # fmt: skip
+
+LeafName = tuple[str, Any]  # kind and name of a leaf atom
+Leaves = Mapping[LeafName, Array]
+
+_SOURCES = ("input", "implementation input", "free input")
+_INTEGERS = 4  # integers of unknown use are drawn below this
+_EXACT = ("out-of-range", "undefined-comparison", "undefined-integer", "double-write", "inexact")
+
+
+class NotExecuted(TantamountError):
+    """Why both programs cannot be executed; the text is one clause."""
+
+
+class TooLarge(NotExecuted):
+    """Both programs together exceed the limits of what is executed."""
+
+
+class _Unpaired(TantamountError):
+    """A dropout whose mask is not a known part of the specification's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A free tensor. Integers are drawn from ``range(bound)``."""
+
+    name: LeafName
+    shape: Shape
+    kind: Kind
+    bound: int
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How floats are drawn: standard normal times ``amplitude``; their absolute values if ``positive``.
+
+    ``sparse``: half of them are 0, and some rows (along the last dimension) are all 0; of booleans some rows are all
+    false and some all true: where programs divide by zero, take its logarithm, or mask all that there is."""
+
+    amplitude: float = 1.0
+    positive: bool = False
+    sparse: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What executing a job takes. ``work`` counts element operations of one execution of both sides; ``paired`` tells
+    whether every mask of the implementation is a known part of the specification's (else nothing is dropped)."""
+
+    job: Job
+    store: Store
+    inputs: Inputs
+    specification: SpecificationRun
+    implementation: RanksRun
+    leaves: tuple[Leaf, ...]
+    work: int
+    paired: bool
+
+
+@dataclass(frozen=True)
+class Given:
+    """What one execution of both programs starts from: inputs of the specification and of every rank, constants that
+    graphs do not record, and fresh masks for the dropouts of a rank (``None``: of the specification)."""
+
+    specification: Mapping[str, Array]
+    ranks: Sequence[Mapping[str, Array]]
+    constants: Constants
+    masks: Callable[[int | None], Masks]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """The values of all nodes, and of the specification's inputs."""
+
+    inputs: Mapping[str, Array]
+    specification: Evaluation
+    ranks: list[Evaluation]
+
+    @property
+    def in_reals(self) -> bool:
+        """No overflow: the values are those of the reals, up to rounding."""
+        return not any("overflow" in side.left_range for side in (self.specification, *self.ranks))
+
+    @property
+    def underflow(self) -> bool:
+        return any("underflow" in side.left_range for side in (self.specification, *self.ranks))
+
+    @property
+    def within_assumptions(self) -> bool:
+        """The specification's indices are in range, and none of its discrete values comes from an undefined one."""
+        return not any(flag.what in _EXACT for flag in self.specification.flags)
+
+
+def plan_execution(
+    store: Store, job: Job, inputs: Inputs, specification: SpecificationRun, implementation: RanksRun, limits: Limits
+) -> Plan:
+    """Raises :class:`TooLarge` beyond the limits ``witness_elements`` and ``witness_work``."""
+    groups = {name: job.mesh.group_size(name) for name in job.mesh.groups}
+    try:
+        ours = survey(job.specification)
+        known: dict[int, Any] = {}
+        for graph in job.implementation:
+            if id(graph) not in known:
+                known[id(graph)] = survey(graph, groups)
+    except Unsupported as problem:
+        raise NotExecuted(problem.reason) from None
+    theirs = [known[id(graph)] for graph in job.implementation]
+    elements = ours.kept + ours.largest + sum(s.kept + s.largest for s in theirs)
+    work = ours.work + sum(s.work for s in theirs)
+    for count, limit, what, name in (
+        (elements, limits.witness_elements, "tensor elements", "witness_elements"),
+        (work, limits.witness_work, "element operations", "witness_work"),
+    ):
+        if count > limit:
+            raise TooLarge(
+                f"executing both programs takes {count:.2g} {what}, more than {limit:.2g} (limit {name}; "
+                f"raise it with TANTAMOUNT_LIMIT_{name.upper()}=<number>)"
+            )
+    bounds: dict[str, int] = {}
+    for s in theirs:
+        for name, bound in s.index_bounds.items():
+            bounds[name] = min(bound, bounds.get(name, bound))
+    leaves: list[Leaf] = []
+    for atom in store.atoms:
+        if atom.op != "leaf" or atom.attributes[0] not in _SOURCES or atom.shape is None:
+            continue
+        source: str = atom.attributes[0]
+        name: Any = atom.attributes[1]
+        kind = Kind.BOOL if atom.facts.boolean else Kind.INT if atom.facts.integer else Kind.FLOAT
+        plain = name if isinstance(name, str) else str(name[0])
+        bound = (ours.index_bounds if source == "input" else bounds).get(plain, _INTEGERS)
+        leaves.append(Leaf((source, name), atom.shape, kind, max(1, bound)))
+    paired = job.assume.dropout and not implementation.fresh_masks
+    return Plan(job, store, inputs, specification, implementation, tuple(leaves), work, paired)
+
+
+def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
+    """Random leaves; the same for the same seed and scale."""
+    found: dict[LeafName, Array] = {}
+    for leaf in plan.leaves:
+        generator = np.random.default_rng([seed, crc32(repr(leaf.name).encode())])
+        if leaf.kind is Kind.BOOL:
+            value = np.asarray(generator.integers(0, 2, leaf.shape), dtype=np.float64)
+            found[leaf.name] = _in_rows(generator, value, (0.0, 1.0)) if scale.sparse else value
+        elif leaf.kind is Kind.INT:
+            found[leaf.name] = np.asarray(generator.integers(0, leaf.bound, leaf.shape), dtype=np.float64)
+        else:
+            value = np.asarray(generator.standard_normal(leaf.shape)) * scale.amplitude
+            if scale.sparse:
+                value = _in_rows(generator, value * generator.integers(0, 2, leaf.shape), (0.0,))
+            found[leaf.name] = np.abs(value) if scale.positive else value
+    return found
+
+
+def _in_rows(generator: np.random.Generator, value: Array, numbers: tuple[float, ...]) -> Array:
+    """The array with each of the numbers throughout a quarter of the rows along the last dimension."""
+    if not value.ndim:
+        return value
+    choice = generator.integers(0, 4, (*value.shape[:-1], 1))
+    for k, number in enumerate(numbers):
+        value = np.where(choice == k, number, value)
+    return value
+
+
+def execute(plan: Plan, leaves: Leaves, seed: int) -> Execution | None:
+    """Both programs on these leaves; ``None`` if the numbers leave the range of exact integers.
+
+    Raises :class:`NotExecuted` where the reference interpreter cannot, :class:`InternalError` if the inputs of the two
+    sides do not satisfy the job's relation."""
+    try:
+        return _execute(plan, leaves, seed)
+    except _Unpaired:
+        return execute(replace(plan, paired=False), leaves, seed)
+    except IntegerOverflow:
+        return None
+    except Unsupported as problem:
+        raise NotExecuted(problem.reason) from None
+    except UserError as problem:
+        raise NotExecuted(f"{problem.place}: {problem.found}, needed {problem.needed}") from None
+
+
+def given(plan: Plan, leaves: Leaves, seed: int) -> Given:
+    """What both programs are run on."""
+    job = plan.job
+    values = {**leaves, **_mask_leaves(plan, seed)}
+    evaluator = Evaluator(plan.store, values)
+    specification = {
+        node.name: _typed(job.specification, node.name, evaluator.form(plan.inputs.specification[node.name]))
+        for node in job.specification.inputs
+    }
+    stacked = {name: evaluator.form(form) for name, form in plan.inputs.stacked.items()}
+    ranks: list[dict[str, Array]] = []
+    for rank, graph in enumerate(job.implementation):
+        here: dict[str, Array] = {}
+        for node in graph.inputs:
+            if node.name in stacked:
+                value = stacked[node.name][job.mesh.coordinates(rank)]
+            else:
+                value = evaluator.form(plan.inputs.locals[rank, node.name])
+            here[node.name] = _typed(graph, node.name, value)
+        ranks.append(here)
+    _check_relations(job, specification, ranks)
+    return Given(specification, ranks, _constants(job, seed), lambda rank: _masks(plan, evaluator, rank))
+
+
+def _execute(plan: Plan, leaves: Leaves, seed: int) -> Execution:
+    job = plan.job
+    on = given(plan, leaves, seed)
+    masks = [on.masks(rank) for rank in range(len(on.ranks))]
+    expected = interpret(job.specification, on.specification, seed=seed, constants=on.constants, masks=on.masks(None))
+    actual = interpret_ranks(job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks)
+    return Execution(on.specification, expected, actual)
+
+
+def _typed(graph: Graph, name: str, value: Array) -> Array:
+    type_ = graph.by_name[name].type
+    if type_ is None or not type_.dtype.is_integral:
+        return value
+    return value != 0 if type_.dtype.kind is Kind.BOOL else np.asarray(np.rint(value), dtype=np.int64)
+
+
+def _check_relations(job: Job, specification: Mapping[str, Array], ranks: list[dict[str, Array]]) -> None:
+    for name, whole in specification.items():
+        for c in comparisons(whole, job.inputs[name], job.mesh, lambda rank, tensor: ranks[rank][tensor]):
+            if not np.allclose(c.wanted, c.found, rtol=1e-12, atol=1e-12):
+                raise InternalError(f"the inputs drawn for {name} do not satisfy {job.inputs[name].text}")
+
+
+def _constants(job: Job, seed: int) -> Constants:
+    assumed = job.assume.constants
+    if assumed is None:
+        return None
+    if assumed == SAME_NAME:
+        return random_constants([job.specification, *job.implementation], seed)
+    value = Fraction(assumed)
+    return int(value) if value.denominator == 1 else float(value)
+
+
+# ------------------------------------------------------------------------------------------------ dropout
+def _mask_leaves(plan: Plan, seed: int) -> dict[LeafName, Array]:
+    """The specification's masks."""
+    found: dict[LeafName, Array] = {}
+    for dropout in plan.specification.dropouts:
+        kind, name = plan.store.atoms[dropout.atom].attributes
+        generator = np.random.default_rng([seed, 0xD0, int(name[0])])
+        found[kind, name] = np.asarray(generator.random(dropout.shape) >= float(dropout.p), dtype=np.float64)
+    return found
+
+
+def _masks(plan: Plan, evaluator: Evaluator, rank: int | None) -> Masks:
+    """The masks of the specification (``rank`` is ``None``) or of a rank, by site.
+
+    Where some mask of the implementation is not a known part of the specification's, every element is kept, on both
+    sides: a draw that is possible whatever belongs together."""
+    calls: dict[str, int] = {}
+
+    def mask(site: str, ordinal: int, shape: Shape, p: Number) -> Array:
+        if not plan.paired:
+            return np.full(shape, float(p) < 1)
+        position = calls[site] = calls.get(site, -1) + 1
+        if rank is None:
+            return _pick(plan.specification.masks.get(f"specification {site}"), position, evaluator, shape, ())
+        known, where = plan.implementation.mask(rank, site)
+        return _pick(known, position, evaluator, shape, where)
+
+    return mask
+
+
+def _pick(known: list[Form] | None, position: int, evaluator: Evaluator, shape: Shape, where: tuple[int, ...]) -> Array:
+    if known is None or position >= len(known):
+        raise _Unpaired("a dropout without a counterpart")
+    value = evaluator.form(known[position])[where]
+    if value.shape != shape:
+        raise _Unpaired("a dropout of another shape")
+    return value != 0

@@ -1,0 +1,88 @@
+"""Counterexamples of jobs that are too large to execute: both programs executed at smaller shapes.
+
+What is found there says something about the job itself because the smaller job is the same program (see
+:mod:`tantamount.reduction`), and because of a control: whatever is proved of the job must be proved of the
+smaller one, for every output and for every tensor of the specification, and must hold when both are executed.
+A reduction that broke something would fail it; then it is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tantamount.errors import TantamountError
+from tantamount.execution.cross_check import cross_check
+from tantamount.execution.witness import Searched, search
+from tantamount.limits import Limits
+from tantamount.proof import Proof, prove
+from tantamount.reduction import NotReduced, Reduction, reduce_job
+from tantamount.verdict import OutputReport, Relation, Verdict
+
+__all__ = ["search_reduced"]
+
+
+def search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str) -> Searched:
+    """Like :func:`tantamount.execution.witness.search`, at smaller shapes; ``reason`` says why not at those of the job.
+    ``outputs`` is what is known of the job."""
+    options = proof.options
+    try:
+        reduction = proof.reduction or reduce_job(proof.job)
+        small = prove(reduction.job, options.silent())
+        reports = small.check()
+        _control(small, outputs, proof.relations(), reports, options.limits)
+        proved = {report.name for report in reports if report.verdict is Verdict.PROVED}
+        return _searched(reduction, small, outputs, proved, options.limits)
+    except (NotReduced, TantamountError) as problem:
+        text = f"no counterexample was looked for: {reason}; at smaller shapes neither: {problem}"
+        return Searched(outputs, notes=(text,))
+
+
+def _control(
+    proof: Proof,
+    outputs: tuple[OutputReport, ...],
+    relations: Mapping[str, Relation],
+    reports: tuple[OutputReport, ...],
+    limits: Limits,
+) -> None:
+    """Raises :class:`NotReduced` if something that is proved of the job is not so, or does not hold, when smaller."""
+    verdicts = {report.name: report.verdict for report in reports}
+    for output in outputs:
+        if output.verdict is Verdict.PROVED and verdicts.get(output.name) is not Verdict.PROVED:
+            raise NotReduced(f"the output {output.name} is proved at the job's shapes only")
+    small = proof.relations()
+    lost = [name for name in relations if name not in small]
+    if lost:
+        raise NotReduced(f"the tensor {lost[0]} has a counterpart at the job's shapes only")
+    if Verdict.PROVED not in verdicts.values():
+        return
+    checked = cross_check(proof, reports, (), limits, executions=1)
+    if checked.disagreements:
+        raise NotReduced(f"what is proved does not hold there: {checked.disagreements[0]}")
+
+
+def _searched(
+    reduction: Reduction, proof: Proof, outputs: tuple[OutputReport, ...], proved: set[str], limits: Limits
+) -> Searched:
+    open_ = tuple(output for output in outputs if output.name not in proved)
+    searched = search(proof, open_, limits)
+    counterexample = searched.counterexample
+    if counterexample is not None:
+        counterexample = replace(counterexample, sizes=reduction.sizes)
+    text = "executed at reduced sizes"
+    where = f"too large to execute at its own shapes; executed at reduced sizes: {shown(reduction.sizes)}"
+    by_name = {output.name: replace(output, notes=(*output.notes, text)) for output in searched.outputs}
+    same = "at reduced sizes this output is proved: where the two differ, if they do, the reduction hides it"
+    merged = tuple(
+        output
+        if output.verdict is Verdict.PROVED
+        else by_name.get(output.name) or replace(output, notes=(*output.notes, same))
+        for output in outputs
+    )
+    notes = searched.notes if counterexample is not None else (*searched.notes, where)
+    return Searched(merged, counterexample, notes, searched.plan)
+
+
+def shown(sizes: Mapping[int, tuple[int, ...]]) -> str:
+    """``1536 -> 12, 768 -> 4 or 6``, the largest first."""
+    return ", ".join(f"{old} -> {' or '.join(map(str, new))}" for old, new in sorted(sizes.items(), reverse=True))

@@ -1,0 +1,229 @@
+"""Counterexamples: both programs executed on the same random inputs, simplified while they still differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tantamount.errors import Unsupported
+from tantamount.execution.differences import Difference, confirm, examine, output_claim
+from tantamount.execution.plans import (
+    Execution,
+    Leaves,
+    NotExecuted,
+    Plan,
+    Scale,
+    TooLarge,
+    draw,
+    execute,
+    plan_execution,
+)
+from tantamount.execution.simplify import simplify
+from tantamount.ir.job import Job
+from tantamount.limits import Limits
+from tantamount.proof import Proof
+from tantamount.proof.outputs import PARTLY
+from tantamount.semantics.reference import Array
+from tantamount.verdict import Counterexample, OutputReport, Verdict
+
+__all__ = ["SCALES", "Searched", "search"]
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The outputs with what was found, the simplest counterexample for the first of them, notes, and (if something was
+    executed) how to execute both programs again."""
+
+    outputs: tuple[OutputReport, ...]
+    counterexample: Counterexample | None = None
+    notes: tuple[str, ...] = ()
+    plan: Plan | None = None
+
+
+SCALES = (
+    Scale(),
+    Scale(),
+    Scale(3.0),
+    Scale(1.0, positive=True),
+    Scale(10.0),
+    Scale(0.1),
+    Scale(10.0, positive=True),
+    Scale(),
+    Scale(sparse=True),
+    Scale(positive=True, sparse=True),
+)
+_SINGULAR = (*(Scale(sparse=True),) * 4, *(Scale(positive=True, sparse=True),) * 2)  # first, of values equal otherwise
+_ENOUGH = 2  # executions, once one output is refuted
+_SHOWN = 1 << 14  # elements of one input that a counterexample lists
+_EDGE = 8  # elements per dimension that it lists of a larger one
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    difference: Difference
+    leaves: Leaves
+    seed: int
+
+
+@dataclass
+class _Search:
+    """What the executions showed so far."""
+
+    plan: Plan
+    found: dict[str, _Found]
+    agreed: dict[str, int]  # executions in which an output was compared and was the same
+    small: dict[str, float]
+    singular: frozenset[str] = frozenset()  # outputs whose values are equal where both sides are defined
+    executed: int = 0
+
+    def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
+        leaves = draw(self.plan, seed, scale)
+        execution = execute(self.plan, leaves, seed)
+        if execution is None or not execution.in_reals or not execution.within_assumptions:
+            return
+        self.executed += 1
+        done: dict[str, Execution | None] = {}
+        for name in open_:
+            claim = output_claim(self.plan.job, name)
+            checked = examine(self.plan, claim, execution)
+            difference = checked.difference
+            if difference is None:
+                self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
+                self.small[name] = max(self.small.get(name, 0.0), checked.small)
+            elif (difference.outside or not difference.fails or not execution.underflow) and confirm(
+                self.plan, claim, leaves, seed, difference, done, singular=name in self.singular
+            ):
+                self.found[name] = _Found(difference, leaves, seed)
+
+
+def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> Searched:
+    """Execute both sides where outputs are not proved; notes say why nothing was executed, or what the executions say.
+
+    Raises :class:`TooLarge` beyond the limits of what is executed."""
+    job, specification = proof.job, proof.specification
+    open_ = [o.name for o in outputs if o.verdict in (Verdict.UNKNOWN, Verdict.REFUTED) and _checkable(job, o)]
+    if not open_:
+        return Searched(outputs)
+    try:
+        plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
+        singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
+        state = _Search(plan, {}, {}, {}, singular)
+        for seed, scale in enumerate((*(_SINGULAR if singular else ()), *SCALES)):
+            agreeing = [name for name in open_ if name not in state.found]
+            if not agreeing or (state.found and seed >= _ENOUGH):
+                break
+            state.sample(seed, scale, agreeing)
+    except TooLarge:
+        raise
+    except NotExecuted as problem:
+        return Searched(outputs, notes=(f"no counterexample was looked for: {problem}",))
+    except Unsupported as problem:
+        return Searched(outputs, notes=(f"no counterexample was looked for: {problem.reason}",))
+    first = next((name for name in open_ if name in state.found), None)
+    counterexample: Counterexample | None = None
+    if first is not None:
+        simplest = _simplest(plan, state.found[first], first in state.singular)
+        state.found[first] = simplest
+        counterexample = _counterexample(plan, simplest)
+    notes = (
+        []
+        if plan.paired or not specification.dropouts
+        else [
+            "both sides were executed with nothing dropped: not every dropout of the implementation has a counterpart"
+        ]
+    )
+    if counterexample is not None and _cut(plan, state.found[counterexample.output]):
+        notes.append(f"inputs with more than {_SHOWN} elements are shown by their first {_EDGE} elements per dimension")
+    found = tuple(_report(job, o, state) if o.name in open_ else o for o in outputs)
+    return Searched(found, counterexample, tuple(notes), plan)
+
+
+def _checkable(job: Job, output: OutputReport) -> bool:
+    expectation = job.outputs[output.name]
+    return not expectation.infer and not expectation.problem
+
+
+def _report(job: Job, output: OutputReport, state: _Search) -> OutputReport:
+    found = state.found.get(output.name)
+    if found is not None:
+        values = _values(found.difference)
+        if output.verdict is Verdict.REFUTED:
+            return replace(output, reason=f"{output.reason}\n{values}")
+        return replace(
+            output, verdict=Verdict.REFUTED, reason=f"{output.name} = {output.expectation} does not hold: {values}"
+        )
+    agreed = state.agreed.get(output.name, 0)
+    if state.small.get(output.name):
+        most = f"{state.small[output.name]:.1e}"
+        text = f"executed on {agreed} random inputs, no element differs by more than {most} of it: too small to tell"
+    elif agreed:
+        text = f"executed on {agreed} random inputs, both sides agree"
+    else:
+        text = "both sides were executed, but on no input was the specification defined"
+    if output.verdict is Verdict.REFUTED and agreed:
+        # another relation holds, and nothing shows that the expectation fails
+        return replace(output, verdict=Verdict.UNKNOWN, notes=(*output.notes, text))
+    return replace(output, notes=(*output.notes, text))
+
+
+def _values(found: Difference) -> str:
+    at = f"{found.output}[{', '.join(map(str, found.element))}]" if found.element else found.output
+    if found.outside:
+        return f"on rank {found.rank}, {found.outside} has an index out of range where {at} is defined"
+    if found.fails:
+        return f"{at} is {found.expected:.6g} in the specification and undefined on rank {found.rank}"
+    return f"{at} is {found.expected:.6g} in the specification and {found.actual:.6g} on rank {found.rank}"
+
+
+# ------------------------------------------------------------------------------------------------ the simplest input
+def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
+    """The same difference (of the same kind, and not much smaller) on an input that reads well."""
+    claim = output_claim(plan.job, found.difference.output)
+    least = 0.1 * found.difference.ratio
+    best = [found]
+
+    def differs(leaves: Leaves) -> bool:
+        execution = execute(plan, leaves, found.seed)
+        if execution is None or not execution.in_reals or not execution.within_assumptions:
+            return False
+        difference = examine(plan, claim, execution).difference
+        if difference is None or difference.ratio < least:
+            return False
+        if (difference.fails, difference.outside) != (found.difference.fails, found.difference.outside):
+            return False
+        if difference.fails and not difference.outside and execution.underflow:
+            return False
+        if not confirm(plan, claim, leaves, found.seed, difference, singular=singular):
+            return False
+        best[0] = _Found(difference, leaves, found.seed)
+        return True
+
+    simplify(plan, found.leaves, differs)
+    return best[0]
+
+
+def _counterexample(plan: Plan, found: _Found) -> Counterexample:
+    execution = execute(plan, found.leaves, found.seed)
+    values: Mapping[str, Array] = execution.inputs if execution is not None else dict[str, Array]()
+    d = found.difference
+    return Counterexample(
+        output=d.output,
+        element=d.element,
+        expected=d.expected,
+        actual=d.actual,
+        rank=d.rank,
+        inputs={name: _listed(value) for name, value in values.items()},
+        seed=found.seed,
+    )
+
+
+def _listed(value: Array) -> object:
+    if value.size > _SHOWN:
+        value = value[tuple(slice(0, _EDGE) for _ in value.shape)]
+    return (value + 0.0 if value.dtype.kind == "f" else value).tolist()  # no -0.0
+
+
+def _cut(plan: Plan, found: _Found) -> bool:
+    return any(np.size(value) > _SHOWN for value in found.leaves.values())

@@ -1,0 +1,116 @@
+"""What a verdict rests on, collected from both runs."""
+
+from __future__ import annotations
+
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.compare import solve
+from tantamount.calculus.constants import Reading
+from tantamount.calculus.index_ranges import in_range
+from tantamount.calculus.printing import show_number
+from tantamount.calculus.symbolic import Obligation
+from tantamount.ir.job import SAME_NAME, Job
+from tantamount.ops.calls import operator_of
+from tantamount.proof.inputs import Inputs
+from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.verdict import Assumption
+
+__all__ = ["gather_assumptions", "open_obligations"]
+
+
+def gather_assumptions(
+    store: Store, job: Job, inputs: Inputs, specification: SpecificationRun, implementation: RanksRun
+) -> tuple[Assumption, ...]:
+    """Every assumption that this proof used, in a fixed order."""
+    out = [
+        Assumption(
+            "real-arithmetic",
+            "numbers are real, integers unbounded: rounding and overflow are not modelled, "
+            "float-to-float casts are the identity",
+        )
+    ]
+    readings = {
+        k: v for run in (specification, implementation) for trace in run.traces for k, v in trace.readings.items()
+    }
+    if readings:
+        what = ", ".join(f"{show_number(k)} is {_shown(v)}" for k, v in sorted(readings.items()))
+        out.append(Assumption("rounded-literals", f"literals of all digits stand for the number they round: {what}"))
+    out.extend(inputs.restrictions)
+    if specification.dropouts or implementation.fresh_masks:
+        paired = len(specification.dropouts)
+        if job.assume.dropout and paired:
+            out.append(
+                Assumption(
+                    "dropout",
+                    "the k-th dropout of every rank uses its part of the k-th mask of the specification"
+                    f" (k = 1..{paired})",
+                )
+            )
+        if implementation.fresh_masks:
+            out.append(
+                Assumption("dropout-fresh", "dropouts with a mask of their own", tuple(implementation.fresh_masks))
+            )
+    constants = {**specification.constants, **implementation.constants}
+    if constants:
+        what = (
+            "have the same value under the same name"
+            if job.assume.constants == SAME_NAME
+            else f"are {job.assume.constants}"
+        )
+        out.append(Assumption("constants", f"constants that the graphs do not record {what}", tuple(sorted(constants))))
+    out.extend(_operators(job))
+    if implementation.undecided:
+        text = "operators of the implementation whose sizes data decide do not fail"
+        out.append(Assumption("data-dependent-sizes", text, tuple(implementation.undecided)))
+    assumed = [site for trace in specification.traces for site in trace.assumed_indices]
+    if assumed:
+        out.append(Assumption("index-range", "indices of the specification are in range (0 <= i < n)", tuple(assumed)))
+    if any(trace.obligations for trace in specification.traces):
+        sites = [o.site.removeprefix("specification ") for trace in specification.traces for o in trace.obligations]
+        out.append(
+            Assumption(
+                "domain",
+                "where the specification is defined: divisors are not 0,"
+                " arguments of roots and logarithms are not negative",
+                tuple(dict.fromkeys(sites)),
+            )
+        )
+    return tuple(out)
+
+
+def _shown(read: Reading) -> str:
+    number = f"{read.radicand.numerator}/{read.radicand.denominator}".removesuffix("/1")
+    return number if read.root == 1 else f"({number})^(1/{read.root})"
+
+
+def _operators(job: Job) -> list[Assumption]:
+    """What the definitions of the operators that occur rest on, with the nodes that call them."""
+    places: dict[tuple[str, str], dict[str, None]] = {}
+    for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():
+        for node in graph.nodes:
+            row = operator_of(graph, node) if node.op == "call" and node.target != "getitem" else None
+            for text in row.assumes if row is not None else ():
+                name = "opaque-operator" if row is not None and row.opaque else "operator"
+                places.setdefault((name, text), {}).setdefault(node.name)
+    return [Assumption(name, text, tuple(sites)) for (name, text), sites in places.items()]
+
+
+def open_obligations(store: Store, specification: SpecificationRun, implementation: RanksRun) -> list[Obligation]:
+    """The indices of the implementation that were not shown to be in range, nor are indices of the specification."""
+    known = [o for trace in specification.traces for o in trace.obligations if o.kind == "index"]
+    found: dict[Obligation, None] = {}
+    for trace in implementation.traces:
+        for o in trace.obligations:
+            if o.kind != "index" or in_range(store, o.value, o.size, o.box):
+                continue  # shown by what was assumed of the specification's indices since then
+            if not any(_implied(store, k, o) for k in known):
+                found.setdefault(o)
+    return list(found)
+
+
+def _implied(store: Store, known: Obligation, other: Obligation) -> bool:
+    """Whether one obligation is another one at (some of) its own places: a shard of what the specification needs."""
+    if (known.kind, known.size) != (other.kind, other.size):
+        return False
+    if known.value == other.value and known.box == other.box:
+        return True
+    return solve(store, known.box, known.value, other.box, other.value, anywhere=True) is not None

@@ -1,0 +1,413 @@
+"""Outputs: expectations checked on every rank, and clean relations found where the job leaves them open."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from tantamount.calculus import forms
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.compare import Difference, equal
+from tantamount.calculus.forms import Form
+from tantamount.errors import Unsupported
+from tantamount.ir.graph import Graph, references
+from tantamount.ir.job import Job
+from tantamount.ir.relation import (
+    Expectation,
+    Expression,
+    Partial,
+    Placement,
+    RankTensor,
+    Replicate,
+    Shard,
+    rank_tensors,
+)
+from tantamount.ir.relation_types import local_box
+from tantamount.ir.types import Shape
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.classes import rank_classes
+from tantamount.proof.assumptions import open_obligations
+from tantamount.proof.defined import undefined_clause
+from tantamount.proof.placements import collapse, distribute, evaluate, even, part
+from tantamount.proof.run import RanksRun, Run, SpecificationRun
+from tantamount.verdict import OutputReport, Relation, Verdict
+
+__all__ = [
+    "PARTLY",
+    "ancestors",
+    "assembled",
+    "candidates",
+    "check_outputs",
+    "holds",
+    "independent",
+    "matches",
+    "output_node",
+    "show",
+]
+
+
+PARTLY = "equal where both are defined, but "  # why a value is not proved whose normal forms are equal
+_MAX_PAIRED = 16  # ranks along one mesh axis of which every pair is compared for being replicas
+
+
+def show(placements: Sequence[Placement]) -> str:
+    """``Shard(0)``, or ``[Replicate(), Shard(0)]`` for several mesh axes."""
+    if not placements:
+        return "Replicate()"
+    if len(placements) == 1:
+        return str(placements[0])
+    return f"[{', '.join(map(str, placements))}]"
+
+
+def holds(
+    store: Store, whole: Form, placements: Sequence[Placement], run: RanksRun, name: str, expand: bool = True
+) -> Difference | str | None:
+    """Whether the implementation's tensor ``name`` has these placements of ``whole`` on every rank: ``None`` if so,
+    else the difference, or one clause if shapes alone say no."""
+    sizes = run.mesh.sizes
+    partial = any(isinstance(p, Partial) for p in placements)
+    if even(whole.shape, placements, sizes):
+        stacked = run.stacked(store, name)
+        if stacked is None:
+            return "ranks hold tensors of different shapes"
+        kept = [(p, size) for p, size in zip(placements, sizes, strict=True) if not isinstance(p, Partial)]
+        wanted = distribute(store, whole, [p for p, _ in kept], [size for _, size in kept])
+        found = collapse(store, stacked, placements, sizes) if partial else stacked
+        if wanted.shape != found.shape:
+            return f"ranks hold shape {list(found.shape[len(kept) :])}, {list(wanted.shape[len(kept) :])} is needed"
+        return _differing(store, wanted, found, expand)
+    if partial:
+        return "unequal parts of a partial tensor"
+    for rank in range(run.mesh.world_size):
+        here = run.local(store, rank, name)
+        wanted = part(store, whole, local_box(whole.shape, tuple(placements), run.mesh, rank))
+        if here is None or here.shape != wanted.shape:
+            return (
+                f"rank {rank} holds shape {None if here is None else list(here.shape)}, {list(wanted.shape)} is needed"
+            )
+        difference = _differing(store, wanted, here, expand)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _differing(store: Store, wanted: Form, found: Form, expand: bool) -> Difference | str | None:
+    """``None`` if a tensor of the implementation is defined and equal wherever the specification's is finite."""
+    difference = equal(store, wanted, found, expand=expand)
+    if difference is not None:
+        return difference
+    clause = undefined_clause(store, wanted, found)
+    return None if clause is None else f"{PARTLY}{clause}"
+
+
+def output_node(job: Job, rank: int, name: str) -> str:
+    """The node behind an implementation output's name on a rank (a node's own name will do)."""
+    return next((output.node for output in job.implementation[rank].outputs if output.name == name), name)
+
+
+def _expression_holds(
+    store: Store, job: Job, whole: Form, expectation: Expectation, run: RanksRun, expand: bool
+) -> Difference | str | None:
+    def tensor(rank: int, name: str) -> Form:
+        found = run.local(store, rank, output_node(job, rank, name))
+        if found is None:
+            raise Unsupported(f"{name} on rank {rank} is not one tensor")
+        return found
+
+    if expectation.expression is None:
+        return "no relation"
+    value = evaluate(store, expectation.expression, tensor, expectation.name)
+    if value.shape != whole.shape:
+        return f"the expression has shape {list(value.shape)}, {list(whole.shape)} is needed"
+    return _differing(store, whole, value, expand)
+
+
+def matches(
+    store: Store, job: Job, whole: Form, expectation: Expectation, run: RanksRun, expand: bool = True
+) -> Difference | str | None:
+    """Whether an expectation holds: ``None`` if so. ``expand``: products are multiplied out where forms differ."""
+    if expectation.problem:
+        return expectation.problem
+    if expectation.placements is not None:
+        nodes = {output_node(job, rank, expectation.name) for rank in range(run.mesh.world_size)}
+        if len(nodes) > 1:  # ranks that run different programs have their outputs under the outputs' names
+            if any(expectation.name in graph.by_name for graph in job.implementation):
+                return f"ranks name different nodes {expectation.name}"
+            nodes = {expectation.name}
+        found = holds(store, whole, expectation.placements, run, nodes.pop(), expand)
+    else:
+        found = _expression_holds(store, job, whole, expectation, run, expand)
+    if found is not None:
+        return found
+    for a, b in expectation.equal:
+        left = run.local(store, a.rank, output_node(job, a.rank, a.name or expectation.name))
+        right = run.local(store, b.rank, output_node(job, b.rank, b.name or expectation.name))
+        if left is None or right is None or left.shape != right.shape:
+            return f"{a} == {b} does not hold: shapes differ"
+        difference = equal(store, left, right, expand=expand)
+        if difference is not None:
+            return difference
+    return None
+
+
+def candidates(shape: Shape, local_shape: Shape, sizes: Sequence[int], partial: bool) -> list[tuple[Placement, ...]]:
+    """Placements under which a tensor of ``shape`` has ``local_shape`` on every rank, simplest first; sums over ranks
+    (only with ``partial``) last."""
+    if len(shape) != len(local_shape):
+        return []
+    options: list[list[Placement]] = []
+    for size in sizes:
+        choice: list[Placement] = [Replicate()]
+        choice.extend(Shard(d) for d in range(len(shape)) if size > 1 and shape[d] != local_shape[d])
+        if partial and size > 1:
+            choice.append(Partial())
+        options.append(choice)
+    out: list[tuple[Placement, ...]] = []
+    for placements in product(*options):
+        left = list(shape)
+        for p, size in zip(placements, sizes, strict=True):
+            if isinstance(p, Shard):
+                if left[p.dim] % size:
+                    break
+                left[p.dim] //= size
+        else:
+            if tuple(left) == tuple(local_shape):
+                out.append(placements)
+    return sorted(
+        out, key=lambda ps: (sum(isinstance(p, Partial) for p in ps), -sum(isinstance(p, Replicate) for p in ps))
+    )
+
+
+def check_outputs(
+    store: Store,
+    job: Job,
+    specification: SpecificationRun,
+    implementation: RanksRun,
+    *,
+    expand: bool = True,
+    only: Collection[str] | None = None,
+) -> tuple[OutputReport, ...]:
+    """A report for every output that the job asks about (of ``only`` those, if given). ``expand``: products are
+    multiplied out where forms differ, which can take long if they differ for a reason."""
+    out: list[OutputReport] = []
+    for output in job.specification.outputs:
+        expectation = job.outputs.get(output.name)
+        if expectation is None or (only is not None and output.name not in only):
+            continue
+        value = specification.values.get(output.node)
+        if isinstance(value, Tensor):
+            report = _check(store, job, output.name, value.value, expectation, implementation, expand)
+            report = _with_indices_in_range(store, job, report, specification, implementation)
+        else:
+            reason = "the specification's value is not known"
+            report = OutputReport(output.name, Verdict.UNKNOWN, None, expectation.text, reason)
+        if report.verdict is Verdict.UNKNOWN:
+            behind = output_node(job, 0, expectation.name or output.name)
+            notes = (
+                *_not_expressed(job.specification, output.node, specification, "the specification's"),
+                *_not_expressed(job.implementation[0], behind, implementation, "the implementation's"),
+            )
+            report = replace(report, notes=(*report.notes, *notes))
+        out.append(report)
+    return tuple(out)
+
+
+def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, ...]:
+    """Why the first tensor, among those that ``node`` depends on, has no normal form, if that is so."""
+    above = ancestors(graph, node) if node in graph.by_name else set[str]()
+    first = next((n.name for n in graph.nodes if n.name in above and n.name in run.failures), None)
+    return () if first is None else (f"{whose} {first} has no normal form: {run.failures[first]}",)
+
+
+def _with_indices_in_range(
+    store: Store, job: Job, report: OutputReport, specification: SpecificationRun, implementation: RanksRun
+) -> OutputReport:
+    """A proved output stays proved only if every index that the implementation uses for it was shown to be in range."""
+    if report.verdict is not Verdict.PROVED:
+        return report
+    sites = open_obligations(store, specification, implementation)
+    if not sites:
+        return report
+    used = _nodes_used(job, report)
+    for o in sites:
+        name = o.site.rpartition(" ")[2]
+        if used is None or name in used or name not in job.implementation[0].by_name:
+            unproved = f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
+            reason = f"{PARTLY}{unproved}"
+            return replace(report, verdict=Verdict.UNKNOWN, reason=reason)
+    return report
+
+
+def _nodes_used(job: Job, report: OutputReport) -> set[str] | None:
+    """The nodes that an output's relation needs; ``None``: perhaps all (ranks run different programs, so a collective
+    needs what one rank's graph does not show)."""
+    if len(rank_classes(job.implementation, job.mesh)) > 1:
+        return None
+    graph = job.implementation[0]
+    expectation = job.outputs.get(report.name)
+    wanted = {output.node for output in graph.outputs}
+    if expectation is not None and expectation.expression is not None:
+        named = {t.name or expectation.name for t in rank_tensors(expectation.expression)}
+        wanted = {output_node(job, 0, name) for name in named}
+    elif report.relation is not None and report.relation.implementation:
+        wanted = {output_node(job, 0, report.relation.implementation)}
+    return {name for node in wanted for name in ancestors(graph, node)}
+
+
+def ancestors(graph: Graph, name: str) -> set[str]:
+    """A node and everything that it depends on."""
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            pending.extend(references(graph.by_name[current]))
+    return found
+
+
+def _check(
+    store: Store, job: Job, name: str, whole: Form, expectation: Expectation, run: RanksRun, expand: bool
+) -> OutputReport:
+    if expectation.infer:
+        found = _infer(store, job, name, whole, run, expand=expand)
+        if found is None:
+            return OutputReport(
+                name, Verdict.UNKNOWN, None, "infer", "no clean relation over implementation outputs was found"
+            )
+        return OutputReport(name, Verdict.PROVED, found[0], "infer", notes=found[1])
+    relation = Relation(name, expectation.text, expectation.name)
+    try:
+        problem = matches(store, job, whole, expectation, run, expand)
+    except Unsupported as unsupported:
+        problem = unsupported.reason
+    if problem is None:
+        notes: tuple[str, ...] = ()
+        if expectation.placements is not None and any(isinstance(p, Partial) for p in expectation.placements):
+            notes = (f"{_sums(job, expectation.placements)}, which nothing has reduced yet",)
+        elif "sum(" in expectation.text:
+            notes = ("this relation sums over ranks",)
+        return OutputReport(name, Verdict.PROVED, relation, expectation.text, notes=notes)
+    other = _infer(store, job, name, whole, run, expectation.name, expand=expand)
+    if other is not None:
+        reason = f"the expectation {expectation.text} does not hold: {_clause(problem)}"
+        return OutputReport(name, Verdict.REFUTED, other[0], expectation.text, reason, notes=other[1])
+    if expectation.problem:
+        return OutputReport(
+            name, Verdict.REFUTED, None, expectation.text, f"the expectation cannot hold: {expectation.problem}"
+        )
+    return OutputReport(
+        name, Verdict.UNKNOWN, None, expectation.text, f"{name} = {expectation.text} was not proved: {_clause(problem)}"
+    )
+
+
+def _sums(job: Job, placements: Sequence[Placement]) -> str:
+    axes = [axis for axis, p in zip(job.mesh.names, placements, strict=True) if isinstance(p, Partial)]
+    return f"this relation sums over ranks of {' and '.join(axes)}: each holds one summand"
+
+
+def _clause(problem: Difference | str) -> str:
+    return problem if isinstance(problem, str) else "the two sides have different normal forms"
+
+
+def _infer(
+    store: Store, job: Job, name: str, whole: Form, run: RanksRun, prefer: str | None = None, *, expand: bool
+) -> tuple[Relation, tuple[str, ...]] | None:
+    """A clean relation over implementation outputs: a placement of one of them, else parts of them put together."""
+    outputs = list(dict.fromkeys(output.node for graph in job.implementation for output in graph.outputs))
+    names = {output.node: output.name for graph in job.implementation for output in graph.outputs}
+    world = run.mesh.world_size
+    outputs.sort(key=lambda node: (names[node] != (prefer or name), node != (prefer or name)))
+    for partial in (False, True):
+        for node in outputs:
+            stacked = run.stacked(store, node)
+            if stacked is None or any(output_node(job, rank, names[node]) != node for rank in range(world)):
+                continue  # a name of the report must mean this node on every rank
+            local_shape = stacked.shape[len(run.mesh.sizes) :]
+            for placements in candidates(whole.shape, local_shape, run.mesh.sizes, partial):
+                if any(isinstance(p, Partial) for p in placements) != partial:
+                    continue
+                if partial and not independent(store, stacked, placements):
+                    continue
+                if holds(store, whole, placements, run, node, expand and node == outputs[0]) is None:
+                    relation = Relation(name, show(placements), names[node])
+                    note = f"{_sums(job, placements)}: a missing reduction looks exactly like that"
+                    return relation, (note,) if partial else ()
+    text = assembled(store, whole, run, outputs, names, job)
+    return None if text is None else (Relation(name, text, ""), ())
+
+
+def independent(store: Store, stacked: Form, placements: Sequence[Placement]) -> bool:
+    """Whether the ranks' summands really differ: replicas must never be summed to make a fit. Every pair of the first
+    coordinates along a summed axis is compared, and every coordinate with its neighbour."""
+    for axis, p in enumerate(placements):
+        if not isinstance(p, Partial):
+            continue
+        size = stacked.shape[axis]
+        parts = [forms.slice_form(store, stacked, axis, k, k + 1, 1) for k in range(size)]
+        for k in range(size):
+            for j in range(k):
+                if (k < _MAX_PAIRED or k - j == 1) and equal(store, parts[j], parts[k], expand=False) is None:
+                    return False
+    return True
+
+
+def assembled(
+    store: Store, whole: Form, run: RanksRun, nodes: Sequence[str], names: Mapping[str, str], job: Job | None = None
+) -> str | None:
+    """A concatenation along one dimension of tensors of single ranks, each found to be a slice of the whole. With
+    ``job``, the names are those of outputs, which must mean these nodes on the rank."""
+    outputs = nodes
+    atoms = _atoms(whole)
+    for dim in range(len(whole.shape)):
+        parts: list[tuple[int, int, Expression]] = []
+        for node in outputs:
+            for rank in range(run.mesh.world_size):
+                if job is not None and output_node(job, rank, names[node]) != node:
+                    continue
+                here = run.local(store, rank, node)
+                if here is None or len(here.shape) != len(whole.shape) or not here.pieces:
+                    continue
+                if any(a != b for d, (a, b) in enumerate(zip(here.shape, whole.shape, strict=True)) if d != dim):
+                    continue
+                if not _atoms(here) <= atoms:  # no slice of the whole
+                    continue
+                start = _offset(store, whole, here, dim)
+                if start is not None:
+                    parts.append((start, start + here.shape[dim], RankTensor(rank, names[node])))
+        chosen = _tile(parts, whole.shape[dim])
+        if chosen:
+            return str(chosen[0]) if len(chosen) == 1 else f"concat({', '.join(map(str, chosen))}, dim={dim})"
+    return None
+
+
+def _atoms(form: Form) -> set[int]:
+    """The atoms of a form's terms."""
+    return {a for _, x in form.pieces for m, _ in x for a, _, _ in m}
+
+
+def _offset(store: Store, whole: Form, here: Form, dim: int) -> int | None:
+    """Where along ``dim`` a tensor is a slice of the whole; tried at multiples of its size and at box borders."""
+    size = here.shape[dim]
+    if size == 0:
+        return None
+    for start in range(0, whole.shape[dim] - size + 1, size):
+        box = [(0, n) for n in whole.shape]
+        box[dim] = (start, start + size)
+        if _differing(store, part(store, whole, box), here, False) is None:
+            return start
+    return None
+
+
+def _tile(parts: Sequence[tuple[int, int, Expression]], size: int) -> list[Expression]:
+    """Parts that cover ``0..size`` one after the other; empty if there are none."""
+    out: list[Expression] = []
+    at = 0
+    while at < size:
+        found = next((p for p in parts if p[0] == at), None)
+        if found is None:
+            return []
+        out.append(found[2])
+        at = found[1]
+    return out

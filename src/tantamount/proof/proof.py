@@ -1,0 +1,123 @@
+"""Both programs of a job in the calculus, from one set of inputs, and what is proved of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+from tantamount.calculus.atoms import Store
+from tantamount.ir.job import Job
+from tantamount.limits import Limits, limits_from_environment
+from tantamount.ops.classes import rank_classes
+from tantamount.proof.assumptions import gather_assumptions
+from tantamount.proof.cover import relate
+from tantamount.proof.cuts import Align, Cuts
+from tantamount.proof.inputs import Inputs, build_inputs
+from tantamount.proof.outputs import check_outputs
+from tantamount.proof.ranks import run_implementation
+from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.proof.specification import run_specification
+from tantamount.reduction import Reduction
+from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
+
+__all__ = ["Options", "Progress", "Proof", "prove"]
+
+Progress = Callable[[str, int, int], None]
+_LONG = 300  # nodes of a specification from which on cutting pays
+
+
+def _unheard(_: str) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a job is proved.
+
+    ``fold``: ranks whose graphs are isomorphic are mesh axes (``None``: yes, but the caller may try again without);
+    ``cut``: both programs go on from fresh tensors where they agree (``None``: if they are long); ``align`` says which
+    tensors seem to agree, without which nothing is cut; ``limits`` (default: those of the environment) bound what is
+    executed for that; ``progress(phase, done, total)`` is told of every node, ``lap`` the name of every phase that
+    ends."""
+
+    fold: bool | None = None
+    cut: bool | None = None
+    align: Align | None = None
+    limits: Limits = field(default_factory=limits_from_environment)
+    progress: Progress | None = None
+    lap: Callable[[str], None] = _unheard
+
+    def silent(self) -> Options:
+        """The same, for a proof that is part of another one: nobody is told how far it is."""
+        return replace(self, progress=None, lap=_unheard)
+
+
+@dataclass
+class Proof:
+    """The inputs of both programs and every value of theirs, over one store; what was checked so far.
+
+    ``reduction``: the job at smaller shapes, if it was needed."""
+
+    job: Job
+    options: Options
+    store: Store
+    inputs: Inputs
+    specification: SpecificationRun
+    implementation: RanksRun
+    reduction: Reduction | None = None
+    _relations: dict[str, Relation] | None = None
+
+    @property
+    def folded(self) -> bool:
+        """True if all ranks were run as one, as mesh axes."""
+        return self.implementation.folded
+
+    def check(self, *, expand: bool = True, only: Collection[str] | None = None) -> tuple[OutputReport, ...]:
+        """A report for every output that the job asks about (of ``only`` those, if given). ``expand``: products are
+        multiplied out where forms differ, which can take long if they differ for a reason."""
+        return check_outputs(self.store, self.job, self.specification, self.implementation, expand=expand, only=only)
+
+    def check_twice(self) -> tuple[OutputReport, ...]:
+        """A report for every output; products are multiplied out only for those that are not proved without."""
+        outputs = self.check(expand=False)
+        failing = [output.name for output in outputs if output.verdict is not Verdict.PROVED]
+        better = {output.name: output for output in self.check(only=failing)} if failing else {}
+        return tuple(better.get(output.name, output) for output in outputs)
+
+    def relations(self) -> dict[str, Relation]:
+        """The relation of every specification tensor that has one, by node name."""
+        if self._relations is None:
+            self._relations = relate(self.store, self.job, self.specification, self.implementation)
+        return self._relations
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Every assumption that this proof used, in a fixed order."""
+        return gather_assumptions(self.store, self.job, self.inputs, self.specification, self.implementation)
+
+
+def prove(job: Job, options: Options | None = None) -> Proof:
+    """Both programs in the calculus. Raises :class:`UserError` if relations contradict each other or the ranks'
+    collectives or messages do not match."""
+    how = options if options is not None else Options()
+    store = Store()
+    classes = rank_classes(job.implementation, job.mesh, how.fold is not False)
+    inputs = build_inputs(store, job)
+    how.lap("inputs")
+    specification = run_specification(store, job, inputs, how.progress)
+    names = [node.name for node in job.specification.nodes]
+    cuts: Cuts | None = None
+    reduction: Reduction | None = None
+    if how.align is not None and (how.cut or (how.cut is None and len(names) >= _LONG)):
+        aligned, reduction = how.align(store, job, inputs, how.limits)
+        how.lap("alignment")
+        cuts = Cuts(store, job, specification, aligned) if aligned else None
+    if cuts is None:
+        specification.finish(names)
+    else:
+        specification.assume_indices()
+        how.lap("specification")
+    implementation = run_implementation(store, job, inputs, specification, classes, how.progress, cuts)
+    how.lap("implementation")
+    specification.finish(names)
+    how.lap("specification")
+    return Proof(job, how, store, inputs, specification, implementation, reduction)

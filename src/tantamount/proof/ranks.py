@@ -1,0 +1,268 @@
+"""Running the implementation in the calculus: every class of ranks as one, with the mesh axes that are folded as axes.
+
+Of ranks that run one program up to numbers (:mod:`tantamount.ops.classes`), a number that differs by rank is one value
+per mesh coordinate (affine or a table) where the definition takes it as an operand; any other attribute that differs
+makes that one node be evaluated coordinate by coordinate. Classes run in lock step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.compare import locate
+from tantamount.calculus.definedness import Definedness
+from tantamount.calculus.forms import Form, constant_form
+from tantamount.calculus.symbolic import Symbolic, Trace, identity
+from tantamount.errors import TantamountError, Unsupported
+from tantamount.ir.graph import Argument, Graph, Node
+from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.types import Shape
+from tantamount.ops.algebra import Number, PerRank, Tensor, Unsized
+from tantamount.ops.builder import Builder
+from tantamount.ops.calls import operator_of
+from tantamount.ops.classes import RankClass, same_argument
+from tantamount.ops.execute import ConstantOf, Environment, Result, run_node
+from tantamount.ops.lockstep import run_ranks
+from tantamount.proof.cuts import Cuts
+from tantamount.proof.inputs import Inputs
+from tantamount.proof.nodes import constants_of, fail, unknown
+from tantamount.proof.placements import local, stack
+from tantamount.proof.run import RanksRun, SpecificationRun
+
+__all__ = ["run_implementation"]
+
+Progress = Callable[[str, int, int], None]
+_UNPAIRED = 1 << 30  # the number of a dropout that has no counterpart in the specification
+
+
+class _Missing(TantamountError):
+    """A number that differs by rank, and is no operand."""
+
+
+def run_implementation(
+    store: Store,
+    job: Job,
+    inputs: Inputs,
+    specification: SpecificationRun,
+    classes: Sequence[RankClass],
+    progress: Progress | None = None,
+    cuts: Cuts | None = None,
+) -> RanksRun:
+    """The form of every implementation tensor. ``cuts`` replaces what is proved to be a part of a specification tensor.
+    Raises :class:`UserError` if the ranks' collectives or messages do not match."""
+    mesh, graphs = job.mesh, job.implementation
+    run = RanksRun(mesh, classes=classes)
+    constant = constants_of(store, job, run)
+    parts: dict[int, _Part] = {}
+    given: list[Mapping[str, Tensor]] = []
+    for one in classes:
+        trace = Trace()
+        if job.assume.dropout:
+            trace.mask = _paired_mask(store, run, specification, one.mesh.world_size == 1)
+        run.traces.append(trace)
+        axes = tuple(range(len(one.mesh.sizes)))
+        symbolic = Definedness(store, trace, one.mesh, axes, rank=run.label(one))
+        parts[one.leader] = _Part(one, [graphs[rank] for rank in one.ranks], symbolic)
+        given.append(
+            {
+                node.name: Tensor(node.type.shape, node.type.dtype, inputs.held(store, mesh, one, node.name))
+                for node in graphs[one.leader].inputs
+                if node.type
+            }
+        )
+    total = sum(len(part.graphs[0].nodes) for part in parts.values())
+    done = [0]
+
+    def each(rank: int, node: Node, result: Result) -> Result:
+        done[0] += 1
+        if progress is not None:
+            progress("implementation", done[0], total)
+        if cuts is None or not isinstance(result, Tensor):
+            return result
+        return cuts.of_class(parts[rank].ranks, node.name, result)
+
+    groups = {name: mesh.group_size(name) for name in mesh.groups}
+
+    def rescue(rank: int, node: Node, environment: Environment, problem: Unsupported) -> Result:
+        where = "" if run.folded else f" (rank {rank})"
+        fail(run, node.name, problem, f"{problem.reason}{where}")
+        return unknown(graphs[rank], node, parts[rank].symbolic, environment, groups)
+
+    def compute(rank: int, node: Node, environment: Environment) -> Result:
+        return _compute(store, parts[rank], node, environment, constant)
+
+    environments = run_ranks(
+        graphs, mesh, [part.symbolic for part in parts.values()], given,
+        each=each, rescue=rescue, classes=classes, compute=compute,
+    )  # fmt: skip
+    for one, environment in zip(classes, environments, strict=True):
+        named = {output.name: environment[output.node] for output in graphs[one.leader].outputs}
+        run.environments.append({**named, **environment})
+    return run
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A class of ranks, with the graphs of all of them."""
+
+    ranks: RankClass
+    graphs: Sequence[Graph]
+    symbolic: Symbolic
+
+
+def _compute(store: Store, part: _Part, node: Node, environment: Environment, constant: ConstantOf) -> Result:
+    """The value of a node on all ranks of a class."""
+    graph = part.graphs[0]
+    builder = Builder(replace(part.symbolic, site=node.name), node.name)
+    if not _differs(node, part.graphs):
+        return run_node(graph, node, builder, environment, constant, None)
+    merged = _merged(node, [other.by_name[node.name] for other in part.graphs], graph)
+    if merged is None:
+        return _coordinatewise(store, part, node, builder, environment, constant)
+    return run_node(graph, merged, builder, environment, constant, None)
+
+
+def _differs(node: Node, graphs: Sequence[Graph]) -> bool:
+    """Whether ranks of a class have other attributes of a node, or another constant."""
+    first = graphs[0]
+    for other in graphs[1:]:
+        if other is first:
+            continue
+        peer = other.by_name[node.name]
+        if not same_argument(node.args, peer.args):
+            return True
+        if not all(same_argument(node.kwargs[key], peer.kwargs[key]) for key in node.kwargs):
+            return True
+        if node.op == "constant" and other.constants.get(node.target) != first.constants.get(node.target):
+            return True
+    return False
+
+
+def _paired_mask(
+    store: Store, run: RanksRun, specification: SpecificationRun, alone: bool
+) -> Callable[[Form, Shape, Number, str, int], Form]:
+    """The part of the specification's k-th mask that the relation between the dropped tensors selects; a fresh mask
+    where there is no such relation. ``alone``: forms are those of one rank, without mesh axes."""
+
+    def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
+        for name in specification.random:
+            if ordinal < len(specification.dropouts):
+                break
+            specification.demand(name)
+        if ordinal < len(specification.dropouts):
+            paired = specification.dropouts[ordinal]
+            places = None
+            if paired.p == p and like.pieces:
+                whole = paired.like
+                if alone and whole.pieces == like.pieces and [*filter(None, whole.dims)] == [*filter(None, like.dims)]:
+                    # the same tensor, whatever its values tell
+                    index = tuple(whole.coordinate(d) for d in range(len(whole.dims)))
+                    places = [(box, index) for box, _ in like.pieces]
+                else:
+                    places = locate(store, paired.like, like, unique=True)
+            if places is not None:
+                atom = paired.atom
+                pieces = tuple((box, ((((atom, 1, index),), 1),)) for box, index in places)
+                form = Form(like.dims, pieces)
+                run.masks.setdefault(site, []).append(form)
+                return form
+        run.fresh_masks.append(site)
+        atom = store.leaf("mask", (site, p, shape), shape, Facts(integer=True, boolean=True, nonnegative=True))
+        return constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+
+    return mask
+
+
+def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
+    """The node with numbers that differ by rank as :class:`PerRank`, if the definition takes them all as operands."""
+    if node.op != "call" or node.target == "getitem":
+        return None
+    row = operator_of(graph, node)
+    names = list(row.signature.parameters)
+
+    def per_rank(values: Sequence[Argument], kind: str) -> Any:
+        if all(same_argument(values[0], v) for v in values):
+            return values[0]
+        if kind.rstrip("?") in ("Operand", "Scalar") and all(isinstance(v, (int, float)) for v in values):
+            return PerRank(tuple(v for v in values if isinstance(v, (int, float))))
+        raise _Missing
+
+    try:
+        args = tuple(
+            per_rank([n.args[k] for n in nodes], row.parameters[names[k]].kind if k < len(names) else "")
+            for k in range(len(node.args))
+        )
+        kwargs = {
+            key: per_rank([n.kwargs[key] for n in nodes], row.parameters[key].kind if key in row.parameters else "")
+            for key in node.kwargs
+        }
+    except _Missing:
+        return None
+    return replace(node, args=args, kwargs=kwargs)
+
+
+def _coordinatewise(
+    store: Store, part: _Part, node: Node, builder: Builder, environment: Environment, constant: ConstantOf
+) -> Result:
+    """One node evaluated at every mesh coordinate with that rank's attributes, and stacked."""
+    trace, mesh = part.symbolic.trace, part.ranks.mesh
+    results: list[Result] = []
+    ordinal = trace.dropouts
+    counts: set[int] = set()
+    for position, (rank, graph) in enumerate(zip(part.ranks.ranks, part.graphs, strict=True)):
+        trace.dropouts = ordinal  # one dropout of the program, whichever rank computes it
+        here = _LocalView(store, environment, mesh, position)
+        symbolic = replace(part.symbolic, batch=(), mesh=Mesh(), rank=f"rank {rank} ", site=node.name)
+        alone = Builder(symbolic, builder.site)
+        results.append(run_node(graph, graph.by_name[node.name], alone, here, constant, None))
+        counts.add(trace.dropouts)
+    if len(counts) > 1:  # from here on ranks count their dropouts differently: no later one is paired
+        trace.dropouts = _UNPAIRED
+    return _stack_results(store, results, mesh)
+
+
+class _LocalView(dict[str, Result]):
+    """The environment of one rank, read off stacked forms when asked for."""
+
+    def __init__(self, store: Store, environment: Environment, mesh: Mesh, rank: int) -> None:
+        super().__init__()
+        self._store, self._environment, self._mesh, self._rank = store, environment, mesh, rank
+
+    def __missing__(self, name: str) -> Result:
+        value = self._environment[name]
+        found = self._localise(value)
+        self[name] = found
+        return found
+
+    def _localise(self, value: Result) -> Result:
+        if isinstance(value, tuple):
+            return tuple(self._one(item) for item in value)
+        return value if isinstance(value, Unsized) else self._one(value)
+
+    def _one(self, value: Tensor | None) -> Tensor | None:
+        if value is None:
+            return None
+        return replace(value, value=local(self._store, value.value, self._mesh, self._rank))
+
+
+def _stack_results(store: Store, results: Sequence[Result], mesh: Mesh) -> Result:
+    first = results[0]
+    if isinstance(first, tuple):
+        return tuple(
+            _stack_tensors(store, [r[k] if isinstance(r, tuple) else None for r in results], mesh)
+            for k in range(len(first))
+        )
+    return _stack_tensors(store, [r if isinstance(r, Tensor) else None for r in results], mesh)
+
+
+def _stack_tensors(store: Store, tensors: Sequence[Tensor | None], mesh: Mesh) -> Tensor | None:
+    found = [t for t in tensors if t is not None]
+    if len(found) != len(tensors):
+        return None
+    if len({t.type for t in found}) != 1:
+        raise Unsupported("results whose shapes differ by rank")
+    return replace(found[0], value=stack(store, [t.value for t in found], mesh.sizes))

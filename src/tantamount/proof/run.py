@@ -1,0 +1,141 @@
+"""The forms of one side of a job, as far as they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+from tantamount.calculus import forms
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.definedness import with_undefined
+from tantamount.calculus.forms import Form
+from tantamount.calculus.symbolic import Trace
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.types import Shape
+from tantamount.ops.algebra import Number, Tensor
+from tantamount.ops.classes import RankClass
+from tantamount.ops.execute import Environment, Result
+from tantamount.proof.placements import local, stack
+
+__all__ = ["Dropout", "RanksRun", "Run", "SpecificationRun"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """One dropout of the specification: what was dropped, and the mask's leaf."""
+
+    like: Form
+    shape: Shape
+    p: Number
+    atom: int
+
+
+@dataclass
+class SpecificationRun:
+    """The values of the specification's nodes, each computed when it is asked for (``demand``).
+
+    ``failures`` says why the value of a node is not known (nodes that need it are not known either); ``undecided`` are
+    those of them where data decide a size. ``random`` are the nodes that draw numbers, in the order of the program;
+    ``masks`` those of dropouts, by site; ``constants`` the places of constants that the graph does not record."""
+
+    values: dict[str, Result] = field(default_factory=dict[str, Result])
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+    undecided: dict[str, None] = field(default_factory=dict[str, None])
+    traces: list[Trace] = field(default_factory=list[Trace])
+    constants: dict[str, str] = field(default_factory=dict[str, str])
+    masks: dict[str, list[Form]] = field(default_factory=dict[str, list[Form]])
+    dropouts: list[Dropout] = field(default_factory=list[Dropout])
+    random: tuple[str, ...] = ()
+    demand: Callable[[str], None] = lambda _: None  # computes the value of a node that has not been computed yet
+    assume_indices: Callable[[], None] = lambda: None  # notes what is assumed of indices, ahead of their use
+
+    def finish(self, names: Iterable[str]) -> None:
+        """Compute what nobody has asked for so far."""
+        for name in names:
+            self.demand(name)
+
+
+@dataclass
+class RanksRun:
+    """The values of the implementation's nodes, of all ranks.
+
+    Every class of ranks has an environment (``classes`` and ``environments`` go together): forms that are stacked over
+    the ranks of the class, per node, and also under the names of outputs. ``failures``, ``undecided`` and ``constants``
+    as those of a :class:`SpecificationRun`; ``masks`` of dropouts by class and site, ``fresh_masks`` the sites of those
+    that have no counterpart in the specification."""
+
+    mesh: Mesh
+    classes: Sequence[RankClass] = ()
+    environments: list[Environment] = field(default_factory=list[Environment])
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+    undecided: dict[str, None] = field(default_factory=dict[str, None])
+    traces: list[Trace] = field(default_factory=list[Trace])
+    constants: dict[str, str] = field(default_factory=dict[str, str])
+    masks: dict[str, list[Form]] = field(default_factory=dict[str, list[Form]])
+    fresh_masks: list[str] = field(default_factory=list[str])
+    _places: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    _stacked: dict[str, Form | None] = field(default_factory=dict[str, "Form | None"])
+    _local: dict[tuple[str, int], Form] = field(default_factory=dict[tuple[str, int], Form])
+
+    @property
+    def folded(self) -> bool:
+        """Whether all ranks are one class."""
+        return len(self.classes) == 1
+
+    def label(self, ranks: RankClass) -> str:
+        """What tells the sites of a class apart from those of others, and of single ranks."""
+        if self.folded:
+            return ""
+        return f"rank {ranks.leader} " if len(ranks.ranks) == 1 else f"ranks like {ranks.leader} "
+
+    def place(self, rank: int) -> tuple[int, int]:
+        """The number of the rank's class, and its own number there."""
+        if not self._places:
+            found = ((k, j, member) for k, one in enumerate(self.classes) for j, member in enumerate(one.ranks))
+            self._places.update((member, (k, j)) for k, j, member in found)
+        return self._places[rank]
+
+    def mask(self, rank: int, site: str) -> tuple[list[Form] | None, tuple[int, ...]]:
+        """The masks of the dropouts at one site, of the rank or of its class, and where the rank is in them; ``None``
+        where they are not known."""
+        alone = self.masks.get(f"rank {rank} {site}")
+        if alone is not None or not self.classes:
+            return alone, ()
+        number, position = self.place(rank)
+        one = self.classes[number]
+        return self.masks.get(f"{self.label(one)}{site}"), one.mesh.coordinates(position)
+
+    def stacked(self, store: Store, name: str) -> Form | None:
+        """What all ranks hold of one node, if every rank has it with one shape."""
+        if name not in self._stacked:
+            self._stacked[name] = self._stack(store, name)
+        return self._stacked[name]
+
+    def _stack(self, store: Store, name: str) -> Form | None:
+        """Axes between classes come first in the stack of the classes' forms, then those inside."""
+        found = [value for each in self.environments if isinstance(value := each.get(name), Tensor)]
+        if len(found) != len(self.environments) or len({value.shape for value in found}) != 1:
+            return None
+        inside = self.classes[0].mesh.axes
+        order = sorted(range(len(self.mesh.sizes)), key=lambda k: self.mesh.names[k] in inside)
+        between = [self.mesh.sizes[k] for k in order[: len(order) - len(inside)]]
+        form = stack(store, [value.value for value in found], between)
+        rest = range(len(order), len(form.dims))
+        move = [*map(order.index, range(len(order))), *rest]
+        undefined = None if form.undefined is None else forms.permute(store, form.undefined, move)
+        return with_undefined(forms.permute(store, form, move), undefined)
+
+    def local(self, store: Store, rank: int, name: str) -> Form | None:
+        """What one rank holds of a node."""
+        key = (name, rank)
+        if key not in self._local:
+            number, position = self.place(rank)
+            value = self.environments[number].get(name)
+            if not isinstance(value, Tensor):
+                return None
+            self._local[key] = local(store, value.value, self.classes[number].mesh, position)
+        return self._local[key]
+
+
+Run = Union[SpecificationRun, RanksRun]

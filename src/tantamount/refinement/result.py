@@ -1,0 +1,48 @@
+"""What refinement answers: a report, with the proof behind it."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tantamount.ir.job import Job
+from tantamount.proof import Proof
+from tantamount.verdict import Assumption, Report, Statistics, Verdict
+
+__all__ = ["Refinement", "accepted", "statistics"]
+
+
+@dataclass(frozen=True)
+class Refinement(Report):
+    """A report, the job that it is about, and the proof behind it (``None`` where there is no single one, as for all
+    sizes); both keep every normal form alive."""
+
+    subject: Job | None = field(default=None, compare=False, repr=False)
+    proof: Proof | None = field(default=None, compare=False, repr=False)
+
+
+def accepted(
+    verdict: Verdict, assumptions: Sequence[Assumption], strict: bool, allowed: Collection[str]
+) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict where ``strict`` refuses every assumption that is not ``allowed``, and the names of those refused."""
+    if not strict or verdict is not Verdict.PROVED:
+        return verdict, ()
+    refused = tuple(dict.fromkeys(a.name for a in assumptions if a.name not in allowed))
+    return (Verdict.UNKNOWN if refused else verdict), refused
+
+
+def statistics(job: Job, proof: Proof | None, seconds: Mapping[str, float]) -> Statistics:
+    """What it took; of a proof that there is none of, the programs alone."""
+    atoms = proof.store.atoms if proof is not None else []
+    return Statistics(
+        specification_nodes=len(job.specification.nodes),
+        implementation_nodes=sum(len(graph.nodes) for graph in job.implementation),
+        ranks=len(job.implementation),
+        folded=proof is not None and proof.folded,
+        atoms=len(atoms),
+        terms=sum(len(x) for atom in atoms for x in atom.arguments),
+        seconds=seconds,
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        classes=len(proof.implementation.classes) if proof is not None else 1,
+    )

@@ -1,0 +1,126 @@
+"""Sizes with wanted properties: of a domain, outside of what is covered, small or generic. z3 decides, if it is
+installed (``pip install tantamount[smt]``); without it, only what can be tried."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tantamount.sizes.domain import Domain
+from tantamount.sizes.polynomials import Polynomial
+from tantamount.sizes.symbolic import Condition, holds
+
+__all__ = ["Region", "find_sizes", "small_sizes", "varied_sizes"]
+
+Region = Sequence[Condition]  # sizes at which all of these hold
+_MILLISECONDS = 2000  # of z3, for one question
+_SMALL = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 32, 48, 64)
+_TRIED = 20_000  # combinations of small sizes
+
+
+@dataclass(frozen=True)
+class Found:
+    """Sizes, or whether there are none (``None``: not known)."""
+
+    sizes: Mapping[str, int] | None
+    none: bool = False
+
+
+def small_sizes(domain: Domain) -> Iterator[dict[str, int]]:
+    """Sizes of the domain, small ones first and those that differ from each other before those that do not."""
+    names = [s.name for s in domain.symbols]
+    choices = [[n for n in _SMALL if s.low <= n <= s.high] or [s.low, s.hint] for s in domain.symbols]
+    points = itertools.islice(itertools.product(*choices), _TRIED)
+    fitting = (values for point in points if domain.contains(values := dict(zip(names, point, strict=True))))
+    yield from sorted(fitting, key=lambda v: (len(set(v.values())) < len(v), max(v.values()), tuple(v.values())))
+
+
+def varied_sizes(domain: Domain, count: int) -> list[dict[str, int]]:
+    """Some small sizes that have as few sizes in common as possible."""
+    left = list(small_sizes(domain))
+    chosen: list[dict[str, int]] = []
+    while left and len(chosen) < count:
+        used = {(name, value) for values in chosen for name, value in values.items()}
+        best = min(left, key=lambda values: sum(item in used for item in values.items()))
+        chosen.append(best)
+        left.remove(best)
+    return chosen
+
+
+def find_sizes(domain: Domain, covered: Sequence[Region]) -> Found:
+    """Sizes of the domain outside all covered regions: generic ones, if there are."""
+    try:
+        import z3  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        return _tried(domain, covered)
+    return _solved(cast("Any", z3), domain, covered)
+
+
+def _inside(region: Region, values: Mapping[str, int]) -> bool:
+    return all(holds(condition, values) for condition in region)
+
+
+def _tried(domain: Domain, covered: Sequence[Region]) -> Found:
+    for values in small_sizes(domain):
+        if not any(_inside(region, values) for region in covered):
+            return Found(values)
+    return Found(None)
+
+
+def _solved(z3: Any, domain: Domain, covered: Sequence[Region]) -> Found:
+    solver = z3.Solver()
+    solver.set("timeout", _MILLISECONDS)
+    symbols = {s.name: z3.Int(s.name) for s in domain.symbols}
+    for s in domain.symbols:
+        solver.add(symbols[s.name] >= s.low, symbols[s.name] <= s.high)
+    for condition in domain.conditions:
+        solver.add(_formula(z3, condition, symbols))
+    for region in covered:
+        solver.add(z3.Or(*(z3.Not(_formula(z3, condition, symbols)) for condition in region)))
+    answer = solver.check()
+    if answer != z3.sat:
+        return Found(None, answer == z3.unsat)
+    for s in domain.symbols:  # as many as can be stay what they were at capture, so that nothing coincides by chance
+        solver.push()
+        solver.add(symbols[s.name] == s.hint)
+        if solver.check() != z3.sat:
+            solver.pop()
+    if solver.check() != z3.sat:
+        return Found(None)
+    model = solver.model()
+    values = {name: int(model.eval(x, model_completion=True).as_long()) for name, x in symbols.items()}
+    if not domain.contains(values) or any(_inside(region, values) for region in covered):
+        return Found(None)  # a solver is not believed either
+    return Found(values)
+
+
+def _formula(z3: Any, condition: Condition, symbols: Mapping[str, Any]) -> Any:
+    kind, polynomial = condition
+    value, divisor = _cleared(polynomial, symbols)
+    if kind == "whole":
+        return value % divisor == 0
+    return {"zero": value == 0, "nonzero": value != 0, "positive": value > 0, "nonnegative": value >= 0}[kind]
+
+
+def _cleared(polynomial: Polynomial, symbols: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Numerator and denominator; the denominator is positive."""
+    divisor: Any = 1
+    for m, c in polynomial:
+        divisor = divisor * c.denominator
+        for name, e in m:
+            divisor = divisor * symbols[name] ** -e if e < 0 else divisor
+    value: Any = 0
+    for k, (m, c) in enumerate(polynomial):
+        term: Any = c.numerator
+        for name, e in m:
+            for _ in range(max(e, 0)):
+                term = term * symbols[name]
+        for j, (n, d) in enumerate(polynomial):
+            if j != k:
+                term = term * d.denominator
+                for name, e in n:
+                    term = term * symbols[name] ** -e if e < 0 else term
+        value = value + term
+    return value, divisor

@@ -1,0 +1,117 @@
+"""Cut points: what is proved with them is true, and programs that advance together lose nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.jobs import job_files
+from tantamount import read_job
+from tantamount.correspond.alignment import align
+from tantamount.proof import Options, Proof, prove
+from tantamount.proof.cuts import SOURCE
+from tantamount.proof.outputs import check_outputs
+from tantamount.verdict import Verdict
+
+WHOLE = """
+    x: float32[4, 6]
+    w: float32[6, 8]
+    v: float32[8, 6]
+    h = mm(x, w)
+    g = gelu(h)
+    y = mm(g, v)
+    r = add(y, x)
+    p = softmax(r, 1, False)
+    l = aten.log.default(p)
+    z = mul(l, g2)
+    -> z
+"""
+RANK = """
+    x: float32[4, 6]
+    w: float32[6, 4]
+    v: float32[4, 6]
+    h = mm(x, w)
+    g = gelu(h)
+    y = mm(g, v)
+    s = all_reduce(y, "sum", "tp")
+    r = add(s, x)
+    p = softmax(r, 1, False)
+    l = aten.log.default(p)
+    z = mul(l, g2)
+    -> z
+"""
+TABLES = '[inputs]\nx = "Replicate()"\nw = "Shard(1)"\nv = "Shard(0)"\n[outputs]\nz = "Replicate()"\n'
+ENDS = {"g2": "r"}
+
+
+def sides(folder: Path, rank: str = RANK, *, cut: bool = True, fold: bool | None = None) -> tuple[Proof, Verdict]:
+    folder.mkdir(exist_ok=True)
+    texts = [text.replace("g2", ENDS["g2"]) for text in (WHOLE, rank, rank)]
+    job = read_job(job_files(folder, texts[0], texts[1:], TABLES, {"tp": 2}, {"tp": ("tp",)}))
+    found = prove(job, Options(fold=fold, cut=cut, align=align))
+    (output,) = check_outputs(found.store, job, found.specification, found.implementation)
+    return found, output.verdict
+
+
+def cut_tensors(found: Proof) -> set[str]:
+    return {atom.attributes[1] for atom in found.store.atoms if atom.op == "leaf" and atom.attributes[0] == SOURCE}
+
+
+@pytest.mark.parametrize("fold", [None, False])
+def test_both_programs_go_on_from_what_they_agree_on(tmp_path: Path, fold: bool | None) -> None:
+    found, verdict = sides(tmp_path, fold=fold)
+    assert verdict is Verdict.PROVED
+    assert cut_tensors(found) >= {"h", "g", "y", "r", "p", "l"}
+    (_, x), *others = found.implementation.local(found.store, 1, "z").pieces  # type: ignore[union-attr]
+    assert not others
+    assert len(x) == 1  # one product of two leaves, however long the program
+
+
+def test_without_cuts_forms_are_in_the_inputs(tmp_path: Path) -> None:
+    found, verdict = sides(tmp_path, cut=False)
+    assert verdict is Verdict.PROVED
+    assert not cut_tensors(found)
+
+
+def test_what_is_known_of_a_tensor_is_known_of_its_leaf(tmp_path: Path) -> None:
+    found, _ = sides(tmp_path)
+    (softmax,) = (a for a in found.store.atoms if a.op == "leaf" and a.attributes == (SOURCE, "p"))
+    (summed,) = (a for a in found.store.atoms if a.op == "leaf" and a.attributes == (SOURCE, "r"))
+    assert softmax.facts.positive
+    assert not summed.facts.positive
+    assert not found.implementation.traces[0].obligations  # log(p) is defined
+
+
+@pytest.mark.parametrize("fold", [None, False])
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ('all_reduce(y, "sum", "tp")', 'all_reduce(y, "avg", "tp")'),
+        ('all_reduce(y, "sum", "tp")', "add(y, x)"),
+        ("add(s, x)", "sub(s, x)"),
+        ("gelu(h)", "relu(h)"),
+        ("softmax(r, 1, False)", "softmax(r, 0, False)"),
+        ("aten.log.default(p)", "aten.log.default(r)"),
+        ("mul(l, g2)", "mul(p, g2)"),
+        ("mul(l, g2)", "mul(l, l)"),
+        ("mul(l, g2)", "add(l, g2)"),
+    ],
+)
+def test_wrong_programs_are_never_proved(tmp_path: Path, right: str, wrong: str, fold: bool | None) -> None:
+    assert right in RANK
+    assert sides(tmp_path, RANK.replace(right, wrong), fold=fold)[1] is not Verdict.PROVED
+
+
+def test_infinities_stay_in_sight(tmp_path: Path) -> None:
+    whole = """
+        x: float32[4, 4]
+        m: bool[4, 4]
+        f = masked_fill(x, m, -inf)
+        p = softmax(f, 1, False)
+        -> p
+    """
+    job = read_job(job_files(tmp_path, whole, [whole], '[inputs]\ndefault = "Replicate()"\n', {}, {}))
+    found = prove(job, Options(cut=True, align=align))
+    assert "f" not in cut_tensors(found)
+    assert check_outputs(found.store, job, found.specification, found.implementation)[0].verdict is Verdict.PROVED
