@@ -30,8 +30,10 @@ OPERATORS = {
     "exp": "aten.exp.default", "fill": "aten.masked_fill.Scalar", "ge": "aten.ge.Scalar", "gt": "aten.gt.Scalar",
     "log": "aten.log.default", "log1p": "aten.log1p.default", "logsumexp": "aten.logsumexp.default",
     "lsm": "aten._log_softmax.default", "lt": "aten.lt.Scalar", "maximum": "aten.maximum.default",
-    "mm": "aten.matmul.default", "mul": "aten.mul.Tensor", "nan_to_num": "aten.nan_to_num.default",
-    "ne": "aten.ne.Scalar", "neg": "aten.neg.default", "not_": "aten.logical_not.default", "ones": "aten.ones_like.default",
+    "mm": "aten.matmul.default", "mul": "aten.mul.Tensor",
+    "mul0": "aten.mul.Tensor", "mul05": "aten.mul.Tensor",
+    "ne": "aten.ne.Scalar", "neg": "aten.neg.default", "not_": "aten.logical_not.default",
+    "ones": "aten.ones_like.default",
     "power": "aten.pow.Tensor_Scalar", "recip": "aten.reciprocal.default", "relu": "aten.relu.default",
     "rsqrt": "aten.rsqrt.default", "safe": "aten._safe_softmax.default",
     "sdpa": "aten.scaled_dot_product_attention.default", "sigmoid": "aten.sigmoid.default",
@@ -40,7 +42,8 @@ OPERATORS = {
     "where": "aten.where.self", "xlogy": "aten.xlogy.Tensor", "zeros": "aten.zeros_like.default",
 }  # fmt: skip
 _LAST = {"sum_": [[1], True], "amax": [[1], True], "logsumexp": [[1], True], "all_": [1, True], "any_": [1, True],
-         "softmax": [1, False], "safe": [1], "lsm": [1, False], "t": [-2, -1]}  # fmt: skip
+         "softmax": [1, False], "safe": [1], "lsm": [1, False], "t": [-2, -1], "mul0": [0],
+         "mul05": [0.5]}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ FAMILIES = (
         "fill(safe(s), m, 0)", "fill(softmax(s), all_(m), 0)", "div(exp(s), sum_(exp(s)))",
         "div(exp(sub(s, amax(s))), sum_(exp(sub(s, amax(s)))))", "mul(softmax(s), not_(m))",
         "div(mul(exp(x), not_(m)), sum_(mul(exp(x), not_(m))))", "exp(lsm(s))", "fill(exp(lsm(s)), m, 0)",
-        "nan_to_num(softmax(s))", "where(any_(not_(m)), softmax(s), zeros(s))",
+        "where(any_(not_(m)), softmax(s), zeros(s))",
         "div(exp(s), fill(sum_(exp(s)), eq(sum_(exp(s)), 0), 1))",
         "where(gt(sum_(exp(s)), 0), div(exp(s), sum_(exp(s))), zeros(s))",
         "mul(safe(s), any_(not_(m)))", "fill(div(exp(s), sum_(exp(s))), eq(amax(s), -inf), 0)",
@@ -86,72 +89,74 @@ FAMILIES = (
     Family("quotient", _XY, (
         "div(x, y)", "mul(x, recip(y))", "div(mul(x, y), mul(y, y))", "mul(x, power(y, -1))",
         "where(eq(y, 0), zeros(x), div(x, y))", "where(ne(y, 0), div(x, where(eq(y, 0), ones(y), y)), zeros(x))",
-        "recip(div(y, x))", "div(mul(x, x), mul(x, y))", "neg(div(x, neg(y)))", "add(div(x, y), mul(0, div(x, y)))",
+        "recip(div(y, x))", "div(mul(x, x), mul(x, y))", "neg(div(x, neg(y)))", "add(div(x, y), mul0(div(x, y)))",
         "div(x, where(eq(y, 0), ones(y), y))",
     )),
     Family("nothing but x", _XY, (
-        "mul(x, 1)", "div(mul(x, y), y)", "mul(div(x, y), y)", "add(x, mul(0, recip(y)))",
+        "mul(x, 1)", "div(mul(x, y), y)", "mul(div(x, y), y)", "add(x, mul0(recip(y)))",
         "add(x, sub(recip(y), recip(y)))", "where(eq(y, 0), x, div(mul(x, y), y))", "recip(recip(x))",
-        "exp(log(x))", "log(exp(x))", "mul(sqrt(x), sqrt(x))", "div(mul(x, x), x)", "add(x, mul(0, log(y)))",
-        "where(gt(y, 0), x, add(x, mul(0, sqrt(y))))", "where(lt(y, 0), x, add(x, mul(0, sqrt(y))))",
-        "add(x, mul(0, sum_(recip(y))))", "add(x, mul(0, tanh(recip(y))))", "add(x, mul(0, rsqrt(mul(y, y))))",
+        "exp(log(x))", "log(exp(x))", "mul(sqrt(x), sqrt(x))", "div(mul(x, x), x)", "add(x, mul0(log(y)))",
+        "where(gt(y, 0), x, add(x, mul0(sqrt(y))))", "where(lt(y, 0), x, add(x, mul0(sqrt(y))))",
+        "add(x, mul0(sum_(recip(y))))", "add(x, mul0(tanh(recip(y))))", "add(x, mul0(rsqrt(mul(y, y))))",
         "mul(x, power(sigmoid(recip(y)), 0))",
     )),
     Family("logarithm", _XY, (
         "log(x)", "where(gt(x, 0), log(x), zeros(x))", "mul(gt(x, 0), log(x))", "where(ge(x, 0), log(x), zeros(x))",
         "fill(log(x), lt(x, 0), 0)", "mul(log(mul(x, x)), 0.5)", "mul(log(sqrt(x)), 2)", "neg(log(recip(x)))",
         "where(gt(x, 0), log(where(gt(x, 0), x, ones(x))), zeros(x))", "sub(log(mul(x, y)), log(y))",
-        "add(log(x), mul(0, recip(x)))", "fill(log(x), eq(x, 0), 0)",
+        "add(log(x), mul0(recip(x)))", "fill(log(x), eq(x, 0), 0)",
     )),
     Family("root", _XY, (
-        "sqrt(x)", "power(x, 0.5)", "div(x, sqrt(x))", "mul(x, rsqrt(x))", "exp(mul(0.5, log(x)))", "recip(rsqrt(x))",
+        "sqrt(x)", "power(x, 0.5)", "div(x, sqrt(x))", "mul(x, rsqrt(x))", "exp(mul(log(x), 0.5))", "recip(rsqrt(x))",
         "where(ge(x, 0), sqrt(x), zeros(x))", "where(gt(x, 0), sqrt(x), zeros(x))", "sqrt(relu(x))",
         "where(gt(x, 0), mul(x, rsqrt(x)), zeros(x))", "power(power(x, 0.25), 2)", "div(sqrt(mul(x, y)), sqrt(y))",
         "fill(sqrt(x), lt(x, 0), 0)",
     )),
     Family("length", _XY, (
         "sqrt(sum_(mul(x, x)))", "mul(sum_(mul(x, x)), rsqrt(sum_(mul(x, x))))", "power(sum_(power(x, 2)), 0.5)",
-        "div(sum_(mul(x, x)), sqrt(sum_(mul(x, x))))", "exp(mul(0.5, log(sum_(mul(x, x)))))",
+        "div(sum_(mul(x, x)), sqrt(sum_(mul(x, x))))", "exp(mul05(log(sum_(mul(x, x)))))",
         "where(gt(sum_(mul(x, x)), 0), div(sum_(mul(x, x)), sqrt(sum_(mul(x, x)))), sum_(mul(x, x)))",
         "recip(rsqrt(sum_(mul(x, x))))",
     )),
     Family("direction", _XY, (
         "div(x, n)", "mul(x, rsqrt(sum_(mul(x, x))))", "where(gt(n, 0), div(x, n), zeros(x))",
         "fill(div(x, n), eq(n, 0), 0)", "div(x, fill(n, eq(n, 0), 1))", "mul(x, recip(n))", "div(mul(x, n), mul(n, n))",
-        "where(eq(sum_(mul(x, x)), 0), zeros(x), mul(x, rsqrt(sum_(mul(x, x)))))", "nan_to_num(div(x, n))",
+        "where(eq(sum_(mul(x, x)), 0), zeros(x), mul(x, rsqrt(sum_(mul(x, x)))))",
     ), (("n", "sqrt(sum_(mul(x, x)))"),)),
     Family("masked mean", _XM, (
         "div(sum_(mul(x, m)), sum_(m))", "div(sum_(mul(x, m)), clamp_min(sum_(m), 1))",
         "where(any_(m), div(sum_(mul(x, m)), sum_(m)), sum_(zeros(x)))", "sum_(div(mul(x, m), sum_(m)))",
         "fill(div(sum_(mul(x, m)), sum_(m)), eq(sum_(m), 0), 0)", "mul(sum_(mul(x, m)), recip(sum_(m)))",
-        "nan_to_num(div(sum_(mul(x, m)), sum_(m)))", "where(gt(sum_(m), 0), sum_(div(mul(x, m), sum_(m))), sum_(zeros(x)))",
+        "where(gt(sum_(m), 0), sum_(div(mul(x, m), sum_(m))), sum_(zeros(x)))",
         "div(sum_(where(m, x, zeros(x))), sum_(m))", "div(sum_(fill(x, not_(m), 0)), maximum(sum_(m), ones(sum_(m))))",
     )),
     Family("log of a masked sum", _XM, (
         "logsumexp(s)", "log(sum_(exp(s)))", "add(log(sum_(exp(sub(s, amax(s))))), amax(s))",
         "where(all_(m), sum_(zeros(x)), logsumexp(s))", "fill(log(sum_(exp(s))), all_(m), 0)",
         "log(sum_(mul(exp(x), not_(m))))", "where(eq(amax(s), -inf), sum_(zeros(x)), log(sum_(exp(s))))",
-        "sub(logsumexp(add(s, 1)), 1)", "nan_to_num(logsumexp(s), 0.0, 0.0, 0.0)",
+        "sub(logsumexp(add(s, 1)), 1)",
     ), (("s", "fill(x, m, -inf)"),)),
     Family("largest of nothing", _XM, (
         "amax(s)", "fill(amax(s), all_(m), 0)", "where(any_(not_(m)), amax(s), amax(zeros(x)))",
         "where(eq(amax(s), -inf), amax(zeros(x)), amax(s))", "neg(neg(amax(s)))", "sub(amax(add(s, 1)), 1)",
-        "log(amax(exp(s)))", "log(exp(amax(s)))", "add(amax(s), mul(0, exp(neg(amax(s)))))",
+        "log(amax(exp(s)))", "log(exp(amax(s)))", "add(amax(s), mul0(exp(neg(amax(s)))))",
         "mul(amax(s), div(sum_(m), sum_(m)))",
     ), (("s", "fill(x, m, -inf)"),)),
     Family("infinities that become numbers", _XY, (
-        "tanh(recip(y))", "tanh(div(y, mul(y, y)))", "tanh(mul(y, power(y, -2)))", "where(eq(y, 0), ones(y), tanh(recip(y)))",
+        "tanh(recip(y))", "tanh(div(y, mul(y, y)))", "tanh(mul(y, power(y, -2)))",
+        "where(eq(y, 0), ones(y), tanh(recip(y)))",
         "where(eq(y, 0), zeros(y), tanh(recip(y)))", "neg(tanh(neg(recip(y))))", "tanh(div(x, mul(x, y)))",
     )),
     Family("quotient of sums", _XY, (
-        "recip(add(recip(y), 1))", "div(y, add(y, 1))", "sub(1, recip(add(y, 1)))",
+        "recip(add(recip(y), 1))", "div(y, add(y, 1))", "neg(sub(recip(add(y, 1)), 1))",
         "where(eq(y, 0), zeros(y), recip(add(recip(y), 1)))", "div(mul(y, x), mul(x, add(y, 1)))",
     )),
     Family("gradients", _XYM, (
-        "div(y, mul(2, sqrt(x)))", "mul(mul(0.5, y), rsqrt(x))", "div(mul(y, sqrt(x)), mul(2, x))",
-        "where(gt(x, 0), div(y, mul(2, sqrt(x))), zeros(y))", "mul(where(gt(x, 0), y, zeros(y)), div(0.5, sqrt(x)))",
-        "where(gt(x, 0), mul(y, div(0.5, sqrt(where(gt(x, 0), x, ones(x))))), zeros(y))",
-        "fill(div(y, mul(2, sqrt(x))), lt(x, 0), 0)",
+        "div(y, mul(sqrt(x), 2))", "mul(mul(y, 0.5), rsqrt(x))", "div(mul(y, sqrt(x)), mul(x, 2))",
+        "where(gt(x, 0), div(y, mul(sqrt(x), 2)), zeros(y))",
+        "mul(where(gt(x, 0), y, zeros(y)), mul(recip(sqrt(x)), 0.5))",
+        "where(gt(x, 0), mul(y, mul(recip(sqrt(where(gt(x, 0), x, ones(x)))), 0.5)), zeros(y))",
+        "fill(div(y, mul(sqrt(x), 2)), lt(x, 0), 0)",
     )),
     Family("gradient of masked softmax", _XYM, (
         "mul(w, sub(y, sum_(mul(w, y))))", "sub(mul(w, y), mul(w, sum_(mul(w, y))))", "mul(u, sub(y, sum_(mul(u, y))))",
@@ -164,15 +169,15 @@ FAMILIES = (
         "fill(div(mm(exp(c), v), sum4(exp(c))), eq(sum4(exp(c)), 0), 0)",
         "div(mm(exp(c), v), fill(sum4(exp(c)), eq(sum4(exp(c)), 0), 1))",
         "mm(fill(softmax4(c), eq(amax4(c), -inf), 0), v)", "fill(mm(softmax4(c), v), not_(any4(m)), 0)",
-        "nan_to_num(mm(softmax4(c), v))", "mm(softmax4(f), v)", "sdpa(q, k, v, g)",
+        "mm(softmax4(f), v)", "sdpa(q, k, v, g)",
     ), (
         ("a", "mul(mm(q, t(k)), 0.5)"), ("c", "fill(mul(mm(q, t(k)), 0.5), not_(m), -inf)"),
-        ("b", "fill(where(m, 0.0, 0.0), not_(m), -inf)"), ("f", "fill(mul(mm(q, t(k)), 0.5), not_(m), -1e30)"),
-        ("g", "fill(where(m, 0.0, 0.0), not_(m), -1e30)"),
+        ("b", "fill(mul0(mm(q, t(k))), not_(m), -inf)"), ("f", "fill(mul(mm(q, t(k)), 0.5), not_(m), -1e30)"),
+        ("g", "fill(mul0(mm(q, t(k))), not_(m), -1e30)"),
     )),
 )  # fmt: skip
-OPERATORS |= {"softmax4": "aten._softmax.default", "safe4": "aten._safe_softmax.default", "sum4": "aten.sum.dim_IntList",
-              "amax4": "aten.amax.default", "any4": "aten.any.dim"}  # fmt: skip
+OPERATORS |= {"softmax4": "aten._softmax.default", "safe4": "aten._safe_softmax.default",
+              "sum4": "aten.sum.dim_IntList", "amax4": "aten.amax.default", "any4": "aten.any.dim"}  # fmt: skip
 _LAST |= {"softmax4": [-1, False], "safe4": [-1], "sum4": [[-1], True], "amax4": [[-1], True], "any4": [-1, True]}
 
 
@@ -208,12 +213,11 @@ def _shorthand(family: Family, program: str) -> str:
             return value(ast.parse(let[node.id], mode="eval").body) if node.id in let else node.id
         text = ast.unparse(node)
         if text not in done:
-            assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            assert isinstance(node, ast.Call)
+            assert isinstance(node.func, ast.Name)
             name = node.func.id
             arguments = [value(argument) for argument in node.args] + [str(a) for a in _LAST.get(name, [])]
             target = OPERATORS[name]
-            if name == "where" and _number(node.args[1]) is not None:
-                target = "aten.where.Scalar"
             done[text] = f"n{len(done)}"
             lines.append(f"{done[text]} = {target}({', '.join(arguments)})")
         return done[text]
@@ -272,11 +276,10 @@ def _run(family: Family, program: str, given: dict[str, Any]) -> Any:
             return number
         if isinstance(node, ast.Name):
             return value(ast.parse(let[node.id], mode="eval").body) if node.id in let else given[node.id]
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        assert isinstance(node, ast.Call)
+        assert isinstance(node.func, ast.Name)
         name = node.func.id
         arguments = [value(argument) for argument in node.args] + _LAST.get(name, [])
-        if name == "where" and isinstance(arguments[1], float):
-            return torch.where(*arguments).to(torch.float64)
         _, operator, overload = OPERATORS[name].split(".")
         return getattr(getattr(torch.ops.aten, operator), overload)(*arguments)
 

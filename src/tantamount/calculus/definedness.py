@@ -279,7 +279,9 @@ class Definedness(Symbolic):
 
     # -- pointwise
     def convert(self, x: Form, source: Kind, target: Kind) -> Form:
-        return with_undefined(self._plain.convert(x, source, target), x.undefined)
+        lost = source is Kind.FLOAT and target is not Kind.FLOAT  # a NaN becomes some integer
+        record = _changed(self.store, x.undefined, _ALL_SOFT) if lost else x.undefined
+        return with_undefined(self._plain.convert(x, source, target), record)
 
     def _strict(self, out: Form, *xs: Form) -> Form:
         records = [_changed(self.store, x.undefined, _AFTER_SUM) for x in xs]
@@ -385,8 +387,8 @@ class Definedness(Symbolic):
                     c = comparisons.compare(self.store, "equal", c, ONE, box)
                 if negate:
                     c = add(self.store, ONE, scale(c, -1))
-                terms = [multiply(self.store, c, (term,), box) for term in xs[1]]
-                terms = [t for t in terms if not _contradictory(self.store, t)]
+                products = (multiply(self.store, c, (term,), box) for term in xs[1])
+                terms = [p for p in products if not _contradictory(self.store, p)]
                 return _normal(self.store, add(self.store, *terms, box=box), box)
 
             return contraction.pointwise(self.store, apply, [condition, form])

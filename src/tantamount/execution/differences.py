@@ -215,7 +215,8 @@ def confirm(
 ) -> bool:
     """Whether a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do
     to either side) and no tie or jump (it persists nearby). ``done`` keeps the executions for other claims about the
-    same leaves. ``singular``: the implementation is known to be equal where it is defined, and may fail at single points."""
+    same leaves. ``singular``: the implementation is known to be equal where it is defined.
+    """
     done = {} if done is None else done
     size = abs(found.expected - found.actual)
     for kind in ("rounding", "nearby"):

@@ -17,6 +17,7 @@ from tantamount.calculus.polynomials import ZERO, add, polynomial
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.sums import flatten
+from tantamount.sizes.symbolic import is_size
 
 __all__ = ["undefined_clause"]
 
@@ -91,7 +92,7 @@ def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Bo
 def _instance(store: Store, conditions: Factors, other: Factors, box: Box) -> bool:
     """Whether ``conditions`` is one summand of ``other``, or a sum of such: ``t[i]`` of ``SUM_j t[j]``."""
     mine, theirs = flatten(store, conditions, 1), flatten(store, other, 1)
-    if not all(isinstance(n, int) for n in (*mine.ranges, *theirs.ranges)):
+    if any(is_size(n) for n in (*mine.ranges, *theirs.ranges)):
         return False
     n = len(box)
 
