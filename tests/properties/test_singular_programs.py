@@ -1,9 +1,9 @@
 """Programs that differ only where some of them are undefined: none is PROVED against one from which PyTorch's values
-differ. ``benchmarks/singular.py`` runs all pairs."""
+differ. ``benchmarks/bench_singular.py`` runs all pairs."""
 
 import pytest
-from support.singular import FAMILIES, Family, agree, pairs, verdict
 
+from support.singular import FAMILIES, Family, agree, pairs, verdict
 from tantamount.verdict import Verdict
 
 _EVERY = 9  # of all pairs, so many are left out between two that are taken

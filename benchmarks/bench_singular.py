@@ -11,7 +11,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from support.singular import agree, pairs, verdict
-
 from tantamount.verdict import Verdict
 
 _COLUMNS = (Verdict.PROVED, Verdict.REFUTED, Verdict.UNKNOWN)
