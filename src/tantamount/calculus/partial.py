@@ -187,10 +187,10 @@ def minus_infinite(store: Store, x: Polynomial, box: Ranges) -> Polynomial | Non
             return nothing_finite(store, elements, box)
     elif not conditions and any(store.atoms[f[0]].op == "max" for m, _ in x for f in m):
         return None
-    out = ZERO
-    for condition in conditions:  # a or b = a + b - a b
-        out = add(store, out, condition, scale(multiply(store, out, condition, box), -1), box=box)
-    return out
+    finite = ONE
+    for condition in conditions:
+        finite = multiply(store, finite, add(store, ONE, scale(condition, -1)), box)
+    return add(store, ONE, scale(finite, -1))
 
 
 def nothing_finite(store: Store, elements: Polynomial, box: Ranges) -> Polynomial | None:
