@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
@@ -33,10 +33,14 @@ _MAX_PIECES = 1 << 14  # unrolling a dimension into more boxes than this is refu
 
 @dataclass(frozen=True)
 class Form:
-    """``dims[d]`` are the axis sizes (each > 1) of dimension d; an empty dimension is ``(0,)`` and has no pieces."""
+    """``dims[d]`` are the axis sizes (each > 1) of dimension d; an empty dimension is ``(0,)`` and has no pieces.
+
+    ``undefined`` says where the program that computed it is undefined (:mod:`tantamount.calculus.definedness`); it is
+    no part of the function that the form is."""
 
     dims: tuple[tuple[int, ...], ...]
     pieces: tuple[Piece, ...]
+    undefined: Form | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

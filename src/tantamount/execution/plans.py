@@ -71,10 +71,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How floats are drawn: standard normal times ``amplitude``; their absolute values if ``positive``."""
+    """How floats are drawn: standard normal times ``amplitude``; their absolute values if ``positive``.
+
+    ``sparse``: half of them are 0, and some rows (along the last dimension) are all 0; of booleans some rows are all
+    false and some all true: where programs divide by zero, take its logarithm, or mask all that there is."""
 
     amplitude: float = 1.0
     positive: bool = False
+    sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -180,13 +184,26 @@ def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
     for leaf in plan.leaves:
         generator = np.random.default_rng([seed, crc32(repr(leaf.name).encode())])
         if leaf.kind is Kind.BOOL:
-            found[leaf.name] = np.asarray(generator.integers(0, 2, leaf.shape), dtype=np.float64)
+            value = np.asarray(generator.integers(0, 2, leaf.shape), dtype=np.float64)
+            found[leaf.name] = _in_rows(generator, value, (0.0, 1.0)) if scale.sparse else value
         elif leaf.kind is Kind.INT:
             found[leaf.name] = np.asarray(generator.integers(0, leaf.bound, leaf.shape), dtype=np.float64)
         else:
             value = np.asarray(generator.standard_normal(leaf.shape)) * scale.amplitude
+            if scale.sparse:
+                value = _in_rows(generator, value * generator.integers(0, 2, leaf.shape), (0.0,))
             found[leaf.name] = np.abs(value) if scale.positive else value
     return found
+
+
+def _in_rows(generator: np.random.Generator, value: Array, numbers: tuple[float, ...]) -> Array:
+    """The array with each of the numbers throughout a quarter of the rows along the last dimension."""
+    if not value.ndim:
+        return value
+    choice = generator.integers(0, 4, (*value.shape[:-1], 1))
+    for k, number in enumerate(numbers):
+        value = np.where(choice == k, number, value)
+    return value
 
 
 def execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL) -> Execution | None:

@@ -1,7 +1,8 @@
 """Questions about any pair of tensors of the two programs: equal, a part of, a multiple of, a sum over ranks.
 
 Every answer holds for all values of whatever is not related: inputs of the specification without a relation, and
-inputs of the implementation that no relation mentions, are free.
+inputs of the implementation that no relation mentions, are free. As everywhere, equal means: wherever the specification
+is finite. That the implementation's indices are in range is what :meth:`Proof.check` adds.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tantamount.ir.relation import Partial, Placement
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.relations import even
 from tantamount.proof.cuts import Aligned, Candidates
+from tantamount.proof.defined import undefined_clause
 from tantamount.proof.outputs import holds, independent
 from tantamount.proof.placements import distribute
 from tantamount.proof.proof import Proof, prove
@@ -59,7 +61,8 @@ def multiple_of(proof: Proof, tensor: str, name: str) -> Multiple | None:
         factor = _ratio(wanted, stacked)
         if factor is None:
             continue
-        if equal(proof.store, _scaled(proof.store, wanted, factor), stacked) is None:
+        same = equal(proof.store, _scaled(proof.store, wanted, factor), stacked) is None
+        if same and undefined_clause(proof.store, wanted, stacked) is None:
             return Multiple(factor, placements)
     return None
 

@@ -1,7 +1,8 @@
 """The primitives over NumPy: every float kind is float64, integers are exact int64, booleans are 0 and 1.
 
-A NaN means *undefined here* (division by zero, log of a negative, 0 * inf, inf - inf, a gather out of range); it is
-never an error, because the element may be masked later. Integers and booleans have no NaN: where one of them is
+A NaN means *undefined here* (0 / 0, log of a negative, 0 * inf, inf - inf, a gather out of range); it is never an
+error, because the element may be masked later. Other numbers divided by zero are infinite, as in PyTorch: what an
+infinity goes into may be a number again. Integers and booleans have no NaN: where one of them is
 undefined, it is 0 and the event is recorded in :attr:`Reference.flags`, so that the caller decides. Integers that would
 leave 64 bits raise :class:`IntegerOverflow`: nothing wraps.
 """
@@ -174,8 +175,6 @@ class Reference(Interpretation):
             return np.asarray(x ** int(exponent))
         with self._quiet():
             value = np.power(x, int(exponent) if exponent.denominator == 1 else float(exponent))
-            if exponent < 0:
-                value = np.where(x == 0, np.nan, value)
             if exponent.denominator != 1:
                 value = np.where(x < 0, np.nan, value)  # numpy: (-inf) ** 0.5 is inf
             return np.asarray(np.where(np.isnan(x), np.nan, value))  # numpy: nan ** 0 is 1
@@ -197,10 +196,7 @@ class Reference(Interpretation):
         if name in ("floor_divide", "integer_pow") and _integral(*operands):
             return self._of_integers(name, *operands)
         with self._quiet():
-            value = np.asarray(known.evaluate(*operands))
-        if name == "pow":  # as power(): undefined at 0 with a negative exponent, where numpy has an infinity
-            value = np.where((operands[0] == 0) & (operands[1] < 0), np.nan, value)
-        return value
+            return np.asarray(known.evaluate(*operands))
 
     def _of_integers(self, name: str, x: Array, y: Array) -> Array:
         """Quotients of integers, flagged where the divisor is zero, and powers."""

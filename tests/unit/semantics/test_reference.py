@@ -98,7 +98,7 @@ def test_powers() -> None:
     same(r.power(floats(2, -2, 0), Fraction(2)), [4, 4, 0])
     same(r.power(floats(4, 0, -4, -inf), Fraction(1, 2)), [2, 0, nan, nan])
     same(r.power(floats(8, -8), Fraction(1, 3))[1:], [nan])
-    same(r.power(floats(2, 0, -2, inf), Fraction(-1)), [0.5, nan, -0.5, 0])
+    same(r.power(floats(2, 0, -2, inf), Fraction(-1)), [0.5, inf, -0.5, 0])
     same(r.power(floats(4, 0, -4), Fraction(-1, 2)), [0.5, nan, nan])
     same(r.power(floats(0, nan, 3), Fraction(0)), [1, nan, 1])
     same(r.power(ints(3, -2), Fraction(3)), [27, -8], np.int64)
@@ -114,7 +114,7 @@ def test_what_is_undefined_is_nan() -> None:
     same(r.exp(floats(-inf, 0)), [0, 1])
     same(r.maximum(floats(nan, 1), floats(2, 2)), [nan, 2])
     same(r.contract([(floats(0, 1), (0,)), (floats(inf, 1), (0,))], ()), nan)
-    same(r.function("pow", [floats(0, 2, -1), floats(-1, 3, 0.5)]), [nan, 8, nan])
+    same(r.function("pow", [floats(0, 2, -1), floats(-1, 3, 0.5)]), [inf, 8, nan])
     same(r.function("sin", [floats(0, inf)]), [0, nan])
     assert r.flags == []
 

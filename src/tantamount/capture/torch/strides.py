@@ -33,6 +33,11 @@ def views_for_strides(graph: fx.Graph) -> None:
 
 def _read(graph: fx.Graph, node: fx.Node) -> fx.Node:
     source, *geometry = node.args
+    if not isinstance(source, fx.Node):  # a tensor that the graph keeps as an attribute
+        raise UserError(
+            "capture", place=f"node {node.name}: {node.target}", found="no tensor of the graph",
+            needed="an operand that the graph computes",
+        )  # fmt: skip
     with graph.inserting_before(node):
         found = _elements(graph, node, source)
         if found is None:
