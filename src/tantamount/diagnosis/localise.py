@@ -47,7 +47,7 @@ def find_mismatch(
     repair = find_repair(plan, refuted) if plan is not None and refuted else None
     told = account(repair) if repair is not None else None
     if repair is not None and told is not None and repair.of_input:
-        relation = relation_that_proves(repair.land, repair.edit, repair.repaired, proof.options.silent())
+        relation = relation_that_proves(repair.matches, repair.edit, repair.repaired, proof.options.silent())
         if relation:
             told = replace(told, hint=f"it would be proved if {told.specification} were {relation}")
     first = search.repaired(told, nodes, failing) if told is not None and told.sure else None

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.forms import Form
 from tantamount.calculus.sums import signature
-from tantamount.ir.graph import Node, references
+from tantamount.diagnosis.naming import short
+from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.calls import facts_of
+from tantamount.ops.facts import NOTHING, Facts
 from tantamount.proof.outputs import ancestors, candidates, holds, independent, show
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.verdict import Relation
 
 __all__ = ["Summand", "bare_summand", "misuse", "summand_of"]
-
-_SUMS = ("aten.add.", "aten.add_.", "aten.sub.", "aten.sub_.", "aten.rsub.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +160,21 @@ def _text(job: Job, node: Node, summand: Summand, wholes: Sequence[tuple[str, st
     made = f"{summand.node}{_at(job.implementation[0].by_name[summand.node])}"
     partial = f"{made}, which is {placement} over {over} (every rank holds one summand)"
     missing = f"a sum over {over} (all_reduce or reduce_scatter) is missing before {node.name}{_at(node)}"
-    if node.target.startswith(_SUMS) and wholes:
+    if _facts(job.implementation[0], node).adds and wholes:
         others = " and ".join(f"{name}, which is {placement}" for name, placement in wholes)
         return f"{missing}\nit adds {partial}, to {others}"
-    kind = node.target.split(".")[1] if node.target.count(".") > 1 else node.target
+    kind = short(node.target)
     return f"{missing}\nit applies {kind} to {partial}, and {kind} of a summand is no summand of the result"
+
+
+def _facts(graph: Graph, node: Node) -> Facts:
+    """The facts of a node, from the types that the graph records."""
+
+    def operand(name: str) -> Tensor | None:
+        type_ = graph.by_name[name].type
+        return None if type_ is None else Tensor(type_.shape, type_.dtype, None)
+
+    return facts_of(graph, node, operand) if node.op == "call" and node.target != "getitem" else NOTHING
 
 
 def _at(node: Node) -> str:

@@ -19,7 +19,8 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import ShapeProblem, Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.facts import CHOOSING, NOTHING, Facts
-from tantamount.ops.recording import HIDDEN, Recorded, Recorder
+from tantamount.ops.record import HIDDEN, Recorded
+from tantamount.ops.recording import Recorder
 
 __all__ = ["Call", "facts_of_call", "ordinary_calls", "shared_facts"]
 
@@ -30,7 +31,7 @@ _REFUSALS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 _MEMBERS = 2  # of the process group of a call of a collective
 
 
-def facts_of_call(apply: Apply, call: Call, collective: str = "", default: DType = DType.FLOAT32) -> Facts:
+def facts_of_call(apply: Apply, call: Call, collective: str = "", again: bool = True) -> Facts:
     """The facts of one call. A tensor's value may be a name, which its facts get instead of its parameter's, or a
     number that all its elements are known to be; else it is ignored. ``collective``: ``message`` or ``group`` if the
     operator is one; its first tensors are stacked then, one for each member of a small group. No facts where the
@@ -41,7 +42,7 @@ def facts_of_call(apply: Apply, call: Call, collective: str = "", default: DType
         first = next((name for name, value in arguments.items() if _tensors(value)), None)
         if first is not None:
             arguments[first] = _each(arguments[first], lambda x: _stacked(recorder, x))
-    results = _run(apply, recorder, arguments, default)
+    results = _run(apply, recorder, arguments)
     if not results:
         return NOTHING
     if collective == "message":
@@ -50,12 +51,14 @@ def facts_of_call(apply: Apply, call: Call, collective: str = "", default: DType
     shapes = [x.shape for value in arguments.values() for x in _tensors(value)]
     shared = any(len(_tensors(value)) > 1 and not _named(value) for value in call.values())
     found = _static(values, results, shapes, recorder.random, collective, not shared)
-    if collective or len(results) > 1:
+    if collective or len(results) > 1 or found.random or not again:
         return found
     names = [name for name, value in call.items() if isinstance(value, Tensor)]
-    again = _again(apply, recorder, arguments, results[0], default)
-    swapped = _swapped(apply, recorder, arguments, names, results[0], default)
-    return replace(found, idempotent=again and not found.random, commutative=swapped and not found.random)
+    return replace(
+        found,
+        idempotent=_again(apply, recorder, arguments, results[0]),
+        commutative=_swapped(apply, recorder, arguments, names, results[0]),
+    )
 
 
 def _recorded(recorder: Recorder, name: str, value: Any) -> Any:
@@ -102,10 +105,10 @@ def _named(value: Any) -> bool:
     return all(isinstance(x.value, (str, int, float, Fraction)) for x in _tensors(value))
 
 
-def _run(apply: Apply, recorder: Recorder, arguments: Call, default: DType) -> list[Tensor]:
+def _run(apply: Apply, recorder: Recorder, arguments: Call) -> list[Tensor]:
     """The results that are tensors; none where the call is refused."""
     try:
-        return _tensors(apply(Builder(recorder, "", default), arguments))
+        return _tensors(apply(Builder(recorder), arguments))
     except (ShapeProblem, TantamountError, *_REFUSALS):
         return []
 
@@ -126,7 +129,9 @@ def _static(
     single = layout and all(x.moved is not None and len(x.moved) <= 1 for x in values)
     reductions = {x.reduction for x in values}
     reduction = reductions.pop() if len(reductions) == 1 else ""
-    elementwise = not kind and all(_is_elementwise(x, result, operands) for x, result in zip(values, results, strict=True))
+    elementwise = not kind and all(
+        _is_elementwise(x, result, operands) for x, result in zip(values, results, strict=True)
+    )
     combination = _combination(values[0]) if elementwise and single_names and len(values) == 1 else {}
     collective = kind
     if kind:
@@ -211,27 +216,25 @@ def _same(x: Tensor, y: Tensor) -> bool:
     return x.type == y.type and x.value.key == y.value.key
 
 
-def _again(apply: Apply, recorder: Recorder, arguments: Call, result: Tensor, default: DType) -> bool:
+def _again(apply: Apply, recorder: Recorder, arguments: Call, result: Tensor) -> bool:
     """True if the definition gives the result again of its own result in the place of its first tensor."""
     first = next((name for name, value in arguments.items() if isinstance(value, Tensor)), None)
     if first is None or result.type != arguments[first].type:
         return False
     if not arguments[first].value.leaves & result.value.leaves:
         return False  # what does not read its operand gives the same again for no reason of its own
-    results = _run(apply, recorder, {**arguments, first: result}, default)
+    results = _run(apply, recorder, {**arguments, first: result})
     return len(results) == 1 and _same(results[0], result)
 
 
-def _swapped(
-    apply: Apply, recorder: Recorder, arguments: Call, names: Sequence[str], result: Tensor, default: DType
-) -> bool:
+def _swapped(apply: Apply, recorder: Recorder, arguments: Call, names: Sequence[str], result: Tensor) -> bool:
     """True if the definition gives the same result of its two tensors in the other order."""
     if len(names) != 2 or arguments[names[0]].type != arguments[names[1]].type:
         return False
     first, second = (arguments[name] for name in names)
     if not first.value.leaves or not second.value.leaves:
         return False
-    results = _run(apply, recorder, {**arguments, names[0]: second, names[1]: first}, default)
+    results = _run(apply, recorder, {**arguments, names[0]: second, names[1]: first})
     return len(results) == 1 and _same(results[0], result)
 
 

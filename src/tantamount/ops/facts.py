@@ -40,8 +40,8 @@ class Facts:
     ``monotone``       by operand, where results never decrease (1) or never increase (-1) as any of its elements grows
     ``idempotent``     applied to its own result, the other operands the same, it gives that result again
     ``commutative``    two operands that can be exchanged for each other
-    ``collective``     of a collective: ``message``, the reduction over ranks, ``exchange``, which moves elements, or another
-                       ``computation``
+    ``collective``     of a collective: ``message``, the reduction over ranks, ``exchange``, which moves elements, or
+                       another ``computation``
     ``comparison``     of the first operand with the second or with a number: ``below``, ``at most``, ``above``,
                        ``at least``, ``equal``, ``unequal``
     ``exponent``       the result is this power of the one operand, element by element

@@ -1,14 +1,14 @@
 """An interpretation that records what a definition does with its operands, instead of computing it.
 
-A :class:`Recorded` value says of a tensor how it came about: of which operands' elements it consists, as which
-polynomial in them, growing or falling with which, between which bounds. Every rule is a statement that holds for all
-values of the operands over the reals; where none is known, the record says less.
+A :class:`~tantamount.ops.record.Recorded` value says of a tensor how it came about: of which operands' elements it
+consists, as which polynomial in them, growing or falling with which, between which bounds. Every rule is a statement
+that holds for all values of the operands over the reals; where none is known, the record says less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, prod
 from typing import Any
@@ -16,137 +16,30 @@ from typing import Any
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
 from tantamount.ops.functions import FUNCTIONS
+from tantamount.ops.record import (
+    HIDDEN,
+    MAX_FACTORS,
+    Bound,
+    Recorded,
+    Terms,
+    blurred,
+    hidden,
+    no_axes,
+    product_of,
+    product_of_terms,
+    sign_of,
+    signs_of,
+    sum_of,
+    sum_of_terms,
+)
 
-__all__ = ["HIDDEN", "Monomial", "Recorded", "Recorder"]
+__all__ = ["Recorder"]
 
-Monomial = tuple[str, ...]  # names of operands, sorted, one for each factor; HIDDEN + name: some function of it
-Terms = Mapping[Monomial, "Fraction | None"]  # the factor of each; None: not one number
-HIDDEN = "~"
-_MAX_TERMS = 16  # of a polynomial that is followed; longer ones are some function of their operands
-_MAX_FACTORS = 8
 _GROWING = frozenset({"atan", "asinh", "tanh", "erfinv", "erf", "pi_times", "sign", "floor", "trunc", "round"})
 _OPPOSITE = {
     "below": "at least", "at least": "below", "above": "at most", "at most": "above",
     "equal": "unequal", "unequal": "equal",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """How a tensor came about.
-
-    ``key``: equal only of equal values (of one shape). ``terms``: its polynomial in operands, position by position
-    after whatever moved them; empty: zero. ``moved``: the operands whose elements, or constants, it consists of, as
-    ``moves`` put them and ``deciders`` (operands that are indices or conditions) chose; ``None``: elements are computed.
-    ``axes``: for every dimension the one, counted from the end, at which the operands are read (``None``: at none);
-    no tuple at all where they are read elsewhere. ``positional``: the function differs from place to place. ``signs``:
-    by operand 1 where it grows with it, -1 where it falls, 0 where neither is known. ``low`` and ``high`` bound the
-    elements. ``uniform``: all elements are equal; ``consecutive``: whole numbers, counting up by one along the one
-    dimension along which they vary.
-    """
-
-    key: int
-    shape: Shape
-    terms: Terms
-    moved: frozenset[str] | None = None
-    moves: frozenset[str] = frozenset()
-    deciders: frozenset[str] = frozenset()
-    axes: tuple[int | None, ...] | None = None
-    positional: bool = False
-    signs: Mapping[str, int] = field(default_factory=dict[str, int])
-    low: float | Fraction = -inf
-    high: float | Fraction = inf
-    whole: bool = False
-    uniform: bool = False
-    consecutive: bool = False
-    reduction: str = ""
-    count: int = 0  # of elements that were summed
-    comparison: str = ""
-    exponent: Fraction | None = None
-
-    @property
-    def leaves(self) -> frozenset[str]:
-        """The operands that it depends on."""
-        return frozenset(name.removeprefix(HIDDEN) for term in self.terms for name in term) | self.deciders
-
-    @property
-    def number(self) -> Fraction | None:
-        """The number that all elements are, if they are one that is known."""
-        if not self.terms:
-            return Fraction(0)
-        return self.terms.get(()) if self.uniform and set(self.terms) == {()} else None
-
-
-def _hidden(*xs: Recorded) -> Terms:
-    """Some function of these."""
-    names = frozenset[str]().union(*(x.leaves for x in xs))
-    return {tuple(HIDDEN + name for name in sorted(names)): None}
-
-
-def _times(a: Fraction | None, b: Fraction | None) -> Fraction | None:
-    return None if a is None or b is None else a * b
-
-
-def _product_of_terms(a: Terms, b: Terms) -> Terms | None:
-    """The product of two polynomials; ``None`` if it is too long to follow."""
-    out: dict[Monomial, Fraction | None] = {}
-    for m, c in a.items():
-        for n, d in b.items():
-            hidden = {name for name in (*m, *n) if name.startswith(HIDDEN)}
-            plain = [name for name in (*m, *n) if not name.startswith(HIDDEN)]
-            key = (*sorted(plain), *sorted(hidden))
-            if len(key) > _MAX_FACTORS:
-                return None
-            _add_term(out, key, _times(c, d))
-    return out if len(out) <= _MAX_TERMS else None
-
-
-def _sum_of_terms(xs: Sequence[Terms]) -> Terms | None:
-    out: dict[Monomial, Fraction | None] = {}
-    for x in xs:
-        for m, c in x.items():
-            _add_term(out, m, c)
-    return out if len(out) <= _MAX_TERMS else None
-
-
-def _add_term(out: dict[Monomial, Fraction | None], key: Monomial, factor: Fraction | None) -> None:
-    before = out.get(key, Fraction(0))
-    if any(name.startswith(HIDDEN) for name in key):
-        out[key] = None  # two functions of the same operands are two functions
-        return
-    total = None if factor is None or before is None else before + factor
-    if total == 0 and not key:
-        out.pop(key, None)
-    else:
-        out[key] = total or None  # x - y where x and y are the same elements in two orders: not zero
-
-
-def _blurred(terms: Terms) -> Terms:
-    """The polynomial without its factors: which operands' products there are sums of."""
-    return dict.fromkeys(terms, None)
-
-
-def _signs(*parts: tuple[Recorded, int]) -> dict[str, int]:
-    """The signs of a function that grows (1) or falls (-1) with each part, or neither is known (0)."""
-    out: dict[str, int] = {}
-    for x, sign in parts:
-        for name in x.leaves:
-            found = x.signs.get(name, 0) * sign
-            out[name] = found if out.get(name, found) == found else 0
-    return out
-
-
-def _sign_of(x: Recorded) -> int:
-    """1 where no element is negative, -1 where none is positive, else 0."""
-    return 1 if x.low >= 0 else -1 if x.high <= 0 else 0
-
-
-def _bound(a: float | Fraction, b: float | Fraction) -> float | Fraction:
-    return Fraction(0) if a == 0 or b == 0 else a * b
-
-
-def _plus(a: float | Fraction, b: float | Fraction) -> float | Fraction:
-    return a if a in (inf, -inf) else b if b in (inf, -inf) else a + b
 
 
 class Recorder(Interpretation):
@@ -244,7 +137,7 @@ class Recorder(Interpretation):
         key = inner if original == shape else self._key("reshape", inner, original, shape)
         squeezed = [size for size in x.shape if size != 1] == [size for size in shape if size != 1]
         if not squeezed:
-            return self._moved(x, "reshape", self._constant_key(x, key), shape, axes=_no_axes(x, shape))
+            return self._moved(x, "reshape", self._constant_key(x, key), shape, axes=no_axes(x, shape))
         axes: tuple[int | None, ...] | None = None
         if x.axes is not None:
             rest = iter([axis for axis, size in zip(x.axes, x.shape, strict=True) if size != 1])
@@ -254,9 +147,7 @@ class Recorder(Interpretation):
     def expand(self, x: Recorded, shape: Shape) -> Recorded:
         axes = x.axes
         if axes is not None:
-            axes = tuple(
-                None if old == 1 != new else axis for axis, old, new in zip(axes, x.shape, shape, strict=True)
-            )
+            axes = tuple(None if old == 1 != new else axis for axis, old, new in zip(axes, x.shape, shape, strict=True))
         key = self._constant_key(x, self._key("expand", x.key, x.shape, shape))
         return self._moved(x, "expand", key, shape, axes=axes, consecutive=x.consecutive)
 
@@ -264,7 +155,7 @@ class Recorder(Interpretation):
         length = -(-(stop - start) // step)
         shape = (*x.shape[:dim], length, *x.shape[dim + 1 :])
         key = self._constant_key(x, self._key("slice", x.key, x.shape, dim, start, stop, step))
-        axes = _no_axes(x, shape)
+        axes = no_axes(x, shape)
         uniform = x.uniform or prod(shape) == 1
         move = "slice" if step == 1 or length == 1 else "stride"
         return self._moved(
@@ -273,16 +164,16 @@ class Recorder(Interpretation):
 
     def flip(self, x: Recorded, dim: int) -> Recorded:
         key = self._constant_key(x, self._key("flip", x.key, dim))
-        return self._moved(x, "flip", key, x.shape, axes=_no_axes(x, x.shape))
+        return self._moved(x, "flip", key, x.shape, axes=no_axes(x, x.shape))
 
     def concat(self, xs: Sequence[Recorded], dim: int) -> Recorded:
         first = xs[0]
         shape = (*first.shape[:dim], sum(x.shape[dim] for x in xs), *first.shape[dim + 1 :])
-        terms = _sum_of_terms([_blurred(x.terms) for x in xs])
+        terms = sum_of_terms([blurred(x.terms) for x in xs])
         same = all(x.reduction == first.reduction for x in xs)
         return replace(
             self._joined(self._key("concat", dim, *((x.key, x.shape) for x in xs)), shape, xs, "concat"),
-            terms=terms if terms is not None else _hidden(*xs),
+            terms=terms if terms is not None else hidden(*xs),
             reduction=first.reduction if same else "",
         )
 
@@ -294,7 +185,7 @@ class Recorder(Interpretation):
         for x in xs:
             moved = None if moved is None or x.moved is None else moved | x.moved
         chosen = frozenset[str]().union(*(x.leaves for x in deciders), *(x.deciders for x in xs))
-        signs = _signs(*((x, 1) for x in xs), *((x, 0) for x in deciders))
+        signs = signs_of(*((x, 1) for x in xs), *((x, 0) for x in deciders))
         moves = frozenset({move}).union(*(x.moves for x in (*xs, *deciders)))
         low, high = min(x.low for x in xs), max(x.high for x in xs)
         whole = all(x.whole for x in xs)
@@ -304,7 +195,8 @@ class Recorder(Interpretation):
 
     # ------------------------------------------------------------------ pointwise
     def _pointwise(self, key: int, terms: Terms | None, *xs: Recorded, **more: Any) -> Recorded:
-        axes: list[int | None] | None = [None] * len(xs[0].shape)
+        nowhere: list[int | None] = [None] * len(xs[0].shape)
+        axes: list[int | None] | None = nowhere
         for x in xs:
             for k, axis in enumerate(x.axes if x.axes is not None else ()):
                 if axes is not None and axis is not None:
@@ -320,7 +212,7 @@ class Recorder(Interpretation):
             "uniform": all(x.uniform for x in xs),
             **more,
         }
-        terms = terms if terms is not None else _hidden(*xs)
+        terms = terms if terms is not None else hidden(*xs)
         deciders = frozenset[str]().union(*(x.deciders for x in xs))
         return Recorded(
             key, xs[0].shape, terms, None, deciders=deciders, axes=None if axes is None else tuple(axes), **kept
@@ -337,8 +229,8 @@ class Recorder(Interpretation):
             return self._as_number(self._pointwise(x.key, {}, x, y, uniform=True))
         low, high = sorted((x.key, y.key))
         found = self._pointwise(
-            self._key("add", low, high), _sum_of_terms([x.terms, y.terms]), x, y, signs=_signs((x, 1), (y, 1)),
-            low=_plus(x.low, y.low), high=_plus(x.high, y.high), whole=x.whole and y.whole,
+            self._key("add", low, high), sum_of_terms([x.terms, y.terms]), x, y, signs=signs_of((x, 1), (y, 1)),
+            low=sum_of(x.low, y.low), high=sum_of(x.high, y.high), whole=x.whole and y.whole,
             consecutive=(x.consecutive and y.uniform) or (y.consecutive and x.uniform),
         )  # fmt: skip
         for a, b in ((x, y), (y, x)):
@@ -366,16 +258,16 @@ class Recorder(Interpretation):
         for a, b in ((x, y), (y, x)):
             if a.number is not None and b.number is None:
                 return self._scaled(b, a)
-        corners = [_bound(a, b) for a in (x.low, x.high) for b in (y.low, y.high)]
+        corners = [product_of(a, b) for a in (x.low, x.high) for b in (y.low, y.high)]
         low, high = sorted((x.key, y.key))
         if x.key == y.key:
             corners = [max(min(corners), Fraction(0)), max(corners)]
         reduction = x.reduction if x.reduction and y.reduction == "reciprocal" else ""
         reduction = reduction or (y.reduction if y.reduction and x.reduction == "reciprocal" else "")
-        signs = _signs((x, _sign_of(y)), (y, _sign_of(x)))
+        signs = signs_of((x, sign_of(y)), (y, sign_of(x)))
         return self._as_number(
             self._pointwise(
-                self._key("mul", low, high), _product_of_terms(x.terms, y.terms), x, y, signs=signs,
+                self._key("mul", low, high), product_of_terms(x.terms, y.terms), x, y, signs=signs,
                 low=min(corners), high=max(corners), whole=x.whole and y.whole,
                 reduction={"sum": "mean"}.get(reduction, reduction) if reduction != "reciprocal" else "",
             )
@@ -397,10 +289,10 @@ class Recorder(Interpretation):
             reduction = {"max": "min", "min": "max"}.get(reduction, reduction)
         if factor == -1 and x.comparison:
             comparison = "-" + x.comparison
-        bounds = sorted((_bound(x.low, factor), _bound(x.high, factor)))
+        bounds = sorted((product_of(x.low, factor), product_of(x.high, factor)))
         return self._pointwise(
             inner if total == 1 else self._key("scaled", inner, total),
-            _product_of_terms(x.terms, {(): factor}), x, by, signs=_signs((x, 1 if factor > 0 else -1)),
+            product_of_terms(x.terms, {(): factor}), x, by, signs=signs_of((x, 1 if factor > 0 else -1)),
             low=bounds[0], high=bounds[1], whole=x.whole and factor.denominator == 1,
             reduction=reduction, count=x.count, comparison=comparison,
         )  # fmt: skip
@@ -410,7 +302,8 @@ class Recorder(Interpretation):
             return x
         value = x.number
         if value is not None and exponent.denominator == 1 and (value or exponent >= 0) and abs(exponent) <= 64:
-            made = self._pointwise(x.key, {(): value**exponent} if value else {}, x, uniform=True)
+            constant: Terms = {(): Fraction(value**exponent)} if value or not exponent else {}
+            made = self._pointwise(x.key, constant, x, uniform=True)
             return self._as_number(made)
         even = exponent.denominator == 1 and exponent % 2 == 0
         odd = exponent.denominator == 1 and exponent % 2 == 1
@@ -421,30 +314,30 @@ class Recorder(Interpretation):
         elif exponent < 0 and (x.low >= 0 or exponent.denominator > 1):
             sign = -1
         terms: Terms | None = None
-        if exponent.denominator == 1 and 0 < exponent <= _MAX_FACTORS:
+        if exponent.denominator == 1 and 0 < exponent <= MAX_FACTORS:
             terms = {(): Fraction(1)}
             for _ in range(int(exponent)):
-                terms = None if terms is None else _product_of_terms(terms, x.terms)
+                terms = None if terms is None else product_of_terms(terms, x.terms)
         reduction = "reciprocal" if exponent < 0 and x.reduction in ("sum", "mean") else ""
         if exponent == Fraction(1, 2) and x.reduction in ("sum", "mean"):
             reduction = "norm"
         plain = self._made[x.key][0] == "leaf"
         low = Fraction(0) if even or positive else -inf
-        high: float | Fraction = inf
+        high: Bound = inf
         if exponent < 0 and x.low > 0 and x.low != inf and exponent == -1:
             high = 1 / Fraction(x.low)
         return self._pointwise(
-            self._key("power", x.key, exponent), terms, x, signs=_signs((x, sign)), low=low, high=high,
+            self._key("power", x.key, exponent), terms, x, signs=signs_of((x, sign)), low=low, high=high,
             whole=x.whole and terms is not None, reduction=reduction, exponent=exponent if plain else None,
         )  # fmt: skip
 
     def exp(self, x: Recorded) -> Recorded:
         high = Fraction(1) if x.high <= 0 else inf
-        return self._pointwise(self._key("exp", x.key), None, x, signs=_signs((x, 1)), low=Fraction(0), high=high)
+        return self._pointwise(self._key("exp", x.key), None, x, signs=signs_of((x, 1)), low=Fraction(0), high=high)
 
     def log(self, x: Recorded) -> Recorded:
         low = Fraction(0) if x.low >= 1 else -inf
-        return self._pointwise(self._key("log", x.key), None, x, signs=_signs((x, 1)), low=low)
+        return self._pointwise(self._key("log", x.key), None, x, signs=signs_of((x, 1)), low=low)
 
     def function(self, name: str, xs: Sequence[Recorded]) -> Recorded:
         facts = FUNCTIONS[name]
@@ -464,20 +357,20 @@ class Recorder(Interpretation):
         bounds = (-1, 1) if name in ("tanh", "erf", "sign", "sin", "cos") else (0 if facts.nonnegative else -inf, inf)
         terms = None
         if name == "pi_times":
-            bounds, terms = (0 if x.low >= 0 else -inf, 0 if x.high <= 0 else inf), _blurred(x.terms)
+            bounds, terms = (0 if x.low >= 0 else -inf, 0 if x.high <= 0 else inf), blurred(x.terms)
         elif name in _GROWING and facts.at_zero == 0:
             bounds = (max(bounds[0], 0) if x.low >= 0 else bounds[0], min(bounds[1], 0) if x.high <= 0 else bounds[1])
         return self._pointwise(
-            self._key(name, *keys), terms, *xs, signs=_signs(*((y, sign) for y in xs)), low=bounds[0], high=bounds[1],
+            self._key(name, *keys), terms, *xs, signs=signs_of(*((y, sign) for y in xs)), low=bounds[0], high=bounds[1],
             whole=facts.integer,
         )  # fmt: skip
 
     def less(self, x: Recorded, y: Recorded) -> Recorded:
-        return self._compared("less", x, y, ("below", "above"), _signs((x, -1), (y, 1)))
+        return self._compared("less", x, y, ("below", "above"), signs_of((x, -1), (y, 1)))
 
     def equal(self, x: Recorded, y: Recorded) -> Recorded:
         low, high = sorted((x, y), key=lambda one: one.key)
-        return self._compared("equal", low, high, ("equal", "equal"), _signs((x, 0), (y, 0)))
+        return self._compared("equal", low, high, ("equal", "equal"), signs_of((x, 0), (y, 0)))
 
     def _compared(
         self, op: str, x: Recorded, y: Recorded, words: tuple[str, str], signs: Mapping[str, int]
@@ -498,8 +391,9 @@ class Recorder(Interpretation):
                 return self._like(a, b)
         parts = sorted({*self._of_maximum(x), *self._of_maximum(y)})
         return self._pointwise(
-            self._key("maximum", *parts), None, x, y, signs=_signs((x, 1), (y, 1)),
-            low=Fraction(0) if self._opposite(x, y) else max(x.low, y.low), high=max(x.high, y.high), whole=x.whole and y.whole,
+            self._key("maximum", *parts), None, x, y, signs=signs_of((x, 1), (y, 1)),
+            low=Fraction(0) if self._opposite(x, y) else max(x.low, y.low), high=max(x.high, y.high),
+            whole=x.whole and y.whole,
         )  # fmt: skip
 
     def _of_maximum(self, x: Recorded) -> tuple[int, ...]:
@@ -520,11 +414,11 @@ class Recorder(Interpretation):
         terms: Terms | None = None
         if not condition.leaves & (x.leaves | y.leaves):
             gate: Terms = {tuple(HIDDEN + name for name in sorted(condition.leaves)): None}
-            either = _sum_of_terms([_blurred(x.terms), _blurred(y.terms)])
-            terms = None if either is None else _product_of_terms(gate, either)
+            either = sum_of_terms([blurred(x.terms), blurred(y.terms)])
+            terms = None if either is None else product_of_terms(gate, either)
         made = self._pointwise(
             self._key("where", condition.key, a, b), terms, condition, x, y,
-            signs=_signs((x, 1), (y, 1), (condition, 0)), low=min(x.low, y.low), high=max(x.high, y.high),
+            signs=signs_of((x, 1), (y, 1), (condition, 0)), low=min(x.low, y.low), high=max(x.high, y.high),
             whole=x.whole and y.whole,
         )  # fmt: skip
         joined = self._joined(made.key, x.shape, (x, y), "choose", (condition,))
@@ -549,17 +443,17 @@ class Recorder(Interpretation):
         count = prod(sizes[label] for label in summed)
         terms: Terms | None = {(): Fraction(1)}
         for x in xs:
-            terms = None if terms is None else _product_of_terms(terms, _blurred(x.terms))
+            terms = None if terms is None else product_of_terms(terms, blurred(x.terms))
         low, high = xs[0].low, xs[0].high
         for x in xs[1:]:
-            corners = [_bound(a, b) for a in (low, high) for b in (x.low, x.high)]
+            corners = [product_of(a, b) for a in (low, high) for b in (x.low, x.high)]
             low, high = min(corners), max(corners)
         signs = [(x, 1 if all(y.low >= 0 for y in xs if y is not x) else 0) for x in xs]
         return Recorded(
-            key, shape, terms if terms is not None else _hidden(*xs),
+            key, shape, terms if terms is not None else hidden(*xs),
             moves=frozenset[str]().union(*(x.moves for x in xs)), positional=any(x.positional for x in xs),
-            deciders=frozenset[str]().union(*(x.deciders for x in xs)), signs=_signs(*signs),
-            low=_bound(low, count), high=_bound(high, count), whole=all(x.whole for x in xs),
+            deciders=frozenset[str]().union(*(x.deciders for x in xs)), signs=signs_of(*signs),
+            low=product_of(low, count), high=product_of(high, count), whole=all(x.whole for x in xs),
             uniform=prod(shape) == 1, reduction="sum" if summed and len(xs) == 1 else "", count=count,
         )  # fmt: skip
 
@@ -568,10 +462,10 @@ class Recorder(Interpretation):
         if all(x.shape[k] == 1 for k in dims):
             return replace(self.reshape(x, shape), reduction="max")
         made = self._pointwise(
-            self._key("maximum over", x.key, x.shape, dims), None, x, signs=_signs((x, 1)), low=x.low, high=x.high,
+            self._key("maximum over", x.key, x.shape, dims), None, x, signs=signs_of((x, 1)), low=x.low, high=x.high,
             whole=x.whole, reduction="max",
         )  # fmt: skip
-        return replace(made, shape=shape, axes=_no_axes(x, shape), uniform=prod(shape) == 1)
+        return replace(made, shape=shape, axes=no_axes(x, shape), uniform=prod(shape) == 1)
 
     def gather(self, x: Recorded, indices: Sequence[Recorded | None]) -> Recorded:
         chosen = [index for index in indices if index is not None]
@@ -585,18 +479,16 @@ class Recorder(Interpretation):
         """A polynomial that is read or written at indices."""
         deciders = frozenset[str]().union(*(index.leaves for index in indices))
         gate: Terms = {tuple(HIDDEN + name for name in sorted(deciders)): None}
-        found = _product_of_terms(_blurred(terms), gate)
-        return found if found is not None else _hidden(*xs, *indices)
+        found = product_of_terms(blurred(terms), gate)
+        return found if found is not None else hidden(*xs, *indices)
 
-    def scatter(
-        self, x: Recorded, indices: Sequence[Recorded | None], source: Recorded, accumulate: bool
-    ) -> Recorded:
+    def scatter(self, x: Recorded, indices: Sequence[Recorded | None], source: Recorded, accumulate: bool) -> Recorded:
         chosen = [index for index in indices if index is not None]
         places = tuple(None if index is None else index.key for index in indices)
         key = self._key("scatter", x.key, x.shape, places, source.key, accumulate)
         made = self._joined(key, x.shape, (x, source), "scatter", chosen)
-        both = _sum_of_terms([_blurred(x.terms), _blurred(source.terms)])
-        terms = _hidden(x, source, *chosen) if both is None else self._read(both, chosen, x, source)
+        both = sum_of_terms([blurred(x.terms), blurred(source.terms)])
+        terms = hidden(x, source, *chosen) if both is None else self._read(both, chosen, x, source)
         if not accumulate:
             return replace(made, terms=terms)
         return replace(made, terms=terms, moved=None, low=-inf, high=inf)
@@ -619,10 +511,3 @@ class Recorder(Interpretation):
 
     def leave_group(self, y: Recorded, shape: Shape, group: str) -> Recorded:
         return self.reshape(y, shape)
-
-
-def _no_axes(x: Recorded, shape: Shape) -> tuple[int | None, ...] | None:
-    """The axes of a value whose elements were moved: those of one that depends on no operand still are none."""
-    if x.axes is not None and (not x.leaves or all(axis is None for axis in x.axes)):
-        return (None,) * len(shape)
-    return None
