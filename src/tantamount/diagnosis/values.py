@@ -488,7 +488,9 @@ class Values(Names):
         """What is 0 where the place is added to something."""
         for place in self.matches.replay.order:
             facts = self.matches.facts(place)
-            if place not in self.matches.replay.below([self.place]) or not (facts.adds or "concat" in facts.moves):
+            if place not in self.matches.replay.below([self.place]) or not (
+                facts.adds or facts.moves & {"concat", "stack"}
+            ):
                 continue
             for operand in self.matches.replay.operands[place]:
                 value = self.matches.value(operand)

@@ -125,8 +125,9 @@ def _static(
     """``single_names``: no two tensors share a name; ``kind`` as ``collective`` above."""
     moves = frozenset[str]().union(*(x.moves for x in values))
     leaves = frozenset[str]().union(*(x.leaves for x in values))
-    layout = bool(leaves) and all(_is_layout(x) for x in values)
-    single = layout and all(x.moved is not None and len(x.moved) <= 1 for x in values)
+    layout = all(_is_layout(x) for x in values)
+    moved = frozenset[str]().union(*(x.moved or () for x in values)) if layout else frozenset[str]()
+    single = layout and all(x.moved is not None and len(x.moved) == 1 for x in values)
     reductions = {x.reduction for x in values}
     reduction = reductions.pop() if len(reductions) == 1 else ""
     elementwise = not kind and all(
@@ -135,14 +136,14 @@ def _static(
     combination = _combination(values[0]) if elementwise and single_names and len(values) == 1 else {}
     collective = kind
     if kind:
-        collective = reduction or ("exchange" if layout else "computation")
+        collective = reduction or ("exchange" if moved else "computation")
     return Facts(
         linear=_linear(values, leaves),
         combination=combination,
-        layout=layout,
+        moved=moved,
         moves=moves,
         piece=single and all(_is_piece(x) for x in values) and not kind,
-        view=single and not kind and len(values) == 1 and not moves & CHOOSING and all(x.moved for x in values),
+        view=single and not kind and len(values) == 1 and not moves & CHOOSING,
         elementwise=elementwise,
         factory=not leaves,
         random=random,
@@ -384,7 +385,7 @@ def shared_facts(all_facts: Sequence[Facts]) -> Facts:
         found = Facts(
             linear=tuple(x for x in found.linear if x in other.linear),
             combination=found.combination if found.combination == other.combination else {},
-            layout=found.layout and other.layout,
+            moved=found.moved | other.moved if found.moved and other.moved else frozenset(),
             moves=found.moves | other.moves,
             piece=found.piece and other.piece,
             view=found.view and other.view,

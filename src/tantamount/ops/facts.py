@@ -11,7 +11,7 @@ from fractions import Fraction
 
 __all__ = ["NOTHING", "Facts", "told"]
 
-CHOOSING = frozenset({"slice", "stride", "flip", "concat", "gather", "scatter", "diagonal", "choose"})
+CHOOSING = frozenset({"slice", "stride", "flip", "stack", "concat", "gather", "scatter", "diagonal", "choose"})
 REARRANGING = frozenset({"squeeze", "reshape", "permute", "expand"})
 PLACING = frozenset({"concat", "gather", "scatter"})
 
@@ -24,11 +24,12 @@ class Facts:
                        ``add`` {self, other}; of ``mm`` {self} and {mat2}; of ``addmm`` {self, mat1} and {self, mat2}
     ``combination``    where the result is, element by element, a sum of multiples of operands: the factors; the one of
                        ``""`` is a number that is added
-    ``layout``         every element of a result is an element of an operand or a constant, and which one does not
-                       depend on the values of elements that are moved
+    ``moved``          where every element of a result is an element of an operand or a constant, and which one does
+                       not depend on the values of elements that are moved: the operands that they are elements of
     ``moves``          the ways in which elements are moved on the way to a result, computed with or not: ``squeeze``
                        (sizes of 1 put in or taken out), ``reshape``, ``permute``, ``expand``, ``slice``, ``stride``,
-                       ``flip``, ``diagonal``, ``concat``, ``gather``, ``scatter``, ``choose`` (by a condition)
+                       ``flip``, ``diagonal``, ``stack``, ``concat``, ``gather``, ``scatter``, ``choose`` (by a
+                       condition)
     ``piece``          every result is one block of one operand, and not all of it
     ``view``           the result has all elements of one operand, in any order, each once or repeated, and no others
     ``elementwise``    an element of the result depends on the elements of the operands at its own place only, by the
@@ -49,7 +50,7 @@ class Facts:
 
     linear: tuple[frozenset[str], ...] = ()
     combination: Mapping[str, Fraction] = field(default_factory=dict[str, Fraction])
-    layout: bool = False
+    moved: frozenset[str] = frozenset()
     moves: frozenset[str] = frozenset()
     piece: bool = False
     view: bool = False
@@ -63,6 +64,11 @@ class Facts:
     collective: str = ""
     comparison: str = ""
     exponent: Fraction | None = None
+
+    @property
+    def layout(self) -> bool:
+        """True where elements are moved only: nothing is computed with them."""
+        return bool(self.moved)
 
     @property
     def scale(self) -> Fraction | None:

@@ -171,8 +171,9 @@ class Recorder(Interpretation):
         shape = (*first.shape[:dim], sum(x.shape[dim] for x in xs), *first.shape[dim + 1 :])
         terms = sum_of_terms([blurred(x.terms) for x in xs])
         same = all(x.reduction == first.reduction for x in xs)
+        move = "stack" if all(x.shape[dim] == 1 for x in xs) else "concat"
         return replace(
-            self._joined(self._key("concat", dim, *((x.key, x.shape) for x in xs)), shape, xs, "concat"),
+            self._joined(self._key("concat", dim, *((x.key, x.shape) for x in xs)), shape, xs, move),
             terms=terms if terms is not None else hidden(*xs),
             reduction=first.reduction if same else "",
         )
