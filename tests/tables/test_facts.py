@@ -165,7 +165,11 @@ def is_elementwise(call: Call, seed: int) -> bool:
     x = call.drawn(seed)
     f = call.results(x)
     shapes = [np.shape(value) for value in x.values()]
-    if f is None or any(a.shape != np.broadcast_shapes(*shapes) for a in f):
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    if f is None or any(a.shape != shape for a in f):
         return False
     for name, value in x.items():
         if not np.size(value):
