@@ -10,9 +10,9 @@ from typing import Union
 
 import numpy as np
 
+from tantamount.correspond.values import Box, close, cut, direction, windows
 from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
-from tantamount.diagnosis.tensors import Box, close, cut, direction, windows
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ops.algebra import Tensor
