@@ -412,11 +412,9 @@ class Recorder(Interpretation):
             op, parts = self._made[side.key]
             if op == "where" and parts[0] == condition.key:
                 a, b = (parts[1], b) if k == 0 else (a, parts[2])
-        terms: Terms | None = None
-        if not condition.leaves & (x.leaves | y.leaves):
-            gate: Terms = {tuple(HIDDEN + name for name in sorted(condition.leaves)): None}
-            either = sum_of_terms([blurred(x.terms), blurred(y.terms)])
-            terms = None if either is None else product_of_terms(gate, either)
+        gate: Terms = {tuple(HIDDEN + name for name in sorted(condition.leaves)): None}  # c x + (1 - c) y
+        either = sum_of_terms([blurred(x.terms), blurred(y.terms)])
+        terms = None if either is None else product_of_terms(gate, either)
         made = self._pointwise(
             self._key("where", condition.key, a, b), terms, condition, x, y,
             signs=signs_of((x, 1), (y, 1), (condition, 0)), low=min(x.low, y.low), high=max(x.high, y.high),
@@ -431,7 +429,7 @@ class Recorder(Interpretation):
         shape = tuple(sizes[label] for label in result)
         xs = [x for x, _ in operands]
         summed = [label for label in sizes if label not in result]
-        key = self._key("contract", tuple((x.key, x.shape, labels) for x, labels in operands), result)
+        key = self._key("contract", *min(_numbered(operands, result), _numbered(operands[::-1], result)))
         if len(operands) == 1:
             x, labels = operands[0]
             if not summed and len(set(labels)) == len(labels):
@@ -512,3 +510,12 @@ class Recorder(Interpretation):
 
     def leave_group(self, y: Recorded, shape: Shape, group: str) -> Recorded:
         return self.reshape(y, shape)
+
+
+def _numbered(operands: Sequence[tuple[Recorded, tuple[int, ...]]], result: tuple[int, ...]) -> tuple[Any, Any]:
+    """Operands and labels of a contraction, the labels numbered as they come."""
+    number: dict[int, int] = {}
+    terms = tuple(
+        (x.key, x.shape, tuple(number.setdefault(label, len(number)) for label in labels)) for x, labels in operands
+    )
+    return terms, tuple(number[label] for label in result)
