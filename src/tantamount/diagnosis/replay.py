@@ -75,7 +75,8 @@ class Replay:
             if value is None:
                 return None
             inputs[ref] = value
-        graph = Graph((*(Node(ref, "input", ref) for ref in inputs), replace(node, type=None)), ())
+        nodes = (*(Node(ref, "input", ref) for ref in inputs), replace(node, type=None))
+        graph = replace(self.job.implementation[rank], nodes=nodes, outputs=())  # with its declared operators
         reference = Reference(rank=rank, seed=self.seed, masks=self.given.masks(rank))
         self.effort += 1
         try:
