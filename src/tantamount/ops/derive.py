@@ -242,7 +242,7 @@ def _swapped(apply: Apply, recorder: Recorder, arguments: Call, names: Sequence[
 # ---------------------------------------------------------------------------------------------- ordinary calls
 _RANKS = (2, 3, 4, 1, 0)
 _SIZE = 4  # of every dimension of an ordinary operand, so that what must fit does
-_MAX_TRIES = 400
+_MAX_TRIES = 200
 _MAX_CALLS = 3
 _MAX_ACCEPTED = 12  # of one number of dimensions, from which one is taken
 _CHOICES: dict[str, tuple[Any, ...]] = {
