@@ -1,4 +1,4 @@
-"""Which tensors play the same part: on other ranks, in other micro-batches, for another projection.
+"""Classes of tensors that play the same part: on other ranks, in other micro-batches, for another projection.
 
 A *class* has the nodes that the same operators compute from the same kinds of inputs, whatever numbers appear among
 their arguments. A tensor's *origin* is the set of specification inputs that it is computed from.

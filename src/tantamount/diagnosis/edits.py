@@ -48,7 +48,7 @@ class Edit:
 
     @property
     def signature(self) -> object:
-        """What stays the same on other inputs."""
+        """Equal for the same change on other inputs."""
         wanted = tuple((place, self.wanted[place]) for place in sorted(self.wanted))
         return self.kind, frozenset(self.places), wanted, self.position, self.slot, self.number, self.axis
 
@@ -141,7 +141,8 @@ def _with_number(matches: ValueMatches, place: Place, slot: Slot, number: float)
 
 
 def _numbers(matches: ValueMatches, target: str, slot: Slot, argument: int | float, members: int) -> list[int | float]:
-    """What may be right there: what the specification has, times or over some size, one more or less."""
+    """Numbers that may be right there: those that the specification has, the argument times or over a size, and one
+    more or less."""
     sizes = sorted({2, *matches.job.mesh.sizes, members} - {0, 1})
     options = matches.literals(target, slot)
     options += [argument * n for n in sizes]
@@ -225,7 +226,7 @@ def _replaced(matches: ValueMatches, c: Class, only_alike: bool = False) -> Iter
 
 
 def _inserts(matches: ValueMatches, c: Class, names: set[str], matched: set[str]) -> bool:
-    """Whether these tensors may stand where the matched ones do: as what something missing makes of them, or as the
+    """True if these tensors may stand where the matched ones do: as what something missing makes of them, or as the
     input that is not used."""
     if any(matches.follows(name, m) for name in names for m in matched):
         return True
@@ -300,7 +301,8 @@ def _matched(
 def layouts(
     matches: ValueMatches, places: Sequence[Place], whole: Array
 ) -> Iterator[list[tuple[Box | None, Array] | None]]:
-    """How a tensor may be laid out over places: under placements; without a mesh, in blocks."""
+    """Layouts of a tensor over places, under placements or, without a mesh, in blocks: for every place the box and its
+    values, or ``None`` where it stays as it is."""
     shape = matches.value(places[0]).shape
     mesh = matches.job.mesh
     if mesh.world_size > 1:
@@ -329,7 +331,7 @@ def _changed(matches: ValueMatches, rows: Sequence[tuple[Place, str, Box | None,
 
 
 def _operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
-    """Operands should be other parts of what they are parts of."""
+    """Edits that give nodes other parts of the tensors that one of their operands is a part of."""
     for k in range(len(list(references(matches.node(c.first))))):
         sources = [(place[0], list(references(matches.node(place)))[k]) for place in c.places]
         part = next((found for source in sources if (found := matches.aligned(source)) is not None), None)

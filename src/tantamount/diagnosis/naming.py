@@ -37,7 +37,7 @@ class Account:
 
 
 class Names:
-    """What things are called: ``place`` is the node that is spoken of."""
+    """Names of nodes, parts and numbers for one edit: ``place`` is the node that is spoken of."""
 
     def __init__(self, matches: ValueMatches, edit: Edit) -> None:
         self.matches = matches
@@ -77,7 +77,7 @@ class Names:
         return f"{name}[{', '.join(texts)}]" if texts else name
 
     def held(self, place: Place) -> str:
-        """What a place has, in the specification's terms if it can be said so."""
+        """The part of a specification tensor that a place has, else its own name."""
         part = self.matches.aligned(place)
         return place[1] if part is None else self.part(part)
 
@@ -179,7 +179,7 @@ class Names:
         return of[1] if of[1] is not None and len(of[1]) == value.ndim else None
 
     def _grounded(self, place: Place) -> bool:
-        """Whether something is made, in a few steps, of what has a counterpart."""
+        """True if a value is made, in a few steps, of one that has a counterpart."""
         for _ in range(4):
             refs = list(references(self.node(place)))
             if self.matches.aligned(place) is not None or not refs:

@@ -1,4 +1,4 @@
-"""How the value that a tensor has and the value that it should have are related."""
+"""Relations between the value that a tensor has and the value that it should have."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Addend", "Rows", "addend", "known_rows", "region", "rows_along", "un
 
 @dataclass(frozen=True)
 class Addend:
-    """What should be, is what is plus ``factor`` times a tensor: of the implementation (``places``; their sum, if there
-    are several), or the ``constant``."""
+    """The wanted value is the value plus ``factor`` times a tensor of the implementation (``places``; their sum, if
+    there are several), or plus the ``constant``."""
 
     factor: float
     places: tuple[Place, ...] = ()
@@ -36,7 +36,7 @@ class Rows:
 
 
 def addend(matches: ValueMatches, place: Place, wanted: Array) -> Addend | None:
-    """The one tensor, or the sum over one class, that is added too often or too seldom."""
+    """The tensor, or the sum over one class, that is added too often or too seldom; ``None`` if there is none."""
     value = matches.value(place)
     if value.dtype.kind != "f" or value.shape != wanted.shape:
         return None
@@ -93,7 +93,7 @@ def _tensors(matches: ValueMatches, shape: tuple[int, ...]) -> Iterator[tuple[tu
 
 
 def rows_along(matches: ValueMatches, value: Array, wanted: Array, names: Sequence[str]) -> Rows | None:
-    """Which rows, or columns, of one tensor a value has, and which it should have."""
+    """The rows, or columns, of one tensor that a value has and should have; ``None`` where no tensor has them all."""
     if value.shape != wanted.shape or value.dtype.kind != "f":
         return None
     for name in names:
@@ -112,7 +112,7 @@ def rows_along(matches: ValueMatches, value: Array, wanted: Array, names: Sequen
 
 
 def known_rows(whole: Array, value: Array, dim: int) -> tuple[int | None, ...]:
-    """Which row of a tensor each row of a value is; ``None`` for others."""
+    """For each row of a value the number of the row of a tensor that it is; ``None`` for others."""
     rows = [rows_of(np.moveaxis(whole, dim, 0), row[None]) for row in np.moveaxis(value, dim, 0)]
     return tuple(None if row is None else row[0] for row in rows)
 
@@ -156,7 +156,7 @@ def unreached(matches: ValueMatches, place: Place, wanted: Part) -> list[Part]:
 
 
 def _first(matches: ValueMatches, place: Place) -> bool:
-    """Whether a part of an input is used for something, not only cut into smaller parts."""
+    """True if a part of an input is used for something, not only cut into smaller parts."""
     users = matches.replay.readers.get(place, ())
     return any(matches.target(user) != "getitem" and not matches.cuts(user) for user in users) or not users
 
@@ -174,7 +174,7 @@ def _box(missing: Array) -> Box | None:
 
 
 def _matters(matches: ValueMatches, name: str, where: Array, wanted: Part, place: Place) -> bool:
-    """Whether the specification's tensor changes with these elements of an input."""
+    """True if the specification's tensor changes with these elements of an input."""
     on = dict(matches.replay.given.specification)
     on[name] = np.where(where, on[name] + 1.0, on[name])
     changed = matches.replay.specification(on).get(wanted[0])

@@ -17,7 +17,7 @@ __all__ = ["relation_that_proves"]
 
 
 def relation_that_proves(matches: ValueMatches, edit: Edit, outputs: Sequence[str], options: Options) -> str:
-    """What the edit of an input says its relation should be, if the outputs are proved then; else nothing."""
+    """The relation that an input should have after its edit, as text, if the outputs are proved with it; else empty."""
     name = edit.places[0][1]
     whole = next(iter(edit.wanted.values()))[0]
     found = _relation(matches, edit, name, whole)

@@ -39,7 +39,7 @@ class Repair:
 
     @property
     def of_input(self) -> bool:
-        """Whether it is an input that should be another part of its tensor."""
+        """True if it is an input that should be another part of its tensor."""
         return self.edit.kind == "value" and self.matches.node(self.edit.places[0]).op == "input"
 
 
@@ -156,7 +156,7 @@ def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
 
 
 def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int) -> bool:
-    """Whether the same change repairs the same outputs on another input."""
+    """True if the same change repairs the same outputs on another input, or nothing is wrong there."""
     start = _start(plan, names, (seed,))
     if start is None:
         return True  # the two sides agree there
@@ -171,7 +171,7 @@ def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int) -
 
 
 def _cost(start: _Start, edit: Edit, c: Class, number: int, repaired: tuple[str, ...]) -> tuple[int, ...]:
-    """What is said first: what repairs everything, by a change that says why, as early as possible."""
+    """The least is said first: a change that repairs everything, says why, and is as early as possible."""
     left = len(start.failing) - len(repaired)
     return (left, _weight(start.matches, edit, c), number, -len(edit.places))
 
@@ -192,7 +192,7 @@ def _weight(matches: ValueMatches, edit: Edit, c: Class) -> int:
 
 
 def _rearranged(matches: ValueMatches, edit: Edit, place: Place) -> bool:
-    """Whether a value has some rows of the tensor, others than are wanted: such a change moves what came out right."""
+    """True if a value has some rows of the tensor, others than are wanted: such a change moves what came out right."""
     if matches.chooses(place):
         return False
     whole = matches.replay.wanted(edit.wanted[place][0]) if place in edit.wanted else None
@@ -204,7 +204,7 @@ def _rearranged(matches: ValueMatches, edit: Edit, place: Place) -> bool:
 
 
 def _summed(matches: ValueMatches, c: Class) -> bool:
-    """Whether the class's members are added up later on: then no sum is missing there."""
+    """True if the class's members are added up later on: then no sum is missing there."""
     if len(c.places) < 2:
         return False
     first, *rest = (matches.replay.below([place]) for place in c.places[:4])

@@ -43,7 +43,7 @@ class Summand:
 
     @property
     def reduced(self) -> str:
-        """What the placements would be after an all-reduce."""
+        """The placements that it would have after an all-reduce, as text."""
         return show([Replicate() if isinstance(p, Partial) else p for p in self.placements])
 
 
@@ -101,7 +101,7 @@ def misuse(
     operands: Mapping[str, Summand | None],
     end: str,
 ) -> tuple[str, str] | None:
-    """Where the implementation uses a summand as if it were the whole, and the text.
+    """The node of the implementation that uses a summand as if it were the whole, and the text; ``None`` if none does.
 
     ``operands`` are what a specification operator reads: with the summand that the implementation has, or ``None``
     where it has the tensor itself. ``end`` is the implementation node that comes out wrong."""

@@ -1,4 +1,4 @@
-"""What the values of both programs say about each other."""
+"""Tensors of the implementation found again, by their values, as parts and multiples of the specification's."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ValueMatches:
         return self.job.implementation[place[0]]
 
     def value(self, place: Place) -> Array:
-        """What a rank holds; nothing (no elements) for several results."""
+        """The value that a rank holds; an empty array for several results."""
         value = self.replay.held(place)
         return np.zeros(0) if value is None else value
 
@@ -134,7 +134,7 @@ class ValueMatches:
         return found
 
     def groups(self, c: Class) -> Iterator[tuple[str, Sequence[Sequence[Place]]]]:
-        """What may belong together, by mesh axis; without a mesh, the members with one origin."""
+        """Members that may belong together, by mesh axis; without a mesh, those with one origin."""
         mesh = self.job.mesh
         if mesh.world_size == 1:
             siblings: dict[Origin, list[Place]] = {}
@@ -293,7 +293,7 @@ class ValueMatches:
         return self.job.specification.by_name[name].target == "getitem" or self.whole_facts(name).piece
 
     def follows(self, name: str, of: str) -> bool:
-        """Whether a specification tensor is computed from another."""
+        """True if a specification tensor is computed from another one."""
         if name not in self._ancestors:
             self._ancestors[name] = set(ancestors(self.job.specification, name))
         return name != of and of in self._ancestors[name]
@@ -336,7 +336,7 @@ def with_number(node: Node, slot: Slot, number: float) -> Node:
 
 
 def summable(values: Sequence[Array]) -> bool:
-    """Whether tensors may be summands of one: there are several, and they are no replicas."""
+    """True if tensors may be summands of one: there are several, and they are no replicas."""
     if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
         return False
     return not all(close(v, values[0]) for v in values[1:])

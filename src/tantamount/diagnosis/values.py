@@ -1,4 +1,4 @@
-"""What is said of a tensor that should have another value."""
+"""Accounts of a tensor that should have another value."""
 
 from __future__ import annotations
 
@@ -66,21 +66,21 @@ class Values(Names):
         return replace(self.made("different", head, "", "", wanted[0], wanted), sure=False)
 
     def _attempts(self) -> list[Callable[[Part], Account | None]]:
-        """What may be said of a value that no tensor of the specification has, the most telling first."""
+        """Ways to account for a value that no tensor of the specification has, the most telling first."""
         found = [self._factor, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
         found += [self._unreached, self._region]
         return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.matches.frontier(self.c) else found
 
     def _rows_of_places(self) -> str:
-        """What the first places have, and what they need."""
+        """One line for each of the first places: the part that it has, and the one that it needs."""
         return "\n".join(
             f"{name} has {self.held((rank, name))}, {self.part(part)} is needed"
             for (rank, name), part in list(self.edit.wanted.items())[:4]
         )
 
     def _same(self, name: str, other: str) -> bool:
-        """Whether two tensors of the specification are equal."""
+        """True if two tensors of the specification are equal."""
         one, two = self.matches.replay.wanted(name), self.matches.replay.wanted(other)
         return one is not None and two is not None and close(one, two)
 
@@ -485,7 +485,7 @@ class Values(Names):
         )
 
     def _zero(self) -> str:
-        """What is 0 where the place is added to something."""
+        """A clause on the zeros that the place is added to or joined with; empty if there are none."""
         for place in self.matches.replay.order:
             facts = self.matches.facts(place)
             if place not in self.matches.replay.below([self.place]) or not (

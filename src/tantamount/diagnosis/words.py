@@ -15,7 +15,7 @@ __all__ = ["account"]
 
 
 def account(repair: Repair) -> Account:
-    """What a repair says about the bug."""
+    """The account of the bug that a repair shows."""
     return _Words(repair.matches, repair.edit, repair.c).account()
 
 
@@ -101,7 +101,7 @@ class _Words(Values):
         return facts.sums and facts.reduction == "" and any(what in names for names in facts.linear)
 
     def _again(self, scale: Fraction) -> str:
-        """Where else the implementation multiplies by the same number, after it or before, in words."""
+        """A clause on the place, after it or before, where the implementation multiplies by the same number again."""
         below = self.matches.replay.below([self.place]) - {self.place}
         above = self.matches.replay.above([self.place]) - {self.place}
         for word, places in (("and then again in", below), ("again, after", above)):
@@ -118,10 +118,11 @@ class _Words(Values):
         node = self.node(self.place)
         old, new = self.matches.number_at(self.place, self.edit.slot), self.edit.number
         facts = self.matches.facts(self.place)
-        verb = _verb(facts, old) or f"has in {short(node.target)}"
+        verb = _verb(facts, old)
+        does = f"{verb} {shown(old)}" if verb else f"has {shown(old)} in {short(node.target)}"
         if isinstance(self.edit.slot, str):
-            verb = f"has {self.edit.slot} ="
-        head = f"{self.impl(self.place)}{self._others()} {verb} {shown(old)} where {number(new)} is needed"
+            does = f"has {self.edit.slot} = {shown(old)}"
+        head = f"{self.impl(self.place)}{self._others()} {does} where {number(new)} is needed"
         rest = ""
         scales = facts.scale is not None
         if old and new and scales:
@@ -170,7 +171,7 @@ def _near(x: Fraction, y: float) -> bool:
 
 
 def _verb(facts: Facts, given: float | None) -> str:
-    """What an operator does with the number that it is given; nothing where there is no word for it."""
+    """The verb for what an operator does with the number that it is given; empty where there is none."""
     if facts.scale is not None:
         return "divides by" if _divides(facts, given) else "multiplies by"
     added = facts.combination.get("")

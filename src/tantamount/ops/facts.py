@@ -1,4 +1,4 @@
-"""What is known of an operator, or of one call of it, from its definition: data, which ``ops.derive`` finds.
+"""Facts of an operator, or of one call of it, that follow from its definition: plain data, which ``ops.derive`` finds.
 
 Facts speak of real arithmetic, as proofs do. A fact that is not claimed is not denied: it may hold and not be found.
 """

@@ -1,4 +1,4 @@
-"""What ``ops.recording`` records of a value, and how polynomials, bounds and signs of values combine."""
+"""The record of a value that ``ops.recording`` makes, and the arithmetic of polynomials, bounds and signs in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_FACTORS = 8
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """How a tensor came about.
+    """The record of how a tensor came about.
 
     ``key``: equal only of equal values (of one shape). ``terms``: its polynomial in operands, position by position
     after whatever moved them; empty: zero. ``moved``: the operands whose elements, or constants, it consists of, as
