@@ -195,7 +195,7 @@ class ValueMatches:
         the operator that has them), with its operands as the graph names them; none of inputs and constants."""
         if place not in self._facts:
             graph, node = self.graph(place), _named(self.graph(place), self.node(place))
-            self._facts[place] = self._facts_of(graph, node, lambda name: self._operand((place[0], name)))
+            self._facts[place] = self._facts_of(graph, node, lambda name: self._operand((place[0], name)), self._groups)
         return self._facts[place]
 
     def whole_facts(self, name: str) -> Facts:
@@ -205,14 +205,24 @@ class ValueMatches:
             self._whole_facts[name] = self._facts_of(graph, _named(graph, graph.by_name[name]), self._whole_operand)
         return self._whole_facts[name]
 
-    def _facts_of(self, graph: Graph, node: Node, operand: Callable[[str], Tensor | None]) -> Facts:
+    @cached_property
+    def _groups(self) -> Mapping[str, int]:
+        return {name: self.job.mesh.group_size(name) for name in self.job.mesh.groups}
+
+    def _facts_of(
+        self,
+        graph: Graph,
+        node: Node,
+        operand: Callable[[str], Tensor | None],
+        groups: Mapping[str, int] | None = None,
+    ) -> Facts:
         if node.op != "call":
             return NOTHING
         operands = [(ref, operand(ref)) for ref in references(node)]
         types = [None if x is None else (ref, x.type, x.value) for ref, x in operands]
-        key = (node.target, repr((node.args, sorted(node.kwargs.items()), types)))
+        key = (node.target, groups is None, repr((node.args, sorted(node.kwargs.items()), types)))
         if key not in self._calls:  # ranks have calls in common
-            self._calls[key] = facts_of(graph, node, operand)
+            self._calls[key] = facts_of(graph, node, operand, groups)
         return self._calls[key]
 
     def _operand(self, place: Place) -> Tensor | None:

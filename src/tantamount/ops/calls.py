@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tantamount.errors import TantamountError, UserError
@@ -35,11 +35,13 @@ def operator_of(graph: Graph, node: Node) -> Operator:
     return row
 
 
-def facts_of(graph: Graph, node: Node, operand: Callable[[str], Tensor | None]) -> Facts:
+def facts_of(
+    graph: Graph, node: Node, operand: Callable[[str], Tensor | None], groups: Mapping[str, int] | None = None
+) -> Facts:
     """The facts of a ``call`` node, which name its operands as the graph does. ``operand`` gives the type of a node by
     name; its value may be a number that all its elements are (see :func:`tantamount.ops.derive.facts_of_call`). Where
-    it gives nothing, those of the operator's ordinary calls; none where the node applies no known operator to operands
-    that fit."""
+    it gives nothing, those of the operator's ordinary calls. ``groups`` gives the size of every process group;
+    ``None``: each is the rank alone. No facts where the node applies no known operator to operands that fit."""
 
     def resolved(argument: Argument) -> Any:
         if isinstance(argument, tuple):
@@ -62,7 +64,8 @@ def facts_of(graph: Graph, node: Node, operand: Callable[[str], Tensor | None]) 
         arguments = bind(row, node.target, args, kwargs, node_place(graph.path, node))
     except TantamountError:
         return NOTHING
-    return row.facts_of(arguments, again=False)
+    members = 1 if groups is None else groups.get(arguments.get(row.group_parameter or "", ""), 1)
+    return row.facts_of(arguments, again=False, members=members)
 
 
 class _Untyped(Exception):

@@ -31,17 +31,17 @@ _REFUSALS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 _MEMBERS = 2  # of the process group of a call of a collective
 
 
-def facts_of_call(apply: Apply, call: Call, collective: str = "", again: bool = True) -> Facts:
+def facts_of_call(apply: Apply, call: Call, collective: str = "", again: bool = True, members: int = _MEMBERS) -> Facts:
     """The facts of one call. A tensor's value may be a name, which its facts get instead of its parameter's, or a
     number that all its elements are known to be; else it is ignored. ``collective``: ``message`` or ``group`` if the
-    operator is one; its first tensors are stacked then, one for each member of a small group. No facts where the
-    definition refuses the call or asks for values."""
+    operator is one; its first tensors are stacked then, one for each of the ``members`` of its group. No facts where
+    the definition refuses the call or asks for values."""
     recorder = Recorder()
     arguments = {name: _recorded(recorder, name, value) for name, value in call.items()}
     if collective:
         first = next((name for name, value in arguments.items() if _tensors(value)), None)
         if first is not None:
-            arguments[first] = _each(arguments[first], lambda x: _stacked(recorder, x))
+            arguments[first] = _each(arguments[first], lambda x: _stacked(x, members))
     results = _run(apply, recorder, arguments)
     if not results:
         return NOTHING
@@ -82,10 +82,10 @@ def _recorded(recorder: Recorder, name: str, value: Any) -> Any:
     return one(value) if isinstance(value, Tensor) else value
 
 
-def _stacked(recorder: Recorder, x: Tensor) -> Tensor:
+def _stacked(x: Tensor, members: int) -> Tensor:
     leaf = cast(Recorded, x.value)
     return replace(
-        x, shape=(_MEMBERS, *x.shape), value=replace(leaf, shape=(_MEMBERS, *leaf.shape), axes=None, uniform=False)
+        x, shape=(members, *x.shape), value=replace(leaf, shape=(members, *leaf.shape), axes=None, uniform=False)
     )
 
 

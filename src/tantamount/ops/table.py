@@ -124,11 +124,11 @@ class Operator:
         calls = ordinary_calls(self.signature, kinds, lambda b, call: invoke(self, b, call))
         return shared_facts([facts for _, facts in calls])
 
-    def facts_of(self, arguments: Mapping[str, Any], again: bool = True) -> Facts:
+    def facts_of(self, arguments: Mapping[str, Any], again: bool = True, members: int = 2) -> Facts:
         """What holds of a call with these arguments (bound, by parameter), for all values of its tensors: see
         :func:`tantamount.ops.derive.facts_of_call`."""
         kind = "message" if self.peer_parameter is not None else "group" if self.group_parameter is not None else ""
-        return facts_of_call(lambda b, call: invoke(self, b, call), arguments, kind, again)
+        return facts_of_call(lambda b, call: invoke(self, b, call), arguments, kind, again, members)
 
     @property
     def doc(self) -> str:
