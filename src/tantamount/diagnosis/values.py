@@ -139,7 +139,7 @@ class Values(Names):
                 ratio = Fraction(factor).limit_denominator(4096)
                 text = self._ranks(1 / ratio if ratio else ratio)
                 head = f"{self.impl(self.place)} is {times(ratio)}" + (f": {text}" if text else "")
-                return self.made("factor", head, "", "", wanted[0], wanted)
+                return self.made("factor", head, text, "", wanted[0], wanted)
         return None
 
     def _rows(self, wanted: Part) -> Account | None:
