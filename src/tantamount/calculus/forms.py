@@ -28,7 +28,6 @@ __all__ = [
 
 Box = tuple[tuple[int, int], ...]
 Piece = tuple[Box, Polynomial]
-_MAX_PIECES = 1 << 14  # unrolling a dimension into more boxes than this is refused
 
 
 @dataclass(frozen=True)
@@ -301,8 +300,8 @@ def join_axes(store: Store, form: Form, first: int, count: int) -> Form:
                 out.append(_merged(piece, first, inner))
             else:
                 out.extend(_unrolled(piece, first, inner))
-            if len(out) > _MAX_PIECES:
-                raise Unsupported(f"a layout that needs more than {_MAX_PIECES} boxes")
+            if store.effort.exceeds("layout_boxes", len(out)):
+                raise Unsupported(f"a layout that needs {len(out)} boxes (limit-layout-boxes)")
         pieces = out
         sizes[first : first + 2] = [sizes[first] * inner]
     dims: list[tuple[int, ...]] = []

@@ -39,6 +39,7 @@ class ValueMatches:
     def __init__(self, replay: Replay, output: str) -> None:
         self.replay = replay
         self.job = replay.job
+        self.effort = replay.allowed
         graph = self.job.specification
         end = next(o.node for o in graph.outputs if o.name == output)
         above = ancestors(graph, end)
@@ -94,7 +95,7 @@ class ValueMatches:
                 whole = self.replay.wanted(name)
                 for shape, kind in shapes:
                     if whole is not None and whole.dtype.kind == kind:
-                        for box, part in windows(whole, shape):
+                        for box, part in windows(self.effort, whole, shape):
                             key = direction(part)
                             if key is not None:
                                 found.setdefault((shape, kind, key[0]), []).append(((name, box), key[1]))
@@ -187,7 +188,8 @@ class ValueMatches:
     def literals(self, target: str, slot: Slot) -> list[int | float]:
         """The numbers that the specification has there among the arguments of an operator."""
         nodes = [node for node in self.job.specification.nodes if node.target == target]
-        return [x for x in dict.fromkeys(given(node, slot) for node in nodes) if x is not None][:8]
+        found = [x for x in dict.fromkeys(given(node, slot) for node in nodes) if x is not None]
+        return [*self.effort.first("repair_numbers", found)]
 
     def part(self, part: Part, shape: tuple[int, ...]) -> Array | None:
         """The values of a part."""
@@ -197,7 +199,7 @@ class ValueMatches:
         if part[1] is not None and len(part[1]) == whole.ndim:
             held = cut(whole, part[1])
             return held.reshape(shape) if held.size == prod(shape) else None
-        return next((value for box, value in windows(whole, shape) if box == part[1]), None)
+        return next((value for box, value in windows(self.effort, whole, shape) if box == part[1]), None)
 
     def cuts(self, place: Place) -> bool:
         """Whether a node does nothing but cut a tensor into parts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -51,7 +52,6 @@ SCALES = (
     Scale(10.0, positive=True),
     Scale(),
 )
-_ENOUGH = 2  # executions, once one output is refuted
 _SHOWN = 1 << 14  # elements of one input that a counterexample lists
 _EDGE = 8  # elements per dimension that it lists of a larger one
 
@@ -104,11 +104,12 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> S
     try:
         plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
         state = _Search(plan, {}, {}, {})
-        for seed, scale in enumerate(SCALES):
+        for seed in count():
             agreeing = [name for name in open_ if name not in state.found]
-            if not agreeing or (state.found and seed >= _ENOUGH):
+            most = "refuting_inputs" if state.found else "witness_inputs"
+            if not agreeing or proof.store.effort.exceeds(most, seed + 1):
                 break
-            state.sample(seed, scale, agreeing)
+            state.sample(seed, SCALES[seed % len(SCALES)], agreeing)
     except TooLarge:
         raise
     except NotExecuted as problem:
