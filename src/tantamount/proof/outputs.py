@@ -326,7 +326,8 @@ def _clause(store: Store, problem: Difference | str) -> str:
     if not answer.hits:
         return f"undecided: {answer.reason}"
     hit = " and ".join(f"{one.topic} ({one.bound})" for one in answer.hits)
-    return f"undecided: {hit} was hit; {further(store.effort.factor)} would go on"
+    was = "was" if len(answer.hits) == 1 else "were"
+    return f"undecided: {hit} {was} hit; {further(store.effort.factor)} would go on"
 
 
 def _infer(
