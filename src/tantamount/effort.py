@@ -150,7 +150,15 @@ def further(factor: float) -> str:
     return "--effort high" if factor < LEVELS["high"] else f"--effort {4 * factor:g}"
 
 
-def factor_of(text: str, place: str = "--effort") -> float:
+def effort_of(effort: str | float = "normal", timeout: float | None = None, memory: int | None = None) -> Effort:
+    """The effort that options say, whose time begins now. Raises :class:`UserError` for values that are none."""
+    for name, value, unit in (("timeout", timeout, "seconds"), ("memory", memory, "megabytes")):
+        if value is not None and not 0 < value < float("inf"):
+            raise UserError("effort-value", place=name, found=str(value), needed=f"a number of {unit} above 0")
+    return Effort(factor_of(str(effort)), seconds=timeout, megabytes=memory)
+
+
+def factor_of(text: str) -> float:
     """How many times the normal effort ``low``, ``normal``, ``high`` or a number means. Raises :class:`UserError`."""
     if text in LEVELS:
         return LEVELS[text]
@@ -161,7 +169,7 @@ def factor_of(text: str, place: str = "--effort") -> float:
     if not 1 / _MOST <= factor <= _MOST:
         raise UserError(
             "effort-value",
-            place=place,
+            place="effort",
             found=repr(text[:40]),
             needed=f"{', '.join(LEVELS)}, or how many times the normal effort, from {1 / _MOST:g} to {_MOST:g}",
         )

@@ -171,7 +171,7 @@ class Bounds:
     size_regions: int = _bound(24, SIZES, "Proofs for sizes that take another way through the programs.")
     size_executions: int = _bound(3, SIZES, "Sizes at which programs that were not proved are executed.")
     tried_sizes: int = _bound(20_000, SIZES, "Combinations of small sizes that are tried.")
-    solver_steps: int = _bound(20_000_000, SIZES, "Steps of the solver for one question about sizes.")
+    solver_steps: int = _bound(1_000_000, SIZES, "Steps of the solver for one question about sizes.")
     # execution
     witness_inputs: int = _bound(8, EXECUTION, "Random inputs on which both programs are executed.")
     refuting_inputs: int = _bound(2, EXECUTION, "Random inputs that are tried once one output is refuted.", "fixed")

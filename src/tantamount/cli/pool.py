@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, forkserver
@@ -25,9 +26,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What is known of a process that ended without a result: its exit code, negative for a signal."""
+    """What is known of a process that ended without a result: its exit code, negative for a signal; what it told last,
+    and whether it was ended because its time was over."""
 
     exit_code: int
+    so_far: Any = None
+    overdue: bool = False
 
     def __str__(self) -> str:
         if self.exit_code >= 0:
@@ -43,6 +47,7 @@ class _Running(Generic[T]):
     number: int
     item: T
     process: BaseProcess
+    until: float = float("inf")
 
 
 def cores() -> int:
@@ -51,17 +56,20 @@ def cores() -> int:
 
 
 def run_all(
-    work: Callable[[T], R],
+    work: Callable[..., R],
     items: Sequence[T],
     workers: int,
     *,
+    tells: bool = False,
+    seconds: float | None = None,
     watch: Callable[[int, Sequence[T]], None] = lambda done, running: None,
     preload: Sequence[str] = (),
 ) -> Iterator[R | Lost]:
     """``work(item)`` of every item, at most ``workers`` at a time, in the order of the items; each as soon as it and
     those before it are there.
 
-    ``work`` is a function that a fresh process can import, its results can be pickled, and it raises nothing.
+    ``work`` is a function that a fresh process can import, its results can be pickled, and it raises nothing. If it
+    ``tells``, it is called as ``work(item, tell)``, and what it told last is known even if its process is lost. A process that takes more than ``seconds`` is killed.
     ``watch(done, running)`` is told of every change; ``preload`` are modules that the workers share. When the iterator
     is closed, or an exception goes through it, the workers that are still running are killed.
     """
@@ -69,21 +77,39 @@ def run_all(
     waiting = iter(enumerate(items))
     running: dict[Any, _Running[T]] = {}
     results: dict[int, R | Lost] = {}
+    told: dict[int, Any] = {}
     done = given = 0
     try:
         while given < len(items):
             while len(running) < workers and (following := next(waiting, None)) is not None:
                 number, item = following
                 receiver, sender = context.Pipe(duplex=False)
-                process = context.Process(target=_serve, args=(sender, work, item), daemon=True)
-                running[receiver] = _Running(number, item, process)
+                process = context.Process(target=_serve, args=(sender, work, item, tells), daemon=True)
                 process.start()
+                until = time.monotonic() + seconds if seconds is not None else float("inf")
+                running[receiver] = _Running(number, item, process, until)
                 sender.close()
             watch(done, [one.item for one in running.values()])
-            for receiver in connection.wait(list(running)):
-                one = running.pop(receiver)
-                results[one.number] = _result(receiver, one.process)
+            ends = min(one.until for one in running.values())
+            for receiver in connection.wait(
+                list(running), None if seconds is None else max(0.0, ends - time.monotonic())
+            ):
+                one = running[receiver]
+                final, found = _result(receiver, one.process, told.get(one.number))
+                if not final:
+                    told[one.number] = found
+                    continue
+                del running[receiver]
+                results[one.number] = found
                 done += 1
+            for receiver, one in list(running.items()):
+                if one.until <= time.monotonic():
+                    del running[receiver]
+                    one.process.kill()
+                    one.process.join()
+                    receiver.close()
+                    results[one.number] = Lost(one.process.exitcode or 0, told.get(one.number), overdue=True)
+                    done += 1
             while given in results:
                 yield results.pop(given)
                 given += 1
@@ -107,21 +133,26 @@ def _context(preload: Sequence[str]) -> ForkServerContext:
     return context
 
 
-def _result(receiver: Any, process: BaseProcess) -> Any:
+def _result(receiver: Any, process: BaseProcess, so_far: Any) -> tuple[bool, Any]:
+    """Whether what the process sent is its result, and what it sent."""
     try:
-        found = receiver.recv()
+        final, found = receiver.recv()
     except (EOFError, OSError):
         process.join()
-        return Lost(process.exitcode or 0)
-    finally:
+        final, found = True, Lost(process.exitcode or 0, so_far)
+    if final:
         receiver.close()
-    process.join()
-    return found
+        process.join()
+    return final, found
 
 
-def _serve(sender: Any, work: Callable[[Any], Any], item: Any) -> None:
+def _serve(sender: Any, work: Callable[..., Any], item: Any, tells: bool) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    sender.send(work(item))
+
+    def tell(found: Any) -> None:
+        sender.send((False, found))
+
+    sender.send((True, work(item, tell) if tells else work(item)))
     sender.close()
 
 
