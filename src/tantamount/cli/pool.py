@@ -69,7 +69,8 @@ def run_all(
     those before it are there.
 
     ``work`` is a function that a fresh process can import, its results can be pickled, and it raises nothing. If it
-    ``tells``, it is called as ``work(item, tell)``, and what it told last is known even if its process is lost. A process that takes more than ``seconds`` is killed.
+    ``tells``, it is called as ``work(item, tell)``, and what it told last is known even if its process is lost. A
+    process that takes more than ``seconds`` is killed.
     ``watch(done, running)`` is told of every change; ``preload`` are modules that the workers share. When the iterator
     is closed, or an exception goes through it, the workers that are still running are killed.
     """

@@ -194,6 +194,7 @@ class _Search:
             for move in sorted(moves, key=lambda move: (-self._gain(move, best), move)):
                 if self.price(best) > stop:
                     old = max(best[v] for v in move)
+                    self.effort.exceeds("reduced_trials", old)
                     best = self._moved(best, move, _candidates(old, self.effort.bounds.reduced_trials))
             if best == before:
                 return best

@@ -185,6 +185,7 @@ def _not_proved(
             return report
         if report is not None and report.verdict is not Verdict.PROVED:
             best = best or report
+    effort.hit("size_executions")
     if best is not None:
         return best
     reason = f"not proved for all sizes with {job.sizes}: {_why(proof)}"

@@ -24,7 +24,7 @@ from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputRepor
 
 __all__ = ["Captured", "job_of", "refine_job"]
 
-_OFTEN = 1.0  # seconds between two times that what was proved so far is written down
+_SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
 class Captured(Protocol):
@@ -196,17 +196,17 @@ def _checked(
     if not state.effort.limited:
         return proof.check(expand=expand, only=only)
     found: list[OutputReport] = []
-    kept = time.monotonic()
-    new: list[OutputReport] = []
-    for name in [output.name for output in state.job.specification.outputs]:
-        if only is None or name in only:
-            state.at = f"comparing the output {name}"
-            new += proof.check(expand=expand, only=[name])
-        if time.monotonic() - kept > _OFTEN:
-            state.know(proof, [output for output in new if output.verdict is Verdict.PROVED])
-            found, new, kept = [*found, *new], [], time.monotonic()
-    state.know(proof, [output for output in new if output.verdict is Verdict.PROVED])
-    return (*found, *new)
+    known, kept, cost = 0, 0.0, 0.0
+    for name in [output.name for output in state.job.specification.outputs if only is None or output.name in only]:
+        state.at = f"comparing the output {name}"
+        found += proof.check(expand=expand, only=[name])
+        begun = time.monotonic()
+        if begun - kept >= _SHARE * cost:  # gathering what they rest on costs a share of the time at most
+            state.know(proof, [output for output in found[known:] if output.verdict is Verdict.PROVED])
+            known, kept = len(found), time.monotonic()
+            cost = kept - begun
+    state.know(proof, [output for output in found[known:] if output.verdict is Verdict.PROVED])
+    return tuple(found)
 
 
 def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> tuple[Proof, Searched]:
