@@ -23,7 +23,8 @@ _PREFIX = "TANTAMOUNT_LIMIT_"
 class Limits:
     """Upper bounds, each inclusive. Pass a changed copy (``Limits(nodes=10)``) or set ``TANTAMOUNT_LIMIT_NODES=10``.
 
-    ``file_bytes``: one file as stored; ``decompressed_bytes``: the same after gzip; ``nodes``: of one graph;
+    ``file_bytes``: one file as stored; ``decompressed_bytes``: the same after gzip; ``values``: of one JSON or TOML
+    file, numbers and names included; ``nodes``: of one graph;
     ``string_length``: characters of one string; ``nesting``: lists inside lists, expressions inside expressions;
     ``dimensions``: of one tensor; ``dimension_size``: elements along one dimension; ``constant_elements``: of one
     recorded constant; ``expression_length``: characters of one clean expression; ``ranks``: of one mesh;
@@ -31,8 +32,9 @@ class Limits:
     ``witness_work``: element operations of one such execution.
     """
 
-    file_bytes: int = 1 << 28
-    decompressed_bytes: int = 1 << 30
+    file_bytes: int = 1 << 27
+    decompressed_bytes: int = 1 << 27
+    values: int = 5_000_000
     nodes: int = 1_000_000
     string_length: int = 1 << 16
     nesting: int = 50
@@ -48,7 +50,8 @@ class Limits:
         """Raise :class:`UserError` ``limit-<name>`` if ``found`` (a count of ``what``) exceeds the limit ``name``."""
         limit: int = getattr(self, name)
         if found > limit:
-            raise self.exceeded(name, f"{found} {what}", place)
+            count = f"{found}" if found < 1 << 64 else f"more than 2^{found.bit_length() - 1}"
+            raise self.exceeded(name, f"{count} {what}", place)
 
     def exceeded(self, name: str, found: str, place: str) -> UserError:
         """The error for input beyond the limit ``name``."""
@@ -142,6 +145,8 @@ class Bounds:
     compared_terms: int = _bound(32, COMPARISON, "Terms that differ, among which pairs of functions are compared.")
     replaced_functions: int = _bound(16, COMPARISON, "Functions found equal that are replaced in one comparison.")
     recomputed_factors: int = _bound(200, COMPARISON, "Factors that are computed anew where they are compared.")
+    settled_factors: int = _bound(400, COMPARISON, "Factors that are computed anew where elements are chosen.")
+    settled_elements: int = _bound(8, COMPARISON, "Rows of several terms whose chosen elements are put together.")
     unfolded_cuts: int = _bound(3, COMPARISON, "Times that tensors of cuts are replaced by their values.", "depth")
     nested_cells: int = _bound(3, COMPARISON, "Sums inside sums that are compared cell by cell.", "depth")
     cell_sums: int = _bound(24, COMPARISON, "Sums that are cut into common cells together.")
@@ -158,6 +163,9 @@ class Bounds:
     floor_steps: int = _bound(64, FORMS, "Boxes that a rounded index is cut into.")
     form_cells: int = _bound(1 << 14, FORMS, "Cells of the common boxes of an operator's operands.")
     layout_boxes: int = _bound(1 << 14, FORMS, "Boxes that a reshape may cut a tensor into.")
+    mask_candidates: int = _bound(64, FORMS, "Positions that are tried for one that a mask always keeps.")
+    undefined_terms: int = _bound(64, FORMS, "Terms that say where one piece of a tensor is undefined.")
+    undefined_pieces: int = _bound(256, FORMS, "Pieces of a tensor that say where it is undefined.")
     table_elements: int = _bound(1 << 12, FORMS, "Elements of a recorded constant that become numbers.", "fixed")
     table_pieces: int = _bound(2, FORMS, "Pieces of recorded numbers that are not round that become numbers.", "fixed")
     table_ranks: int = _bound(64, FORMS, "Ranks for which numbers that differ by rank become numbers.", "fixed")
@@ -173,7 +181,7 @@ class Bounds:
     tried_sizes: int = _bound(20_000, SIZES, "Combinations of small sizes that are tried.")
     solver_steps: int = _bound(1_000_000, SIZES, "Steps of the solver for one question about sizes.")
     # execution
-    witness_inputs: int = _bound(8, EXECUTION, "Random inputs on which both programs are executed.")
+    witness_inputs: int = _bound(10, EXECUTION, "Random inputs on which both programs are executed.")
     refuting_inputs: int = _bound(2, EXECUTION, "Random inputs that are tried once one output is refuted.", "fixed")
     simplified_trials: int = _bound(400, EXECUTION, "Executions that simplify a counterexample.")
     simplified_work: int = _bound(4_000_000_000, EXECUTION, "Element operations of all executions that simplify one.")

@@ -24,6 +24,7 @@ TWINS = {
     "fsdp2_tensor_parallel": ("", "2 times too small", "grad 0.gate.weight", "output"),
     "hsdp": ("", "a mean over replicate is missing", "grad up.weight", "output"),
     "data_parallel": ("", "4 times too large", "grad 0.weight", "output"),
+    "gradient_hooks": ("", "2 times too large", "grad 0.weight", "output"),
     "gradient_accumulation": ("mse_loss(model(part), wanted)", "3 times too large", "grad 0.weight", None),
     "zero1": ("optimizer.step()", "is read at", "new up.weight", "new optimizer:up.weight.exp_avg"),
     "training_step": ("optimizer.step()", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),

@@ -103,6 +103,13 @@ def graph_of(text: str, name: str = "graph") -> Graph:
     return parse_graph("\n".join([*lines, *outputs]), name)
 
 
+def typed_graph(text: str, groups: Mapping[str, int] | None = None) -> Graph:
+    """The graph that the shorthand means, with the types that the operators give."""
+    graph = graph_of(text)
+    types = {name: value.type for name, value in check_graph(graph, groups).items() if isinstance(value, Tensor)}
+    return replace(graph, nodes=tuple(replace(n, type=types.get(n.name, n.type)) for n in graph.nodes))
+
+
 def as_json(graph: Graph, groups: Mapping[str, int] | None) -> Any:
     """The graph as a file of format fx-nodes/1, with the types that the operators give."""
     types = {name: value.type for name, value in check_graph(graph, groups).items() if isinstance(value, Tensor)}

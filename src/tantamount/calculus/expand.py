@@ -20,6 +20,7 @@ from tantamount.calculus.answers import EQUAL, Answer, Different, GaveUp, Undeci
 from tantamount.calculus.atoms import Factor, Factors, Polynomial, Rational, Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.cells import common_cells
+from tantamount.calculus.choices import settled
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
@@ -355,8 +356,8 @@ class _Ways:
 
     def of(self, x: Polynomial, y: Polynomial) -> Iterator[Callable[[], bool]]:
         """Products multiplied out (not in a cell, where more is known); the terms that differ computed anew at the
-        positions where they are compared (operands that coincide there, guards that are decided there); sums cut into
-        cells; denominators cleared."""
+        positions where they are compared (operands that coincide there, guards that are decided there);
+        elements at chosen positions whatever the choice; sums cut into cells; denominators cleared."""
         store, box = self.store, self.box
         in_cell = isinstance(box, Mapping)
         if in_cell:
@@ -374,6 +375,9 @@ class _Ways:
         yield lambda: left == right
         if in_cell or (left, right) != (a, b):
             yield lambda: self._search(left, right)
+        chosen = settled(store, a, box), settled(store, b, box)
+        if chosen != (a, b):
+            yield lambda: self._search(*chosen, of_itself=False)
         yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
         cleared = _cleared(store, add(store, left, scale(right, -1)))
         if cleared is not None:

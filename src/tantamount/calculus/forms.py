@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
@@ -32,10 +32,14 @@ Piece = tuple[Box, Polynomial]
 
 @dataclass(frozen=True)
 class Form:
-    """``dims[d]`` are the axis sizes (each > 1) of dimension d; an empty dimension is ``(0,)`` and has no pieces."""
+    """``dims[d]`` are the axis sizes (each > 1) of dimension d; an empty dimension is ``(0,)`` and has no pieces.
+
+    ``undefined`` says where the program that computed it is undefined (:mod:`tantamount.calculus.definedness`); it is
+    no part of the function that the form is."""
 
     dims: tuple[tuple[int, ...], ...]
     pieces: tuple[Piece, ...]
+    undefined: Form | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -296,12 +300,15 @@ def join_axes(store: Store, form: Form, first: int, count: int) -> Form:
         inner = sizes[first + 1]
         out: list[Piece] = []
         for piece in pieces:
-            if _mergeable(piece, first, inner):
+            low, high = piece[0][first]
+            merged = _mergeable(piece, first, inner)
+            boxes = len(out) + (1 if merged else high - low)
+            if store.effort.exceeds("layout_boxes", boxes):  # before they are made
+                raise Unsupported(f"a layout that needs {boxes} boxes (limit-layout-boxes)")
+            if merged:
                 out.append(_merged(piece, first, inner))
             else:
                 out.extend(_unrolled(piece, first, inner))
-            if store.effort.exceeds("layout_boxes", len(out)):
-                raise Unsupported(f"a layout that needs {len(out)} boxes (limit-layout-boxes)")
         pieces = out
         sizes[first : first + 2] = [sizes[first] * inner]
     dims: list[tuple[int, ...]] = []

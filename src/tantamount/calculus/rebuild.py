@@ -20,6 +20,8 @@ class Rebuild:
     axes; ``leaves`` puts Polynomials (over the coordinates of the atom) in place of leaf atoms; without any of them,
     joined atoms are replaced."""
 
+    bound = "recomputed_factors"  # the one that ``budget`` is
+
     def __init__(
         self,
         store: Store,
@@ -66,7 +68,7 @@ class Rebuild:
         if self.everything:
             if atom.op != "leaf" and self.budget <= 0 and not self._ended:
                 self._ended = True
-                self.store.effort.hit("recomputed_factors")
+                self.store.effort.hit(self.bound)
             return self.budget > 0 and atom.op != "leaf"
         if self.positions:
             return atom.positional or factor[0] in self.store.redirects

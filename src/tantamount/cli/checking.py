@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tantamount.cli import pool, terminal
+from tantamount.cli.process import reserve
 from tantamount.effort import MEMORY, TIMEOUT, Effort, Stopped, effort_of, stopping
 from tantamount.errors import UserError
-from tantamount.report.outcomes import INTERNAL, Failure, Outcome, failure
+from tantamount.report.outcomes import ENVIRONMENT, Failure, Outcome, failure
 from tantamount.verdict import LimitHit, Report, Statistics, Verdict
 
 __all__ = ["Options", "check", "check_all", "load"]
@@ -64,6 +65,8 @@ def check(
     try:
         effort = options.start()
         from tantamount.answers import refine
+
+        reserve()
         from tantamount.capture.job import read_job
 
         _refuse_what_shells_leave(path)
@@ -172,10 +175,10 @@ def _lost(path: Path, lost: pool.Lost, options: Options) -> Outcome:
         return _ended(path, stop, lost.so_far)
     return Failure(
         job=str(path),
-        exit_code=INTERNAL,
+        exit_code=ENVIRONMENT,
         code="process-lost",
         place=f"while checking {path}",
-        found=f"Lost: the process that checked it was {lost}",
+        found=f"the process that checked it was {lost}",
         needed="a process that is left to finish; nothing was proved or refuted",
         hint="SIGKILL is what the system does when memory runs out: --workers 1 needs less of it",
     )

@@ -6,19 +6,24 @@ with the process that started them, however that ends.
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
+import resource
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
 __all__ = ["Lost", "cores", "run_all"]
+
+_DESCRIPTORS = 32
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,14 +31,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What is known of a process that ended without a result: its exit code, negative for a signal; what it told last,
-    and whether it was ended because its time was over."""
+    """What is known of a process that ended without a result: its exit code, negative for a signal; or why there was
+    none (``unstarted``); what it told last (``so_far``), and whether it was ended because its time was over."""
 
     exit_code: int
+    unstarted: str = ""
     so_far: Any = None
     overdue: bool = False
 
     def __str__(self) -> str:
+        if self.unstarted:
+            return f"not started ({self.unstarted})"
         if self.exit_code >= 0:
             return f"ended with exit code {self.exit_code}"
         try:
@@ -70,31 +78,37 @@ def run_all(
 
     ``work`` is a function that a fresh process can import, its results can be pickled, and it raises nothing. If it
     ``tells``, it is called as ``work(item, tell)``, and what it told last is known even if its process is lost. A
-    process that takes more than ``seconds`` is killed.
+    process that takes more than ``seconds`` is killed. Where no more processes or descriptors are to be had, fewer run
+    at a time; an item is lost if not even one can run.
     ``watch(done, running)`` is told of every change; ``preload`` are modules that the workers share. When the iterator
     is closed, or an exception goes through it, the workers that are still running are killed.
     """
-    context = _context(preload)
-    waiting = iter(enumerate(items))
+    waiting = deque(enumerate(items))
     running: dict[Any, _Running[T]] = {}
     results: dict[int, R | Lost] = {}
     told: dict[int, Any] = {}
     done = given = 0
+    context: ForkServerContext | None = None
     try:
         while given < len(items):
-            while len(running) < workers and (following := next(waiting, None)) is not None:
-                number, item = following
-                receiver, sender = context.Pipe(duplex=False)
-                process = context.Process(target=_serve, args=(sender, work, item, tells), daemon=True)
-                process.start()
+            while len(running) < workers and waiting:
+                number, item = waiting[0]
                 until = time.monotonic() + seconds if seconds is not None else float("inf")
-                running[receiver] = _Running(number, item, process, until)
-                sender.close()
+                try:
+                    context = context or _context(preload)
+                    _start(context, (work, item, tells), number, until, running)
+                except (OSError, EOFError, MemoryError) as problem:
+                    if running:
+                        break  # again when one of them has given back what it has
+                    results[number] = Lost(
+                        0, getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+                    )
+                    done += 1
+                waiting.popleft()
             watch(done, [one.item for one in running.values()])
-            ends = min(one.until for one in running.values())
-            for receiver in connection.wait(
-                list(running), None if seconds is None else max(0.0, ends - time.monotonic())
-            ):
+            ends = min((one.until for one in running.values()), default=float("inf"))
+            patience = None if seconds is None else max(0.0, ends - time.monotonic())
+            for receiver in connection.wait(list(running), patience) if running else ():
                 one = running[receiver]
                 final, found = _result(receiver, one.process, told.get(one.number))
                 if not final:
@@ -109,7 +123,7 @@ def run_all(
                     one.process.kill()
                     one.process.join()
                     receiver.close()
-                    results[one.number] = Lost(one.process.exitcode or 0, told.get(one.number), overdue=True)
+                    results[one.number] = Lost(one.process.exitcode or 0, so_far=told.get(one.number), overdue=True)
                     done += 1
             while given in results:
                 yield results.pop(given)
@@ -121,16 +135,44 @@ def run_all(
                 one.process.join()
 
 
+def _start(
+    context: ForkServerContext,
+    task: tuple[Callable[..., Any], T, bool],
+    number: int,
+    until: float,
+    running: dict[Any, _Running[T]],
+) -> None:
+    """Start a process for a task (what to do with which item, and whether it tells) and enter it in ``running``. Raises
+    :class:`OSError` if there can be none."""
+    receiver, sender = context.Pipe(duplex=False)
+    try:
+        process = context.Process(target=_serve, args=(sender, *task), daemon=True)
+        running[receiver] = _Running(number, task[1], process, until)  # first, so that an interruption finds it
+        process.start()
+    except BaseException as problem:
+        if isinstance(problem, (OSError, EOFError, MemoryError)):
+            del running[receiver]
+            receiver.close()
+        raise
+    finally:
+        sender.close()
+
+
 def _context(preload: Sequence[str]) -> ForkServerContext:
     """Processes forked from a server that has loaded what they need: they start in milliseconds, and unlike those
     forked from here they inherit neither threads nor locks."""
+    fewest = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if fewest < _DESCRIPTORS:  # the server itself does not survive it when it gets none
+        raise OSError(errno.EMFILE, f"a process may have {fewest} open files, and {_DESCRIPTORS} are needed")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: an interruption is for this process alone
+    resource_tracker.ensure_running()  # unblocks the signal when it starts
+    # Blocked, which is inherited: an interruption is for this process alone, which gets it afterwards.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         forkserver.ensure_running()
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
 
 
@@ -138,9 +180,9 @@ def _result(receiver: Any, process: BaseProcess, so_far: Any) -> tuple[bool, Any
     """Whether what the process sent is its result, and what it sent."""
     try:
         final, found = receiver.recv()
-    except (EOFError, OSError):
+    except (EOFError, OSError):  # it ended before all was sent
         process.join()
-        final, found = True, Lost(process.exitcode or 0, so_far)
+        final, found = True, Lost(process.exitcode or 0, so_far=so_far)
     if final:
         receiver.close()
         process.join()
@@ -148,13 +190,16 @@ def _result(receiver: Any, process: BaseProcess, so_far: Any) -> tuple[bool, Any
 
 
 def _serve(sender: Any, work: Callable[..., Any], item: Any, tells: bool) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
     def tell(found: Any) -> None:
         sender.send((False, found))
 
-    sender.send((True, work(item, tell) if tells else work(item)))
-    sender.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        sender.send((True, work(item, tell) if tells else work(item)))
+        sender.close()
+    except (MemoryError, OSError, RuntimeError):  # no thread, no memory to send: it is lost, and that is told once
+        os._exit(1)
 
 
 def _end_with_parent() -> None:

@@ -25,6 +25,7 @@ from tantamount.execution.simplify import simplify
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
 from tantamount.proof import Proof
+from tantamount.proof.outputs import PARTLY
 from tantamount.semantics.reference import Array
 from tantamount.verdict import Counterexample, OutputReport, Verdict
 
@@ -51,7 +52,10 @@ SCALES = (
     Scale(0.1),
     Scale(10.0, positive=True),
     Scale(),
+    Scale(sparse=True),
+    Scale(positive=True, sparse=True),
 )
+_SINGULAR = (*(Scale(sparse=True),) * 4, *(Scale(positive=True, sparse=True),) * 2)  # first, of values equal otherwise
 _SHOWN = 1 << 14  # elements of one input that a counterexample lists
 _EDGE = 8  # elements per dimension that it lists of a larger one
 
@@ -71,6 +75,7 @@ class _Search:
     found: dict[str, _Found]
     agreed: dict[str, int]  # executions in which an output was compared and was the same
     small: dict[str, float]
+    singular: frozenset[str] = frozenset()  # outputs whose values are equal where both sides are defined
     executed: int = 0
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
@@ -88,7 +93,7 @@ class _Search:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
             elif (difference.outside or not difference.fails or not execution.underflow) and confirm(
-                self.plan, claim, leaves, seed, difference, done
+                self.plan, claim, leaves, seed, difference, done, singular=name in self.singular
             ):
                 self.found[name] = _Found(difference, leaves, seed)
 
@@ -103,13 +108,17 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> S
         return Searched(outputs)
     try:
         plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
-        state = _Search(plan, {}, {}, {})
+        singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
+        state = _Search(plan, {}, {}, {}, singular)
+        scales = (*(_SINGULAR if singular else ()), *SCALES)
         for seed in count():
             agreeing = [name for name in open_ if name not in state.found]
-            most = "refuting_inputs" if state.found else "witness_inputs"
-            if not agreeing or proof.store.effort.exceeds(most, seed + 1):
+            most, done = (
+                ("refuting_inputs", seed) if state.found else ("witness_inputs", seed - len(scales) + len(SCALES))
+            )
+            if not agreeing or proof.store.effort.exceeds(most, done + 1):
                 break
-            state.sample(seed, SCALES[seed % len(SCALES)], agreeing)
+            state.sample(seed, scales[seed % len(scales)], agreeing)
     except TooLarge:
         raise
     except NotExecuted as problem:
@@ -119,7 +128,7 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> S
     first = next((name for name in open_ if name in state.found), None)
     counterexample: Counterexample | None = None
     if first is not None:
-        simplest = _simplest(plan, state.found[first])
+        simplest = _simplest(plan, state.found[first], first in state.singular)
         state.found[first] = simplest
         counterexample = _counterexample(plan, simplest)
     notes = (
@@ -173,7 +182,7 @@ def _values(found: Difference) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ the simplest input
-def _simplest(plan: Plan, found: _Found) -> _Found:
+def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
     """The same difference (of the same kind, and not much smaller) on an input that reads well."""
     claim = output_claim(plan.job, found.difference.output)
     least = 0.1 * found.difference.ratio
@@ -190,7 +199,7 @@ def _simplest(plan: Plan, found: _Found) -> _Found:
             return False
         if difference.fails and not difference.outside and execution.underflow:
             return False
-        if not confirm(plan, claim, leaves, found.seed, difference):
+        if not confirm(plan, claim, leaves, found.seed, difference, singular=singular):
             return False
         best[0] = _Found(difference, leaves, found.seed)
         return True

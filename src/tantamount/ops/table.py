@@ -17,7 +17,7 @@ from typing import Any, NewType, Union, cast, get_type_hints
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType
-from tantamount.ops.algebra import Number, PerRank, Scalar, Tensor
+from tantamount.ops.algebra import Number, PerRank, Scalar, ShapeProblem, Tensor
 from tantamount.sizes.symbolic import is_number, is_size
 
 __all__ = [
@@ -304,10 +304,15 @@ def bind(
 
 
 def invoke(row: Operator, builder: Any, arguments: Mapping[str, Any]) -> Any:
-    """The definition applied to arguments that :func:`bind` has bound."""
+    """The definition applied to arguments that :func:`bind` has bound. Raises :class:`ShapeProblem` for what the
+    definition refuses, and for numbers that it cannot compute with (a quotient by 0, infinity as a size)."""
     kinds, keyword = row.signature.parameters, inspect.Parameter.KEYWORD_ONLY
     positional = [arguments[name] for name in kinds if kinds[name].kind is not keyword]
-    return row.define(builder, *positional, **{name: arguments[name] for name in kinds if kinds[name].kind is keyword})
+    named = {name: arguments[name] for name in kinds if kinds[name].kind is keyword}
+    try:
+        return row.define(builder, *positional, **named)
+    except ArithmeticError as problem:
+        raise ShapeProblem(f"numbers that {row.name} cannot compute with ({problem})") from None
 
 
 def _show(value: object) -> str:

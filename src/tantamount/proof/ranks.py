@@ -13,6 +13,7 @@ from typing import Any
 
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.compare import locate
+from tantamount.calculus.definedness import Definedness
 from tantamount.calculus.forms import Form, constant_form
 from tantamount.calculus.symbolic import Symbolic, Trace, identity
 from tantamount.errors import TantamountError, Unsupported
@@ -64,7 +65,7 @@ def run_implementation(
             trace.mask = _paired_mask(store, run, specification, one.mesh.world_size == 1)
         run.traces.append(trace)
         axes = tuple(range(len(one.mesh.sizes)))
-        symbolic = Symbolic(store, trace, one.mesh, axes, rank=run.label(one))
+        symbolic = Definedness(store, trace, one.mesh, axes, rank=run.label(one))
         parts[one.leader] = _Part(one, [graphs[rank] for rank in one.ranks], symbolic)
         given.append(
             {

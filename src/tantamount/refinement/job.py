@@ -18,6 +18,7 @@ from tantamount.execution.witness import Searched, search
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Options, Progress, Proof, prove
+from tantamount.proof.outputs import PARTLY
 from tantamount.refinement.all_sizes import refine_at_all_sizes
 from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Verdict, worst
@@ -272,6 +273,8 @@ def _with_more(output: OutputReport, again: OutputReport | None, reasons: Mappin
     """The report on an output with what was found with more effort."""
     if again is None or again.verdict is Verdict.PROVED:
         return again or output
+    if PARTLY in (again.reason or ""):
+        return replace(again, notes=(*again.notes, *output.notes))
     return replace(output, reason=again.reason) if output.reason == reasons[output.name] else output
 
 

@@ -62,7 +62,7 @@ def test_a_process_that_had_to_be_ended_keeps_what_it_told(
 ) -> None:
     def ended(so_far: object) -> Callable[..., Iterator[object]]:
         def run(work: object, paths: Sequence[Path], workers: int, **_: object) -> Iterator[object]:
-            yield pool.Lost(lost.exit_code, so_far, lost.overdue)
+            yield pool.Lost(lost.exit_code, so_far=so_far, overdue=lost.overdue)
 
         return run
 
@@ -86,4 +86,4 @@ def test_a_process_that_is_lost_without_a_limit_is_a_failure(
         yield from (pool.Lost(-9) for _ in paths)
 
     monkeypatch.setattr(pool, "run_all", run)
-    assert command("refine", "a.toml", "b.toml").exit_code == 4
+    assert command("refine", "a.toml", "b.toml").exit_code == 5

@@ -32,7 +32,7 @@ def test_a_piece_that_takes_too_long_is_ended_and_what_it_told_is_kept() -> None
     start = time.monotonic()
     done, lost = run_all(telling, ["quick", "slow"], 2, tells=True, seconds=3.0)
     assert done == "quick"
-    assert lost == Lost(-signal.SIGKILL, "slow so far", overdue=True)
+    assert lost == Lost(-signal.SIGKILL, so_far="slow so far", overdue=True)
     assert time.monotonic() - start < 20
 
 
