@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "writing": frozenset({"errors"}),
     "ops": BASE,
     "semantics": BASE | {"ops"},
+    "samples": BASE | {"ops"},
     "calculus": BASE | {"ops"},
     "capture": BASE | {"ops", "semantics", "calculus"},
     "reduction": BASE | {"ops"},

@@ -1,37 +1,37 @@
-"""Every sample, and the operators that PyTorch cannot run here: the tables' tests are generated from these."""
+"""Every sample, and the operators that PyTorch cannot run here: the tests of tables are generated from these."""
 
 from __future__ import annotations
 
-from tables import (
-    sample_attributes,
-    sample_complex,
-    sample_convolution,
-    sample_layers,
-    sample_layout,
-    sample_numbers,
-    sample_pointwise,
-    sample_pooling,
-    sample_rare,
-    sample_rare_layout,
-    sample_sums,
+from tantamount.samples.operators import (
+    attributes,
+    complex_numbers,
+    convolution,
+    layers,
+    layout,
+    numbers,
+    pointwise,
+    pooling,
+    rare,
+    rare_layout,
+    sums,
 )
-from tables.sample import Operand, Sample
-from tables.sample_in_place import derived
+from tantamount.samples.operators.calls import Operand, Sample
+from tantamount.samples.operators.in_place import derived
 
 __all__ = ["NOT_RUN", "SAMPLES", "Operand", "Sample"]
 
 _SAMPLES: tuple[Sample, ...] = (
-    *sample_pointwise.SAMPLES,
-    *sample_layout.SAMPLES,
-    *sample_sums.SAMPLES,
-    *sample_layers.SAMPLES,
-    *sample_complex.SAMPLES,
-    *sample_convolution.SAMPLES,
-    *sample_pooling.SAMPLES,
-    *sample_rare.SAMPLES,
-    *sample_rare_layout.SAMPLES,
-    *sample_numbers.SAMPLES,
-    *sample_attributes.SAMPLES,
+    *pointwise.SAMPLES,
+    *layout.SAMPLES,
+    *sums.SAMPLES,
+    *layers.SAMPLES,
+    *complex_numbers.SAMPLES,
+    *convolution.SAMPLES,
+    *pooling.SAMPLES,
+    *rare.SAMPLES,
+    *rare_layout.SAMPLES,
+    *numbers.SAMPLES,
+    *attributes.SAMPLES,
 )
 
 SAMPLES: tuple[Sample, ...] = (*_SAMPLES, *derived(_SAMPLES))
