@@ -233,7 +233,6 @@ def test_importing_the_package_is_light() -> None:
         "jinja2",
         "numpy",
         "jax",
-        "onnx",
         "z3",
     }
 

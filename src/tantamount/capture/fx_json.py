@@ -18,7 +18,7 @@ from tantamount.ir.types import TensorType
 from tantamount.ir.validate import check_structure
 from tantamount.limits import Limits, limits_from_environment
 
-__all__ = ["parse_graph", "read_graph"]
+__all__ = ["graph_of", "parse_graph", "read_graph"]
 
 _FORMAT = "fx-nodes/1"
 _TOP = ("format", "rank", "origin", "nodes", "outputs", "constants", "sizes")
@@ -38,8 +38,14 @@ def read_graph(path: str | Path, limits: Limits | None = None) -> Graph:
 
 def parse_graph(text: str, path: str, limits: Limits) -> Graph:
     """The graph in a JSON text; ``path`` names it in messages."""
+    return graph_of(parse_json(text, Place("graph", path, limits)), path, limits)
+
+
+def graph_of(document: object, path: str, limits: Limits) -> Graph:
+    """The graph in a document, a value as JSON has them, with its structure checked. Raises :class:`UserError` for all
+    that is not as the format says; ``path`` names the document in messages."""
     place = Place("graph", path, limits)
-    top = Fields.of(parse_json(text, place), place, _TOP, ("format", "nodes"))
+    top = Fields.of(document, place, _TOP, ("format", "nodes"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(
             shown(top.get("format")),
