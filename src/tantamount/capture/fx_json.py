@@ -18,7 +18,7 @@ from tantamount.ir.types import TensorType
 from tantamount.ir.validate import check_structure
 from tantamount.limits import Limits, limits_from_environment
 
-__all__ = ["graph_of", "parse_graph", "read_graph"]
+__all__ = ["graph_of", "parse_graph"]
 
 _FORMAT = "fx-nodes/1"
 _TOP = ("format", "rank", "origin", "nodes", "outputs", "constants", "sizes")
@@ -27,17 +27,10 @@ _PYTHON = re.compile(r"<built-in function (\w+)>|<function (sym_\w+) at 0x[0-9a-
 _OPS = {"placeholder": "input", "get_attr": "constant", "call_function": "call", "output": "output"}
 
 
-def read_graph(path: str | Path, limits: Limits | None = None) -> Graph:
-    """The graph in a ``.json`` or ``.json.gz`` file, with its structure checked (types: ``ops.check.check_graph``).
-
-    ``limits`` default to those of the environment. Raises :class:`UserError` for all that is not as the format says.
-    """
-    limits = limits or limits_from_environment()
-    return parse_graph(read_text(Path(path), limits), str(path), limits)
-
-
 def parse_graph(text: str, path: str, limits: Limits) -> Graph:
-    """The graph in a JSON text; ``path`` names it in messages."""
+    """The graph in a JSON text, with its structure checked (types: ``ops.check``); ``path`` names it in messages.
+
+    Raises :class:`UserError` for all that is not as the format says."""
     return graph_of(parse_json(text, Place("graph", path, limits)), path, limits)
 
 

@@ -26,7 +26,7 @@ from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, So
 from tantamount.ir.validate import check_structure
 from tantamount.limits import Limits, limits_from_environment
 
-__all__ = ["parse_hlo", "read_hlo"]
+__all__ = ["parse_hlo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +65,10 @@ _FRAME = re.compile(r"stack_frame_id=(\d{1,9})(?!\d)")
 _OP_NAME = re.compile(r'op_name="((?:\\.|[^"\\\n])*)"')
 
 
-def read_hlo(path: str | Path, limits: Limits | None = None) -> Graph:
-    """The graph of the entry computation in a ``.hlo`` or ``.hlo.gz`` file, with its structure checked.
-
-    ``limits`` default to those of the environment. Raises :class:`UserError` with the line of what is wrong, or is not
-    supported."""
-    limits = limits or limits_from_environment()
-    return parse_hlo(read_text(Path(path), limits), str(path), limits)
-
-
 def parse_hlo(text: str, path: str, limits: Limits) -> Graph:
-    """The graph in HLO text; ``path`` names it in messages."""
+    """The graph of the entry computation in HLO text, with its structure checked; ``path`` names it in messages.
+
+    Raises :class:`UserError` with the line of what is wrong, or is not supported."""
     place = Place("graph", path, limits)
     module = parse_module(text, place)
     ranks = check_header(module, place)
