@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 from tantamount.capture.arguments import decode_argument, decode_constant, decode_source, decode_type
 from tantamount.capture.documents import parse_json
 from tantamount.capture.fields import Fields, Place, is_integer, shown
-from tantamount.capture.files import read_text
 from tantamount.capture.inplace import check_overwrites
 from tantamount.capture.size_symbols import decode_domain
 from tantamount.capture.strides import check_strides
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref
 from tantamount.ir.types import TensorType
 from tantamount.ir.validate import check_structure
-from tantamount.limits import Limits, limits_from_environment
+from tantamount.limits import Limits
 
 __all__ = ["graph_of", "parse_graph"]
 

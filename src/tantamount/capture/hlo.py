@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Union
 
 from tantamount.capture.fields import Place, nearest, shown
-from tantamount.capture.files import read_text
 from tantamount.capture.hlo_agreement import check_agreement
 from tantamount.capture.hlo_counters import counted
 from tantamount.capture.hlo_groups import group_of, pairs_of_ranks
@@ -24,7 +22,7 @@ from tantamount.capture.hlo_text import Array, Computation, HloType, Instruction
 from tantamount.capture.hlo_values import integer, literal
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, Source, references
 from tantamount.ir.validate import check_structure
-from tantamount.limits import Limits, limits_from_environment
+from tantamount.limits import Limits
 
 __all__ = ["parse_hlo"]
 
