@@ -23,6 +23,7 @@ from tantamount.limits import Limits, limits_from_environment
 __all__ = ["CONVERTED", "EXPORTED", "READERS", "Converted", "Reader", "conversion", "endings", "named", "read_graph"]
 
 _COMPRESSED = ".gz"
+_HEAD = 4096  # characters in which a format shows itself
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,11 @@ class Converted:
 
 
 def _json(text: str) -> bool:
-    return text.lstrip().startswith("{")
+    return text[:_HEAD].lstrip().startswith("{")
 
 
 def _hlo(text: str) -> bool:
-    return text.lstrip().startswith("HloModule")
+    return text[:_HEAD].lstrip().startswith("HloModule")
 
 
 def _text(text: str) -> bool:
