@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from tantamount.calculus.affine import Coordinate, Index, Lattice, lattice, meet, span, substitute_index, variable
+from tantamount.effort import Effort
 from tantamount.ir.types import Kind, Shape
 
 __all__ = [
@@ -82,9 +83,15 @@ class _Bucket:
 
 
 class Store:
-    """The table of atoms of one proof. Nothing is ever removed; ``redirects`` maps a joined atom to its successor."""
+    """The table of atoms of one proof. Nothing is ever removed; ``redirects`` maps a joined atom to its successor.
 
-    def __init__(self) -> None:
+    ``effort`` bounds every search in it; ``left`` is what is left for the comparison that is going on (``None``: none
+    is), ``nested`` how many sums inside sums it compares cell by cell."""
+
+    def __init__(self, effort: Effort | None = None) -> None:
+        self.effort = effort if effort is not None else Effort()
+        self.left: int | None = None
+        self.nested = 0
         self.atoms: list[Atom] = []
         self.redirects: dict[int, tuple[int, Index]] = {}
         self._buckets: dict[Any, _Bucket] = {}
@@ -158,6 +165,7 @@ class Store:
         ranges: tuple[int, ...],
         facts: Facts,
     ) -> tuple[int, Index]:
+        self.effort.check()
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket()

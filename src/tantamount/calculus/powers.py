@@ -165,7 +165,7 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
             parts.append(scale(_log_atom(store, (((((a, 1, index)),), 1),)), e))
     if c < 0 or rest:
         parts.append(_log_atom(store, ((tuple(rest), 1 if c > 0 else -1),)))
-    for p, k in prime_powers(abs(c)).items():
+    for p, k in prime_powers(store, abs(c)).items():
         parts.append(scale(_log_atom(store, constant(p)), k))
     return add(store, *parts, box=box)
 

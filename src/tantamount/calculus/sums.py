@@ -26,12 +26,11 @@ from tantamount.calculus.products import (
     substitute_factors,
     substitute_polynomial,
 )
+from tantamount.effort import Effort
 from tantamount.sizes.symbolic import is_size
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
 
-_MAX_EXPLODED = 64  # points up to which a set of boxes is canonicalised point by point
-_MAX_ROUNDS = 32
 # the half-open interval of every axis, where known: of axes 0, 1, ..., or of some axes by number
 Ranges = Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]] | None
 
@@ -87,6 +86,7 @@ def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
     out: list[Term] = []
     work = [flat]
     while work:
+        store.effort.check()
         current = _reduce(store, work.pop())
         if current is None:
             continue
@@ -120,7 +120,7 @@ def _reduce(store: Store, flat: Flat) -> Flat | None:
             factors = (*factors, (IOTA, 1, (((), n),)))
         elif n != 1:
             coefficient *= n
-    factors, live = _merge_radix(factors, live)
+    factors, live = _merge_radix(store.effort, factors, live)
     rename: dict[int, Coordinate] = {v: (((-1 - j, 1),), 0) for j, v in enumerate(live)}
     factors, coefficient = monomial(store, coefficient, substitute_factors(factors, rename))
     return Flat(coefficient, factors, tuple(live.values()))
@@ -136,7 +136,7 @@ def _vectors(factors: Factors, live: dict[int, int]) -> dict[int, dict[tuple[int
     return vectors
 
 
-def _merge_radix(factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[int, int]]:
+def _merge_radix(effort: Effort, factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[int, int]]:
     """``u`` and ``v`` with stride(u) = n_v * stride(v) everywhere are the digits of one variable of range n_u * n_v.
     Variables first run in the direction in which their first stride is positive."""
     vectors = _vectors(factors, live)
@@ -149,6 +149,7 @@ def _merge_radix(factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[
     while changed:
         changed = False
         for u, v in permutations(live, 2):
+            effort.check()
             if vectors[u].keys() == vectors[v].keys() and all(
                 s == vectors[v][key] * live[v] for key, s in vectors[u].items()
             ):
@@ -208,7 +209,9 @@ def _box(store: Store, flat: Flat, box: Ranges) -> Term:
     coefficient = flat.coefficient
     for factors, bound in components:
         rename: dict[int, Coordinate] = {v: (((-1 - j, 1),), 0) for j, v in enumerate(bound)}
-        local, ranges = canonical(substitute_factors(tuple(factors), rename), [flat.ranges[-1 - v] for v in bound])
+        local, ranges = canonical(
+            store.effort, substitute_factors(tuple(factors), rename), [flat.ranges[-1 - v] for v in bound]
+        )
         if _covers(store, local, ranges, box):
             continue
         ignoring = _found_or_ignored(store, local, ranges, box)
@@ -283,7 +286,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
         if flat is None:
             continue
         sizes = tuple(f for f in flat.factors if is_symbolic_number(f))
-        factors, ranges = canonical(tuple(f for f in flat.factors if f not in sizes), flat.ranges)
+        factors, ranges = canonical(store.effort, tuple(f for f in flat.factors if f not in sizes), flat.ranges)
         shape = tuple(
             (a, e, tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)) for a, e, index in factors
         )
@@ -291,7 +294,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
     out: list[Term] = []
     for (sizes, shape), members in shapes.items():
         before = [points for points, _ in members]
-        after = _merge_points(before) if len(members) > 1 else before
+        after = _merge_points(store.effort, before) if len(members) > 1 else before
         if len(after) == len(before) and set(after) == set(before):
             out.extend(term for _, term in members)
             continue
@@ -326,16 +329,16 @@ def _flat(shape: _Shape, points: _Points) -> Flat:
     return Flat(points.weight, tuple(factors), tuple(n for _, n in points.vectors))
 
 
-def _merge_points(items: list[_Points]) -> list[_Points]:
+def _merge_points(effort: Effort, items: list[_Points]) -> list[_Points]:
     """The canonical boxes of a weighted set of points. Small sets are recomputed from their points, so that the result
     does not depend on the order in which they were added up; large ones rely on their vectors agreeing."""
-    items = _fixpoint(items)
+    items = _fixpoint(effort, items)
     if (
         len(items) > 1
         and not any(is_size(n) for item in items for _, n in item.vectors)
-        and _points_of(items) <= _MAX_EXPLODED
+        and not effort.exceeds("merged_points", _points_of(items))
     ):
-        items = _fixpoint([point for item in items for point in _explode(item)])
+        items = _fixpoint(effort, [point for item in items for point in _explode(item)])
     return items
 
 
@@ -343,12 +346,14 @@ def _points_of(items: list[_Points]) -> int:
     return sum(prod(n for _, n in item.vectors) for item in items)
 
 
-def _fixpoint(items: list[_Points]) -> list[_Points]:
-    for _ in range(_MAX_ROUNDS):
+def _fixpoint(effort: Effort, items: list[_Points]) -> list[_Points]:
+    for _ in range(effort.bounds.merge_rounds):
+        effort.check()
         before = set(items)
         items = [_radix(item) for item in _discover(_sweep(items))]
         if len(items) == len(before) and set(items) == before:
-            break
+            return items
+    effort.hit("merge_rounds")
     return items
 
 

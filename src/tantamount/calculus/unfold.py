@@ -12,8 +12,6 @@ from tantamount.calculus.rebuild import Rebuild
 
 __all__ = ["define", "unfolded"]
 
-_ROUNDS = 3
-
 
 def define(store: Store, leaf: int, form: Form) -> None:
     """Remember what a leaf atom stands for, if that is one Polynomial over its coordinates."""
@@ -31,9 +29,10 @@ def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polyn
     definitions: dict[int, Polynomial] = store.cache("definitions")
     if not definitions:
         return
-    for _ in range(_ROUNDS):
-        differing = (_leaves(store, x) ^ _leaves(store, y)) & definitions.keys()
-        if not differing:
+    done = 0
+    while differing := (_leaves(store, x) ^ _leaves(store, y)) & definitions.keys():
+        done += 1
+        if store.effort.exceeds("unfolded_cuts", done):
             return
         rebuild = Rebuild(store, leaves={a: definitions[a] for a in differing})
         x, y = rebuild.polynomial(x), rebuild.polynomial(y)
