@@ -41,7 +41,7 @@ def may_be_undefined(job: Job) -> frozenset[str]:
     on = _Signs()
     environment: Environment = {}
     found: set[str] = set()
-    for node in job.specification.nodes:
+    for number, node in enumerate(job.specification.nodes):
         if node.op == "input":
             if node.type is not None:
                 kind, unsigned = node.type.stored.dtype.kind, node.type.dtype.label.startswith("uint")
@@ -56,7 +56,8 @@ def may_be_undefined(job: Job) -> frozenset[str]:
                 job.specification, node, builder, environment, lambda g, n, b: _constant(job, g, n, b), None
             )
         except (Unsupported, IntegerOverflow):
-            return frozenset()  # beyond what is interpreted here: nothing is concluded
+            # beyond what is interpreted here: nothing is known of it, nor of what follows
+            return frozenset(found | {other.name for other in job.specification.nodes[number:]})
         if on.open:
             found.add(node.name)
     return frozenset(found)
