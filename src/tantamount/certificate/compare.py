@@ -177,14 +177,16 @@ class _Noise:
 
 def _beyond_rounding(job: Job, name: str, k: int, bad: Array, wanted: Array, found: Array, noisy: _Noise) -> Array:
     """Where a difference is larger than what rounding errors make of either side, in all executions."""
-    gap = np.abs(_reals(wanted) - _reals(found))
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(_reals(wanted) - _reals(found))
     undefined = ~np.isfinite(_reals(found))
     noise = np.zeros(gap.shape)
     for done in noisy:
         pair = _sides(job, done, name, done.reference)[k]
         if np.shape(pair.wanted) != noise.shape or np.shape(pair.found) != noise.shape:
             continue
-        moved = np.abs(_reals(pair.wanted) - _reals(wanted)) + np.abs(_reals(pair.found) - _reals(found))
+        with np.errstate(invalid="ignore"):  # differences of infinities
+            moved = np.abs(_reals(pair.wanted) - _reals(wanted)) + np.abs(_reals(pair.found) - _reals(found))
         noise = np.maximum(noise, np.nan_to_num(moved, nan=np.inf, posinf=np.inf))
         # without a finite value of the implementation in any of them, rounding is not why there is none
         bad = bad & np.where(undefined, ~np.isfinite(_reals(pair.found)), ~(gap <= _DWARFS * noise))
