@@ -18,6 +18,8 @@ from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Number, PerRank, Scalar, ShapeProblem, Tensor
+from tantamount.ops.derive import facts_of_call, ordinary_calls, shared_facts
+from tantamount.ops.facts import Facts
 from tantamount.sizes.symbolic import is_number, is_size
 
 __all__ = [
@@ -114,6 +116,19 @@ class Operator:
     def peer_parameter(self) -> str | None:
         """The parameter that names the other end: the operator sends or receives a message if there is one."""
         return next((name for name, parameter in self.parameters.items() if parameter.kind in ("Peer", "Peers")), None)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What holds of its ordinary calls: attributes left at their defaults, small operands (:mod:`ops.derive`)."""
+        kinds = {name: parameter.kind for name, parameter in self.parameters.items()}
+        calls = ordinary_calls(self.signature, kinds, lambda b, call: invoke(self, b, call))
+        return shared_facts([facts for _, facts in calls])
+
+    def facts_of(self, arguments: Mapping[str, Any], again: bool = True, members: int = 2) -> Facts:
+        """What holds of a call with these arguments (bound, by parameter), for all values of its tensors: see
+        :func:`tantamount.ops.derive.facts_of_call`."""
+        kind = "message" if self.peer_parameter is not None else "group" if self.group_parameter is not None else ""
+        return facts_of_call(lambda b, call: invoke(self, b, call), arguments, kind, again, members)
 
     @property
     def doc(self) -> str:
