@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
+from typing import NamedTuple
 
 from tantamount.sizes.symbolic import common_divisor, rational, whole
 
@@ -20,6 +21,7 @@ __all__ = [
     "Index",
     "Lattice",
     "coordinate",
+    "fixed",
     "lattice",
     "meet",
     "substitute",
@@ -27,18 +29,30 @@ __all__ = [
     "variable",
 ]
 
-Coordinate = tuple[tuple[tuple[int, int], ...], int]
+
+class Coordinate(NamedTuple):
+    """``offset + sum(stride * variable)``: ``parts`` are the (variable, stride)."""
+
+    parts: tuple[tuple[int, int], ...]
+    offset: int
+
+
 Index = tuple[Coordinate, ...]
 
 
 def variable(number: int, stride: int = 1, offset: int = 0) -> Coordinate:
     """``offset + stride * variable``."""
-    return (((number, stride),), offset)
+    return Coordinate(((number, stride),), offset)
+
+
+def fixed(value: int) -> Coordinate:
+    """The coordinate that has one value, whatever the variables."""
+    return Coordinate((), value)
 
 
 def coordinate(parts: Mapping[int, int], offset: int) -> Coordinate:
     """The canonical coordinate with these strides."""
-    return (tuple(sorted((v, s) for v, s in parts.items() if s)), offset)
+    return Coordinate(tuple(sorted((v, s) for v, s in parts.items() if s)), offset)
 
 
 def substitute(c: Coordinate, replace: Mapping[int, Coordinate]) -> Coordinate:
@@ -49,7 +63,9 @@ def substitute(c: Coordinate, replace: Mapping[int, Coordinate]) -> Coordinate:
         image = replace.get(v)
         if image is None:
             return c
-        return (image[0] if s == 1 else tuple([(w, s * t) for w, t in image[0]]), offset + s * image[1])
+        if s == 1:
+            return Coordinate(image.parts, offset + image.offset) if offset else image
+        return Coordinate(tuple([(w, s * t) for w, t in image.parts]), offset + s * image.offset)
     if not any(v in replace for v, _ in parts):
         return c
     total: dict[int, int] = {}
@@ -58,8 +74,8 @@ def substitute(c: Coordinate, replace: Mapping[int, Coordinate]) -> Coordinate:
         if image is None:
             total[v] = total.get(v, 0) + s
             continue
-        offset += s * image[1]
-        for w, t in image[0]:
+        offset += s * image.offset
+        for w, t in image.parts:
             total[w] = total.get(w, 0) + s * t
     return coordinate(total, offset)
 
@@ -98,7 +114,7 @@ class Lattice:
                 return None
             z = {v: s // d for v, s in parts.items() if s}
             k = offset // d
-            found.append((tuple(sorted(z.items())), k))
+            found.append(Coordinate(tuple(sorted(z.items())), k))
             for j in range(pivot, len(rows)):
                 m = column[j]
                 if m:

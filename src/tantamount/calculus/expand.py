@@ -14,14 +14,15 @@ from fractions import Fraction
 from itertools import count
 
 from tantamount.calculus import powers
-from tantamount.calculus.affine import Coordinate, Index
-from tantamount.calculus.atoms import Factor, Factors, Polynomial, Rational, Store
+from tantamount.calculus.affine import Coordinate, Index, variable
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.cells import common_cells
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.sums import Flat, close, flatten
+from tantamount.calculus.sums import close, flatten
+from tantamount.calculus.terms import Factor, Factors, Flat, Polynomial, Rational, Term, single
 from tantamount.errors import Unsupported
 
 __all__ = ["distribute", "equal_polynomials"]
@@ -65,13 +66,13 @@ def _once(store: Store, x: Polynomial, box: Axes) -> Polynomial | None:
 
 
 def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
-    exponentials = [f for f in m if store.atoms[f[0]].op == "exp"]
-    others = tuple(f for f in m if store.atoms[f[0]].op != "exp")
+    exponentials = [f for f in m if store.atoms[f.atom].op == "exp"]
+    others = tuple(f for f in m if store.atoms[f.atom].op != "exp")
     out = _polynomial(store, others, c, box)
     for a, e, index in exponentials:
         argument = pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
         expanded = _once(store, argument, box)
-        factor: Polynomial = ((((a, e, index),), 1),)
+        factor: Polynomial = single(a, index, exponent=e)
         if expanded is not None and expanded != argument:
             with contextlib.suppress(Unsupported):
                 factor = powers.exponential(store, scale(expanded, e))
@@ -83,7 +84,7 @@ def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
 
 def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
     if not any(_sum_like(store, f) for f in m):
-        return ((m, c),)
+        return (Term(m, c),)
     flat = flatten(store, m, c)
     pending: list[Flat] = [flat]
     done: list[Flat] = []
@@ -97,13 +98,13 @@ def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
         rest = list(current.factors)
         rest.remove(chosen)
         if e != 1:
-            rest.append((a, exact(e - 1), index))
+            rest.append(Factor(a, exact(e - 1), index))
         replace = dict(enumerate(index))
         for n, d in store.atoms[a].arguments[0]:
             factors = (*rest, *substitute_factors(n, replace))
             pending.append(flatten(store, factors, exact(current.coefficient * d), current.ranges))
         if len(pending) + len(done) > _MAX_TERMS:
-            return ((m, c),)
+            return (Term(m, c),)
     _spend(store, sum(len(f.factors) + len(f.ranges) for f in done))
     return polynomial(store, (t for f in done for t in close(store, f, box or None)))
 
@@ -118,14 +119,14 @@ def _spend(store: Store, effort: int) -> None:
 
 
 def _is_sum(store: Store, f: Factor) -> bool:
-    return store.atoms[f[0]].op == "polynomial" and isinstance(f[1], int) and 1 <= f[1] <= _MAX_POWER
+    return store.atoms[f.atom].op == "polynomial" and isinstance(f.exponent, int) and 1 <= f.exponent <= _MAX_POWER
 
 
 def _sum_like(store: Store, f: Factor) -> bool:
     if _is_sum(store, f):
         return True
-    atom = store.atoms[f[0]]
-    return atom.op == "sum" and f[1] == 1 and any(_is_sum(store, g) for g in atom.arguments[0][0][0])
+    atom = store.atoms[f.atom]
+    return atom.op == "sum" and f.exponent == 1 and any(_is_sum(store, g) for g in atom.summand)
 
 
 def _cleared(store: Store, x: Polynomial) -> Polynomial | None:
@@ -138,7 +139,7 @@ def _cleared(store: Store, x: Polynomial) -> Polynomial | None:
                 below[a, index] = min(int(e), below.get((a, index), 0))
     if not below or len(x) < 2:
         return None
-    factors = tuple((a, -e, index) for (a, index), e in below.items())
+    factors = tuple(Factor(a, -e, index) for (a, index), e in below.items())
     return polynomial(store, [monomial(store, c, (*m, *factors)) for m, c in x])
 
 
@@ -186,22 +187,22 @@ class _Search:
                     continue
                 for f in left:
                     for g in right:
-                        if f[1] != g[1] or not atoms[f[0]].op == atoms[g[0]].op != "leaf":
+                        if f.exponent != g.exponent or not atoms[f.atom].op == atoms[g.atom].op != "leaf":
                             continue
                         ratio = self.ratio(f, g, depth + 1)
-                        if ratio > 0 or (ratio and f[1].denominator == 1):
+                        if ratio > 0 or (ratio and f.exponent.denominator == 1):
                             return f, g, ratio
         return None
 
     def _is_prime(self, f: Factor) -> bool:
-        attributes = self.store.atoms[f[0]].attributes
+        attributes = self.store.atoms[f.atom].attributes
         return bool(attributes) and attributes[0] == "prime"
 
     def _replaced(self, x: Polynomial, old: Factor, new: Factor, ratio: Rational) -> Polynomial:
         """``old -> ratio ** e * new`` in every term."""
-        q, roots = as_factors(self.store, constant(ratio), old[1])
+        q, roots = as_factors(self.store, constant(ratio), old.exponent)
         terms = [
-            monomial(self.store, c * q, (*(new if f == old else f for f in m), *roots)) if old in m else (m, c)
+            monomial(self.store, c * q, (*(new if f == old else f for f in m), *roots)) if old in m else Term(m, c)
             for m, c in x
         ]
         return polynomial(self.store, terms)
@@ -218,7 +219,7 @@ class _Search:
         if self.left <= 0:
             return 0
         self.left -= 1
-        if self.store.atoms[f[0]].op == "polynomial":
+        if self.store.atoms[f.atom].op == "polynomial":
             result = self._proportion(f, g, depth)
         else:
             result = int(self._compare(f, g, depth))
@@ -228,14 +229,14 @@ class _Search:
     def _proportion(self, f: Factor, g: Factor, depth: int) -> Rational:
         """The ratio of two sums, read off a term that they share once multiplied out."""
         x, y = (
-            distribute(self.store, self._argument(self.store.atoms[h[0]].arguments[0], h), self.box) for h in (f, g)
+            distribute(self.store, self._argument(self.store.atoms[h.atom].arguments[0], h), self.box) for h in (f, g)
         )
         other = dict(y)
         q: Rational = next((exact(Fraction(c) / other[m]) for m, c in x if m in other), 1)
         return q if self.polynomials(x, scale(y, q), depth) else 0
 
     def _compare(self, f: Factor, g: Factor, depth: int) -> bool:
-        a, b = self.store.atoms[f[0]], self.store.atoms[g[0]]
+        a, b = self.store.atoms[f.atom], self.store.atoms[g.atom]
         if a.attributes != b.attributes or len(a.arguments) != len(b.arguments) or a.op in ("element", "max"):
             return False
         if a.op == "sum":
@@ -246,20 +247,21 @@ class _Search:
         )
 
     def _argument(self, x: Polynomial, f: Factor) -> Polynomial:
-        replace = dict(enumerate(f[2]))
+        replace = dict(enumerate(f.at))
         return polynomial(self.store, [monomial(self.store, c, substitute_factors(m, replace)) for m, c in x])
 
     def _summands(self, f: Factor, g: Factor) -> tuple[Polynomial, Polynomial]:
         """Both summands over the same fresh axes in place of their bound variables."""
         axes: dict[int, Coordinate] = {
-            -1 - j: (((next(self.fresh), 1),), 0) for j in range(len(self.store.atoms[f[0]].ranges))
+            -1 - j: variable(next(self.fresh)) for j in range(len(self.store.atoms[f.atom].ranges))
         }
-        out: list[Polynomial] = []
-        for a, _, index in (f, g):
-            replace = {**dict(enumerate(index)), **axes}
-            m, c = monomial(self.store, 1, substitute_factors(self.store.atoms[a].arguments[0][0][0], replace))
-            out.append(polynomial(self.store, ((m, c),)))
-        return out[0], out[1]
+        return self._summand(f, axes), self._summand(g, axes)
+
+    def _summand(self, f: Factor, axes: Mapping[int, Coordinate]) -> Polynomial:
+        replace = {**dict(enumerate(f.at)), **axes}
+        return polynomial(
+            self.store, (monomial(self.store, 1, substitute_factors(self.store.atoms[f.atom].summand, replace)),)
+        )
 
 
 def equal_polynomials(store: Store, x: Polynomial, y: Polynomial, box: Axes = ()) -> bool:
@@ -318,11 +320,9 @@ def _within_effort(store: Store, search: Callable[[], bool]) -> bool:
 
 def _equal_in_cells(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> bool:
     """Whether two Polynomials are sums over common cells, in each of which the summands are equal."""
-    nested = store.cache("nested cells")
-    depth = nested.get("depth", 0)
-    if depth >= _MAX_NESTED:
+    if store.nested_cells >= _MAX_NESTED:
         return False
-    nested["depth"] = depth + 1
+    store.nested_cells += 1
     known = dict(box if isinstance(box, Mapping) else enumerate(box))
     try:
         return _within_effort(
@@ -336,4 +336,4 @@ def _equal_in_cells(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> bo
             ),
         )
     finally:
-        nested["depth"] = depth
+        store.nested_cells -= 1

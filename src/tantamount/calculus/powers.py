@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tantamount.calculus.atoms import Factor, Facts, Polynomial, Rational, Store
+from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.infinities import infinity, infinity_atom, is_negative_infinity, unbounded
 from tantamount.calculus.polynomials import (
-    ONE,
-    ZERO,
     add,
     as_factors,
     constant,
@@ -21,7 +20,18 @@ from tantamount.calculus.polynomials import (
     sum_over,
 )
 from tantamount.calculus.products import exact, is_boolean, is_integer, is_nonnegative, is_positive, known_positive
-from tantamount.calculus.sums import Ranges
+from tantamount.calculus.terms import (
+    ONE,
+    ZERO,
+    Factor,
+    Polynomial,
+    Ranges,
+    Rational,
+    Term,
+    single,
+    sole_factor,
+    sole_number,
+)
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS
 
@@ -29,46 +39,13 @@ __all__ = [
     "exponential",
     "function",
     "gated",
-    "infinite_signs",
-    "infinity",
-    "is_negative_infinity",
     "logarithm",
     "maximum",
     "maximum_of",
     "maximum_over",
     "nonzero",
     "power",
-    "unbounded",
 ]
-
-
-def infinity(store: Store, sign: int) -> Polynomial:
-    """A symbolic infinity. It only ever leaves a form through ``exp`` and ``maximum``."""
-    return ((((_infinity(store), 1, ()),), sign),)
-
-
-def _infinity(store: Store) -> int:
-    return store.leaf("infinity", "infinity", (), Facts(positive=True))
-
-
-def is_negative_infinity(store: Store, x: Polynomial) -> bool:
-    """Whether x is minus infinity everywhere."""
-    return len(x) == 1 and x[0][1] < 0 and len(x[0][0]) == 1 and x[0][0][0][0] == _infinity(store)
-
-
-def unbounded(store: Store, x: Polynomial) -> bool:
-    """Whether an infinity occurs in the sum itself (not inside a maximum, an exponential or another function)."""
-    return any(_infinite(store, a) for m, _ in x for a, _, _ in m)
-
-
-def _infinite(store: Store, number: int) -> bool:
-    memo = store.cache("infinite")
-    found = memo.get(number)
-    if found is None:
-        atom = store.atoms[number]
-        found = atom.op in ("polynomial", "sum") and unbounded(store, atom.arguments[0])
-        found = memo[number] = found or number == _infinity(store)
-    return found
 
 
 def gated(store: Store, guard: Polynomial, x: Polynomial, box: Ranges = None) -> Polynomial:
@@ -76,11 +53,6 @@ def gated(store: Store, guard: Polynomial, x: Polynomial, box: Ranges = None) ->
     if unbounded(store, x):
         return add(store, *(multiply(store, guard, (term,), box) for term in x), box=box)
     return multiply(store, guard, x, box)
-
-
-def infinite_signs(store: Store, x: Polynomial) -> set[bool]:
-    """Of the infinite terms of a sum, which signs occur (``True``: minus)."""
-    return {c < 0 for m, c in x if any(_infinite(store, a) for a, _, _ in m)}
 
 
 def nonzero(store: Store, x: Polynomial) -> bool:
@@ -123,24 +95,24 @@ def power(store: Store, x: Polynomial, exponent: Rational, box: Ranges = None) -
 
 def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     """exp of a sum as a product: the coefficient of a term becomes the exponent of its atom."""
-    infinite = _infinity(store)
+    infinite = infinity_atom(store)
     factors: list[Factor] = []
     others: list[Polynomial] = []
     for m, c in x:
         if any(a == infinite for a, _, _ in m):
-            rest = tuple(f for f in m if f[0] != infinite)
-            guard: Polynomial = ((rest, 1),)
+            rest = tuple(f for f in m if f.atom != infinite)
+            guard: Polynomial = (Term(rest, 1),)
             if c > 0 or len(rest) != len(m) - 1 or not is_boolean(store, guard):
                 raise Unsupported("exp of plus infinity")
             others.append(add(store, ONE, scale(guard, -1)))  # exp(-inf) = 0 where the guard holds, else exp(0) = 1
-        elif unbounded(store, ((m, c),)):
+        elif unbounded(store, (Term(m, c),)):
             raise Unsupported("exp of an infinity inside a sum that is one factor")
-        elif len(m) == 1 and m[0][1] == 1 and store.atoms[m[0][0]].op == "log":
-            argument = pinned(store, store.atoms[m[0][0]].arguments[0], dict(enumerate(m[0][2])))
+        elif len(m) == 1 and m[0].exponent == 1 and store.atoms[m[0].atom].op == "log":
+            argument = pinned(store, store.atoms[m[0].atom].arguments[0], dict(enumerate(m[0].at)))
             others.append(power(store, argument, c, box))
         else:
-            a, index = store.apply("exp", (), (((m, 1),),), Facts(positive=True, nonnegative=True))
-            factors.append((a, c, index))
+            a, index = store.apply("exp", (), ((Term(m, 1),),), Facts(positive=True, nonnegative=True))
+            factors.append(Factor(a, c, index))
     out = product(store, 1, tuple(factors), box)
     for other in others:
         out = multiply(store, out, other, box)
@@ -156,14 +128,14 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     rest: list[Factor] = []
     for a, e, index in factors:
         atom = store.atoms[a]
-        if not known_positive(store, (a, e, index)):
-            rest.append((a, e, index))
+        if not known_positive(store, Factor(a, e, index)):
+            rest.append(Factor(a, e, index))
         elif atom.op == "exp":
             parts.append(scale(pinned(store, atom.arguments[0], dict(enumerate(index))), e))
         else:
-            parts.append(scale(_log_atom(store, (((((a, 1, index)),), 1),)), e))
+            parts.append(scale(_log_atom(store, single(a, index)), e))
     if c < 0 or rest:
-        parts.append(_log_atom(store, ((tuple(rest), 1 if c > 0 else -1),)))
+        parts.append(_log_atom(store, (Term(tuple(rest), 1 if c > 0 else -1),)))
     for p, k in prime_powers(abs(c)).items():
         parts.append(scale(_log_atom(store, constant(p)), k))
     return add(store, *parts, box=box)
@@ -172,7 +144,7 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
 def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
     argument = polynomial(store, argument)
     a, index = store.apply("log", (), (argument,), Facts())
-    return ((((a, 1, index),), 1),)
+    return single(a, index)
 
 
 def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
@@ -192,7 +164,7 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
         xs = tuple(sorted(xs, key=repr))
     facts = Facts(integer=declared.integer, nonnegative=declared.nonnegative)
     a, index = store.apply(name, (), xs, facts)
-    return ((((a, 1, index),), sign),)
+    return single(a, index, coefficient=sign)
 
 
 # ------------------------------------------------------------------------------------------------ maxima
@@ -200,29 +172,27 @@ def _elements(store: Store, x: Polynomial) -> Polynomial:
     """The set {x} as a formal sum of ``element`` atoms; the set of a maximum is the set it is the maximum of."""
     if is_negative_infinity(store, x):
         return ZERO
-    if len(x) == 1 and x[0][1] == 1 and len(x[0][0]) == 1 and x[0][0][0][1] == 1:
-        a, _, index = x[0][0][0]
-        if store.atoms[a].op == "max":
-            return pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
+    factor = sole_factor(x)
+    if factor is not None and factor.exponent == 1 and store.atoms[factor.atom].op == "max":
+        return pinned(store, store.atoms[factor.atom].arguments[0], dict(enumerate(factor.at)))
     a, index = store.apply("element", (), (x,), Facts(integer=True))
-    return ((((a, 1, index),), 1),)
+    return single(a, index)
 
 
 def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
     """The maximum of a formal set: multiplicities do not matter."""
     while any(c != 1 for _, c in elements):
-        elements = polynomial(store, [(m, 1) for m, _ in elements])
+        elements = polynomial(store, [Term(m, 1) for m, _ in elements])
     if not elements:
         return infinity(store, -1)
-    if len(elements) == 1 and len(elements[0][0]) == 1:
-        a, _, index = elements[0][0][0]
-        if store.atoms[a].op == "element":
-            return pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
+    factor = sole_factor(elements)
+    if factor is not None and store.atoms[factor.atom].op == "element":
+        return pinned(store, store.atoms[factor.atom].arguments[0], dict(enumerate(factor.at)))
     members: list[Polynomial] = []
     for m, _ in elements:
-        atom = store.atoms[m[0][0]]
+        atom = store.atoms[m[0].atom]
         if atom.op == "sum":
-            atom = store.atoms[atom.arguments[0][0][0][0][0]]
+            atom = store.atoms[atom.summand[0].atom]
         members.append(atom.arguments[0])
     facts = Facts(
         integer=all(is_integer(store, x) for x in members),
@@ -230,15 +200,16 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
         nonnegative=any(all(c > 0 and is_positive(store, m) for m, c in x) for x in members),
     )
     a, index = store.apply("max", (), (elements,), facts)
-    return ((((a, 1, index),), 1),)
+    return single(a, index)
 
 
 def maximum(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> Polynomial:
     """The greater of two Polynomials at every point: the maximum over the union of their sets."""
     if x == y:
         return x
-    if all(len(z) == 0 or (len(z) == 1 and not z[0][0]) for z in (x, y)):
-        return max(x, y, key=lambda z: Fraction(z[0][1]) if z else Fraction(0))
+    numbers = (sole_number(x), sole_number(y))
+    if numbers[0] is not None and numbers[1] is not None:
+        return x if numbers[0] >= numbers[1] else y
     for z, other in ((x, y), (y, x)):  # max(0, -t) = max(0, t) - t: one of the two is kept
         if not z and not unbounded(store, other) and as_factors(store, other)[0] < 0:
             return add(store, maximum(store, (), scale(other, -1), box), other, box=box)

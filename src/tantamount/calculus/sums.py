@@ -8,13 +8,13 @@ adds flat terms of one shape as weighted sets of points, so partial sums of shar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 from math import prod
 from typing import Any, NamedTuple
 
-from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import IOTA, Exponent, Factor, Factors, Facts, Rational, Store, Term
+from tantamount.calculus.affine import Coordinate, fixed, substitute, variable
+from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.boxes import Weighted, combination, decompose, independent, progression
 from tantamount.calculus.naming import bound_variables, canonical
 from tantamount.calculus.products import (
@@ -26,22 +26,13 @@ from tantamount.calculus.products import (
     substitute_factors,
     substitute_polynomial,
 )
+from tantamount.calculus.terms import IOTA, Exponent, Factor, Factors, Flat, Ranges, Rational, Term
 from tantamount.sizes.symbolic import is_size
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
 
 _MAX_EXPLODED = 64  # points up to which a set of boxes is canonicalised point by point
 _MAX_ROUNDS = 32
-# the half-open interval of every axis, where known: of axes 0, 1, ..., or of some axes by number
-Ranges = Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]] | None
-
-
-class Flat(NamedTuple):
-    """``coefficient * SUM_{-1 in 0..ranges[0], -2 in 0..ranges[1], ...} product of factors``."""
-
-    coefficient: Rational
-    factors: Factors
-    ranges: tuple[int, ...]
 
 
 def signature(store: Store, factors: Factors) -> tuple[tuple[int, Exponent], ...]:
@@ -56,11 +47,11 @@ def signature(store: Store, factors: Factors) -> tuple[tuple[int, Exponent], ...
 
 def _open(store: Store, factor: Factor, start: int) -> tuple[Factors, tuple[int, ...]]:
     """The summand of a sum atom at an index, bound variables numbered from ``start``."""
-    atom = store.atoms[factor[0]]
-    replace: dict[int, Coordinate] = dict(enumerate(factor[2]))
+    atom = store.atoms[factor.atom]
+    replace: dict[int, Coordinate] = dict(enumerate(factor.at))
     for j in range(len(atom.ranges)):
-        replace[-1 - j] = (((-1 - start - j, 1),), 0)
-    return substitute_factors(atom.arguments[0][0][0], replace), atom.ranges
+        replace[-1 - j] = variable(-1 - start - j)
+    return substitute_factors(atom.summand, replace), atom.ranges
 
 
 def flatten(
@@ -71,7 +62,11 @@ def flatten(
     done: list[Factor] = []
     while pending:
         factor = pending.pop()
-        if store.atoms[factor[0]].op == "sum" and factor[1] == 1 and (not only_bound or bound_variables(factor)):
+        if (
+            store.atoms[factor.atom].op == "sum"
+            and factor.exponent == 1
+            and (not only_bound or bound_variables(factor))
+        ):
             inner, extra = _open(store, factor, len(ranges))
             ranges = (*ranges, *extra)
             pending.extend(inner)
@@ -82,15 +77,13 @@ def flatten(
 
 def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
     """The flat term as monomials (several where a lone sum of terms is summed term by term)."""
-    from tantamount.calculus.guards import simplify
-
     out: list[Term] = []
     work = [flat]
     while work:
         current = _reduce(store, work.pop())
         if current is None:
             continue
-        more = simplify(store, current, box)
+        more = store.simplify(current, box)
         if more is not None:
             work.extend(more)
             continue
@@ -99,7 +92,7 @@ def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
             work.extend(parts)
             continue
         out.append(_box(store, current, box))
-    return [term for term in out if term[1]]
+    return [term for term in out if term.coefficient]
 
 
 def _reduce(store: Store, flat: Flat) -> Flat | None:
@@ -108,7 +101,7 @@ def _reduce(store: Store, flat: Flat) -> Flat | None:
     factors, coefficient = monomial(store, flat.coefficient, flat.factors)
     if not coefficient or 0 in flat.ranges:
         return None
-    units: dict[int, Coordinate] = {-1 - j: ((), 0) for j, n in enumerate(flat.ranges) if n == 1}
+    units: dict[int, Coordinate] = {-1 - j: fixed(0) for j, n in enumerate(flat.ranges) if n == 1}
     if units:
         factors, coefficient = monomial(store, coefficient, substitute_factors(factors, units))
     used = {v for f in factors for v in bound_variables(f)}
@@ -117,11 +110,11 @@ def _reduce(store: Store, flat: Flat) -> Flat | None:
         if -1 - j in used:
             live[-1 - j] = n
         elif is_size(n):
-            factors = (*factors, (IOTA, 1, (((), n),)))
+            factors = (*factors, Factor(IOTA, 1, (fixed(n),)))
         elif n != 1:
             coefficient *= n
     factors, live = _merge_radix(factors, live)
-    rename: dict[int, Coordinate] = {v: (((-1 - j, 1),), 0) for j, v in enumerate(live)}
+    rename: dict[int, Coordinate] = {v: variable(-1 - j) for j, v in enumerate(live)}
     factors, coefficient = monomial(store, coefficient, substitute_factors(factors, rename))
     return Flat(coefficient, factors, tuple(live.values()))
 
@@ -140,7 +133,7 @@ def _merge_radix(factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[
     """``u`` and ``v`` with stride(u) = n_v * stride(v) everywhere are the digits of one variable of range n_u * n_v.
     Variables first run in the direction in which their first stride is positive."""
     vectors = _vectors(factors, live)
-    flips: dict[int, Coordinate] = {v: (((v, -1),), live[v] - 1) for v, d in vectors.items() if d[min(d)] < 0}
+    flips: dict[int, Coordinate] = {v: variable(v, -1, live[v] - 1) for v, d in vectors.items() if d[min(d)] < 0}
     if flips:
         factors = substitute_factors(factors, flips)
         vectors = _vectors(factors, live)
@@ -152,7 +145,7 @@ def _merge_radix(factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[
             if vectors[u].keys() == vectors[v].keys() and all(
                 s == vectors[v][key] * live[v] for key, s in vectors[u].items()
             ):
-                factors = substitute_factors(factors, {u: ((), 0)})
+                factors = substitute_factors(factors, {u: fixed(0)})
                 live[v] *= live.pop(u)
                 changed = len(live) > 1
                 break
@@ -171,8 +164,9 @@ def _components(flat: Flat) -> tuple[list[Factor], list[tuple[list[Factor], list
         joined: tuple[list[Factor], set[int]] = ([factor], bound)
         rest: list[tuple[list[Factor], set[int]]] = []
         for group in groups:
-            if group[1] & joined[1]:
-                joined = (group[0] + joined[0], group[1] | joined[1])
+            (members, variables) = group
+            if variables & joined[1]:
+                joined = (members + joined[0], variables | joined[1])
             else:
                 rest.append(group)
         groups = [*rest, joined]
@@ -186,7 +180,7 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
         return None
     _, components = _components(flat)
     for factors, _ in components:
-        linear = [f for f in factors if store.atoms[f[0]].op == "polynomial" and f[1] == 1]
+        linear = [f for f in factors if store.atoms[f.atom].op == "polynomial" and f.exponent == 1]
         if len(factors) > 1:
             hot = {v for f in factors if _at_most_one(store, f) for v in bound_variables(f)}
             linear = [f for f in linear if bound_variables(f) & hot]
@@ -195,8 +189,8 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
         chosen = linear[0]
         others = list(flat.factors)
         others.remove(chosen)
-        inner = store.atoms[chosen[0]].arguments[0]
-        replace = dict(enumerate(chosen[2]))
+        inner = store.atoms[chosen.atom].arguments[0]
+        replace = dict(enumerate(chosen.at))
         return [
             Flat(exact(flat.coefficient * c), (*others, *substitute_factors(m, replace)), flat.ranges) for m, c in inner
         ]
@@ -207,7 +201,7 @@ def _box(store: Store, flat: Flat, box: Ranges) -> Term:
     free, components = _components(flat)
     coefficient = flat.coefficient
     for factors, bound in components:
-        rename: dict[int, Coordinate] = {v: (((-1 - j, 1),), 0) for j, v in enumerate(bound)}
+        rename: dict[int, Coordinate] = {v: variable(-1 - j) for j, v in enumerate(bound)}
         local, ranges = canonical(substitute_factors(tuple(factors), rename), [flat.ranges[-1 - v] for v in bound])
         if _covers(store, local, ranges, box):
             continue
@@ -215,37 +209,33 @@ def _box(store: Store, flat: Flat, box: Ranges) -> Term:
         if ignoring is not None:
             free.extend(ignoring)
             continue
-        free.append((*_sum_atom(store, local, ranges),))
+        free.append(_sum_atom(store, local, ranges))
     return monomial(store, coefficient, free)
 
 
 def _covers(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges) -> bool:
     """``SUM_v [t == v] = 1`` where it is known that t lies in the range of v."""
-    if len(factors) != 1 or len(ranges) != 1 or store.atoms[factors[0][0]].op != "equal":
+    if len(factors) != 1 or len(ranges) != 1 or store.atoms[factors[0].atom].op != "equal":
         return False
-    from tantamount.calculus.comparisons import covered
-
-    return covered(store, factors[0], ranges[0], box)
+    return store.covered(factors[0], ranges[0], box)
 
 
 def _found_or_ignored(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges) -> Factors | None:
     """``SUM_v [t == v] = 1 - [t == k]`` where it is known that t lies in the range of v or is k."""
-    if len(factors) != 1 or len(ranges) != 1 or not store.cache("ranges") or not _at_most_one(store, factors[0]):
+    if len(factors) != 1 or len(ranges) != 1 or not store.ranges.assumed or not _at_most_one(store, factors[0]):
         return None
-    from tantamount.calculus.ignored_labels import found_or_ignored
-
-    return found_or_ignored(store, factors[0], ranges[0], box)
+    return store.found_or_ignored(factors[0], ranges[0], box)
 
 
 def _at_most_one(store: Store, factor: Factor) -> bool:
     """Whether ``factor`` is ``[t + s v == 0]`` with t free of the bound variable v and s != 0: true for one v at
     most."""
-    atom = store.atoms[factor[0]]
-    if atom.op != "equal" or factor[1] != 1:
+    atom = store.atoms[factor.atom]
+    if atom.op != "equal" or factor.exponent != 1:
         return False
-    rest, position = (substitute_polynomial(x, dict(enumerate(factor[2]))) for x in atom.arguments)
-    (affine,) = position[0][0][0][2]
-    return any(v < 0 for v, _ in affine[0]) and not any(bound_variables(f) for m, _ in rest for f in m)
+    replace = dict(enumerate(factor.at))
+    rest, affine = substitute_polynomial(atom.arguments[0], replace), substitute(atom.position, replace)
+    return any(v < 0 for v, _ in affine.parts) and not any(bound_variables(f) for m, _ in rest for f in m)
 
 
 def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor:
@@ -255,12 +245,13 @@ def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor
         positive=is_positive(store, factors),
         nonnegative=is_nonnegative(store, factors),
         integer=all(
-            x.facts.integer and f[1].denominator == 1 and f[1] > 0 for x, f in zip(atoms, factors, strict=True)
+            x.facts.integer and f.exponent.denominator == 1 and f.exponent > 0
+            for x, f in zip(atoms, factors, strict=True)
         ),
         boolean=one_hot,
     )
     number, index = store.summation(factors, ranges, facts)
-    return (number, 1, index)
+    return Factor(number, 1, index)
 
 
 # ------------------------------------------------------------------------------------------------ merging partial sums
@@ -287,7 +278,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
         shape = tuple(
             (a, e, tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)) for a, e, index in factors
         )
-        shapes.setdefault((sizes, shape), []).append((_points(factors, ranges, flat.coefficient), (m, c)))
+        shapes.setdefault((sizes, shape), []).append((_points(factors, ranges, flat.coefficient), Term(m, c)))
     out: list[Term] = []
     for (sizes, shape), members in shapes.items():
         before = [points for points, _ in members]
@@ -320,9 +311,9 @@ def _flat(shape: _Shape, points: _Points) -> Flat:
         index: list[Coordinate] = []
         for parts in axes:
             bound = [(-1 - j, v[slot]) for j, (v, _) in enumerate(points.vectors) if v[slot]]
-            index.append((tuple(sorted([*bound, *parts])), points.origin[slot]))
+            index.append(Coordinate(tuple(sorted([*bound, *parts])), points.origin[slot]))
             slot += 1
-        factors.append((a, e, tuple(index)))
+        factors.append(Factor(a, e, tuple(index)))
     return Flat(points.weight, tuple(factors), tuple(n for _, n in points.vectors))
 
 

@@ -12,12 +12,14 @@ from fractions import Fraction
 from math import isinf, prod
 
 from tantamount.calculus import comparisons, contraction, forms, index_ranges, powers, quotients
-from tantamount.calculus.affine import variable
-from tantamount.calculus.atoms import Facts, Polynomial, Store
+from tantamount.calculus.affine import fixed, variable
+from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.polynomials import ONE, ZERO, add, affine_polynomial, constant, iota, multiply, scale
+from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
+from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean
+from tantamount.calculus.terms import ONE, ZERO, Polynomial, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
@@ -25,7 +27,7 @@ from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
 from tantamount.ops.functions import FUNCTIONS
 from tantamount.sizes.symbolic import is_size, rational
 
-__all__ = ["Obligation", "Symbolic", "Trace", "identity"]
+__all__ = ["Obligation", "Symbolic", "Trace"]
 
 _MAX_TABLE = 1 << 12  # recorded constants up to this many elements become numbers, larger ones stay opaque
 _MAX_PIECES = 2  # recorded numbers that are not round, in more pieces than this, are a table,
@@ -87,7 +89,7 @@ class Symbolic(Interpretation):
         if isinstance(value, float):
             if not isinf(value):
                 raise Unsupported("a number that is not exact")
-            return powers.infinity(self.store, 1 if value > 0 else -1)
+            return infinity(self.store, 1 if value > 0 else -1)
         if is_size(value):
             return constant(value)
         number = Fraction(value)
@@ -124,8 +126,8 @@ class Symbolic(Interpretation):
         atom = self.store.leaf(
             "table", (sizes, tuple(numbers)), sizes, Facts(integer=all(n.denominator == 1 for n in numbers))
         )
-        index = tuple(variable(v) if v >= 0 else ((), 0) for v in where)
-        return constant_form(self.prefix, ((((atom, 1, index),), 1),))
+        index = tuple(variable(v) if v >= 0 else fixed(0) for v in where)
+        return constant_form(self.prefix, single(atom, index))
 
     def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
         if len(data) > _MAX_TABLE or any(isinstance(v, float) for v in data):
@@ -138,19 +140,19 @@ class Symbolic(Interpretation):
 
     def _opaque_table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
         """Recorded numbers as a leaf, or as rows of the leaf of a table that has them: equal data, equal elements."""
-        tables: dict[tuple[Shape, tuple[Number, ...]], int] = self.store.cache("tables")
+        tables = self.store.leaves.tables
         row = prod(shape[1:])
         for (known, numbers), atom in tables.items():
             if known[1:] == shape[1:] and shape and shape[0] <= known[0]:
                 for start in range(known[0] - shape[0] + 1):
                     if numbers[start * row : start * row + len(data)] == data:
-                        whole = forms.constant_form(known, ((((atom, 1, identity(known)),), 1),))
+                        whole = forms.leaf_form(atom, known)
                         return forms.slice_form(self.store, whole, 0, start, start + shape[0], 1)
         lowest = min(data, default=0) if not any(isinstance(v, float) for v in data) else -1
         facts = Facts(lowest > 0, lowest >= 0, integer=kind is not Kind.FLOAT, boolean=kind is Kind.BOOL)
         atom = self.store.leaf("table", (shape, data), shape, facts)
         tables[shape, data] = atom
-        return forms.constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+        return forms.leaf_form(atom, shape)
 
     def _cells(self, data: Sequence[Number], shape: Shape) -> Form:
         """A tensor of numbers, one piece per element."""
@@ -183,7 +185,7 @@ class Symbolic(Interpretation):
         whole = (*self.prefix, *shape)
         facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
         atom = self.store.leaf(source, (name, self.batch), whole, facts)
-        return constant_form(whole, ((((atom, 1, identity(whole)),), 1),))
+        return forms.leaf_form(atom, whole)
 
     def mask(self, like: Form, shape: Shape, p: Number, site: str) -> Form:
         ordinal = self.trace.dropouts
@@ -218,7 +220,7 @@ class Symbolic(Interpretation):
 
     def add(self, x: Form, y: Form) -> Form:
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
-            if len({sign for z in xs for sign in powers.infinite_signs(self.store, z)}) > 1:
+            if len({sign for z in xs for sign in infinite_signs(self.store, z)}) > 1:
                 raise Unsupported("a sum of infinities, which may be undefined")
             return add(self.store, *xs, box=box)
 
@@ -227,7 +229,7 @@ class Symbolic(Interpretation):
     def mul(self, x: Form, y: Form) -> Form:
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             for a, b in (xs, xs[::-1]):
-                if powers.unbounded(self.store, a) and not (len(b) == 1 and not b[0][0]):
+                if unbounded(self.store, a) and not (b and sole_number(b) is not None):
                     raise Unsupported("a product with an infinity, which is undefined where the other factor is 0")
             return multiply(self.store, *xs, box=box)
 
@@ -301,7 +303,7 @@ class Symbolic(Interpretation):
 
     # -- contraction, reduction, indexing
     def contract(self, operands: Sequence[tuple[Form, tuple[int, ...]]], result: tuple[int, ...]) -> Form:
-        if any(powers.unbounded(self.store, z) for form, _ in operands for _, z in form.pieces):
+        if any(unbounded(self.store, z) for form, _ in operands for _, z in form.pieces):
             raise Unsupported("a sum or product of infinities, which may be undefined")
         n = len(self.batch)
         lead = tuple(range(n))
@@ -348,9 +350,8 @@ class Symbolic(Interpretation):
         for dim, at in enumerate(coordinates):
             x = forms.slice_form(self.store, x, dim, at, at + 1, 1)
         ((_, found),) = x.pieces
-        if any(m for m, _ in found):
-            return None
-        return Fraction(found[0][1]) if found else Fraction(0)
+        number = sole_number(found)
+        return None if number is None else Fraction(number)
 
     def _check_index(self, value: Polynomial, size: int, box: Box) -> None:
         """An index on a box: shown to be in range, assumed to be (in a specification), or an obligation."""
@@ -404,7 +405,7 @@ class Symbolic(Interpretation):
     def _change(self, x: Form, indices: Sequence[Form | None], source: Form) -> Form | None:
         """``source - x`` at the places where source is written, if x cancels there: ``x[i] -= u`` adds -u at i. (With
         writes at distinct places, ``x + sum of [i == v] (source - x[i])`` is x with source written.)"""
-        if any(powers.unbounded(self.store, z) for form in (x, source) for _, z in form.pieces):
+        if any(unbounded(self.store, z) for form in (x, source) for _, z in form.pieces):
             return None
         there = self.gather(x, indices)
         change = self.add(source, contraction.pointwise(self.store, lambda _, xs: scale(xs[0], -1), [there]))
@@ -439,16 +440,3 @@ class Symbolic(Interpretation):
         where = (*outside, *positions)
         n = len(self.batch)
         return forms.permute(self.store, split, [*(where.index(k) for k in self.batch), *range(n, n + len(shape))])
-
-
-def identity(shape: Shape) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...]:
-    """The index of a tensor at its own axes."""
-    axis = 0
-    out: list[tuple[tuple[tuple[int, int], ...], int]] = []
-    for size in shape:
-        if size == 1:
-            out.append(((), 0))
-        else:
-            out.append(variable(axis))
-            axis += 1
-    return tuple(out)

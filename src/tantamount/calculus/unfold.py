@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Polynomial, Store
+from tantamount.calculus.affine import Coordinate, variable
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.forms import Form
 from tantamount.calculus.products import substitute_polynomial
 from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.terms import Polynomial
 
 __all__ = ["define", "unfolded"]
 
@@ -20,15 +21,14 @@ def define(store: Store, leaf: int, form: Form) -> None:
     if len(form.pieces) != 1 or any(len(dim) > 1 for dim in form.dims):
         return
     coordinates = (d for d, dim in enumerate(form.dims) if dim)
-    replace: dict[int, Coordinate] = {axis: (((d, 1),), 0) for axis, d in enumerate(coordinates)}
-    definitions: dict[int, Polynomial] = store.cache("definitions")
-    definitions[leaf] = substitute_polynomial(form.pieces[0][1], replace)
+    replace: dict[int, Coordinate] = {axis: variable(d) for axis, d in enumerate(coordinates)}
+    store.leaves.definitions[leaf] = substitute_polynomial(form.pieces[0][1], replace)
 
 
 def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polynomial, Polynomial]]:
     """The two Polynomials with the leaves that only one of them mentions replaced by their definitions, again and
     again."""
-    definitions: dict[int, Polynomial] = store.cache("definitions")
+    definitions = store.leaves.definitions
     if not definitions:
         return
     for _ in range(_ROUNDS):

@@ -16,6 +16,7 @@ from typing import TypeGuard, cast
 import numpy as np
 
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.calculus import Calculus
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import NotExecuted, Scale, draw, execute, plan_execution
 from tantamount.ir.job import Job
@@ -64,7 +65,7 @@ def _align_reduced(job: Job, limits: Limits) -> tuple[Candidates, Reduction | No
     try:
         reduction = reduce_job(job)
         smaller = reduction.job
-        store = Store()
+        store = Calculus()
         inputs = build_inputs(store, smaller)
         plan = plan_execution(store, smaller, inputs, SpecificationRun(), RanksRun(smaller.mesh), limits)
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from tantamount.calculus import forms
 from tantamount.calculus.atoms import Facts, Store
-from tantamount.calculus.forms import Form, constant_form
-from tantamount.calculus.symbolic import identity
+from tantamount.calculus.forms import Form, leaf_form
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -65,7 +64,7 @@ def leaf(store: Store, source: str, name: object, type_: TensorType, shape: Shap
     kind = type_.dtype.kind
     facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
     atom = store.leaf(source, name, whole, facts)
-    return constant_form(whole, ((((atom, 1, identity(whole)),), 1),))
+    return leaf_form(atom, whole)
 
 
 def _type(graph: Graph, name: str) -> TensorType:

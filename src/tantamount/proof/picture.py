@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tantamount.calculus.atoms import Polynomial, Store
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.forms import Form
 from tantamount.calculus.printing import axis_names, show_coordinate, show_polynomial
 from tantamount.calculus.products import substitute_polynomial
+from tantamount.calculus.terms import Polynomial, sole_factor
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -100,12 +101,11 @@ def _lin(store: Store, form: Form, x: Polynomial, names: Mapping[int, str]) -> s
     """The Polynomial; of a tensor that is a symbol of its own since both proof were proved to agree on it, what that
     is."""
     text = show_polynomial(store, x, names, _DEPTH)
-    definitions: dict[int, Polynomial] = store.cache("definitions")
-    if len(x) == 1 and x[0][1] == 1 and len(x[0][0]) == 1:
-        ((atom, exponent, index),) = x[0][0]
-        if atom in definitions and exponent == 1:
-            whole = substitute_polynomial(definitions[atom], dict(enumerate(index)))
-            return f"{text} = {show_polynomial(store, whole, names, _DEPTH)}"
+    definitions = store.leaves.definitions
+    factor = sole_factor(x)
+    if factor is not None and factor.atom in definitions and factor.exponent == 1:
+        whole = substitute_polynomial(definitions[factor.atom], dict(enumerate(factor.at)))
+        return f"{text} = {show_polynomial(store, whole, names, _DEPTH)}"
     return text
 
 

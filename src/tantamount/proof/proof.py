@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.calculus import Calculus
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.classes import rank_classes
@@ -99,7 +100,7 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     """Both programs in the calculus. Raises :class:`UserError` if relations contradict each other or the ranks'
     collectives or messages do not match."""
     how = options if options is not None else Options()
-    store = Store()
+    store = Calculus()
     classes = rank_classes(job.implementation, job.mesh, how.fold is not False)
     inputs = build_inputs(store, job)
     how.lap("inputs")

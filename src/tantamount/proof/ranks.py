@@ -13,8 +13,9 @@ from typing import Any
 
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.compare import locate
-from tantamount.calculus.forms import Form, constant_form
-from tantamount.calculus.symbolic import Symbolic, Trace, identity
+from tantamount.calculus.forms import Form, leaf_form
+from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.calculus.terms import single
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node
 from tantamount.ir.job import Job
@@ -165,13 +166,13 @@ def _paired_mask(
                     places = locate(store, paired.like, like, unique=True)
             if places is not None:
                 atom = paired.atom
-                pieces = tuple((box, ((((atom, 1, index),), 1),)) for box, index in places)
+                pieces = tuple((box, single(atom, index)) for box, index in places)
                 form = Form(like.dims, pieces)
                 run.masks.setdefault(site, []).append(form)
                 return form
         run.fresh_masks.append(site)
         atom = store.leaf("mask", (site, p, shape), shape, Facts(integer=True, boolean=True, nonnegative=True))
-        return constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+        return leaf_form(atom, shape)
 
     return mask
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tantamount.calculus.atoms import Facts, Store
-from tantamount.calculus.forms import Form, constant_form
-from tantamount.calculus.symbolic import Symbolic, Trace, identity
+from tantamount.calculus.forms import Form, leaf_form
+from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
@@ -40,7 +40,7 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
     def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
         atom = store.leaf("mask", (ordinal, p), shape, Facts(integer=True, boolean=True, nonnegative=True))
         run.dropouts.append(Dropout(like, shape, p, atom))
-        form = constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+        form = leaf_form(atom, shape)
         run.masks.setdefault(site, []).append(form)
         return form
 

@@ -15,7 +15,8 @@ from support.error_codes import PACKAGE, sites
 from tantamount.errors import UserError
 from tantamount.explanations.markdown import index, page
 from tantamount.explanations.operators import operator_topic
-from tantamount.explanations.topics import KINDS, Topic, find, topics
+from tantamount.explanations.topic import KINDS, Topic
+from tantamount.explanations.topics import find, topics
 from tantamount.ops.table import lookup
 from tantamount.verdict import Verdict
 
