@@ -35,14 +35,15 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "reduction": BASE | {"ops"},
     "proof": PROOF,
     "execution": EXECUTION,
-    "correspond": EXECUTION | {"execution"},
+    "correspond": EXECUTION | {"execution", "capture"},
     "diagnosis": DIAGNOSIS,
     "refinement": REFINEMENT,
     "certificate": BASE | {"ops", "semantics", "capture", "reduction"},
     "report": BASE,
     "explanations": BASE | {"ops"},
     "answers": BASE | {"proof", "refinement", "certificate", "report"},
-    "cli": BASE | {"ops", "semantics", "calculus", "capture", "answers", "certificate", "report", "explanations", ""},
+    "cli": BASE
+    | {"ops", "semantics", "calculus", "capture", "correspond", "answers", "certificate", "report", "explanations", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "answers"}),  # its own __init__
     "__main__": frozenset({"cli"}),
     "pytest_plugin": frozenset({"errors", "verdict", "writing", "ir", "capture", "refinement", "answers", "report"}),

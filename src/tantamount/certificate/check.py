@@ -12,13 +12,13 @@ from tantamount.certificate.assumptions import Seen, compare_assumptions, look, 
 from tantamount.certificate.document import Certificate, read_certificate
 from tantamount.certificate.execution import Executed, Way, execute_exactly, execute_in_floats
 from tantamount.certificate.inputs import Layout, lay_out
-from tantamount.certificate.relations import Pair, pairs
 from tantamount.certificate.residues import FIELDS, Residues
 from tantamount.certificate.subject import Claims, declared_operators, open_subject, read_claims
 from tantamount.errors import TantamountError, Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import Interpretation, Tensor, Unsized
+from tantamount.ops.relations import Pair, pairs
 from tantamount.reduction import NotReduced, reduce_job
 from tantamount.semantics.reference import Array, IntegerOverflow
 from tantamount.semantics.survey import survey

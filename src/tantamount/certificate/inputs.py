@@ -13,12 +13,12 @@ from math import prod
 
 import numpy as np
 
-from tantamount.certificate.relations import evaluate, has_sum, pairs, reduced
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.relation import InputRelation, Partial, Replicate, Shard
 from tantamount.ir.types import Kind, TensorType
 from tantamount.ops.algebra import Interpretation, Value
+from tantamount.ops.relations import evaluate, has_sum, pairs, reduced
 from tantamount.semantics.reference import Array, Reference
 from tantamount.semantics.survey import index_bounds
 

@@ -211,8 +211,8 @@ def suggest(
 ) -> int:
     """Propose relations for the inputs that a job does not relate. They are guesses, and marked as such."""
     from tantamount.capture.job import read_unresolved
-    from tantamount.capture.suggest import suggest as proposals
-    from tantamount.capture.suggest import toml
+    from tantamount.correspond.suggest import suggest as proposals
+    from tantamount.correspond.suggest import toml
 
     terminal.out(toml(proposals(read_unresolved(job, allow_outside=allow_outside))))
     return 0

@@ -7,21 +7,19 @@ if its values are the whole of it, or the part that a placement gives its rank. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from itertools import product
 from typing import TypeGuard, cast
 
 import numpy as np
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
+from tantamount.correspond.values import fingerprint
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import NotExecuted, Scale, draw, execute, plan_execution
 from tantamount.ir.job import Job
-from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Placement, Replicate, Shard
+from tantamount.ir.layouts import layouts
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.limits import Limits
@@ -35,7 +33,6 @@ from tantamount.semantics.reference import Array
 __all__ = ["align"]
 
 _LIGHT = 5_000_000  # element operations beyond which smaller shapes are executed, if there are any
-_DIGITS = 7  # of a projection that must agree; rounding of float64 stays far below
 _SEED = 5
 
 
@@ -84,7 +81,7 @@ def _matched(job: Job, expected: Evaluation, ranks: Sequence[Evaluation]) -> dic
         for node in job.implementation[rank].nodes:
             value = actual.get(node.name)
             if node.op == "call" and _is_real(value):
-                candidates = table.get(_key(value), ())
+                candidates = table.get(fingerprint(value), ())
                 if candidates:
                     found[rank, node.name] = tuple(candidates)
     return found
@@ -94,21 +91,12 @@ def _table(job: Job, rank: int, wholes: Sequence[tuple[str, Array]]) -> Mapping[
     """Parts of specification tensors that a rank may hold, by what their values look like."""
     table: dict[tuple[Shape, str], list[Aligned]] = {}
     for name, whole in wholes:
-        for placements in _placements(whole.shape, job.mesh):
+        for placements in layouts(whole.shape, job.mesh.sizes):
             box = local_box(whole.shape, placements, job.mesh, rank)
             part = whole[tuple(slice(start, stop) for start, stop in box)]
             if part.size:
-                table.setdefault(_key(part), []).append(Aligned(name, placements))
+                table.setdefault(fingerprint(part), []).append(Aligned(name, placements))
     return table
-
-
-def _placements(shape: Shape, mesh: Mesh) -> Iterator[tuple[Placement, ...]]:
-    options: list[list[Placement]] = []
-    for size in mesh.sizes:
-        cut: list[Placement] = [Replicate()]
-        cut.extend(Shard(d) for d, n in enumerate(shape) if size > 1 and n >= size and n % size == 0)
-        options.append(cut)
-    return product(*options)
 
 
 def _is_real(value: object) -> TypeGuard[Array]:
@@ -117,13 +105,3 @@ def _is_real(value: object) -> TypeGuard[Array]:
         return False
     array = cast(Array, value)
     return array.dtype.kind == "f" and array.size > 0 and bool(np.isfinite(array).all())
-
-
-def _key(value: Array) -> tuple[Shape, str]:
-    """The shape, and a random projection to some digits."""
-    return value.shape, f"{float(_weights(value.size) @ value.reshape(-1)):.{_DIGITS}e}"
-
-
-@lru_cache(maxsize=256)
-def _weights(size: int) -> Array:
-    return np.random.default_rng(size).standard_normal(size)

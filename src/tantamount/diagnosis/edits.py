@@ -12,9 +12,9 @@ from itertools import islice, permutations
 
 import numpy as np
 
+from tantamount.correspond.values import Box, close, placements, windows
 from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.replay import Changes, Place, typed
-from tantamount.diagnosis.tensors import Box, close, placements, windows
 from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, given, slots, summable, with_number
 from tantamount.ir.graph import Argument, Node, Ref, references
 from tantamount.semantics.reference import Array

@@ -25,12 +25,14 @@ from tantamount.diagnosis.words import Account, account
 from tantamount.errors import Unsupported
 from tantamount.execution.plans import Plan
 from tantamount.ir.graph import Graph, Node, references
+from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Partial, rank_tensors
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.functionalized import unwrapped
+from tantamount.ops.relations import even
 from tantamount.proof import Proof
-from tantamount.proof.outputs import ancestors, candidates, holds, matches, output_node
-from tantamount.proof.placements import distribute, even, part
+from tantamount.proof.outputs import ancestors, holds, matches, output_node
+from tantamount.proof.placements import distribute, part
 from tantamount.verdict import Mismatch, OutputReport, Verdict
 
 __all__ = ["find_mismatch"]
@@ -357,7 +359,7 @@ class _Search:
             return None
         whole = value.value
         sizes = self.job.mesh.sizes
-        options = candidates(whole.shape, stacked.shape[len(sizes) :], sizes, partial=True)
+        options = layouts(whole.shape, sizes, local=stacked.shape[len(sizes) :], partial=True)
         for placements in options:
             if (
                 any(isinstance(p, Partial) for p in placements)

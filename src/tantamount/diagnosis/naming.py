@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tantamount.correspond.values import Box, cut
 from tantamount.diagnosis.classes import PIECES
 from tantamount.diagnosis.edits import Edit
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.tensors import Box, cut
 from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.proof.outputs import ancestors

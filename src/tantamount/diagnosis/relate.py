@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tantamount.correspond.values import Box, close, direction, rows_of, windows
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.tensors import Box, close, direction, rows_of, windows
 from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.semantics.reference import Array
 

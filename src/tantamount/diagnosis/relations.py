@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tantamount.correspond.values import Box
 from tantamount.diagnosis.edits import Edit
-from tantamount.diagnosis.tensors import Box
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.errors import TantamountError
 from tantamount.ir.relation import Concat, InputRelation, RankTensor, Replicate, Shard

@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tantamount.correspond.values import rows_of
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import LAYOUT, Edit, edits_of
 from tantamount.diagnosis.replay import Place, Replay
-from tantamount.diagnosis.tensors import rows_of
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale, draw

@@ -15,9 +15,10 @@ from tantamount.calculus.forms import Form
 from tantamount.calculus.sums import signature
 from tantamount.ir.graph import Node, references
 from tantamount.ir.job import Job
+from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ops.algebra import Tensor
-from tantamount.proof.outputs import ancestors, candidates, holds, independent, show
+from tantamount.proof.outputs import ancestors, holds, independent, show
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.verdict import Relation
 
@@ -57,7 +58,7 @@ def summand_of(store: Store, job: Job, implementation: RanksRun, whole: Tensor) 
             continue
         options = [
             ps
-            for ps in candidates(whole.shape, node.type.shape, sizes, partial=True)
+            for ps in layouts(whole.shape, sizes, local=node.type.shape, partial=True)
             if any(isinstance(p, Partial) for p in ps)
         ]
         stacked = implementation.stacked(store, node.name) if options else None
@@ -147,7 +148,7 @@ def _placed(store: Store, job: Job, implementation: RanksRun, whole: Tensor, nam
     node = job.implementation[0].by_name[name]
     if node.type is None:
         return None
-    for placements in candidates(whole.shape, node.type.shape, job.mesh.sizes, partial=False):
+    for placements in layouts(whole.shape, job.mesh.sizes, local=node.type.shape):
         if holds(store, whole.value, placements, implementation, name, expand=False) is None:
             return name, show(placements)
     return None

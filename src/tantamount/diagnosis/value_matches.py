@@ -11,6 +11,7 @@ from typing import Union
 
 import numpy as np
 
+from tantamount.correspond.values import Box, close, cut, direction, windows
 from tantamount.diagnosis.classes import (
     PIECES,
     Class,
@@ -21,7 +22,6 @@ from tantamount.diagnosis.classes import (
     target_of,
 )
 from tantamount.diagnosis.replay import Place, Replay
-from tantamount.diagnosis.tensors import Box, close, cut, direction, windows
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array

@@ -9,12 +9,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from tantamount.correspond.values import close
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, edits_of
 from tantamount.diagnosis.naming import QUIET, Account, Names, listed, number, runs, short, some, times
 from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.tensors import close
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
 from tantamount.ir.graph import Node, references
 from tantamount.ops.functionalized import unwrapped

@@ -14,12 +14,13 @@ from tantamount.calculus.forms import Box, Form
 from tantamount.calculus.printing import axis_names, show_coordinate
 from tantamount.errors import Unsupported
 from tantamount.ir.job import Job
+from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.classes import RankClass
 from tantamount.ops.execute import constant_type
-from tantamount.proof.outputs import assembled, candidates, holds, show
+from tantamount.proof.outputs import assembled, holds, show
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.verdict import Relation
 
@@ -54,7 +55,7 @@ def relate(store: Store, job: Job, specification: SpecificationRun, implementati
         key = (whole.dims, whole.pieces, kind)
         if key not in memo:
             found = [item for item in index.get(fingerprint(store, whole), []) if kinds.get(item[0], kind) is kind]
-            likely = sorted(found, key=lambda item: not candidates(whole.shape, item[1], sizes, partial=False))
+            likely = sorted(found, key=lambda item: not layouts(whole.shape, sizes, local=item[1]))
             memo[key] = _cover(store, whole, likely[:_MAX_CANDIDATES], implementation)
             if memo[key] is None and not implementation.folded:
                 held = _held(store, job, implementation) if held is None else held
@@ -180,7 +181,7 @@ def _put_together(whole: Box, tiles: Mapping[Box, Expression]) -> Expression | N
 
 
 def _placement(store: Store, whole: Form, shape: Shape, run: RanksRun, name: str, sizes: tuple[int, ...]) -> str | None:
-    for placements in candidates(whole.shape, shape, sizes, partial=False):
+    for placements in layouts(whole.shape, sizes, local=shape):
         try:
             if holds(store, whole, placements, run, name, expand=False) is None:
                 return show(placements)

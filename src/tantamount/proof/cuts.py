@@ -30,8 +30,9 @@ from tantamount.ir.types import Kind
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.classes import RankClass
+from tantamount.ops.relations import even
 from tantamount.proof.inputs import Inputs
-from tantamount.proof.placements import distribute, even, local, part
+from tantamount.proof.placements import distribute, local, part
 from tantamount.proof.run import SpecificationRun
 from tantamount.reduction import Reduction
 

@@ -33,7 +33,8 @@ from tantamount.ir.relation import (
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops.classes import RankClass
-from tantamount.proof.placements import collapse, distribute, evaluate, even, local, part, stack
+from tantamount.ops.relations import even
+from tantamount.proof.placements import collapse, distribute, evaluate, local, part, stack
 from tantamount.verdict import Assumption
 
 __all__ = ["Inputs", "build_inputs"]

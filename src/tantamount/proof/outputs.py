@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 
 from tantamount.calculus import forms
 from tantamount.calculus.atoms import Store
@@ -14,29 +13,27 @@ from tantamount.calculus.products import is_boolean
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
+from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import (
     Expectation,
     Expression,
     Partial,
     Placement,
     RankTensor,
-    Replicate,
-    Shard,
     rank_tensors,
 )
 from tantamount.ir.relation_types import local_box
-from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.classes import rank_classes
+from tantamount.ops.relations import even
 from tantamount.proof.assumptions import open_obligations
-from tantamount.proof.placements import collapse, distribute, evaluate, even, part
+from tantamount.proof.placements import collapse, distribute, evaluate, part
 from tantamount.proof.run import RanksRun, Run, SpecificationRun
 from tantamount.verdict import OutputReport, Relation, Verdict
 
 __all__ = [
     "ancestors",
     "assembled",
-    "candidates",
     "check_outputs",
     "holds",
     "independent",
@@ -138,34 +135,6 @@ def matches(
         if difference is not None:
             return difference
     return None
-
-
-def candidates(shape: Shape, local_shape: Shape, sizes: Sequence[int], partial: bool) -> list[tuple[Placement, ...]]:
-    """Placements under which a tensor of ``shape`` has ``local_shape`` on every rank, simplest first; sums over ranks
-    (only with ``partial``) last."""
-    if len(shape) != len(local_shape):
-        return []
-    options: list[list[Placement]] = []
-    for size in sizes:
-        choice: list[Placement] = [Replicate()]
-        choice.extend(Shard(d) for d in range(len(shape)) if size > 1 and shape[d] != local_shape[d])
-        if partial and size > 1:
-            choice.append(Partial())
-        options.append(choice)
-    out: list[tuple[Placement, ...]] = []
-    for placements in product(*options):
-        left = list(shape)
-        for p, size in zip(placements, sizes, strict=True):
-            if isinstance(p, Shard):
-                if left[p.dim] % size:
-                    break
-                left[p.dim] //= size
-        else:
-            if tuple(left) == tuple(local_shape):
-                out.append(placements)
-    return sorted(
-        out, key=lambda ps: (sum(isinstance(p, Partial) for p in ps), -sum(isinstance(p, Replicate) for p in ps))
-    )
 
 
 def check_outputs(
@@ -323,7 +292,7 @@ def _infer(
             if stacked is None or any(output_node(job, rank, names[node]) != node for rank in range(world)):
                 continue  # a name of the report must mean this node on every rank
             local_shape = stacked.shape[len(run.mesh.sizes) :]
-            for placements in candidates(whole.shape, local_shape, run.mesh.sizes, partial):
+            for placements in layouts(whole.shape, run.mesh.sizes, local=local_shape, partial=partial):
                 if any(isinstance(p, Partial) for p in placements) != partial:
                     continue
                 if partial and not independent(store, stacked, placements):

@@ -1,4 +1,4 @@
-"""Placements and clean expressions on forms.
+"""Placements and clean expressions on forms: :mod:`tantamount.ops.relations` in the calculus, and stacks of ranks.
 
 A *stacked* form has one leading dimension per mesh axis, then the local dimensions: what every rank holds.
 """
@@ -6,101 +6,40 @@ A *stacked* form has one leading dimension per mesh axis, then the local dimensi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from math import prod
 
-from tantamount.calculus import contraction, forms
+from tantamount.calculus import forms
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.forms import Form
-from tantamount.calculus.polynomials import add, scale
-from tantamount.errors import Unsupported
+from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import (
-    Concat,
-    Expression,
-    Partial,
-    Placement,
-    RankTensor,
-    Replicate,
-    Reshape,
-    Shard,
-    Slice,
-    Sum,
-    Transpose,
-)
-from tantamount.ir.types import Shape
+from tantamount.ir.relation import Expression, Placement
+from tantamount.ops import relations
 
-__all__ = ["collapse", "distribute", "evaluate", "even", "local", "part", "stack"]
+__all__ = ["collapse", "distribute", "evaluate", "local", "part", "stack"]
 
 
-def even(shape: Shape, placements: Sequence[Placement], sizes: Sequence[int]) -> bool:
-    """Whether every sharded dimension divides into equal parts."""
-    left = list(shape)
-    for placement, size in zip(placements, sizes, strict=True):
-        if isinstance(placement, Shard):
-            if left[placement.dim] % size:
-                return False
-            left[placement.dim] //= size
-    return True
+def _on(store: Store) -> Symbolic:
+    return Symbolic(store, Trace())
 
 
 def distribute(store: Store, whole: Form, placements: Sequence[Placement], sizes: Sequence[int]) -> Form:
-    """What the ranks hold of a whole tensor under ``Shard`` and ``Replicate`` placements (even parts), stacked.
-
-    Mesh axes cut a dimension one after the other, the first one outermost, as DTensor does."""
-    shape = list(whole.shape)
-    digits: list[list[int]] = [[] for _ in shape]  # mesh axes that cut each dimension
-    for axis, (placement, size) in enumerate(zip(placements, sizes, strict=True)):
-        if isinstance(placement, Shard):
-            digits[placement.dim].append(axis)
-            shape[placement.dim] //= size
-    split: list[int] = []
-    where: dict[int, int] = {}
-    locals_: list[int] = []
-    for d, size in enumerate(shape):
-        for axis in digits[d]:
-            where[axis] = len(split)
-            split.append(sizes[axis])
-        locals_.append(len(split))
-        split.append(size)
-    form = forms.reshape(store, whole, tuple(split))
-    cut = [axis for axis in range(len(sizes)) if axis in where]
-    form = forms.permute(store, form, [*(where[axis] for axis in cut), *locals_])
-    lead = tuple(sizes[axis] if axis in where else 1 for axis in range(len(sizes)))
-    form = forms.reshape(store, form, (*lead, *shape))
-    return forms.expand(form, (*sizes, *shape))
+    """What the ranks hold of a whole tensor under ``Shard`` and ``Replicate`` placements (even parts), stacked."""
+    return relations.distribute(_on(store), whole, whole.shape, placements, sizes)
 
 
 def collapse(store: Store, stacked: Form, placements: Sequence[Placement], sizes: Sequence[int]) -> Form:
-    """Reduce the mesh axes whose placement is ``Partial``: the others stay in front."""
-    count = len(sizes)
-    dims = list(range(len(stacked.dims)))
-    for reduction in ("sum", "max", "min"):
-        chosen = [
-            axis
-            for axis, placement in enumerate(placements)
-            if isinstance(placement, Partial)
-            and ("sum" if placement.reduction == "avg" else placement.reduction) == reduction
-        ]
-        if not chosen:
-            continue
-        positions = [dims.index(axis) for axis in chosen]
-        if reduction == "sum":
-            labels = tuple(range(len(dims)))
-            stacked = contraction.contract(store, [(stacked, labels)], tuple(k for k in labels if k not in positions))
-        else:
-            sign = -1 if reduction == "min" else 1
-            flipped = contraction.pointwise(store, lambda _, xs, s=sign: scale(xs[0], s), [stacked])
-            largest = contraction.maximum_over(store, flipped, positions)
-            stacked = contraction.pointwise(store, lambda _, xs, s=sign: scale(xs[0], s), [largest])
-        dims = [d for d in dims if d not in chosen]
-    average = prod(
-        sizes[a] for a, p in enumerate(placements[:count]) if isinstance(p, Partial) and p.reduction == "avg"
-    )
-    if average != 1:
-        from fractions import Fraction
+    """The stacked form with the mesh axes whose placement is ``Partial`` reduced; the others stay in front."""
+    return relations.collapse(_on(store), stacked, placements, sizes)
 
-        stacked = contraction.pointwise(store, lambda _, xs: scale(xs[0], Fraction(1, average)), [stacked])
-    return stacked
+
+def part(store: Store, whole: Form, box: Sequence[tuple[int, int]]) -> Form:
+    """A box of a tensor: one ``(start, stop)`` per dimension."""
+    return relations.part(_on(store), whole, whole.shape, box)
+
+
+def evaluate(store: Store, expression: Expression, tensor: Callable[[int, str], Form], name: str) -> Form:
+    """The value of a resolved clean expression. ``tensor(rank, name)`` gives the implementation's tensors."""
+    return relations.evaluate(_on(store), expression, tensor, name)
 
 
 def local(store: Store, stacked: Form, mesh: Mesh, rank: int, kept: Collection[str] = ()) -> Form:
@@ -125,44 +64,3 @@ def stack(store: Store, parts: Sequence[Form], sizes: Sequence[int]) -> Form:
     if all(item == items[0] for item in items[1:]):
         return forms.expand(flat[0], (sizes[0], *items[0].shape))
     return forms.concat(store, flat, 0)
-
-
-def part(store: Store, whole: Form, box: Sequence[tuple[int, int]]) -> Form:
-    """A box of a tensor."""
-    for dim, (start, stop) in enumerate(box):
-        if (start, stop) != (0, whole.shape[dim]):
-            whole = forms.slice_form(store, whole, dim, start, stop, 1)
-    return whole
-
-
-def evaluate(store: Store, expression: Expression, tensor: Callable[[int, str], Form], name: str) -> Form:
-    """The value of a resolved clean expression. ``tensor(rank, name)`` gives the implementation's tensors."""
-    if isinstance(expression, RankTensor):
-        return tensor(expression.rank, name if expression.name is None else expression.name)
-    if isinstance(expression, Concat):
-        parts = [evaluate(store, item, tensor, name) for item in expression.parts]
-        return forms.concat(store, parts, expression.dim)
-    if isinstance(expression, Sum):
-        parts = [evaluate(store, item, tensor, name) for item in expression.parts]
-        return contraction.pointwise(store, lambda box, xs: add(store, *xs, box=box), parts)
-    operand = evaluate(store, expression.operand, tensor, name)
-    if isinstance(expression, Slice):
-        for dim, (start, stop, step) in enumerate(expression.bounds):
-            if start is None or stop is None:
-                raise Unsupported("a slice without resolved bounds")
-            if (start, stop, step) != (0, operand.shape[dim], 1):
-                operand = forms.slice_form(store, operand, dim, start, stop, step)
-        return operand
-    if isinstance(expression, Reshape):
-        return forms.reshape(store, operand, expression.shape)
-    order = list(range(len(operand.dims)))
-    if isinstance(expression, Transpose):
-        a, b = expression.dim0, expression.dim1
-        order[a], order[b] = order[b], order[a]
-    else:
-        order = list(expression.dims)
-    return forms.permute(store, operand, order)
-
-
-def replicated(mesh: Mesh) -> tuple[Placement, ...]:
-    return tuple(Replicate() for _ in mesh.sizes)

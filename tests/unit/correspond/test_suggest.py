@@ -8,7 +8,7 @@ import pytest
 
 from tantamount.capture.fx_json import parse_graph
 from tantamount.capture.job import Unresolved
-from tantamount.capture.suggest import suggest, toml
+from tantamount.correspond.suggest import suggest, toml
 from tantamount.ir.graph import Graph
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import limits_from_environment

@@ -12,12 +12,13 @@ from math import prod
 
 import numpy as np
 
+from tantamount.ir.layouts import layouts
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Placement, Replicate, Shard
 from tantamount.ir.relation_types import local_box
+from tantamount.ir.types import Shape
 from tantamount.semantics.reference import Array
 
-__all__ = ["Box", "close", "cut", "direction", "placements", "rows_of", "windows"]
+__all__ = ["Box", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "windows"]
 
 Box = tuple[tuple[int, int], ...]
 
@@ -31,6 +32,11 @@ _INFINITY = 123456.789  # stands for it in projections
 @lru_cache(maxsize=512)
 def _weights(size: int) -> Array:
     return np.random.default_rng([size, 7]).standard_normal((_PROJECTIONS, size))
+
+
+def fingerprint(value: Array) -> tuple[Shape, str]:
+    """What tensors with the same values have in common: the shape, and a random projection to some digits."""
+    return value.shape, f"{float(_weights(value.size)[0] @ value.reshape(-1)):.{_DIGITS}e}"
 
 
 def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
@@ -85,15 +91,9 @@ def cut(value: Array, box: Box) -> Array:
 def placements(whole: Array, shape: tuple[int, ...], mesh: Mesh) -> Iterator[tuple[Sequence[Box], Sequence[Array]]]:
     """Layouts of DTensor under which every rank holds a tensor of a shape: which part of the whole it holds, and its
     values."""
-    options: list[list[Placement]] = []
-    for size in mesh.sizes:
-        found: list[Placement] = [Replicate()]
-        found.extend(Shard(d) for d, n in enumerate(whole.shape) if size > 1 and n >= size and n % size == 0)
-        options.append(found)
-    for chosen in product(*options):
+    for chosen in layouts(whole.shape, mesh.sizes, local=shape):
         boxes = [local_box(whole.shape, chosen, mesh, rank) for rank in range(mesh.world_size)]
-        if all(tuple(high - low for low, high in box) == shape for box in boxes):
-            yield boxes, [cut(whole, box) for box in boxes]
+        yield boxes, [cut(whole, box) for box in boxes]
 
 
 def rows_of(whole: Array, value: Array) -> tuple[int, ...] | None:

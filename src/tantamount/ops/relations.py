@@ -1,12 +1,17 @@
-"""What a relation says of values, under any interpretation: of arrays, of residues, of the numbers of elements."""
+"""What a relation means, once, under any interpretation: of arrays, of residues, of normal forms.
+
+A *stacked* value has one leading dimension per mesh axis, then the local dimensions: what every rank holds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from math import prod
 
+from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
     Concat,
@@ -18,6 +23,7 @@ from tantamount.ir.relation import (
     Placement,
     RankTensor,
     Reshape,
+    Shard,
     Slice,
     Sum,
 )
@@ -25,18 +31,25 @@ from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, Value
 
-__all__ = ["Held", "Pair", "evaluate", "has_sum", "pairs", "reduced"]
+__all__ = [
+    "Held", "Pair", "collapse", "distribute", "evaluate", "even", "first_summands", "has_sum", "pairs", "part",
+    "reduced",
+]  # fmt: skip
 
 Held = Callable[[int, str], Value]  # what a rank holds under a name
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two values that a relation says are equal. ``where`` is one clause for messages."""
+    """Two values of one shape that a relation says are equal. ``wanted`` lies at ``origin`` of the whole tensor;
+    ``ranks`` hold what ``found`` is made of (of an expression: none in particular). ``where`` is one clause for
+    messages."""
 
     wanted: Value
     found: Value
     where: str
+    origin: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
 
 
 def pairs(
@@ -46,16 +59,85 @@ def pairs(
     name = relation.name
     if relation.placements is not None:
         for box, members in _holders(shape, relation.placements, mesh):
-            wanted = _cut(on, whole, shape, tuple((low, high, 1) for low, high in box))
             values = [held(rank, name) for rank in members]
-            yield Pair(wanted, reduced(on, values, relation.placements, mesh), f"rank {members[0]}")
+            found = reduced(on, values, relation.placements, mesh)
+            origin = tuple(low for low, _ in box)
+            yield Pair(part(on, whole, shape, box), found, f"rank {members[0]}", origin, tuple(members))
     elif relation.expression is not None:
         yield Pair(whole, evaluate(on, relation.expression, held, name), "the ranks' tensors put together")
     for a, b in relation.equal:
         left, right = (held(term.rank, term.name or name) for term in (a, b))
-        yield Pair(left, right, f"{a} and {b}")
+        yield Pair(left, right, f"{a} and {b}", (), (b.rank,))
 
 
+def part(on: Interpretation, whole: Value, shape: Shape, box: Sequence[tuple[int, int]]) -> Value:
+    """A box of a tensor: one ``(start, stop)`` per dimension."""
+    return _cut(on, whole, shape, tuple((low, high, 1) for low, high in box))
+
+
+# ---------------------------------------------------------------------------------------------- placements, stacked
+def even(shape: Shape, placements: Sequence[Placement], sizes: Sequence[int]) -> bool:
+    """True if every sharded dimension divides into equal parts."""
+    left = list(shape)
+    for placement, size in zip(placements, sizes, strict=True):
+        if isinstance(placement, Shard):
+            if left[placement.dim] % size:
+                return False
+            left[placement.dim] //= size
+    return True
+
+
+def distribute(
+    on: Interpretation, whole: Value, shape: Shape, placements: Sequence[Placement], sizes: Sequence[int]
+) -> Value:
+    """What the ranks hold of a whole tensor under ``Shard`` and ``Replicate`` placements (even parts), stacked.
+
+    Mesh axes cut a dimension one after the other, the first one outermost, as DTensor does."""
+    local = list(shape)
+    digits: list[list[int]] = [[] for _ in local]  # mesh axes that cut each dimension
+    for axis, (placement, size) in enumerate(zip(placements, sizes, strict=True)):
+        if isinstance(placement, Shard):
+            digits[placement.dim].append(axis)
+            local[placement.dim] //= size
+    split: list[int] = []
+    where: dict[int, int] = {}
+    last: list[int] = []
+    for d, size in enumerate(local):
+        for axis in digits[d]:
+            where[axis] = len(split)
+            split.append(sizes[axis])
+        last.append(len(split))
+        split.append(size)
+    value = on.reshape(whole, tuple(split))
+    value = on.permute(value, (*(where[axis] for axis in range(len(sizes)) if axis in where), *last))
+    lead = tuple(sizes[axis] if axis in where else 1 for axis in range(len(sizes)))
+    return on.expand(on.reshape(value, (*lead, *local)), (*sizes, *local))
+
+
+def collapse(on: Interpretation, stacked: Value, placements: Sequence[Placement], sizes: Sequence[int]) -> Value:
+    """The stacked value with the mesh axes whose placement is ``Partial`` reduced: sums and averages first, then
+    maxima, then minima. The other mesh axes stay in front."""
+    dims = list(range(len(stacked.shape)))
+    kinds = {axis: p.reduction for axis, p in enumerate(placements) if isinstance(p, Partial)}
+    for group in (("sum", "avg"), ("max",), ("min",)):
+        chosen = [axis for axis, kind in kinds.items() if kind in group]
+        if not chosen:
+            continue
+        positions = [dims.index(axis) for axis in chosen]
+        dims = [d for d in dims if d not in chosen]
+        if "sum" in group:
+            labels = tuple(range(len(stacked.shape)))
+            stacked = on.contract([(stacked, labels)], tuple(k for k in labels if k not in positions))
+            count = prod(sizes[axis] for axis in chosen if kinds[axis] == "avg")
+            stacked = stacked if count == 1 else _scaled(on, stacked, Fraction(1, count))
+        elif "max" in group:
+            stacked = on.maximum_over(stacked, tuple(positions))
+        else:
+            stacked = _scaled(on, on.maximum_over(_scaled(on, stacked, -1), tuple(positions)), -1)
+    return stacked
+
+
+# ---------------------------------------------------------------------------------------------- rank by rank
 def _holders(
     shape: Shape, placements: Sequence[Placement], mesh: Mesh
 ) -> Iterator[tuple[tuple[tuple[int, int], ...], list[int]]]:
@@ -74,7 +156,9 @@ def _holders(
 
 def reduced(on: Interpretation, values: Sequence[Value], placements: Sequence[Placement], mesh: Mesh) -> Value:
     """The values of the ranks along the ``Partial`` axes (row-major) made one: sums and averages first, then maxima,
-    then minima, the last axis first."""
+    then minima, the last axis first. Raises :class:`Unsupported` where ranks hold different shapes."""
+    if len({tuple(value.shape) for value in values}) > 1:
+        raise Unsupported("partial tensors of different shapes")
     kinds = [(p.reduction, size) for p, size in zip(placements, mesh.sizes, strict=True) if isinstance(p, Partial)]
     axes = list(range(len(kinds)))
     table = dict(zip(product(*(range(size) for _, size in kinds)), values, strict=True))
@@ -134,8 +218,20 @@ def _cut(on: Interpretation, x: Value, shape: Shape, bounds: tuple[tuple[int, in
     return x
 
 
+def first_summands(expression: Expression) -> Expression:
+    """The expression with the first part of every sum in place of the sum: of labels (who holds an element), a sum
+    means nothing."""
+    if isinstance(expression, RankTensor):
+        return expression
+    if isinstance(expression, Sum):
+        return first_summands(expression.parts[0])
+    if isinstance(expression, Concat):
+        return replace(expression, parts=tuple(map(first_summands, expression.parts)))
+    return replace(expression, operand=first_summands(expression.operand))
+
+
 def has_sum(relation: InputRelation | Expectation) -> bool:
-    """Whether the whole is computed from the ranks' tensors, not only put together."""
+    """True if the whole is computed from the ranks' tensors, not only put together."""
     if relation.placements is not None:
         return any(isinstance(p, Partial) for p in relation.placements)
     pending = [] if relation.expression is None else [relation.expression]

@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from math import prod
 from typing import cast
 
 from tantamount.capture.job import Unresolved
+from tantamount.ir.layouts import layouts
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import TensorType
 
@@ -118,20 +117,9 @@ def _counterpart(
 
 def _fits(whole: TensorType, part: TensorType, mesh: Mesh) -> list[tuple[str, ...]]:
     """The placements that make a tensor of the part's shape of the whole: none, where dtypes or ranks differ."""
-    if whole.dtype is not part.dtype or len(whole.shape) != len(part.shape):
+    if whole.dtype is not part.dtype:
         return []
-    choices: list[int | None] = [None, *range(len(whole.shape))]
-    found: list[tuple[str, ...]] = []
-    for cut in product(choices, repeat=len(mesh.axes)):
-        if all(_cut(size, d, cut, mesh.sizes) == part.shape[d] for d, size in enumerate(whole.shape)):
-            found.append(tuple("Replicate()" if d is None else f"Shard({d})" for d in cut))
-    return found
-
-
-def _cut(size: int, dim: int, cut: Sequence[int | None], sizes: Sequence[int]) -> int:
-    """The size that is left of a dimension; -1 if it does not divide."""
-    parts = prod(count for d, count in zip(cut, sizes, strict=True) if d == dim)
-    return size // parts if size % parts == 0 else -1
+    return [tuple(map(str, found)) for found in layouts(whole.shape, mesh.sizes, local=part.shape)]
 
 
 def toml(proposals: Sequence[Proposal]) -> str:
