@@ -142,7 +142,7 @@ class OutputReport:
 class Statistics:
     """What it took. ``folded``: all ranks were run as one, as mesh axes; ``classes``: how many groups of ranks were run
     as one each. ``seconds`` is CPU time by phase: ``read``, ``specification``, ``implementation``, ``relation``,
-    ``witness``."""
+    ``witness``. ``rules``: how often each rule of the calculus fired; those that never did are left out."""
 
     specification_nodes: int
     implementation_nodes: int
@@ -153,6 +153,7 @@ class Statistics:
     seconds: Mapping[str, float]
     peak_memory_bytes: int
     classes: int = 1
+    rules: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ def common_cells(store: Store, x: Polynomial, y: Polynomial) -> Iterator[list[Ce
         )
         ends = sorted({end for run in (*left, *right) for end in run.interval})
         if len(ends) <= _MAX_CELLS and any(run.variable is not None for run in (*left, *right)):
+            store.fired["common-cells"] += 1
             yield [_cell(store, left, right, interval) for interval in pairwise(ends)]
 
 

@@ -87,6 +87,7 @@ def compare(
         if span is not None:
             decided = decide_interval(op, bounds[0] + span[0], bounds[1] + span[1])
             if decided is not None:
+                store.fired["decided-comparisons"] += 1
                 return constant(decided ^ int(negated))
     atom, where = store.apply(op, (), (rest, position(index)), Facts(integer=True, boolean=True, nonnegative=True))
     guard: Polynomial = single(atom, where)
@@ -154,6 +155,7 @@ def _affine_guard(
     if span is not None:
         decided = decide_interval(op, *span)
         if decided is not None:
+            store.fired["decided-comparisons"] += 1
             return constant(decided)
     reverse = oriented and op == "less" and index.parts[0][1] < 0
     if reverse:

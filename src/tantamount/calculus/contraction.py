@@ -213,6 +213,7 @@ def gather(
         return Form(joint.dims, ())
     if 0 in joint.sizes:
         raise Unsupported("an index into an empty dimension")
+    store.fired["one-hot"] += 1
     products: list[tuple[Box, Polynomial]] = []
     seen: set[tuple[int, Polynomial, Box]] = set()
     for cell in joint.cells:
@@ -242,6 +243,7 @@ def _position(joint: _Joint, label: int) -> Coordinate:
 
 def one_hot(store: Store, index: Form, size: int) -> Form:
     """``[index[i...] == v]`` with a new last dimension v of the given size."""
+    store.fired["one-hot"] += 1
     dims = (*index.dims, *axes_of((size,)))
     axis = len(index.sizes)
     pieces: list[Piece] = []
@@ -310,6 +312,7 @@ def rows(
 
     A row is a formal sum of ``pair`` atoms with distinct positions, so equal sums are equal rows; what is applied to
     equal arguments has equal values, whatever the function is."""
+    store.fired["functions-of-rows"] += 1
     sets = [_pairs(store, form) for form in forms]
     parallel = sets[0].shape
     out: list[Form] = []

@@ -94,6 +94,7 @@ def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
         if chosen is None:
             done.append(current)
             continue
+        store.fired["multiplying-out"] += 1
         a, e, index = chosen
         rest = list(current.factors)
         rest.remove(chosen)
@@ -168,6 +169,7 @@ class _Search:
             pair = self._equal_pair(difference, depth)
             if pair is None:
                 return False
+            store.fired["equal-arguments"] += 1
             difference = distribute(store, self._replaced(difference, *pair), self.box)
         return False
 
@@ -295,12 +297,14 @@ def _ways(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Iterator[Cal
         left, right = rebuild.polynomial(x), rebuild.polynomial(y)
     except Unsupported:
         return
+    store.fired["computed-anew"] += (left, right) != (x, y)
     yield lambda: left == right
     if in_cell or (left, right) != (x, y):
         yield search(left, right)
     yield lambda: _equal_in_cells(store, x, y, box)
     cleared = _cleared(store, add(store, left, scale(right, -1)))
     if cleared is not None:
+        store.fired["cleared-denominators"] += 1
         yield search(cleared, ())
 
 

@@ -151,6 +151,12 @@ def _coalesce(store: Store, pieces: list[Piece], axes: int) -> list[Piece]:
 
 def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
     """One piece for two neighbours along an axis, if one Polynomial describes both."""
+    joined = _joined(store, p, q, axis)
+    store.fired["joined-boxes"] += joined is not None
+    return joined
+
+
+def _joined(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
     (low, middle), (start, high) = p[0][axis], q[0][axis]
     if middle != start:
         return None

@@ -120,6 +120,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
     for factor, (inner, value) in literals:
         cut = _cut(store, flat, factor, comparison(store, inner), value, box)
         if cut is not None:
+            store.fired["cut-ranges"] += 1
             return cut
     for factor, (inner, value) in literals:
         guard = comparison(store, inner) if value else None
@@ -127,6 +128,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             continue
         solved = _eliminate(store, flat, factor, guard, box)
         if solved is not None:
+            store.fired["solved-equalities"] += 1
             return solved
         if not guard.rest:
             continue

@@ -112,6 +112,7 @@ def polynomial(store: Store, terms: Iterable[Term], box: Ranges = None) -> Polyn
         _merge_partial_sums(store, total, box)
         collapsed = _collapsed(store, total)
         if collapsed is not None:
+            store.fired["fractions"] += 1
             return polynomial(store, collapsed, box)
     return tuple(sorted((Term(m, exact(c)) for m, c in total.items()), key=term_key))
 
@@ -257,6 +258,7 @@ def pinned(store: Store, x: Polynomial, replace: Mapping[int, Coordinate], box: 
         factors = substitute_factors(m, replace)
         changed = changed or factors != m
         if any(store.atoms[f.atom].positional and _fixed(old, f) for old, f in zip(m, factors, strict=True)):
+            store.fired["computed-anew"] += 1
             out.extend(store.at_fixed_positions((Term(factors, c),)))
         else:
             out.append(monomial(store, c, factors))
@@ -300,6 +302,7 @@ def as_factors(store: Store, x: Polynomial, exponent: Exponent = 1) -> tuple[Rat
         m = (*m, _lin_atom(store, inner))
     if exponent == 1:
         return c, m
+    store.fired["powers"] += 1
     if not c:  # the sum cancelled once what its terms share was pulled out
         if exponent < 0:
             raise Unsupported("a negative power of zero")
@@ -378,6 +381,7 @@ def _split_content(store: Store, x: Polynomial) -> tuple[Rational, Monomial, Pol
         for a, e, index in m:
             if _is_denominator(store, Factor(a, e, index)):
                 below[a, index] = min(e, below.get((a, index), 0))
+    store.fired["fractions"] += bool(below)
     shared = {**(shared or {}), **below}
     pulled: Monomial = ()
     if shared:

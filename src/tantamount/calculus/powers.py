@@ -96,6 +96,7 @@ def power(store: Store, x: Polynomial, exponent: Rational, box: Ranges = None) -
 def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     """exp of a sum as a product: the coefficient of a term becomes the exponent of its atom."""
     infinite = infinity_atom(store)
+    store.fired["exp-of-sums"] += len(x) > 1 or any(c != 1 for _, c in x)
     factors: list[Factor] = []
     others: list[Polynomial] = []
     for m, c in x:
@@ -104,6 +105,7 @@ def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
             guard: Polynomial = (Term(rest, 1),)
             if c > 0 or len(rest) != len(m) - 1 or not is_boolean(store, guard):
                 raise Unsupported("exp of plus infinity")
+            store.fired["infinity"] += 1
             others.append(add(store, ONE, scale(guard, -1)))  # exp(-inf) = 0 where the guard holds, else exp(0) = 1
         elif unbounded(store, (Term(m, c),)):
             raise Unsupported("exp of an infinity inside a sum that is one factor")
@@ -124,6 +126,7 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     if not x:
         raise Unsupported("log of zero")
     c, factors = as_factors(store, x)
+    store.fired["log-of-products"] += 1
     parts: list[Polynomial] = []
     rest: list[Factor] = []
     for a, e, index in factors:
@@ -153,11 +156,14 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if name == "abs":
         return power(store, power(store, xs[0], 2), Fraction(1, 2))
     if declared.fixes_integers and is_integer(store, xs[0]):
+        store.fired["declared-functions"] += 1
         return xs[0]
     if not any(xs) and declared.at_zero is not None and len(xs) == 1:
+        store.fired["declared-functions"] += 1
         return constant(declared.at_zero)
     sign = 1
     if (declared.odd or declared.even) and xs[0] and as_factors(store, xs[0])[0] < 0:
+        store.fired["declared-functions"] += 1
         xs = (scale(xs[0], -1),)
         sign = -1 if declared.odd else 1
     if declared.commutative:
@@ -171,6 +177,7 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
 def _elements(store: Store, x: Polynomial) -> Polynomial:
     """The set {x} as a formal sum of ``element`` atoms; the set of a maximum is the set it is the maximum of."""
     if is_negative_infinity(store, x):
+        store.fired["infinity"] += 1
         return ZERO
     factor = sole_factor(x)
     if factor is not None and factor.exponent == 1 and store.atoms[factor.atom].op == "max":
@@ -199,6 +206,7 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
         positive=any(all(c > 0 and is_positive(store, m) for m, c in x) and bool(x) for x in members),
         nonnegative=any(all(c > 0 and is_positive(store, m) for m, c in x) for x in members),
     )
+    store.fired["maxima"] += 1
     a, index = store.apply("max", (), (elements,), facts)
     return single(a, index)
 

@@ -85,10 +85,12 @@ def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
             continue
         more = store.simplify(current, box)
         if more is not None:
+            store.fired["guards"] += 1
             work.extend(more)
             continue
         parts = _distribute(store, current)
         if parts is not None:
+            store.fired["linear-sums"] += 1
             work.extend(parts)
             continue
         out.append(_box(store, current, box))
@@ -113,7 +115,10 @@ def _reduce(store: Store, flat: Flat) -> Flat | None:
             factors = (*factors, Factor(IOTA, 1, (fixed(n),)))
         elif n != 1:
             coefficient *= n
+    before = len(live)
+    store.fired["unused-variables"] += before < len(flat.ranges) - len(units)
     factors, live = _merge_radix(factors, live)
+    store.fired["digits"] += len(live) < before
     rename: dict[int, Coordinate] = {v: variable(-1 - j) for j, v in enumerate(live)}
     factors, coefficient = monomial(store, coefficient, substitute_factors(factors, rename))
     return Flat(coefficient, factors, tuple(live.values()))
@@ -202,11 +207,15 @@ def _box(store: Store, flat: Flat, box: Ranges) -> Term:
     coefficient = flat.coefficient
     for factors, bound in components:
         rename: dict[int, Coordinate] = {v: variable(-1 - j) for j, v in enumerate(bound)}
-        local, ranges = canonical(substitute_factors(tuple(factors), rename), [flat.ranges[-1 - v] for v in bound])
+        named = substitute_factors(tuple(factors), rename)
+        local, ranges = canonical(named, [flat.ranges[-1 - v] for v in bound])
+        store.fired["bound-names"] += local != named
         if _covers(store, local, ranges, box):
+            store.fired["found-once"] += 1
             continue
         ignoring = _found_or_ignored(store, local, ranges, box)
         if ignoring is not None:
+            store.fired["ignored-labels"] += 1
             free.extend(ignoring)
             continue
         free.append(_sum_atom(store, local, ranges))
@@ -250,6 +259,7 @@ def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor
         ),
         boolean=one_hot,
     )
+    store.fired["sums-as-atoms"] += 1
     number, index = store.summation(factors, ranges, facts)
     return Factor(number, 1, index)
 
@@ -286,6 +296,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
         if len(after) == len(before) and set(after) == set(before):
             out.extend(term for _, term in members)
             continue
+        store.fired["weighted-sums"] += 1
         for points in after:
             flat = _flat(shape, points)
             out.extend(close(store, flat._replace(factors=(*flat.factors, *sizes)), box))

@@ -96,6 +96,7 @@ class Symbolic(Interpretation):
         read = reading(number)
         if read is None:
             return constant(number)
+        self.store.fired["rounded-roots"] += 1
         self.trace.readings[number] = read
         return scale(powers.power(self.store, constant(read.radicand), Fraction(1, read.root)), 1 if number > 0 else -1)
 
@@ -196,22 +197,28 @@ class Symbolic(Interpretation):
 
     # -- layout
     def permute(self, x: Form, order: tuple[int, ...]) -> Form:
+        self.store.fired["layout"] += 1
         n = len(self.batch)
         return forms.permute(self.store, x, [*range(n), *(n + k for k in order)])
 
     def reshape(self, x: Form, shape: Shape) -> Form:
+        self.store.fired["layout"] += 1
         return forms.reshape(self.store, x, (*self.prefix, *shape))
 
     def expand(self, x: Form, shape: Shape) -> Form:
+        self.store.fired["layout"] += 1
         return forms.expand(x, (*self.prefix, *shape))
 
     def slice(self, x: Form, dim: int, start: int, stop: int, step: int) -> Form:
+        self.store.fired["layout"] += 1
         return forms.slice_form(self.store, x, len(self.batch) + dim, start, stop, step)
 
     def flip(self, x: Form, dim: int) -> Form:
+        self.store.fired["layout"] += 1
         return forms.flip(self.store, x, len(self.batch) + dim)
 
     def concat(self, xs: Sequence[Form], dim: int) -> Form:
+        self.store.fired["layout"] += 1
         return forms.concat(self.store, xs, len(self.batch) + dim)
 
     # -- pointwise
@@ -250,6 +257,7 @@ class Symbolic(Interpretation):
             self._oblige("nonnegative", x, box)
 
     def _oblige(self, kind: str, x: Polynomial, box: Box, size: int = 0) -> None:
+        self.store.fired["obligations"] += 1
         self.trace.obligations.setdefault(Obligation(kind, x, f"{self.rank}{self.site}", size, box))
 
     def exp(self, x: Form) -> Form:
@@ -269,6 +277,7 @@ class Symbolic(Interpretation):
         if name in ("floor", "floor_divide"):
             exact = quotients.floor_of(self.store, *xs) if name == "floor" else quotients.quotient(self.store, *xs)
             if exact is not None:
+                self.store.fired["floors"] += 1
                 return exact
         return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
 
@@ -389,6 +398,7 @@ class Symbolic(Interpretation):
         if accumulate:
             return self.add(x, spread(source))
         distinct = contraction.distinct(self.store, given, n)
+        self.store.fired["distinct-writes"] += distinct
         change = self._change(x, indices, source) if distinct else None
         if change is not None:
             return self.add(x, spread(change))

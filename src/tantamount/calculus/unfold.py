@@ -35,6 +35,7 @@ def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polyn
         differing = (_leaves(store, x) ^ _leaves(store, y)) & definitions.keys()
         if not differing:
             return
+        store.fired["unfolded-definitions"] += 1
         rebuild = Rebuild(store, leaves={a: definitions[a] for a in differing})
         x, y = rebuild.polynomial(x), rebuild.polynomial(y)
         yield x, y

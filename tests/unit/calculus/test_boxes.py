@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import product
 from random import Random
 
-from tantamount.calculus.affine import coordinate, substitute_index, variable
+from tantamount.calculus.affine import coordinate, fixed, substitute_index, variable
 from tantamount.calculus.boxes import Weighted, decompose, progression
 from tantamount.calculus.naming import canonical
 from tantamount.calculus.sums import _explode, _merge_points, _Points  # pyright: ignore[reportPrivateUsage]
@@ -102,7 +102,7 @@ def test_canonical_names_are_a_renaming() -> None:
         def terms(product_of: Factors, sizes: Sequence[int]) -> Counter[object]:
             found: Counter[object] = Counter()
             for z in product(*(range(n) for n in sizes)):
-                at = {-1 - j: ((), k) for j, k in enumerate(z)}
+                at = {-1 - j: fixed(k) for j, k in enumerate(z)}
                 found[tuple(sorted((a, e, substitute_index(i, at)) for a, e, i in product_of))] += 1
             return found
 
@@ -116,7 +116,7 @@ def test_canonical_names_are_a_renaming() -> None:
             renamed[new] = ranges[old]
             turn = r.random() < 0.5
             replace[-1 - old] = variable(-1 - new, -1 if turn else 1, ranges[old] - 1 if turn else 0)
-        other = [(a, e, substitute_index(i, replace)) for a, e, i in factors]
+        other = [Factor(a, e, substitute_index(i, replace)) for a, e, i in factors]
         r.shuffle(other)
         unstable += canonical(tuple(other), renamed) != (named, sizes)
     assert unstable <= 3  # bounded individualisation: a tie may stay open, which costs completeness only

@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Facts
+from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.forms import constant_form
 from tantamount.calculus.symbolic import Symbolic, Trace, identity
@@ -49,7 +50,7 @@ def held(stacked: np.ndarray):  # type: ignore[type-arg]
 
 @pytest.mark.parametrize("placements", ALL)
 def test_forms_mean_what_arrays_mean(placements: tuple[Placement, ...]) -> None:
-    store = Store()
+    store = Calculus()
     shape = (*SIZES, 2, 3)
     atom = store.leaf("input", "x", shape, Facts())
     form = constant_form(shape, ((((atom, 1, identity(shape)),), 1),))

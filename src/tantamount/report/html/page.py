@@ -261,6 +261,7 @@ def _statistics(report: Report) -> list[tuple[str, str]]:
         ("related", f"{len(report.relations)} tensors of the specification"),
         ("atoms", str(found.atoms)),
         ("terms", str(found.terms)),
+        *([("rules", listed([f"{name} {count}" for name, count in found.rules.items()], 99))] if found.rules else []),
         ("CPU seconds", f"{sum(found.seconds.values()):.2f}" + (f": {listed(phases, 9)}" if phases else "")),
         ("memory", f"{found.peak_memory_bytes / 2**20:.0f} MiB at most"),
     ]
