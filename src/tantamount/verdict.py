@@ -18,7 +18,7 @@ __all__ = [
     "Picture",
     "Relation",
     "Report",
-    "Side",
+    "ProgramPicture",
     "Statistics",
     "Verdict",
     "worst",
@@ -157,7 +157,7 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ProgramPicture:
     """One program to be drawn: the graph that ``ranks`` run (empty: the specification), and by node name the normal
     form of every tensor as text."""
 
@@ -183,8 +183,8 @@ class Picture:
     program once; ``outputs`` the node behind each checked output, and the implementation's in every program that has
     it."""
 
-    specification: Side
-    implementation: tuple[Side, ...]
+    specification: ProgramPicture
+    implementation: tuple[ProgramPicture, ...]
     links: tuple[Link, ...]
     outputs: Mapping[str, tuple[str, tuple[str | None, ...]]]
 

@@ -8,7 +8,7 @@ by offset last: an order that shifting by a shard's offset does not disturb.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
@@ -86,22 +86,16 @@ def substitute_index(index: Index, replace: Mapping[int, Coordinate]) -> Index:
 
 
 # --------------------------------------------------------------------------------------------------- lattices
-class Lattice:
+class Lattice(NamedTuple):
     """A coset ``base + {columns @ z : z integer}`` of a saturated sublattice of Z^n, in canonical form.
 
     ``columns`` is in column echelon form: ``pivots[i]`` is the first row in which column i is non-zero, that entry is
     positive and pivots increase. ``base`` is reduced modulo the columns. Two cosets are equal iff these data are.
     """
 
-    __slots__ = ("base", "columns", "pivots")
-
-    def __init__(self, columns: tuple[tuple[int, ...], ...], pivots: tuple[int, ...], base: tuple[int, ...]) -> None:
-        self.columns = columns
-        self.pivots = pivots
-        self.base = base
-
-    def key(self) -> tuple[object, ...]:
-        return (self.columns, self.base)
+    columns: tuple[tuple[int, ...], ...]
+    pivots: tuple[int, ...]
+    base: tuple[int, ...]
 
     def solve(self, index: Sequence[Coordinate]) -> Index | None:
         """The integer affine z with ``base + columns @ z = index``, or ``None``."""
@@ -142,14 +136,14 @@ def lattice(index: Sequence[Coordinate]) -> Lattice:
             columns.setdefault(v, {})[j] = s
     vectors = tuple(sorted({_dense(c, len(index)) for c in columns.values()}))
     basis, pivots = _saturated(vectors)
-    return _reduced(basis, pivots, [offset for _, offset in index])
+    return _coset(basis, pivots, [offset for _, offset in index])
 
 
 def _dense(column: Mapping[int, int], n: int) -> tuple[int, ...]:
     return tuple(column.get(j, 0) for j in range(n))
 
 
-def _reduced(basis: tuple[tuple[int, ...], ...], pivots: tuple[int, ...], point: list[int]) -> Lattice:
+def _coset(basis: tuple[tuple[int, ...], ...], pivots: tuple[int, ...], point: list[int]) -> Lattice:
     """The coset of ``point``, its base reduced so that every pivot entry lies in [0, pivot value)."""
     for column, pivot in zip(basis, pivots, strict=True):
         q = point[pivot] // column[pivot]
@@ -253,7 +247,7 @@ def span(a: Lattice, b: Lattice) -> Lattice:
     """The smallest saturated coset that contains two cosets with a point in common."""
     vectors = tuple(sorted({*a.columns, *b.columns}))
     basis, pivots = _saturated(vectors)
-    return _reduced(basis, pivots, list(a.base))
+    return _coset(basis, pivots, list(a.base))
 
 
 def content(values: Sequence[Fraction | int]) -> Fraction:
@@ -265,6 +259,3 @@ def content(values: Sequence[Fraction | int]) -> Fraction:
         numerator = common_divisor(numerator, value.numerator)
         denominator = lcm(denominator, value.denominator)
     return Fraction(numerator, denominator)
-
-
-Replace = Callable[[int], Coordinate]

@@ -28,6 +28,7 @@ from tantamount.calculus.affine import (
     substitute_index,
     variable,
 )
+from tantamount.calculus.boxes import Box
 from tantamount.calculus.rules import RULES, RuleName
 from tantamount.calculus.terms import (
     IOTA,
@@ -105,9 +106,6 @@ class _Bucket:
     records: list[_Record] = field(default_factory=list[_Record])
 
 
-Spans = tuple[tuple[int, int], ...]  # one half-open interval per axis
-
-
 @dataclass(slots=True)
 class Leaves:
     """The sources of a proof: inputs, recorded numbers, random draws, and what was cut out of both programs."""
@@ -123,7 +121,7 @@ class Leaves:
 class KnownRange(NamedTuple):
     """The least and greatest value of a polynomial where the coordinates of its ``fact`` atom lie in closed spans."""
 
-    spans: Spans
+    spans: tuple[tuple[int, int], ...]
     low: int
     high: int
 
@@ -135,7 +133,7 @@ class KnownRanges:
     ``assumed`` are these indices with their size and box, and how many atoms had been joined when they were recorded
     last. ``spared`` belongs to :mod:`tantamount.calculus.ignored_labels`: by the number of assumptions."""
 
-    assumed: dict[tuple[Polynomial, int, Spans], int] = field(default_factory=dict[tuple[Polynomial, int, Spans], int])
+    assumed: dict[tuple[Polynomial, int, Box], int] = field(default_factory=dict[tuple[Polynomial, int, Box], int])
     of_atoms: dict[int, list[KnownRange]] = field(default_factory=dict[int, list[KnownRange]])
     spared: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
 
@@ -145,8 +143,8 @@ class Memo:
     """Answers about atoms and terms that are asked for again and again. Atoms never change, so they stay true; where
     joining atoms or a new assumption matters, their number is part of the key."""
 
-    merged: dict[tuple[Polynomial, Spans | None, int], list[Term]] = field(
-        default_factory=dict[tuple[Polynomial, Spans | None, int], list[Term]]
+    merged: dict[tuple[Polynomial, Box | None, int], list[Term]] = field(
+        default_factory=dict[tuple[Polynomial, Box | None, int], list[Term]]
     )
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     stale: dict[int, dict[int, bool]] = field(default_factory=dict[int, dict[int, bool]])

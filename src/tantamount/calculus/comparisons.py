@@ -19,6 +19,7 @@ from tantamount.calculus.products import (
     affine_part,
     is_boolean,
     is_integer,
+    leading_sign,
     monomial,
     substitute_factors,
     substitute_polynomial,
@@ -62,7 +63,7 @@ def compare(
             low, high = (_decide(op, offset), _decide(op, offset + rest[0].coefficient))
             return add(store, constant(low), scale(boolean, high - low))
     g: Rational = content([*(c for _, c in rest), *parts.values()])
-    sign = _leading_sign(rest)
+    sign = leading_sign(rest)
     integral = is_integer(store, scale(rest, Fraction(1) / g))
     negated = False
     if sign < 0 and (op == "equal" or integral):
@@ -109,18 +110,6 @@ def split_affine(x: Polynomial) -> tuple[Polynomial, dict[int, Fraction], Fracti
             for v, s in strides:
                 parts[v] = parts.get(v, Fraction(0)) + s
     return tuple(rest), {v: q for v, q in parts.items() if q}, offset
-
-
-def _leading_sign(x: Polynomial) -> int:
-    total: Rational = 0
-    head: object = None
-    for m, c in x:
-        key = tuple((a, e) for a, e, _ in m)
-        if key != head and total:
-            break
-        head = key
-        total += c
-    return -1 if total < 0 else 1
 
 
 def _decide(op: str, value: Rational) -> int:

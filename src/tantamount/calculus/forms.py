@@ -16,6 +16,7 @@ from math import prod
 
 from tantamount.calculus.affine import Coordinate, Index, fixed, variable
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.boxes import Box
 from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.products import substitute_polynomial
 from tantamount.calculus.terms import Factor, Polynomial, Term, single, sole_number
@@ -27,7 +28,6 @@ __all__ = [
     "identity", "intersect", "leaf_form", "number_of", "permute", "refactor", "reshape", "slice_form",
 ]  # fmt: skip
 
-Box = tuple[tuple[int, int], ...]
 Piece = tuple[Box, Polynomial]
 _MAX_PIECES = 1 << 14  # unrolling a dimension into more boxes than this is refused
 

@@ -19,6 +19,7 @@ from tantamount.calculus.products import (
     is_nonnegative,
     is_positive,
     known_nonnegative,
+    leading_sign,
     monomial,
     size_term,
     substitute_factors,
@@ -363,15 +364,7 @@ def _split_content(store: Store, x: Polynomial) -> tuple[Rational, Monomial, Pol
     """``x = c * shared * inner``: c the content (with the sign of the first terms), shared the factors of every term,
     and the denominators of any: 1 + a/b = (b + a)/b."""
     g: Rational = exact(content([c for _, c in x]))
-    total: Rational = 0
-    head: object = None
-    for m, c in x:
-        key = tuple((a, e) for a, e, _ in m)
-        if key != head and total:
-            break
-        head = key
-        total += c
-    if total < 0:
+    if leading_sign(x) < 0:
         g = -g
     shared: dict[tuple[int, Index], Exponent] | None = None
     below: dict[tuple[int, Index], Exponent] = {}

@@ -21,6 +21,7 @@ __all__ = [
     "is_symbolic_number",
     "known_nonnegative",
     "known_positive",
+    "leading_sign",
     "monomial",
     "size_term",
     "substitute_factors",
@@ -117,6 +118,19 @@ def affine_part(m: Monomial, c: Rational) -> tuple[list[tuple[int, Rational]], R
     if position is None:
         return [], number
     return [(v, number * s) for v, s in position.parts], number * position.offset
+
+
+def leading_sign(x: Polynomial) -> int:
+    """1 or -1: the sign of the first terms of one kind (the same powers of atoms, wherever) that do not add up to 0."""
+    total: Rational = 0
+    head: object = None
+    for m, c in x:
+        kind = tuple((a, e) for a, e, _ in m)
+        if kind != head and total:
+            break
+        head = kind
+        total += c
+    return -1 if total < 0 else 1
 
 
 def _later(total: Mapping[tuple[int, Index], Exponent], a: int, index: Index) -> list[Factor]:

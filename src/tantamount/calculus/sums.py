@@ -80,7 +80,7 @@ def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
     out: list[Term] = []
     work = [flat]
     while work:
-        current = _reduce(store, work.pop())
+        current = _normalised(store, work.pop())
         if current is None:
             continue
         more = store.simplify(current, box)
@@ -97,7 +97,7 @@ def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
     return [term for term in out if term.coefficient]
 
 
-def _reduce(store: Store, flat: Flat) -> Flat | None:
+def _normalised(store: Store, flat: Flat) -> Flat | None:
     """Combine factors, open nested sums, drop unit and unused bound variables, merge mixed-radix pairs."""
     flat = flatten(store, flat.factors, flat.coefficient, flat.ranges, only_bound=True)
     factors, coefficient = monomial(store, flat.coefficient, flat.factors)
@@ -280,7 +280,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
     """Terms of one signature with partial sums merged wherever their points fit together."""
     shapes: dict[tuple[Factors, _Shape], list[tuple[_Points, Term]]] = {}
     for m, c in terms:
-        flat = _reduce(store, flatten(store, m, c))
+        flat = _normalised(store, flatten(store, m, c))
         if flat is None:
             continue
         sizes = tuple(f for f in flat.factors if is_symbolic_number(f))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tantamount.calculus.compare import locate
 from tantamount.errors import InternalError, Unsupported
-from tantamount.execution.differences import Claim, Difference, confirm, examine
+from tantamount.execution.differences import Claim, Discrepancy, confirm, examine
 from tantamount.execution.plans import NotExecuted, Scale, draw, execute, plan_execution
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, Partial, Placement, RankTensor, Replicate, Shard, parse_relation
@@ -95,7 +95,7 @@ def cross_check(
     )
 
 
-def _sentence(claim: Claim, found: Difference) -> str:
+def _sentence(claim: Claim, found: Discrepancy) -> str:
     element = f"[{', '.join(map(str, found.element))}]" if found.element else ""
     return (
         f"{claim.name} = {claim.relation.text} of {claim.relation.name}: "

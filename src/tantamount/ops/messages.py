@@ -14,12 +14,11 @@ from math import prod
 from typing import Any
 
 from tantamount.errors import UserError
-from tantamount.ir.graph import Graph, Node, Ref, references
+from tantamount.ir.graph import Node, Ref, references
 from tantamount.ir.mesh import Mesh
 from tantamount.ops.algebra import Tensor
-from tantamount.ops.calls import operator_of
 
-__all__ = ["Channel", "Post", "Postbox", "has_messages", "posts_of"]
+__all__ = ["Channel", "Post", "Postbox", "posts_of"]
 
 SEND, RECEIVE = "isend", "irecv"
 
@@ -52,14 +51,6 @@ class Post:
         direction = f"to rank {c.destination}" if self.kind == SEND else f"from rank {c.source}"
         tag = f", tag {c.tag}" if c.tag else ""
         return f"{self.kind} {self.node} {direction}{tag} (number {self.number + 1} of its kind)"
-
-
-def has_messages(graph: Graph) -> bool:
-    """Whether the graph sends or receives."""
-    return any(
-        node.op == "call" and node.target != "getitem" and operator_of(graph, node).peer_parameter is not None
-        for node in graph.nodes
-    )
 
 
 @dataclass(frozen=True, slots=True)

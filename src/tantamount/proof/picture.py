@@ -18,7 +18,7 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.execute import Result
 from tantamount.proof.outputs import output_node
 from tantamount.proof.proof import Proof
-from tantamount.verdict import Link, Picture, Relation, Side
+from tantamount.verdict import Link, Picture, ProgramPicture, Relation
 
 __all__ = ["draw_picture"]
 
@@ -67,13 +67,13 @@ def _output(job: Job, ranks: tuple[int, ...], expectation: Expectation) -> str |
 # ------------------------------------------------------------------------------------------------ forms as text
 def _side(
     store: Store, graph: Graph, ranks: tuple[int, ...], values: Mapping[str, Result], mesh: Sequence[str]
-) -> Side:
+) -> ProgramPicture:
     forms: dict[str, str] = {}
     for node in graph.nodes:
         value = values.get(node.name)
         if isinstance(value, Tensor):
             forms[node.name] = _form(store, node.name, value.value, mesh)
-    return Side(graph, ranks, forms)
+    return ProgramPicture(graph, ranks, forms)
 
 
 def _form(store: Store, name: str, form: Form, mesh: Sequence[str]) -> str:

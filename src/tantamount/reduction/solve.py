@@ -14,8 +14,8 @@ from itertools import pairwise
 from math import gcd
 
 from tantamount.sizes.traced import (
-    Fact,
     Polynomial,
+    SizeFact,
     evaluate,
     plus,
     times,
@@ -32,7 +32,7 @@ _PRIMES = frozenset(n for n in range(2, _TRIALS) if all(n % k for k in range(2, 
 
 
 def solve(
-    facts: Iterable[Fact],
+    facts: Iterable[SizeFact],
     prices: Mapping[Polynomial, int],
     values: Mapping[int, int],
     taken: Iterable[int],
@@ -46,21 +46,21 @@ def solve(
     groups: dict[int, list[int]] = {}
     for v in names:
         groups.setdefault(values[v], []).append(v)
-    ties: list[Fact] = [("==", (((a,), 1), ((b,), -1))) for group in groups.values() for a, b in pairwise(group)]
+    ties: list[SizeFact] = [("==", (((a,), 1), ((b,), -1))) for group in groups.values() for a, b in pairwise(group)]
     best = _search([*facts, *ties], prices, taken, here).descend(here)
     loose = _search(facts, prices, taken, here)
     return best if loose.price(best) <= ENOUGH else loose.loosened(best)
 
 
 def _search(
-    facts: Sequence[Fact], prices: Mapping[Polynomial, int], taken: Iterable[int], values: Mapping[int, int]
+    facts: Sequence[SizeFact], prices: Mapping[Polynomial, int], taken: Iterable[int], values: Mapping[int, int]
 ) -> _Search:
     solved = _triangular([p for kind, p in facts if kind == "=="], values)
     dependent = {s.variable for s in solved}
     return _Search(facts, prices, frozenset(taken), values, solved, [v for v in values if v not in dependent])
 
 
-def _obvious(fact: Fact) -> bool:
+def _obvious(fact: SizeFact) -> bool:
     """Whether it follows from sizes being positive."""
     kind, p = fact
     signs = {c > 0 for _, c in p}
@@ -147,7 +147,7 @@ def _cancelled(p: Polynomial) -> Polynomial:
 # ---------------------------------------------------------------------------------------------- descent
 @dataclass(frozen=True)
 class _Search:
-    facts: Sequence[Fact]
+    facts: Sequence[SizeFact]
     prices: Mapping[Polynomial, int]
     taken: frozenset[int]
     values: Mapping[int, int]

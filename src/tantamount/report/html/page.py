@@ -21,7 +21,7 @@ from tantamount.report.html.scene import culprit_program, scene
 from tantamount.report.lines import listed, middle, printable
 from tantamount.report.text import summary
 from tantamount.report.values import is_zero, pair, shape_of, shortened
-from tantamount.verdict import Counterexample, Mismatch, OutputReport, Picture, Report, Side, Verdict
+from tantamount.verdict import Counterexample, Mismatch, OutputReport, Picture, ProgramPicture, Report, Verdict
 
 __all__ = ["page"]
 
@@ -171,7 +171,7 @@ def _cards(mismatch: Mismatch | None, picture: Picture | None) -> tuple[Card | N
     return specification, implementation, others
 
 
-def _operator(side: Side | None, name: str, operator: str) -> str:
+def _operator(side: ProgramPicture | None, name: str, operator: str) -> str:
     node = None if side is None else side.graph.by_name.get(name)
     if node is not None and node.op != "call":
         return f"is an {node.op}" if node.op == "input" else f"is a {node.op}"
