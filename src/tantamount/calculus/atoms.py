@@ -46,7 +46,7 @@ from tantamount.calculus.terms import (
 from tantamount.ir.types import Kind, Shape
 from tantamount.ops.algebra import Number
 
-__all__ = ["Atom", "Facts", "KnownRange", "Store"]
+__all__ = ["BOOLEAN", "Atom", "Facts", "KnownRange", "Store"]
 
 # operators whose arguments are formal or bound: fixing a coordinate does not simplify them by itself
 _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
@@ -60,6 +60,15 @@ class Facts:
     nonnegative: bool = False
     integer: bool = False
     boolean: bool = False
+
+    @staticmethod
+    def of(kind: Kind, positive: bool = False) -> Facts:
+        """What every value of a tensor of this kind is; ``positive`` if that is known besides."""
+        boolean = kind is Kind.BOOL
+        return Facts(positive, positive or boolean, integer=kind in (Kind.INT, Kind.BOOL), boolean=boolean)
+
+
+BOOLEAN = Facts(integer=True, boolean=True, nonnegative=True)  # 0 or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,13 +361,7 @@ class Store(ABC):
 
     def input(self, name: str, shape: Shape, kind: Kind, source: str = "input", positive: bool = False) -> Polynomial:
         """The Polynomial of an input tensor over axes 0, 1, ... (one per dimension)."""
-        facts = Facts(
-            positive=positive,
-            integer=kind in (Kind.INT, Kind.BOOL),
-            boolean=kind is Kind.BOOL,
-            nonnegative=positive or kind is Kind.BOOL,
-        )
-        number = self.leaf(source, name, shape, facts)
+        number = self.leaf(source, name, shape, Facts.of(kind, positive))
         index = tuple(variable(k) if size != 1 else fixed(0) for k, size in enumerate(shape))
         return single(number, index)
 

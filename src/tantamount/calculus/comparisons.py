@@ -12,7 +12,7 @@ from math import floor
 from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
-from tantamount.calculus.atoms import Facts, KnownRange, Store
+from tantamount.calculus.atoms import BOOLEAN, Facts, KnownRange, Store
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.polynomials import add, constant, polynomial, scale
 from tantamount.calculus.products import (
@@ -90,7 +90,7 @@ def compare(
             if decided is not None:
                 store.fired["decided-comparisons"] += 1
                 return constant(decided ^ int(negated))
-    atom, where = store.apply(op, (), (rest, position(index)), Facts(integer=True, boolean=True, nonnegative=True))
+    atom, where = store.apply(op, (), (rest, position(index)), BOOLEAN)
     guard: Polynomial = single(atom, where)
     return add(store, ONE, scale(guard, -1)) if negated else guard
 
@@ -149,7 +149,7 @@ def _affine_guard(
     reverse = oriented and op == "less" and index.parts[0][1] < 0
     if reverse:
         index = coordinate({v: -s for v, s in index.parts}, -index.offset - 1)
-    atom, where = store.apply(op, (), ((), position(index)), Facts(integer=True, boolean=True, nonnegative=True))
+    atom, where = store.apply(op, (), ((), position(index)), BOOLEAN)
     guard: Polynomial = single(atom, where)
     return add(store, ONE, scale(guard, -1)) if reverse else guard
 

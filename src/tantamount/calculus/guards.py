@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute_index, variable
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
 from tantamount.calculus.polynomials import add, as_factors, polynomial, product
 from tantamount.calculus.products import exact, substitute_factors, substitute_polynomial
@@ -358,14 +358,12 @@ def _raw_equal(store: Store, c: Coordinate) -> Factor:
     bound = [v for v, _ in index.parts if v < 0]
     axes = dict(zip(bound, store.fresh_axes(len(bound)), strict=True))
     lifted = coordinate({axes.get(v, v): s for v, s in index.parts}, index.offset)
-    atom, where = store.apply("equal", (), ((), position(lifted)), Facts(integer=True, boolean=True, nonnegative=True))
+    atom, where = store.apply("equal", (), ((), position(lifted)), BOOLEAN)
     back: dict[int, Coordinate] = {lifted_v: variable(v) for v, lifted_v in axes.items()}
     return substitute_factors((Factor(atom, 1, where),), back)[0]
 
 
 def _never(store: Store) -> Factor:
     """The guard ``[1 == 0]``."""
-    atom, where = store.apply(
-        "equal", (), ((), position(fixed(1))), Facts(integer=True, boolean=True, nonnegative=True)
-    )
+    atom, where = store.apply("equal", (), ((), position(fixed(1))), BOOLEAN)
     return Factor(atom, 1, where)

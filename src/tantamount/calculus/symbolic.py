@@ -184,8 +184,7 @@ class Symbolic(Interpretation):
     def fresh(self, source: str, name: object, shape: Shape, kind: Kind) -> Form:
         """A leaf of its own at every mesh coordinate."""
         whole = (*self.prefix, *shape)
-        facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
-        atom = self.store.leaf(source, (name, self.batch), whole, facts)
+        atom = self.store.leaf(source, (name, self.batch), whole, Facts.of(kind))
         return forms.leaf_form(atom, whole)
 
     def mask(self, like: Form, shape: Shape, p: Number, site: str) -> Form:

@@ -31,7 +31,7 @@ from tantamount.ir.relation import (
     Transpose,
 )
 from tantamount.ir.relation_types import local_box
-from tantamount.ir.types import DType, Kind, Shape, TensorType
+from tantamount.ir.types import DType, Shape, TensorType
 from tantamount.ops.classes import RankClass
 from tantamount.ops.relations import even
 from tantamount.proof.placements import collapse, distribute, evaluate, local, part, stack
@@ -62,10 +62,7 @@ class Inputs:
 def leaf(store: Store, source: str, name: object, type_: TensorType, shape: Shape | None = None) -> Form:
     """A free tensor."""
     whole = type_.shape if shape is None else shape
-    kind = type_.dtype.kind
-    facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
-    atom = store.leaf(source, name, whole, facts)
-    return leaf_form(atom, whole)
+    return leaf_form(store.leaf(source, name, whole, Facts.of(type_.dtype.kind)), whole)
 
 
 def _type(graph: Graph, name: str) -> TensorType:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.compare import locate
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.symbolic import Symbolic, Trace
@@ -171,7 +171,7 @@ def _paired_mask(
                 run.masks.setdefault(site, []).append(form)
                 return form
         run.fresh_masks.append(site)
-        atom = store.leaf("mask", (site, p, shape), shape, Facts(integer=True, boolean=True, nonnegative=True))
+        atom = store.leaf("mask", (site, p, shape), shape, BOOLEAN)
         return leaf_form(atom, shape)
 
     return mask

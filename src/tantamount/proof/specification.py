@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import TantamountError, Unsupported
@@ -38,7 +38,7 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
     run.traces.append(trace)
 
     def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
-        atom = store.leaf("mask", (ordinal, p), shape, Facts(integer=True, boolean=True, nonnegative=True))
+        atom = store.leaf("mask", (ordinal, p), shape, BOOLEAN)
         run.dropouts.append(Dropout(like, shape, p, atom))
         form = leaf_form(atom, shape)
         run.masks.setdefault(site, []).append(form)
