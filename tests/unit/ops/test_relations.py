@@ -10,8 +10,8 @@ import pytest
 from tantamount.calculus.atoms import Facts
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.evaluate import Evaluator
-from tantamount.calculus.forms import constant_form
-from tantamount.calculus.symbolic import Symbolic, Trace, identity
+from tantamount.calculus.forms import leaf_form
+from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Concat, Expectation, Partial, Placement, RankTensor, Replicate, Shard, Sum
@@ -53,7 +53,7 @@ def test_forms_mean_what_arrays_mean(placements: tuple[Placement, ...]) -> None:
     store = Calculus()
     shape = (*SIZES, 2, 3)
     atom = store.leaf("input", "x", shape, Facts())
-    form = constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+    form = leaf_form(atom, shape)
     array = np.random.default_rng(5).standard_normal(shape)
     symbolic = collapse(Symbolic(store, Trace()), form, placements, SIZES)
     assert np.allclose(
