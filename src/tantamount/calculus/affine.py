@@ -227,7 +227,7 @@ def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
 
 
 def meet(a: Lattice, b: Lattice) -> bool:
-    """Whether two cosets have a point in common: ``a.columns z - b.columns w = b.base - a.base`` for integers."""
+    """True if two cosets have a point in common: ``a.columns z - b.columns w = b.base - a.base`` for integers."""
     rows = len(a.base)
     difference = [y - x for x, y in zip(a.base, b.base, strict=True)]
     vectors = [list(c) for c in (*a.columns, *b.columns)]

@@ -54,7 +54,7 @@ _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of every value of an atom. ``positive`` means > 0."""
+    """Properties that every value of an atom is known to have. ``positive`` means > 0."""
 
     positive: bool = False
     nonnegative: bool = False
@@ -63,7 +63,7 @@ class Facts:
 
     @staticmethod
     def of(kind: Kind, positive: bool = False) -> Facts:
-        """What every value of a tensor of this kind is; ``positive`` if that is known besides."""
+        """The facts that hold of every tensor of this kind; ``positive`` if that is known besides."""
         boolean = kind is Kind.BOOL
         return Facts(positive, positive or boolean, integer=kind in (Kind.INT, Kind.BOOL), boolean=boolean)
 

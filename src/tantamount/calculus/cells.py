@@ -29,7 +29,7 @@ _Anchor = tuple[int, int]  # a leaf atom, and one of its coordinates
 
 
 class Cell(NamedTuple):
-    """What two Polynomials sum over an interval of a fresh axis."""
+    """The summands of two polynomials over an interval of a fresh axis."""
 
     left: Polynomial
     right: Polynomial
@@ -83,7 +83,7 @@ def _anchors(store: Store, flat: Flat) -> dict[_Anchor, Coordinate]:
 
 
 def _places(store: Store, number: int) -> Sequence[tuple[_Anchor, Coordinate]]:
-    """Where an atom reads leaves, in terms of its own coordinates."""
+    """The places at which an atom reads leaves, as coordinates of leaves in terms of its own coordinates."""
     memo = store.memo.places_of_leaves
     found = memo.get(number)
     if found is None:
@@ -101,7 +101,7 @@ def _places(store: Store, number: int) -> Sequence[tuple[_Anchor, Coordinate]]:
 
 
 def _count(flat: Flat, c: Coordinate) -> int:
-    """How many runs there are."""
+    """The number of runs that :func:`_runs` would return."""
     sizes = [flat.ranges[-1 - v] for v, s in c.parts if s == 1]
     return prod(flat.ranges[-1 - v] for v, _ in c.parts) // max(sizes, default=1)
 

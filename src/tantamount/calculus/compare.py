@@ -60,12 +60,12 @@ def _equal_with_effort(store: Store, a: Polynomial, b: Polynomial, cell: Box) ->
 
 
 def fingerprint(store: Store, form: Form) -> frozenset[object]:
-    """What two forms of one function have in common whatever their boxes: the atoms and exponents of each term."""
+    """The coefficient, atoms and exponents of each term: equal for two forms of one function, whatever their boxes."""
     return frozenset((c, tuple(sorted((a, e) for a, e, _ in m))) for _, x in form.pieces for m, c in x)
 
 
 def locate(store: Store, whole: Form, part: Form, *, unique: bool = False) -> list[tuple[Box, Index]] | None:
-    """Where ``part`` lies in ``whole``: for every piece of ``part`` its box and the affine map from its axes to the
+    """The place of ``part`` in ``whole``: for every piece of ``part`` its box and the affine map from its axes to the
     index of ``whole`` (one coordinate per dimension) at which ``whole`` has the same value. ``None`` if some piece has
     no place, or if the value alone does not determine the place. With ``unique`` also ``None`` if there are several
     places."""

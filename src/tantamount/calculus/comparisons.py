@@ -227,7 +227,7 @@ def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Ratio
 
 
 def covered(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
-    """Whether ``SUM_{v < size} [t + s v + r == 0] = 1``: exactly one v fits, because of what is known of t."""
+    """True if ``SUM_{v < size} [t + s v + r == 0] = 1``: exactly one v fits, because of what is known of t."""
     guard = comparison(store, factor)
     if guard is None:
         return False

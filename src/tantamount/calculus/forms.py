@@ -94,7 +94,7 @@ def number_of(form: Form) -> Fraction | None:
 
 
 def intersect(a: Box, b: Box) -> Box | None:
-    """What two boxes have in common; ``None`` if that is nothing."""
+    """The box of the points that are in both boxes; ``None`` if there are none."""
     out = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
     return None if any(low >= high for low, high in out) else out
 
@@ -181,7 +181,7 @@ def _joined(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
 
 
 def _is_defined(store: Store, x: Polynomial, axis: int, point: int) -> bool:
-    """Whether x may be used at ``axis = point``, outside the box it was made for: no term with a divisor vanishes.
+    """True if x may be used at ``axis = point``, outside the box it was made for: no term with a divisor vanishes.
     A guard that is 0 would hide a divisor that is 0 there too, and the sum of such terms may cancel the divisor."""
     return all(
         all(e > 0 for _, e, _ in term.monomial) or bool(pinned(store, (term,), {axis: fixed(point)})) for term in x

@@ -1,4 +1,4 @@
-"""What a product may conclude from its boolean factors.
+"""Products simplified by their boolean factors.
 
 A boolean is a 0/1-valued factor. In a product ``g * f`` with g boolean, f matters only where g = 1, so f may be
 simplified under that assumption. An equality ``[t == v]`` replaces t by v in every other comparison of t, which

@@ -19,7 +19,7 @@ _MAX_CASES = 5  # guards split on when bounding an index: at most 2**5 cases
 
 
 def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
-    """Whether ``0 <= x < size`` on the whole box, by cases over the comparisons that x contains."""
+    """True if ``0 <= x < size`` on the whole box, by cases over the comparisons that x contains."""
     if store.redirects:
         refresh_ranges(store)
         x = refresh(store, x)

@@ -267,7 +267,7 @@ def pinned(store: Store, x: Polynomial, replace: Mapping[int, Coordinate], box: 
 
 
 def _fixed(old: Factor, new: Factor) -> bool:
-    """Whether a coordinate became a constant."""
+    """True if a coordinate became a constant."""
     return any(a.parts and not b.parts for a, b in zip(old.at, new.at, strict=True))
 
 
@@ -393,7 +393,7 @@ def _split_content(store: Store, x: Polynomial) -> tuple[Rational, Monomial, Pol
 
 
 def _is_denominator(store: Store, factor: Factor) -> bool:
-    """Whether a factor is a whole negative power of a sum that is never negative, such as those of exponentials.
+    """True if a factor is a whole negative power of a sum that is never negative, such as those of exponentials.
 
     What it is in is undefined where the sum is 0, so that a fraction may be extended by it. (It is left where it is in
     other sums: nothing is gained there.)"""

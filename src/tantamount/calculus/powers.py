@@ -56,7 +56,7 @@ def gated(store: Store, guard: Polynomial, x: Polynomial, box: Ranges = None) ->
 
 
 def nonzero(store: Store, x: Polynomial) -> bool:
-    """Whether x is known to be different from 0 wherever it is defined."""
+    """True if x is known to be different from 0 wherever it is defined."""
     if not x:
         return False
     c, factors = as_factors(store, x)
@@ -64,7 +64,7 @@ def nonzero(store: Store, x: Polynomial) -> bool:
 
 
 def strictly_positive(store: Store, x: Polynomial) -> bool:
-    """Whether x is known to be > 0 wherever it is defined."""
+    """True if x is known to be > 0 wherever it is defined."""
     if not x:
         return False
     c, factors = as_factors(store, x)
@@ -72,7 +72,7 @@ def strictly_positive(store: Store, x: Polynomial) -> bool:
 
 
 def nonnegative(store: Store, x: Polynomial) -> bool:
-    """Whether x is known to be >= 0 wherever it is defined."""
+    """True if x is known to be >= 0 wherever it is defined."""
     return all(c > 0 and is_nonnegative(store, m) for m, c in x)
 
 

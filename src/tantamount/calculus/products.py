@@ -95,7 +95,7 @@ def size_term(numbers: Iterable[tuple[object, int]]) -> Term:
 
 
 def is_symbolic_number(factor: Factor) -> bool:
-    """Whether a factor is a number that depends on symbols (kept as a position that no axis moves)."""
+    """True if a factor is a number that depends on symbols (kept as a position that no axis moves)."""
     return factor.atom == IOTA and not factor.at[0].parts and is_size(factor.at[0].offset)
 
 
@@ -151,12 +151,12 @@ def substitute_polynomial(polynomial: Polynomial, replace: Mapping[int, Coordina
 
 
 def is_positive(store: Store, factors: Factors) -> bool:
-    """Whether the product is > 0 wherever it is defined."""
+    """True if the product is > 0 wherever it is defined."""
     return all(_even_nonzero(f.exponent) or known_positive(store, f) for f in factors)
 
 
 def known_positive(store: Store, factor: Factor) -> bool:
-    """Whether an atom is > 0 at an index, wherever it is defined. A symbolic size counts elements: it is."""
+    """True if an atom is > 0 at an index, wherever it is defined. A symbolic size counts elements: it is."""
     a, _, index = factor
     return store.atoms[a].facts.positive or (
         a == IOTA and not index[0].parts and is_size(index[0].offset) and index[0].offset > 0
@@ -164,7 +164,7 @@ def known_positive(store: Store, factor: Factor) -> bool:
 
 
 def known_nonnegative(store: Store, factor: Factor) -> bool:
-    """Whether an atom is >= 0 at an index, wherever it is defined."""
+    """True if an atom is >= 0 at an index, wherever it is defined."""
     return store.atoms[factor.atom].facts.nonnegative or known_positive(store, factor)
 
 
@@ -174,14 +174,14 @@ def _even_nonzero(e: Exponent) -> bool:
 
 
 def is_nonnegative(store: Store, factors: Factors) -> bool:
-    """Whether the product is >= 0 wherever it is defined: even powers, proper roots, non-negative atoms."""
+    """True if the product is >= 0 wherever it is defined: even powers, proper roots, non-negative atoms."""
     return all(
         known_nonnegative(store, f) or f.exponent.denominator > 1 or f.exponent.numerator % 2 == 0 for f in factors
     )
 
 
 def is_integer(store: Store, polynomial: Polynomial) -> bool:
-    """Whether every value is a whole number."""
+    """True if every value is a whole number."""
     return all(
         c.denominator == 1 and all(e.denominator == 1 and e > 0 and store.atoms[a].facts.integer for a, e, _ in m)
         for m, c in polynomial
@@ -189,7 +189,7 @@ def is_integer(store: Store, polynomial: Polynomial) -> bool:
 
 
 def is_boolean(store: Store, polynomial: Polynomial) -> bool:
-    """Whether every value is 0 or 1: a product of booleans, or 1 minus one."""
+    """True if every value is 0 or 1: a product of booleans, or 1 minus one."""
     if not polynomial:
         return True
     if len(polynomial) == 1:

@@ -173,7 +173,7 @@ def refresh(store: Store, x: Polynomial) -> Polynomial:
 
 
 def refresh_ranges(store: Store) -> None:
-    """What was assumed of indices, said again of their Polynomials with joined atoms replaced.
+    """Record the assumed ranges of indices again, for their polynomials with joined atoms replaced.
 
     A fact is found by the atom of its Polynomial; where a guard in it was joined with another one since (``[t + 100 ==
     0]`` with ``[t - b == 0]``), the same Polynomial has another atom. Both Polynomials have the same values, so the

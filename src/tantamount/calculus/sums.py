@@ -237,7 +237,7 @@ def _found_or_ignored(store: Store, factors: Factors, ranges: tuple[int, ...], b
 
 
 def _at_most_one(store: Store, factor: Factor) -> bool:
-    """Whether ``factor`` is ``[t + s v == 0]`` with t free of the bound variable v and s != 0: true for one v at
+    """True if ``factor`` is ``[t + s v == 0]`` with t free of the bound variable v and s != 0: true for one v at
     most."""
     atom = store.atoms[factor.atom]
     if atom.op != "equal" or factor.exponent != 1:

@@ -49,7 +49,7 @@ class Obligation:
 
 @dataclass
 class Trace:
-    """What one run leaves behind besides values: obligations met on the way, in order, and a count of dropouts.
+    """The record of one run besides its values: obligations met on the way, in order, and a count of dropouts.
 
     ``assume_indices``: the indices of this program are taken to be in range (a specification).
     ``readings``: the literals that stand for other numbers."""
