@@ -1,4 +1,4 @@
-"""What a verdict rests on, collected from both runs."""
+"""The assumptions that a verdict rests on, collected from both runs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _shown(read: Reading) -> str:
 
 
 def _operators(job: Job) -> list[Assumption]:
-    """What the definitions of the operators that occur rest on, with the nodes that call them."""
+    """The assumptions of the definitions of the operators that occur, with the nodes that call them."""
     places: dict[tuple[str, str], dict[str, None]] = {}
     for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():
         for node in graph.nodes:
@@ -107,7 +107,7 @@ def _operators(job: Job) -> list[Assumption]:
 
 
 def open_obligations(store: Store, specification: SpecificationRun, implementation: RanksRun) -> list[Obligation]:
-    """What the implementation needs in order to be defined and the specification does not need as well."""
+    """The obligations of the implementation that do not follow from those of the specification."""
     known = [o for trace in specification.traces for o in trace.obligations]
     found: dict[Obligation, None] = {}
     for trace in implementation.traces:
@@ -120,7 +120,7 @@ def open_obligations(store: Store, specification: SpecificationRun, implementati
 
 
 def _implied(store: Store, known: Obligation, other: Obligation) -> bool:
-    """Whether one obligation is another one at (some of) its own places: a shard of what the specification needs."""
+    """True if one obligation is another one at (some of) its own places: a shard of what the specification needs."""
     if (known.kind, known.size) != (other.kind, other.size):
         return False
     if known.value == other.value and known.box == other.box:

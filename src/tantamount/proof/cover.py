@@ -95,7 +95,7 @@ class _Held(NamedTuple):
 
 
 def _held(store: Store, job: Job, run: RanksRun) -> dict[frozenset[object], list[_Held]]:
-    """What classes of ranks hold, by what it has in common with the specification's tensors."""
+    """The tensors that classes of ranks hold, by the fingerprint that they share with tensors of the specification."""
     held: dict[frozenset[object], list[_Held]] = {}
     for one, environment in zip(run.classes, run.environments, strict=True):
         for node in job.implementation[one.leader].nodes:

@@ -55,7 +55,7 @@ Align = Callable[[Store, Job, Inputs, Limits], tuple[Candidates, Reduction | Non
 
 @dataclass
 class Cuts:
-    """What is cut, for one pair of runs. ``demand`` computes the value of a specification tensor."""
+    """The cuts of one pair of runs. ``demand`` computes the value of a specification tensor."""
 
     store: Store
     job: Job
@@ -114,7 +114,7 @@ class Cuts:
         return found
 
     def _held(self, whole: Form, candidate: Aligned, ranks: RankClass) -> Form | None:
-        """What the ranks of a class hold of a tensor; ``None`` where they hold parts of different sizes."""
+        """The parts of a tensor that the ranks of a class hold, stacked; ``None`` where their sizes differ."""
         mesh = self.job.mesh
         if len(ranks.ranks) == 1:
             return part(self.store, whole, local_box(whole.shape, candidate.placements, mesh, ranks.leader))
@@ -183,7 +183,7 @@ def _may_be_cut(store: Store, value: Tensor) -> bool:
 
 
 def _is_view(store: Store, form: Form) -> bool:
-    """Whether every element is an element of a leaf, or a number."""
+    """True if every element is an element of a leaf, or a number."""
     for _, x in form.pieces:
         factor = sole_factor(x)
         if factor is None and sole_number(x) is None:

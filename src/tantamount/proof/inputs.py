@@ -53,7 +53,7 @@ class Inputs:
     restrictions: list[Assumption] = field(default_factory=list[Assumption])
 
     def held(self, store: Store, mesh: Mesh, ranks: RankClass, name: str) -> Form:
-        """What the ranks of a class hold of an implementation input, stacked over the axes of the class."""
+        """The parts of an implementation input that the ranks of a class hold, stacked over the axes of the class."""
         if name in self.stacked:
             return local(store, self.stacked[name], mesh, ranks.leader, ranks.mesh.names)
         return stack(store, [self.locals[rank, name] for rank in ranks.ranks], ranks.mesh.sizes)

@@ -113,7 +113,7 @@ def _lin(store: Store, form: Form, x: Polynomial, names: Mapping[int, str]) -> s
 def _links(
     job: Job, proof: Proof, relations: Mapping[str, Relation], program: int, ranks: tuple[int, ...]
 ) -> Iterator[Link]:
-    """Which tensors of a program are related to which of the specification. Tensors of a side with one form are one
+    """The pairs of related tensors of a program and of the specification. Tensors of a side with one form are one
     tensor: they are paired by operator and order, so that every step has its counterpart."""
     graph = job.implementation[ranks[0]]
     values = _values(proof, ranks[0])

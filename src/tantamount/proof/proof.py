@@ -33,7 +33,7 @@ def _unheard(_: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """How a job is proved.
+    """The ways in which a job may be proved.
 
     ``fold``: ranks whose graphs are isomorphic are mesh axes (``None``: yes, but the caller may try again without);
     ``cut``: both programs go on from fresh tensors where they agree (``None``: if they are long); ``align`` says which

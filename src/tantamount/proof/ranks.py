@@ -127,7 +127,7 @@ def _compute(store: Store, part: _Part, node: Node, environment: Environment, co
 
 
 def _differs(node: Node, graphs: Sequence[Graph]) -> bool:
-    """Whether ranks of a class have other attributes of a node, or another constant."""
+    """True if ranks of a class have other attributes of a node, or another constant."""
     first = graphs[0]
     for other in graphs[1:]:
         if other is first:

@@ -89,7 +89,7 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
                 compute(node)
 
     def assume_indices() -> None:
-        """What is assumed of the indices that depend on integers alone, before anything that they are used on."""
+        """Assume that the indices which depend on integers alone are in range, before anything is read at them."""
         for node in graph.nodes:
             names = [name for name in references(node) if graph.by_name[name].op == "call"]
             if not _has_category(graph, node, "indexing") or node.name in values:
@@ -119,7 +119,7 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
 
 
 def _only_integers(graph: Graph, name: str) -> bool:
-    """Whether a tensor and all that it is computed from are whole numbers."""
+    """True if a tensor and all that it is computed from are whole numbers."""
     pending, seen = [name], set[str]()
     while pending:
         node = graph.by_name[pending.pop()]
