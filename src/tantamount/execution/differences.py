@@ -1,4 +1,4 @@
-"""Whether two executed programs differ: what counts as a difference, and what may be rounding."""
+"""Discrepancies between two executed programs: what counts as one, and what may be rounding."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def confirm(
     found: Discrepancy,
     done: dict[str, Execution | None] | None = None,
 ) -> bool:
-    """Whether a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do
+    """True if a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do
     to either side) and no tie or jump (it persists nearby). ``done`` keeps the executions for other claims about the
     same leaves."""
     done = {} if done is None else done

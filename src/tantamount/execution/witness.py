@@ -65,7 +65,7 @@ class _Found:
 
 @dataclass
 class _Search:
-    """What the executions showed so far."""
+    """The findings of the executions so far."""
 
     plan: Plan
     found: dict[str, _Found]
