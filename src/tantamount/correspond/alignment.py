@@ -1,4 +1,4 @@
-"""Which tensors of the two programs seem to be the same: a hint from one execution, on which nothing rests.
+"""Pairs of tensors of the two programs that seem to be the same: a hint from one execution, on which nothing rests.
 
 Both programs run once on random numbers. A tensor of the implementation is aligned with a tensor of the specification
 if its values are the whole of it, or the part that a placement gives its rank. What is aligned is then proved, or not
