@@ -238,7 +238,7 @@ def constant_of_type(graph: Graph, node: Node, builder: Builder) -> Tensor:
 
 
 def call_key(node: Node, environment: Environment, settled: Callable[[Polynomial], object] | None = None) -> Any:
-    """What the type of a call depends on."""
+    """A key of all that the type of a call depends on."""
 
     def shown(argument: Argument | Result) -> Any:
         if isinstance(argument, Ref):

@@ -69,9 +69,9 @@ def readings(
     values: Sequence[int],
     ranks: int,
 ) -> tuple[list[Reading], list[SizeFact]]:
-    """How each number is a function of sizes, and what that asks of sizes. ``sizes`` are variables, which have
-    ``values`` in the job; ``products`` and their inverses count where no single size does. All sizes of which a number
-    is the same function become one; where the function is not clear, they stay."""
+    """Each number as a function of sizes, and the facts about sizes that this needs. ``sizes`` are variables, which
+    have ``values`` in the job; ``products`` and their inverses count where no single size does. All sizes of which a
+    number is the same function become one; where the function is not clear, they stay."""
     at = dict(enumerate(values))
     single = {(((v,), 1),): values[v] for v in sizes}
     several = {p: evaluate(p, at) for p in products if len(p) != 1 or len(p[0][0]) > 1}

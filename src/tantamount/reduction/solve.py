@@ -61,7 +61,7 @@ def _search(
 
 
 def _obvious(fact: SizeFact) -> bool:
-    """Whether it follows from sizes being positive."""
+    """True if a fact follows from sizes being positive."""
     kind, p = fact
     signs = {c > 0 for _, c in p}
     return (kind == ">=" and signs == {True}) or (kind == "!=" and len(signs) == 1)
@@ -217,7 +217,7 @@ class _Search:
         return best
 
     def _gain(self, move: Sequence[int], best: Mapping[int, int]) -> int:
-        """What an eighth of the sizes saves, if other sizes followed without rounding."""
+        """The price saved by an eighth of the sizes, if other sizes followed without rounding."""
         return self.price(best) - self.price({**best, **{v: best[v] // 8 for v in move}})
 
 
