@@ -76,7 +76,7 @@ def divided(p: Polynomial, q: Polynomial) -> Polynomial | None:
 
 
 class SizeFacts:
-    """What was concluded, without repetition, about variables that are known by a name each. Variables that were found
+    """Conclusions, without repetition, about variables that are known by a name each. Variables that were found
     equal are one from then on."""
 
     def __init__(self) -> None:
