@@ -93,7 +93,7 @@ class Postbox:
         self.open.setdefault(rank, {})[node.name] = Open(node, posts, several)
 
     def take(self, rank: int, node: Node) -> bool:
-        """Whether ``node`` is an item of the results of several messages that are not complete: it is one, too."""
+        """True if ``node`` is an item of the results of several messages that are not complete: it is one, too."""
         source, index = node.args if len(node.args) == 2 and not node.kwargs else (None, None)
         entry = self.open.get(rank, {}).get(source.name) if isinstance(source, Ref) else None
         if entry is None or not entry.several or not isinstance(index, int) or isinstance(index, bool):
@@ -148,7 +148,7 @@ class Postbox:
 
 
 def posts_of(arguments: Mapping[str, Any]) -> tuple[list[tuple[str, int, int, Tensor]], bool]:
-    """What a node posts, as kind, peer, tag and tensor; and whether it has one result per message."""
+    """The messages of a node, as kind, peer, tag and tensor; and True if it has one result per message."""
     if "op_list" in arguments:
         rows: Sequence[Sequence[Any]] = [arguments[key] for key in ("op_list", "peer_list", "tag_list", "tensors")]
         return list(zip(*rows, strict=True)), True
