@@ -17,7 +17,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.polynomials import polynomial
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.sums import close, flatten
-from tantamount.calculus.terms import Flat, Polynomial, Term
+from tantamount.calculus.terms import Flat, Polynomial, Term, factors_of
 
 __all__ = ["Cell", "common_cells"]
 
@@ -91,7 +91,7 @@ def _places(store: Store, number: int) -> Sequence[tuple[_Anchor, Coordinate]]:
         here: dict[tuple[_Anchor, Coordinate], None] = {}
         if atom.op == "leaf":
             here.update((((number, k), variable(k)), None) for k in range(len(atom.shape or ())))
-        for a, _, index in (f for x in atom.arguments for m, _ in x for f in m):
+        for a, _, index in factors_of(*atom.arguments):
             for anchor, place in _places(store, a):
                 c = substitute(place, dict(enumerate(index)))
                 if all(v >= 0 for v, _ in c.parts) and len(here) < _MAX_PLACES:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Facts, KnownRange, Store
 from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, constant, polynomial, scale
 from tantamount.calculus.products import (
     affine_part,
@@ -24,7 +25,19 @@ from tantamount.calculus.products import (
     substitute_factors,
     substitute_polynomial,
 )
-from tantamount.calculus.terms import IOTA, ONE, ZERO, Factor, Polynomial, Ranges, Rational, Term, position, single
+from tantamount.calculus.terms import (
+    IOTA,
+    ONE,
+    ZERO,
+    Factor,
+    Polynomial,
+    Ranges,
+    Rational,
+    Term,
+    factors_of,
+    position,
+    single,
+)
 from tantamount.errors import Unsupported
 from tantamount.sizes.symbolic import rational, whole
 
@@ -232,7 +245,7 @@ def covered(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
     if guard is None:
         return False
     stride = dict(guard.affine.parts).get(-1, 0)
-    if abs(stride) != 1 or any(-1 in dict(parts) for m, _ in guard.rest for _, _, index in m for parts, _ in index):
+    if abs(stride) != 1 or any(-1 in bound_variables(factor) for factor in factors_of(guard.rest)):
         return False
     other: Coordinate = Coordinate(tuple(p for p in guard.affine.parts if p[0] != -1), guard.affine.offset)
     span = interval(other, box, ())

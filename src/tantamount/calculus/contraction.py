@@ -30,7 +30,7 @@ from tantamount.calculus.forms import (
     reshape,
 )
 from tantamount.calculus.polynomials import add, iota, multiply, pinned, sum_over
-from tantamount.calculus.terms import ONE, Polynomial, single, sole_power
+from tantamount.calculus.terms import ONE, Polynomial, factors_of, single, sole_power
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import DISTINCT_IN_A_ROW
 
@@ -296,7 +296,7 @@ def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None
     if len(parts) != 1:
         return None
     along = next(iter(parts))
-    row = (v for x in atom.arguments[1:] for m, _ in x for _, _, at in m for inner, _ in at for v, _ in inner)
+    row = (v for f in factors_of(*atom.arguments[1:]) for c in f.at for v, _ in c.parts)
     if along in row:
         return None
     here = [v for v, _ in index[along].parts]

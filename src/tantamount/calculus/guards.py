@@ -25,6 +25,7 @@ from tantamount.calculus.terms import (
     Ranges,
     Rational,
     Term,
+    factors_of,
     position,
 )
 from tantamount.sizes.symbolic import common_divisor
@@ -207,7 +208,7 @@ def _booleans_inside(store: Store, number: int) -> frozenset[tuple[int, Index]]:
     if found is None:
         inside: set[tuple[int, Index]] = set()
         for x in store.atoms[number].arguments:
-            for a, _, index in (f for m, _ in x for f in m):
+            for a, _, index in factors_of(x):
                 if store.atoms[a].facts.boolean:
                     inside.add((a, index))
                 if store.atoms[a].guards:

@@ -9,7 +9,7 @@ from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, scale
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import refresh, refresh_ranges
-from tantamount.calculus.terms import ONE, Factor, Factors, Polynomial, Ranges
+from tantamount.calculus.terms import ONE, Factor, Factors, Polynomial, Ranges, factors_of
 
 __all__ = ["found_or_ignored"]
 
@@ -24,7 +24,7 @@ def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Fa
     if guard is None or guard.op != "equal" or not guard.rest or set(dict(guard.affine.parts)) != {-1}:
         return None
     stride, offset = dict(guard.affine.parts)[-1], guard.affine.offset
-    if abs(stride) != 1 or any(bound_variables(f) for m, _ in guard.rest for f in m):
+    if abs(stride) != 1 or any(map(bound_variables, factors_of(guard.rest))):
         return None
     low, high = (-offset - size + 1, -offset) if stride == 1 else (-offset, -offset + size - 1)
     for k in _spared(store):

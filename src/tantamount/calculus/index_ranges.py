@@ -10,7 +10,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import bounds_of, comparison, fact_about, interval, split_affine
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import Rebuild, refresh, refresh_ranges
-from tantamount.calculus.terms import Factor, Polynomial, Ranges
+from tantamount.calculus.terms import Factor, Polynomial, Ranges, factors_of
 from tantamount.sizes.symbolic import whole
 
 __all__ = ["in_range"]
@@ -47,7 +47,7 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
 def _comparisons(store: Store, x: Polynomial) -> set[tuple[int, tuple[Coordinate, ...]]]:
     """The comparison atoms that are factors of x, also inside sums of booleans."""
     found: set[tuple[int, tuple[Coordinate, ...]]] = set()
-    pending: list[Factor] = [f for m, _ in x for f in m]
+    pending: list[Factor] = list(factors_of(x))
     while pending:
         a, _, index = pending.pop()
         atom = store.atoms[a]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tantamount.calculus.atoms import Facts, Store
-from tantamount.calculus.terms import Polynomial, single, sole_power
+from tantamount.calculus.terms import Polynomial, factors_of, single, sole_power
 
 __all__ = ["infinite_signs", "infinity", "infinity_atom", "is_negative_infinity", "unbounded"]
 
@@ -26,7 +26,7 @@ def is_negative_infinity(store: Store, x: Polynomial) -> bool:
 
 def unbounded(store: Store, x: Polynomial) -> bool:
     """True if an infinity occurs in the sum itself (not inside a maximum, an exponential or another function)."""
-    return any(_infinite(store, a) for m, _ in x for a, _, _ in m)
+    return any(_infinite(store, factor.atom) for factor in factors_of(x))
 
 
 def infinite_signs(store: Store, x: Polynomial) -> set[bool]:

@@ -37,6 +37,7 @@ from tantamount.calculus.terms import (
     Ranges,
     Rational,
     Term,
+    factors_of,
     single,
 )
 from tantamount.errors import Unsupported
@@ -232,7 +233,7 @@ def _merged(store: Store, terms: Polynomial, box: Ranges) -> list[Term]:
     memo = store.memo.merged
     key = (terms, box, len(store.ranges.of_atoms))
     found = memo.get(key)
-    if found is None or any(f.atom in store.redirects for m, _ in found for f in m):
+    if found is None or any(f.atom in store.redirects for f in factors_of(tuple(found))):
         found = memo[key] = merge(store, terms, box)
     return found
 

@@ -9,7 +9,7 @@ from tantamount.calculus.affine import Coordinate, Index, substitute, substitute
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, sum_over
 from tantamount.calculus.products import monomial, substitute_polynomial
-from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, single
+from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of, single
 from tantamount.ops.functions import FUNCTIONS
 
 __all__ = ["Rebuild", "refresh", "refresh_ranges"]
@@ -45,7 +45,7 @@ class Rebuild:
 
     def polynomial(self, x: Polynomial) -> Polynomial:
         """The sum of the rebuilt terms."""
-        if not any(self._concerns(f) for m, _ in x for f in m):
+        if not any(map(self._concerns, factors_of(x))):
             return x
         parts: list[Polynomial] = []
         for m, c in x:
@@ -75,7 +75,7 @@ class Rebuild:
         found = self._mentions.get(number)
         if found is None:
             found = self._mentions[number] = number in self.leaves or any(
-                self._mentions_leaf(a) for x in self.store.atoms[number].arguments for m, _ in x for a, _, _ in m
+                self._mentions_leaf(factor.atom) for factor in factors_of(*self.store.atoms[number].arguments)
             )
         return found
 
@@ -83,7 +83,7 @@ class Rebuild:
         found = self._stale.get(number)
         if found is None:
             found = number in self.store.redirects or any(
-                self._is_stale(a) for x in self.store.atoms[number].arguments for m, _ in x for a, _, _ in m
+                self._is_stale(factor.atom) for factor in factors_of(*self.store.atoms[number].arguments)
             )
             self._stale[number] = found
         return found

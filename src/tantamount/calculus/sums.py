@@ -26,7 +26,7 @@ from tantamount.calculus.products import (
     substitute_factors,
     substitute_polynomial,
 )
-from tantamount.calculus.terms import IOTA, Exponent, Factor, Factors, Flat, Ranges, Rational, Term
+from tantamount.calculus.terms import IOTA, Exponent, Factor, Factors, Flat, Ranges, Rational, Term, factors_of
 from tantamount.sizes.symbolic import is_size
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
@@ -244,7 +244,7 @@ def _at_most_one(store: Store, factor: Factor) -> bool:
         return False
     replace = dict(enumerate(factor.at))
     rest, affine = substitute_polynomial(atom.arguments[0], replace), substitute(atom.position, replace)
-    return any(v < 0 for v, _ in affine.parts) and not any(bound_variables(f) for m, _ in rest for f in m)
+    return any(v < 0 for v, _ in affine.parts) and not any(map(bound_variables, factors_of(rest)))
 
 
 def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor:

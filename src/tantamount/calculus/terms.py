@@ -8,7 +8,7 @@ names, and the functions here make and recognise the shapes that come up everywh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -107,6 +107,6 @@ def sole_number(x: Polynomial) -> Rational | None:
     return x[0].coefficient if len(x) == 1 and not x[0].monomial else None
 
 
-def factors_of(polynomials: Iterable[Polynomial]) -> Iterator[Factor]:
+def factors_of(*polynomials: Polynomial) -> Iterator[Factor]:
     """The factors of all terms of some polynomials, one after the other."""
-    return (factor for x in polynomials for term in x for factor in term.monomial)
+    return (factor for x in polynomials for monomial, _ in x for factor in monomial)

@@ -9,7 +9,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.forms import Form
 from tantamount.calculus.products import substitute_polynomial
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.terms import Polynomial
+from tantamount.calculus.terms import Polynomial, factors_of
 
 __all__ = ["define", "unfolded"]
 
@@ -44,7 +44,7 @@ def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polyn
 def _leaves(store: Store, x: Polynomial) -> set[int]:
     """The leaf atoms that a Polynomial mentions, at any depth."""
     found: set[int] = set()
-    pending = [a for m, _ in x for a, _, _ in m]
+    pending = [factor.atom for factor in factors_of(x)]
     seen: set[int] = set()
     while pending:
         number = pending.pop()
@@ -54,5 +54,5 @@ def _leaves(store: Store, x: Polynomial) -> set[int]:
         atom = store.atoms[number]
         if atom.op == "leaf":
             found.add(number)
-        pending.extend(a for argument in atom.arguments for m, _ in argument for a, _, _ in m)
+        pending.extend(factor.atom for factor in factors_of(*atom.arguments))
     return found

@@ -10,6 +10,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
 from tantamount.calculus.products import is_boolean
+from tantamount.calculus.terms import factors_of
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
@@ -352,7 +353,7 @@ def assembled(
 
 def _atoms(form: Form) -> set[int]:
     """The atoms of a form's terms."""
-    return {a for _, x in form.pieces for m, _ in x for a, _, _ in m}
+    return {factor.atom for _, x in form.pieces for factor in factors_of(x)}
 
 
 def _offset(store: Store, whole: Form, here: Form, dim: int) -> int | None:
