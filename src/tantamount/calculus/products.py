@@ -142,12 +142,12 @@ def _later(total: Mapping[tuple[int, Index], Exponent], a: int, index: Index) ->
 
 def substitute_factors(factors: Factors, replace: Mapping[int, Coordinate]) -> Factors:
     """The factors with variables replaced; not normalised."""
-    return tuple(Factor(a, e, substitute_index(index, replace)) for a, e, index in factors)
+    return tuple([Factor(a, e, substitute_index(index, replace)) for a, e, index in factors])
 
 
 def substitute_polynomial(polynomial: Polynomial, replace: Mapping[int, Coordinate]) -> Polynomial:
     """The terms with variables replaced; not normalised."""
-    return tuple(Term(substitute_factors(m, replace), c) for m, c in polynomial)
+    return tuple([Term(substitute_factors(m, replace), c) for m, c in polynomial])
 
 
 def is_positive(store: Store, factors: Factors) -> bool:
