@@ -10,11 +10,12 @@ Importing this package imports neither PyTorch nor JAX nor the command line's li
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers read it; `typing` takes longer to import than all that is here
 if TYPE_CHECKING:
+    from typing import Any
+
     from tantamount.answers import NotProved, refine
     from tantamount.capture.jax import capture_jax, capture_jax_ranks
     from tantamount.capture.job import read_job
@@ -52,6 +53,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,7 +17,8 @@ _PREFIX = "TANTAMOUNT_LIMIT_"
 class Limits:
     """Upper bounds, each inclusive. Pass a changed copy (``Limits(nodes=10)``) or set ``TANTAMOUNT_LIMIT_NODES=10``.
 
-    ``file_bytes``: one file as stored; ``decompressed_bytes``: the same after gzip; ``nodes``: of one graph;
+    ``file_bytes``: one file as stored; ``decompressed_bytes``: the same after gzip; ``values``: of one JSON or TOML
+    file, numbers and names included; ``nodes``: of one graph;
     ``string_length``: characters of one string; ``nesting``: lists inside lists, expressions inside expressions;
     ``dimensions``: of one tensor; ``dimension_size``: elements along one dimension; ``constant_elements``: of one
     recorded constant; ``expression_length``: characters of one clean expression; ``ranks``: of one mesh;
@@ -25,8 +26,9 @@ class Limits:
     ``witness_work``: element operations of one such execution.
     """
 
-    file_bytes: int = 1 << 28
-    decompressed_bytes: int = 1 << 30
+    file_bytes: int = 1 << 27
+    decompressed_bytes: int = 1 << 27
+    values: int = 5_000_000
     nodes: int = 1_000_000
     string_length: int = 1 << 16
     nesting: int = 50
@@ -42,7 +44,8 @@ class Limits:
         """Raise :class:`UserError` ``limit-<name>`` if ``found`` (a count of ``what``) exceeds the limit ``name``."""
         limit: int = getattr(self, name)
         if found > limit:
-            raise self.exceeded(name, f"{found} {what}", place)
+            count = f"{found}" if found < 1 << 64 else f"more than 2^{found.bit_length() - 1}"
+            raise self.exceeded(name, f"{count} {what}", place)
 
     def exceeded(self, name: str, found: str, place: str) -> UserError:
         """The error for input beyond the limit ``name``."""

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tantamount.errors import UserError
+from tantamount.errors import EnvironmentFault, UserError, environment_fault
 
 __all__ = ["check_writable", "make_folder", "write_file"]
 
@@ -15,41 +15,54 @@ __all__ = ["check_writable", "make_folder", "write_file"]
 def check_writable(path: Path, option: str) -> None:
     """Raise :class:`UserError` now, not after an hour of proving, if the ``path`` of an option cannot be written."""
     place, folder = f"{option} {path}", path.parent
-    if not folder.is_dir():
-        raise UserError("report-folder", place=place, found=f"no folder {folder}", needed="an existing folder")
-    if path.is_dir() or not os.access(folder, os.W_OK):
-        found = "a folder" if path.is_dir() else f"no permission to write in {folder}"
-        raise UserError("report-file", place=place, found=found, needed="a file that can be written")
+    try:
+        if not folder.is_dir():
+            raise UserError("report-folder", place=place, found=f"no folder {folder}", needed="an existing folder")
+        if path.is_dir() or not os.access(folder, os.W_OK):
+            found = "a folder" if path.is_dir() else f"no permission to write in {folder}"
+            raise UserError("report-file", place=place, found=found, needed="a file that can be written")
+    except (OSError, ValueError) as problem:  # a name that is too long, or has a null character
+        raise _unwritable(problem, place, "a file that can be written") from None
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, with those above it, if it is not there. Raises :class:`UserError` if it cannot be made."""
+    """Make a folder, with those above it, if it is not there. Raises :class:`UserError` if it cannot be made, and
+    :class:`EnvironmentFault` if the machine is to blame."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        found = problem.strerror or str(problem)
-        raise UserError("file-write", place=str(path), found=found, needed="a folder that can be made") from None
+    except (OSError, ValueError) as problem:
+        raise _unwritable(problem, str(path), "a folder that can be made") from None
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file (text as UTF-8): a reader sees the old one or the whole new one. Raises :class:`UserError` if it
-    cannot be written."""
+    """Write a file (text as UTF-8): a reader sees the old one or the whole new one, whenever the machine stops. Raises
+    :class:`UserError` if it cannot be written, and :class:`EnvironmentFault` if the machine is to blame (a full
+    disk)."""
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
         _replace(path, data)
-    except OSError as problem:
-        found = problem.strerror or str(problem)
-        raise UserError("file-write", place=str(path), found=found, needed="a file that can be written") from None
+    except (OSError, ValueError) as problem:
+        raise _unwritable(problem, str(path), "a file that can be written") from None
+
+
+def _unwritable(problem: OSError | ValueError, place: str, needed: str) -> UserError | EnvironmentFault:
+    fault = environment_fault(problem, place)
+    if fault is not None:
+        return fault
+    found = (problem.strerror if isinstance(problem, OSError) else None) or str(problem)
+    return UserError("file-write", place=place, found=found, needed=needed)
 
 
 def _replace(path: Path, data: bytes) -> None:
     if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
         path.write_bytes(data)
         return
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())  # else the name may be on the disk before the content is
         Path(temporary).chmod(0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:

@@ -72,7 +72,7 @@ def test_an_attribute_is_part_of_the_function(tmp_path: Path, fold: bool) -> Non
     assert any("stands in" in a.text for a in report.assumptions)
     assert report.mismatch is not None
     assert report.mismatch.implementation_operator == "mylib.attend.default"
-    assert "has 2 in attend where the specification has 1" in report.mismatch.headline
+    assert "has 2 in attend where 1 is needed" in report.mismatch.headline
     proved(attention(tmp_path, KERNEL.replace(" }", ', ignores = ["scale"] }'), scale=2.0))
 
 

@@ -17,13 +17,19 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # that is right (if one is)
 TWINS = {
     "megatron_linear": ("linear(self.copy.apply(x)", "a sum over tp is missing", "grad norm.weight", "output"),
-    "tensor_parallel": (".view(batch, length, self.heads, -1)", "", "output", None),
+    "tensor_parallel": (".view(batch, length, self.heads, -1)", "q.weight stands where", "output", None),
     "sequence_parallel": ("self.norm(x)", "a sum over tp is missing", "grad norm.weight", "grad up.weight"),
     "loss_parallel": ("each = nn.functional.cross_entropy", "without head.weight[16:32]", "grad head.weight", None),
-    "fsdp2": ("", "2 times too large", "grad head.weight", "output"),
-    "fsdp2_tensor_parallel": ("", "2 times too small", "grad 0.gate.weight", "output"),
-    "hsdp": ("", "a mean over replicate is missing", "grad up.weight", "output"),
-    "data_parallel": ("", "4 times too large", "grad 0.weight", "output"),
+    "fsdp2": ("(model(x) - target).square().mean()", "2 times too large", "grad head.weight", "output"),
+    "fsdp2_tensor_parallel": (
+        "(model(x) - target).square().mean()",
+        "2 times too small",
+        "grad 0.gate.weight",
+        "output",
+    ),
+    "hsdp": ("loss.backward()", "a mean over replicate is missing", "grad up.weight", "output"),
+    "data_parallel": ("/ len(labels)", "4 times too large", "grad 0.weight", "output"),
+    "gradient_hooks": ("/ len(labels)", "2 times too large", "grad 0.weight", "output"),
     "gradient_accumulation": ("mse_loss(model(part), wanted)", "3 times too large", "grad 0.weight", None),
     "zero1": ("optimizer.step()", "is read at", "new up.weight", "new optimizer:up.weight.exp_avg"),
     "training_step": ("optimizer.step()", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
@@ -35,13 +41,17 @@ TWINS = {
         "grad stages.1.up.bias",
         "output",
     ),
-    "ring_attention": ("", "", "output", None),
-    "context_parallel": ("torch.arange(x.shape[1]) + first", "", "output", None),
-    "causal_context_parallel": ("is_causal=True", "", "of q", None),
+    "ring_attention": ("self.attend(q, k, v)", "not the specification's _softmax", "output", None),
+    "context_parallel": ("torch.arange(x.shape[1]) + first", "add_1", "output", None),
+    "causal_context_parallel": ("is_causal=True", "over 2 x 2 elements where 8", "of q", None),
     "gathered_attention": ("queries", "where", "output", None),
-    "ulysses": ("to_positions(y, broken=self.broken)", "", "output", None),
+    "ulysses": ("to_positions(y, broken=self.broken)", "applies transpose", "output", None),
     "expert_parallel": ("combine if self.broken else dispatch", "an extra factor max", "output", None),
 }
+
+
+def test_every_twin_has_a_place_and_a_difference() -> None:
+    assert all(line and difference for line, difference, _, _ in TWINS.values())
 
 
 def example(name: str) -> ModuleType:

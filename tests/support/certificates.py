@@ -30,7 +30,7 @@ from tantamount.semantics.interpret import interpret, random_inputs
 from tantamount.semantics.survey import index_bounds
 from tantamount.verdict import Verdict
 
-__all__ = ["Corrupted", "Kept", "keep", "of_bytes", "of_meaning", "rejected", "verify"]
+__all__ = ["Corrupted", "Kept", "keep", "of_bytes", "of_meaning", "rejected", "reseal", "verify"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _copy(kept: Kept, folder: Path) -> Kept:
     return Kept(kept.name, folder / kept.job.name, folder / kept.certificate.name)
 
 
-def _reseal(kept: Kept, change: Callable[[dict[str, Any]], object] = lambda content: None) -> None:
+def reseal(kept: Kept, change: Callable[[dict[str, Any]], object] = lambda content: None) -> None:
     """The certificate changed, with the hashes of everything as it is now."""
     content = kept.content
     change(content)
@@ -148,7 +148,7 @@ def of_meaning(kept: Kept, folder: Path, seed: int, bug: Path | None = None) -> 
             if path.name.endswith((".json", ".json.gz")):
                 shutil.copy(path, copy.job.parent / path.name)
         copy.job.write_text(tomli_w.dumps(table))
-        _reseal(copy)
+        reseal(copy)
         yield Corrupted("the implementation is the one with the bug", copy)
 
 
@@ -181,7 +181,7 @@ def _relations(kept: Kept, fresh: Callable[[], Kept], chance: random.Random) -> 
                 def change(content: dict[str, Any], k: int = k, j: int = j) -> None:
                     content["relations"][k]["relation"] = content["relations"][j]["relation"]
 
-                _reseal(copy, change)
+                reseal(copy, change)
                 yield Corrupted(f"{entry['tensor']} has the relation of {entries[j]['tensor']}", copy)
                 break
 
@@ -208,7 +208,7 @@ def _assumptions(kept: Kept, fresh: Callable[[], Kept], chance: random.Random) -
     ]
     what, change = chance.choice(ways)
     copy = fresh()
-    _reseal(copy, change)
+    reseal(copy, change)
     yield Corrupted(what, copy)
 
 
@@ -232,7 +232,7 @@ def _placements(kept: Kept, fresh: Callable[[], Kept], chance: random.Random) ->
                         entry["expectation"] = other
                         entry["relation"] = {"name": entry["tensor"], "placement": other}
 
-            _reseal(copy, change)
+            reseal(copy, change)
             yield Corrupted(f"{part}: {name} = {other} instead of {value}", copy)
 
 
@@ -260,7 +260,7 @@ def _graphs(kept: Kept, fresh: Callable[[], Kept], chance: random.Random) -> Ite
                 _write(copy.job.parent / name, {**document, "nodes": nodes})
                 if _proved(copy.job) is not False:
                     continue
-                _reseal(copy)
+                reseal(copy)
                 yield Corrupted(f"{name}: {node['name']}: {changed['target']}{changed['args']}", copy)
 
 

@@ -1,7 +1,8 @@
 """Every error code that the package can raise, found in its source.
 
-A code is the first argument of ``UserError``. Two of them are composed where they are raised: ``Place.wrong`` puts the
-kind of file before its ``code``, and limits have ``limit-`` and their name.
+A code is the first argument of ``UserError`` and ``EnvironmentFault``, or the ``code`` of a ``Failure``. Two of them
+are composed where they are raised: ``Place.wrong`` puts the kind of file before its ``code``, and limits have
+``limit-`` and their name.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 # Which kind of file the modules read whose errors are of a kind: `Place.kind`.
 _JOBS = {"job.py", "relations.py", "spelled_groups.py", "subject.py"}
 _ALL = {"fields.py"}
+_DOCUMENTS = {"json": ("graph", "certificate"), "toml": ("job",)}  # of the codes in `documents.py`
 _CERTIFICATES = {"document.py"}
 _LEXER = "hlo_text.py"
 _ANYTHING = ".*"
@@ -56,7 +58,11 @@ def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
             continue
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
         given = {keyword.arg: keyword.value for keyword in call.keywords}
-        if name == "UserError" and call.args:
+        code = given.get("code")
+        if name == "Failure" and isinstance(code, ast.Constant) and code.value != "internal":
+            site = Site(inside, call.lineno, _ANYTHING, _ANYTHING, _ANYTHING)
+            yield from ((one, site) for one in _codes(code, inside))
+        elif name in ("UserError", "EnvironmentFault") and call.args:
             texts = [given.get("found"), given.get("needed"), given.get("hint")]
             site = Site(inside, call.lineno, *map(_pattern, texts))
             for code in _codes(call.args[0], inside):
@@ -70,8 +76,8 @@ def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
             texts = [_ANYTHING if found is needed else _pattern(found), _pattern(needed), _pattern(given.get("hint"))]
             kinds = ("job",) if path.name in _JOBS else ("certificate",) if path.name in _CERTIFICATES else ("graph",)
             kinds = ("graph", "job", "certificate") if path.name in _ALL else kinds
-            for kind in kinds:
-                for part in _literals(code, inside):
+            for part in _literals(code, inside):
+                for kind in _DOCUMENTS[part] if path.name == "documents.py" else kinds:
                     yield f"{kind}-{part}", Site(inside, call.lineno, *texts)
 
 

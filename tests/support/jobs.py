@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tantamount.capture.graph_document import graph_document
-from tantamount.ir.graph import Graph
+from tantamount.ir.graph import CustomOperator, Graph
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.text import parse_graph
 from tantamount.ops.algebra import Tensor
@@ -103,9 +103,18 @@ def graph_of(text: str, name: str = "graph") -> Graph:
     return parse_graph("\n".join([*lines, *outputs]), name)
 
 
-def as_json(graph: Graph, groups: Mapping[str, int] | None) -> Any:
-    """The graph as a file of format fx-nodes/1, with the types that the operators give."""
+def typed_graph(text: str, groups: Mapping[str, int] | None = None) -> Graph:
+    """The graph that the shorthand means, with the types that the operators give."""
+    graph = graph_of(text)
     types = {name: value.type for name, value in check_graph(graph, groups).items() if isinstance(value, Tensor)}
+    return replace(graph, nodes=tuple(replace(n, type=types.get(n.name, n.type)) for n in graph.nodes))
+
+
+def as_json(graph: Graph, groups: Mapping[str, int] | None, declared: Sequence[CustomOperator] = ()) -> Any:
+    """The graph as a file of format fx-nodes/1, with the types that the operators give; ``declared``: those that the
+    job's [ops] has."""
+    known = replace(graph, operators={operator.name: operator for operator in declared})
+    types = {name: value.type for name, value in check_graph(known, groups).items() if isinstance(value, Tensor)}
     typed = [replace(node, type=None if node.op == "constant" else types.get(node.name)) for node in graph.nodes]
     return graph_document(replace(graph, nodes=tuple(typed)))
 
@@ -117,11 +126,13 @@ def job_files(
     tables: str,
     mesh: Mapping[str, int],
     groups: Mapping[str, tuple[str, ...]],
+    declared: Sequence[CustomOperator] = (),
 ) -> Path:
-    """The job's path. ``tables`` is its TOML after [impl]; ``groups`` maps names to mesh axes."""
+    """The job's path. ``tables`` is its TOML after [impl]; ``groups`` maps names to mesh axes; ``declared`` goes into
+    its [ops]."""
     sizes = {name: Mesh(mesh, groups).group_size(name) for name in groups}
-    graphs = {"spec.json": as_json(graph_of(specification), None)}
-    graphs |= {f"rank{k}.json": as_json(graph_of(text), sizes) for k, text in enumerate(implementation)}
+    graphs = {"spec.json": as_json(graph_of(specification), None, declared)}
+    graphs |= {f"rank{k}.json": as_json(graph_of(text), sizes, declared) for k, text in enumerate(implementation)}
     axes = ", ".join(f"{axis} = {size}" for axis, size in mesh.items())
     spans = "\n".join(f'"{name}" = {list(span)}' for name, span in groups.items())
     ranks = [f"rank{k}.json" for k in range(len(implementation))]
@@ -129,4 +140,11 @@ def job_files(
         f'format = "job/1"\n[spec]\ngraph = "spec.json"\n[impl]\ngraphs = {ranks}\n'
         f"mesh = {{ {axes} }}\n[impl.groups]\n{spans}\n{tables}\n"
     )
+    if declared:
+        job += "[ops]\n" + "\n".join(map(_declaration, declared)) + "\n"
     return write_job(folder, job, graphs)
+
+
+def _declaration(operator: CustomOperator) -> str:
+    what = f'labels = "{operator.labels}"' if operator.labels else f'is = "{operator.definition}"'
+    return f'"{operator.name}" = {{ args = "{operator.args}", {what} }}'

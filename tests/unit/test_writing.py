@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tantamount.errors import UserError
+from tantamount.errors import EnvironmentFault, UserError
 from tantamount.writing import check_writable, make_folder, write_file
 
 
@@ -27,9 +27,9 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(UserError) as problem:
+    with pytest.raises(EnvironmentFault) as problem:
         write_file(target, b"new")
-    assert (problem.value.code, problem.value.found) == ("file-write", "No space left on device")
+    assert (problem.value.code, problem.value.found) == ("environment-scarce", "No space left on device")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 

@@ -156,6 +156,10 @@ class Memo:
         default_factory=dict[tuple[Polynomial, Box | None, int], list[Term]]
     )
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
+    infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
+    mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
+    boolean_maxima: set[int] = field(default_factory=set[int])
+    kinds_of_undefined: dict[int, str] = field(default_factory=dict[int, str])
     stale: dict[int, dict[int, bool]] = field(default_factory=dict[int, dict[int, bool]])
     booleans_inside: dict[int, frozenset[tuple[int, Index]]] = field(
         default_factory=dict[int, frozenset[tuple[int, Index]]]
@@ -178,6 +182,7 @@ class Store(ABC):
         self.ranges = KnownRanges()
         self.memo = Memo()
         self.fired: dict[RuleName, int] = dict.fromkeys(RULES, 0)
+        self.sites_of_undefined: dict[int, dict[str, None]] = {}  # where a condition first made something undefined
         self.nested_cells = 0  # sums inside sums that are being compared cell by cell
         self.caches: dict[str, dict[Any, Any]] = {}
         self._buckets: dict[Any, _Bucket] = {}

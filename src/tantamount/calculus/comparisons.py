@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import floor
+from math import floor, prod
 from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
@@ -39,6 +39,7 @@ from tantamount.calculus.terms import (
     single,
 )
 from tantamount.errors import Unsupported
+from tantamount.ops.functions import POSITIONS_IN_A_ROW
 from tantamount.sizes.symbolic import rational, whole
 
 __all__ = [
@@ -204,7 +205,11 @@ def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
 
 
 def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...] = ()) -> tuple[int, int] | None:
-    """The recorded least and greatest value of x where the box (and bound ranges) lie in the recorded box."""
+    """The recorded least and greatest value of x where the box (and bound ranges) lie in the recorded box; what is a
+    position in a row lies in the row."""
+    length = _positions(store, x)
+    if length is not None:
+        return 0, length - 1
     if not x or not store.ranges.of_atoms:
         return None
     atom, index = store.apply("fact", (), (x,), Facts())
@@ -213,6 +218,20 @@ def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...]
         if all(s is not None and k[0] <= s[0] and s[1] <= k[1] for s, k in zip(spans, known, strict=True)):
             return low, high
     return None
+
+
+def _positions(store: Store, x: Polynomial) -> int | None:
+    """The length of the row, if x is the value of a row function that gives positions in it."""
+    if len(x) != 1 or x[0][1] != 1 or len(x[0][0]) != 1 or x[0][0][0][1] != 1:
+        return None
+    atom = store.atoms[x[0][0][0][0]]
+    if atom.op not in POSITIONS_IN_A_ROW:
+        return None
+    length = 0
+    for m, _ in atom.arguments[1]:  # a formal sum of the row's elements, one of them or those of a range
+        last = store.atoms[m[0][0]]
+        length += prod(last.ranges) if last.op == "sum" else 1
+    return length
 
 
 def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Rational] | None:

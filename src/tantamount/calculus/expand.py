@@ -18,6 +18,7 @@ from tantamount.calculus.affine import Coordinate, Index, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.cells import common_cells
+from tantamount.calculus.choices import settled
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
@@ -279,8 +280,8 @@ def equal_polynomials(store: Store, x: Polynomial, y: Polynomial, box: Axes = ()
 
 def _ways(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Iterator[Callable[[], bool]]:
     """What is tried: products multiplied out (not in a cell, where more is known); the terms that differ computed anew
-    at the positions where they are compared (operands that coincide there, guards that are decided there); sums cut
-    into cells; denominators cleared."""
+    at the positions where they are compared (operands that coincide there, guards that are decided there); elements at
+    chosen positions whatever the choice; sums cut into cells; denominators cleared."""
 
     def search(left: Polynomial, right: Polynomial) -> Callable[[], bool]:
         return lambda: _within_effort(store, lambda: _Search(store, box).polynomials(left, right, 0))
@@ -301,6 +302,9 @@ def _ways(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Iterator[Cal
     yield lambda: left == right
     if in_cell or (left, right) != (x, y):
         yield search(left, right)
+    chosen = settled(store, x, box), settled(store, y, box)
+    if chosen != (x, y):
+        yield search(*chosen)
     yield lambda: _equal_in_cells(store, x, y, box)
     cleared = _cleared(store, add(store, left, scale(right, -1)))
     if cleared is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
@@ -34,10 +34,14 @@ _MAX_PIECES = 1 << 14  # unrolling a dimension into more boxes than this is refu
 
 @dataclass(frozen=True)
 class Form:
-    """``dims[d]`` are the axis sizes (each > 1) of dimension d; an empty dimension is ``(0,)`` and has no pieces."""
+    """``dims[d]`` are the axis sizes (each > 1) of dimension d; an empty dimension is ``(0,)`` and has no pieces.
+
+    ``undefined`` says where the program that computed it is undefined (:mod:`tantamount.calculus.definedness`); it is
+    no part of the function that the form is."""
 
     dims: tuple[tuple[int, ...], ...]
     pieces: tuple[Piece, ...]
+    undefined: Form | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -317,12 +321,14 @@ def join_axes(store: Store, form: Form, first: int, count: int) -> Form:
         inner = sizes[first + 1]
         out: list[Piece] = []
         for piece in pieces:
-            if _mergeable(piece, first, inner):
+            low, high = piece[0][first]
+            merged = _mergeable(piece, first, inner)
+            if len(out) + (1 if merged else high - low) > _MAX_PIECES:  # before they are made
+                raise Unsupported(f"a layout that needs more than {_MAX_PIECES} boxes")
+            if merged:
                 out.append(_merged(piece, first, inner))
             else:
                 out.extend(_unrolled(piece, first, inner))
-            if len(out) > _MAX_PIECES:
-                raise Unsupported(f"a layout that needs more than {_MAX_PIECES} boxes")
         pieces = out
         sizes[first : first + 2] = [sizes[first] * inner]
     dims: list[tuple[int, ...]] = []

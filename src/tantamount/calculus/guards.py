@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
+from tantamount.calculus.masks import some_hold
 from tantamount.calculus.polynomials import add, as_factors, polynomial, product
 from tantamount.calculus.products import exact, substitute_factors, substitute_polynomial
 from tantamount.calculus.sums import close, flatten
@@ -80,6 +81,7 @@ def absorb(store: Store, m: Monomial, c: Rational, box: Ranges) -> Polynomial | 
             useful = True
         else:
             closed.append(factor)
+            useful = useful or (atom.op != "leaf" and _mentions_maximum(store, factor[0]))
             useful = useful or bool(atom.op != "leaf" and (atom.guards - {atom.number}) & (booleans - {atom.number}))
     if not useful:
         return None
@@ -148,6 +150,13 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             facts = _guards_inside(store, boolean, guard, box, flat.ranges)
             if facts:
                 return _assume(store, flat, boolean, facts, box)
+    held = some_hold(store, flat, [(inner, value) for _, (inner, value) in literals], box)
+    for factor in flat.factors if held else ():
+        if (factor[0], factor[2]) in held:
+            return [Flat(flat.coefficient, tuple(f for f in flat.factors if f is not factor), flat.ranges)]
+        replaced = _assume(store, flat, factor, held, box)
+        if replaced is not None:
+            return replaced
     for factor in flat.factors:
         own = (factor.atom, factor.at)
         reach = _variables(
@@ -163,6 +172,12 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         if replaced is not None:
             return replaced
     return None
+
+
+def _mentions_maximum(store: Store, number: int) -> bool:
+    """Whether a maximum of booleans is inside an atom."""
+    known = store.memo.boolean_maxima
+    return bool(known) and any(a in known for a in store.atoms[number].guards)
 
 
 def _variables(index: Index) -> set[int]:

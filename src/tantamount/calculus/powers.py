@@ -45,6 +45,7 @@ __all__ = [
     "maximum_over",
     "nonzero",
     "power",
+    "set_of",
 ]
 
 
@@ -186,6 +187,11 @@ def _elements(store: Store, x: Polynomial) -> Polynomial:
     return single(a, index)
 
 
+def set_of(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box: Ranges = None) -> Polynomial:
+    """The formal set of the values of x over some axes."""
+    return sum_over(store, _elements(store, x), axes, box) if axes else _elements(store, x)
+
+
 def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
     """The maximum of a formal set: multiplicities do not matter."""
     while any(c != 1 for _, c in elements):
@@ -201,13 +207,17 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
         if atom.op == "sum":
             atom = store.atoms[atom.summand[0].atom]
         members.append(atom.arguments[0])
+    boolean = all(is_boolean(store, x) for x in members)
     facts = Facts(
+        boolean=boolean,
         integer=all(is_integer(store, x) for x in members),
         positive=any(all(c > 0 and is_positive(store, m) for m, c in x) and bool(x) for x in members),
-        nonnegative=any(all(c > 0 and is_positive(store, m) for m, c in x) for x in members),
+        nonnegative=boolean or any(all(c > 0 and is_positive(store, m) for m, c in x) for x in members),
     )
     store.fired["maxima"] += 1
     a, index = store.apply("max", (), (elements,), facts)
+    if boolean:
+        store.memo.boolean_maxima.add(a)
     return single(a, index)
 
 
@@ -228,5 +238,8 @@ def maximum_over(
     store: Store, cells: list[tuple[Polynomial, Mapping[int, tuple[int, int]]]], box: Ranges = None
 ) -> Polynomial:
     """The maximum of each Polynomial over its axes, over all of them."""
+    if all(x and is_boolean(store, scale(x, -1)) for x, _ in cells):  # all: max(-b) = max(1 - b) - 1
+        flipped = [(add(store, ONE, x), axes) for x, axes in cells]
+        return add(store, maximum_over(store, flipped, box), constant(-1))
     parts = [sum_over(store, _elements(store, x), axes, box) for x, axes in cells]
     return maximum_of(store, add(store, *parts, box=box))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, prod
 
-from tantamount.calculus import comparisons, contraction, forms, index_ranges, powers, quotients
+from tantamount.calculus import comparisons, contraction, forms, index_ranges, partial, powers, quotients
 from tantamount.calculus.affine import fixed, variable
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.constants import Reading, reading
@@ -250,7 +250,7 @@ class Symbolic(Interpretation):
 
     def _defined(self, x: Polynomial, exponent: Fraction, box: Box) -> None:
         if exponent < 0:
-            if not powers.nonzero(self.store, x):
+            if not powers.nonzero(self.store, x) and not partial.always_positive(self.store, x, box):
                 self._oblige("positive" if exponent.denominator > 1 else "nonzero", x, box)
         elif exponent.denominator > 1 and not powers.nonnegative(self.store, x):
             self._oblige("nonnegative", x, box)
@@ -264,7 +264,7 @@ class Symbolic(Interpretation):
 
     def log(self, x: Form) -> Form:
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
-            if not powers.strictly_positive(self.store, xs[0]):
+            if not powers.strictly_positive(self.store, xs[0]) and not partial.always_positive(self.store, xs[0], box):
                 self._oblige("positive", xs[0], box)
             return powers.logarithm(self.store, xs[0], box)
 
@@ -281,14 +281,29 @@ class Symbolic(Interpretation):
         return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
 
     def less(self, x: Form, y: Form) -> Form:
-        return contraction.pointwise(
-            self.store, lambda box, xs: comparisons.compare(self.store, "less", xs[0], xs[1], box), [x, y]
-        )
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
+            if not xs[0] and self._is_sum(xs[1]):
+                return add(self.store, ONE, scale(partial.is_zero(self.store, xs[1], box), -1))
+            return comparisons.compare(self.store, "less", xs[0], xs[1], box)
+
+        return contraction.pointwise(self.store, apply, [x, y])
 
     def equal(self, x: Form, y: Form) -> Form:
-        return contraction.pointwise(
-            self.store, lambda box, xs: comparisons.compare(self.store, "equal", xs[0], xs[1], box), [x, y]
-        )
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
+            for a, b in (xs, xs[::-1]):
+                if not b and self._is_sum(a):
+                    return partial.is_zero(self.store, a, box)
+                if powers.is_negative_infinity(self.store, b):
+                    found = partial.minus_infinite(self.store, a, box)
+                    if found is not None:
+                        return found
+            return comparisons.compare(self.store, "equal", xs[0], xs[1], box)
+
+        return contraction.pointwise(self.store, apply, [x, y])
+
+    def _is_sum(self, x: Polynomial) -> bool:
+        """Whether x is a sum over a dimension of numbers that are not negative."""
+        return powers.nonnegative(self.store, x) and any(self.store.atoms[a].op == "sum" for m, _ in x for a, _, _ in m)
 
     def maximum(self, x: Form, y: Form) -> Form:
         return contraction.pointwise(self.store, lambda box, xs: powers.maximum(self.store, xs[0], xs[1], box), [x, y])

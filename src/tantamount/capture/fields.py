@@ -35,6 +35,8 @@ def shown(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and abs(value) >= 1 << 200:  # Python prints no more than some thousand digits
+        return f"an integer of {value.bit_length()} bits"
     text = ascii(value[:60] if isinstance(value, str) else value)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -8,7 +8,7 @@ import stat
 import zlib
 from pathlib import Path
 
-from tantamount.errors import UserError
+from tantamount.errors import UserError, environment_fault
 from tantamount.limits import Limits
 
 __all__ = ["read_text"]
@@ -21,6 +21,7 @@ def read_text(path: Path, limits: Limits) -> str:
     """The UTF-8 text of a file; ``.gz`` is decompressed. Raises :class:`UserError`: missing or special file, limits
     ``file_bytes`` and ``decompressed_bytes``, truncated or corrupt gzip, not UTF-8."""
     place = str(path)
+    data: bytes | bytearray
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -29,6 +30,9 @@ def read_text(path: Path, limits: Limits) -> str:
         with path.open("rb") as file:
             data = file.read(limits.file_bytes + 1)
     except (OSError, ValueError) as problem:
+        fault = environment_fault(problem, place)
+        if fault is not None:
+            raise fault from None
         text = problem.strerror if isinstance(problem, OSError) else str(problem)
         raise UserError("file-unreadable", place=place, found=text or "an error", needed="a readable file") from None
     limits.check("file_bytes", len(data), place, "bytes")
@@ -42,18 +46,16 @@ def read_text(path: Path, limits: Limits) -> str:
         raise UserError("file-encoding", place=place, found=found, needed="UTF-8 text", hint=hint) from None
 
 
-def _decompress(data: bytes, place: str, limits: Limits) -> bytes:
-    """At most ``decompressed_bytes`` are ever held."""
-    chunks: list[bytes] = []
-    total = 0
+def _decompress(data: bytes, place: str, limits: Limits) -> bytearray:
+    """At most ``decompressed_bytes`` and a chunk are ever held."""
+    held = bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             while chunk := file.read(_CHUNK):
-                total += len(chunk)
-                if total > limits.decompressed_bytes:
+                if len(held) + len(chunk) > limits.decompressed_bytes:
                     found = f"more than {limits.decompressed_bytes} bytes out of {len(data)} compressed ones"
                     raise limits.exceeded("decompressed_bytes", found, place)
-                chunks.append(chunk)
+                held += chunk
     except EOFError:
         raise UserError(
             "file-truncated",
@@ -64,4 +66,4 @@ def _decompress(data: bytes, place: str, limits: Limits) -> bytes:
         ) from None
     except (OSError, zlib.error) as problem:
         raise UserError("file-gzip", place=place, found=f"broken gzip data ({problem})", needed="a gzip file") from None
-    return b"".join(chunks)
+    return held

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn, cast
 
 from tantamount.capture.arguments import decode_argument, decode_constant, decode_source, decode_type
+from tantamount.capture.documents import parse_json
 from tantamount.capture.fields import Fields, Place, is_integer, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.inplace import check_overwrites
 from tantamount.capture.size_symbols import decode_domain
+from tantamount.capture.strides import check_strides
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref
 from tantamount.ir.types import TensorType
 from tantamount.ir.validate import check_structure
@@ -39,7 +39,7 @@ def read_graph(path: str | Path, limits: Limits | None = None) -> Graph:
 def parse_graph(text: str, path: str, limits: Limits) -> Graph:
     """The graph in a JSON text; ``path`` names it in messages."""
     place = Place("graph", path, limits)
-    top = Fields.of(_parse_json(text, place), place, _TOP, ("format", "nodes"))
+    top = Fields.of(parse_json(text, place), place, _TOP, ("format", "nodes"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(
             shown(top.get("format")),
@@ -72,41 +72,8 @@ def parse_graph(text: str, path: str, limits: Limits) -> Graph:
     graph = Graph(tuple(nodes), _outputs(top, returned), constants, _rank(top), _origin(top), path, sizes=place.domain)
     check_structure(graph)
     check_overwrites(graph)
+    check_strides(graph)
     return graph
-
-
-# ---------------------------------------------------------------------------------------------- JSON
-class _BadJson(ValueError):
-    """Valid to Python's JSON reader, but not to us."""
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise _BadJson(f"the literal {text}")
-
-
-def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
-        raise _BadJson(f"the key {shown(twice)} twice in one object")
-    return table
-
-
-def _parse_json(text: str, place: Place) -> object:
-    try:
-        return cast(object, json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_distinct))
-    except json.JSONDecodeError as problem:
-        found = f"{problem.msg} at line {problem.lineno}, column {problem.colno}"
-        raise place.wrong(
-            found, "JSON", code="json", hint="the file is cut off or not JSON" if problem.pos >= len(text) else ""
-        ) from None
-    except RecursionError:
-        raise place.limits.exceeded("nesting", "JSON nested too deeply to read", place.text) from None
-    except ValueError as problem:  # ours, or an integer with too many digits
-        raise place.wrong(
-            str(problem)[:200], 'plain JSON with finite numbers (infinity is {"float": "inf"})', code="json"
-        ) from None
 
 
 # ---------------------------------------------------------------------------------------------- nodes

@@ -15,6 +15,7 @@ from typing import Union
 
 from tantamount.capture.fields import Place, nearest, shown
 from tantamount.capture.files import read_text
+from tantamount.capture.hlo_agreement import check_agreement
 from tantamount.capture.hlo_counters import counted
 from tantamount.capture.hlo_groups import group_of, pairs_of_ranks
 from tantamount.capture.hlo_instructions import ROWS, check_header, refusal
@@ -77,7 +78,9 @@ def parse_hlo(text: str, path: str, limits: Limits) -> Graph:
     """The graph in HLO text; ``path`` names it in messages."""
     place = Place("graph", path, limits)
     module = parse_module(text, place)
-    translator = _Translator(module, place, check_header(module, place))
+    ranks = check_header(module, place)
+    check_agreement(module, place)
+    translator = _Translator(module, place, ranks)
     return translator.graph(path)
 
 

@@ -8,14 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 from tantamount.capture.fields import Place, shown
 from tantamount.errors import UserError
 from tantamount.ir.types import DType, Shape, TensorType
 
-__all__ = ["Array", "Computation", "HloType", "Instruction", "Module", "Opaque", "Tuple", "parse_module"]
+__all__ = [
+    "Array",
+    "Computation",
+    "HloType",
+    "Instruction",
+    "Module",
+    "Opaque",
+    "Tuple",
+    "parse_module",
+    "parse_signature",
+]
 
 _DTYPES = {
     "pred": DType.BOOL, "s8": DType.INT8, "s16": DType.INT16, "s32": DType.INT32, "s64": DType.INT64,
@@ -23,14 +33,16 @@ _DTYPES = {
     "bf16": DType.BFLOAT16, "f32": DType.FLOAT32, "f64": DType.FLOAT64, "f8e4m3fn": DType.FLOAT8_E4M3FN,
     "f8e5m2": DType.FLOAT8_E5M2,
 }  # fmt: skip
-_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|/\*')
+# A string without its end is read to the end of the text, so that no part of it is read twice.
+_COMMENT = re.compile(r'"(?:\\.|[^"\\])*+"?|/\*')
 _SPACE = re.compile(r"[ \t]*")
 _BLANK = re.compile(r"\s*")
 _NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)")
+_PARAMETER = re.compile(r"%?[A-Za-z_][\w.\-]*[ \t]*:")
 _KEY = re.compile(r"([a-z_][\w\-]*)=")
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\]\n]*)\](?:\{([^{}\n]*)\})?")
-_NESTING = re.compile(r'"(?:\\.|[^"\\])*"|[(){}\[\]]')
-_VALUE = re.compile(r'"(?:\\.|[^"\\\n])*"|[(){}\[\],\n]')
+_NESTING = re.compile(r'"(?:\\.|[^"\\])*+"?|[(){}\[\]]')
+_VALUE = re.compile(r'"(?:\\.|[^"\\\n])*+"?|[(){}\[\],\n]')
 _TABLES = re.compile(r"(?:FileNames|FunctionNames|FileLocations|StackFrames)$")
 _ROW = re.compile(r"(\d{1,9}) (\{[^{}\n]*\}|\"(?:\\.|[^\"\\\n])*\")[ \t]*$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+)=(\d{1,9})(?!\d)")
@@ -43,6 +55,12 @@ class Array:
 
     type: TensorType
     layout: str | None
+
+    @property
+    def order(self) -> str | None:
+        """The dimensions from minor to major as text without spaces (``1,0``), if a layout is printed that has them."""
+        found = None if self.layout is None else "".join(self.layout.partition(":")[0].split())
+        return found or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +83,8 @@ HloType = Union[Array, Tuple, Opaque]
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One line. ``operands`` are names (a ``%`` and a printed type are dropped); for ``parameter``, ``constant`` and
-    other instructions whose parentheses hold no names, ``inside`` is the text there. ``attributes`` keep their text."""
+    other instructions whose parentheses hold no names, ``inside`` is the text there. ``attributes`` keep their text.
+    ``printed`` has the types that are printed with operands, by the operand's name."""
 
     name: str
     type: HloType
@@ -75,15 +94,18 @@ class Instruction:
     attributes: Mapping[str, str]
     line: int
     root: bool
+    printed: Mapping[str, HloType] = field(default_factory=dict[str, "HloType"])
 
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """Instructions in order; exactly one is the root."""
+    """Instructions in order; exactly one is the root. ``signature``: the types of parameters and result that are
+    printed with its name, if they are."""
 
     name: str
     instructions: tuple[Instruction, ...]
     line: int
+    signature: tuple[tuple[HloType, ...], HloType] | None = None
 
     @property
     def root(self) -> Instruction:
@@ -105,6 +127,16 @@ class Module:
 def parse_module(text: str, place: Place) -> Module:
     """The module in ``text``; ``place`` names the file. Raises :class:`UserError` with the line of what is wrong."""
     return _Parser(text, place).module()
+
+
+def parse_signature(text: str, place: Place) -> tuple[tuple[HloType, ...], HloType]:
+    """The types of parameters and result in ``(f32[2], s32[])->f32[2]``. Raises :class:`UserError`."""
+    parser = _Parser(text, place)
+    found = parser.signature()
+    parser.skip(_BLANK)
+    if parser.at < len(parser.text):
+        raise parser.wrong("the end of the signature")
+    return found
 
 
 class _Parser:
@@ -226,7 +258,23 @@ class _Parser:
         dtype = _DTYPES.get(found[1])
         if dtype is None:
             return Opaque(found[0])
-        return Array(TensorType(self.shape(found[2]), dtype), found[3])
+        array = Array(TensorType(self.shape(found[2]), dtype), found[3])
+        if array.order is not None and sorted(array.order.split(",")) != sorted(map(str, range(len(array.type.shape)))):
+            raise self.wrong("a layout that has every dimension once", f"the layout {shown(found[3])} of {array.type}")
+        return array
+
+    def signature(self) -> tuple[tuple[HloType, ...], HloType]:
+        """``(name: type, ...) -> type``; names may be missing."""
+        self.expect("(")
+        parameters: list[HloType] = []
+        while not self.take(")"):
+            if parameters:
+                self.expect(",")
+            self.skip(_SPACE)
+            self.skip(_PARAMETER)
+            parameters.append(self.type())
+        self.expect("->")
+        return tuple(parameters), self.type()
 
     def shape(self, text: str) -> Shape:
         sizes = [size.strip() for size in text.split(",")] if text.strip() else []
@@ -290,10 +338,7 @@ class _Parser:
         if is_entry:
             name = self.name("the computation's name")
         self.skip(_SPACE)
-        if self.text.startswith("(", self.at):
-            self.balanced()
-            self.expect("->")
-            self.type()
+        signature = self.signature() if self.text.startswith("(", self.at) else None
         self.expect("{")
         instructions: list[Instruction] = []
         names: set[str] = set()
@@ -312,7 +357,7 @@ class _Parser:
         roots = sum(instruction.root for instruction in instructions)
         if roots != 1:
             raise self.wrong("one ROOT instruction", f"{roots} in computation {name}")
-        return is_entry, Computation(name, tuple(instructions), line)
+        return is_entry, Computation(name, tuple(instructions), line, signature)
 
     def instruction(self) -> Instruction:
         line = self.line()
@@ -328,10 +373,13 @@ class _Parser:
         if not self.text.startswith("(", self.at):
             raise self.wrong("'(' and operands")
         inside = self.balanced().strip()
-        return Instruction(
-            name, type_, opcode, _operands(inside) if opcode not in ("constant", "parameter") else (), inside,
-            self.attributes(), line, root,
-        )  # fmt: skip
+        parts = _operands(inside) if opcode not in ("constant", "parameter") else ()
+        printed: dict[str, HloType] = {}
+        for operand, before in parts:
+            if before:
+                printed[operand] = _Parser(before, self.place.at(f"line {line}: %{name}: operand {operand}")).type()
+        operands = tuple(operand for operand, _ in parts)
+        return Instruction(name, type_, opcode, operands, inside, self.attributes(), line, root, printed)
 
 
 def _without_comments(text: str) -> str:
@@ -349,11 +397,9 @@ def _without_comments(text: str) -> str:
     return "".join([*kept, text[copied:]])
 
 
-_OPERAND = re.compile(r"%?([A-Za-z_][\w.\-]*)\s*$")
-
-
-def _operands(inside: str) -> tuple[str, ...]:
-    """The last name of each part between commas outside brackets; a part without one is kept as it is."""
+def _operands(inside: str) -> tuple[tuple[str, str], ...]:
+    """The last name of each part between commas outside brackets, and what is before it (its type); a part without a
+    name is kept as it is."""
     if not inside:
         return ()
     if not any(bracket in inside for bracket in "([{"):
@@ -370,8 +416,19 @@ def _operands(inside: str) -> tuple[str, ...]:
                 parts.append(inside[start:k])
                 start = k + 1
         parts.append(inside[start:])
-    found = (_OPERAND.search(part) for part in parts)
-    return tuple(match[1] if match else part.strip() for match, part in zip(found, parts, strict=True))
+    return tuple(map(_named, parts))
+
+
+def _named(part: str) -> tuple[str, str]:
+    text = part.strip()
+    start = len(text)
+    while start and (text[start - 1].isalnum() or text[start - 1] in "_.-"):
+        start -= 1
+    while start < len(text) and not (text[start].isascii() and (text[start].isalpha() or text[start] == "_")):
+        start += 1
+    if start == len(text):
+        return text, ""
+    return text[start:], text[:start].removesuffix("%").strip()
 
 
 def _frames(tables: Mapping[str, Mapping[int, str]]) -> dict[int, tuple[str, int, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,6 +10,7 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Protocol
 
+from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.fx_json import read_graph
@@ -48,7 +48,7 @@ def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | 
     limits = limits or limits_from_environment()
     path = Path(path)
     place = Place("job", str(path), limits)
-    top = Fields.of(_parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
+    top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
     return _resolved(top, _Files(path.parent, allow_outside, limits, _declared_operators(top), {}), str(path))
@@ -69,7 +69,7 @@ def read_unresolved(path: str | Path, *, allow_outside: bool = False, limits: Li
     limits = limits or limits_from_environment()
     path = Path(path)
     place = Place("job", str(path), limits)
-    top = Fields.of(_parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
+    top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
     files = _Files(path.parent, allow_outside, limits, _declared_operators(top), {})
     specification = _specification(top, files)
     implementation, mesh = _implementation(top, files)
@@ -129,17 +129,6 @@ def joined_sizes(graphs: Iterable[Graph], name: str) -> Domain:
             needed="programs captured with example inputs of the same sizes",
         ) from None  # fmt: skip
     return domain
-
-
-def _parse_toml(text: str, place: Place) -> object:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise place.wrong(str(problem)[:200], "TOML", code="toml") from None
-    except RecursionError:
-        raise place.limits.exceeded("nesting", "TOML nested too deeply to read", place.text) from None
-    except ValueError as problem:  # an integer with too many digits
-        raise place.wrong(str(problem)[:200], "TOML with numbers of a sensible size", code="toml") from None
 
 
 # ---------------------------------------------------------------------------------------------- graphs

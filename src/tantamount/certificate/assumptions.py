@@ -8,26 +8,18 @@ nothing of the kind needs no such assumption; one that was seen to fail on some 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
-import numpy as np
-
-from tantamount.certificate.execution import Executed
+from tantamount.certificate.execution import Executed, Started
 from tantamount.certificate.inputs import Layout
-from tantamount.certificate.literals import Reading, stands_for
-from tantamount.ir.graph import Graph, Node, references
+from tantamount.certificate.uses import Uses, uses_of
 from tantamount.ir.job import SAME_NAME, Job
-from tantamount.ir.types import Kind, Shape
-from tantamount.ops.algebra import Number, PerRank, Scalar, Tensor, TypesOnly
-from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
-from tantamount.ops.execute import Result, constant_type, run
 from tantamount.verdict import Assumption
 
-__all__ = ["Seen", "compare_assumptions", "look", "of_implementation"]
+__all__ = ["Seen", "compare_assumptions", "of_implementation"]
 
 _REAL = (
     "numbers are real, integers unbounded: rounding and overflow are not modelled, "
@@ -46,127 +38,38 @@ _RESTRICTION = re.compile(
     r"the relation restricts the specification: (\S+)"
     r"( and \S+ are one tensor of the implementation \(.+\)| = .+ uses .+ of rank \d+ more than once)"
 )
-_PARTIAL = frozenset({"log", "pow", "atan2", "erfinv", "floor_divide"})
 
 
 @dataclass
 class Seen:
-    """What executions showed of the specification: nodes where an index left its range, or a value was not defined
-    though the operands were."""
+    """What executions showed of the specification: nodes where an index left its range though it was in range at all
+    places that are ``listed``, and nodes that took a power or logarithm of a number where there is none (or are not
+    shown not to)."""
 
+    listed: frozenset[str]
     outside: set[str] = field(default_factory=set[str])
     undefined: set[str] = field(default_factory=set[str])
 
-
-def look(seen: Seen, graph: Graph, done: Executed) -> None:
-    """What one execution shows of the specification."""
-    values = done.specification
-    flags = [flag.what for flag in done.reference.flags]
-    seen.outside |= done.outside
-    if any(what in ("undefined-integer", "inexact") for what in flags) or done.reference.left_range & {"overflow"}:
-        return
-    for node in graph.nodes:
-        if node.op != "call" or node.name in seen.outside:
-            continue
-        operands = [x for name in references(node) for x in _floats(values[name])]
-        defined = all(np.isfinite(x).all() for x in operands)
-        if defined and any(not np.isfinite(x).all() for x in _floats(values[node.name])):
-            seen.undefined.add(node.name)
-
-
-def _floats(result: Result) -> list[Any]:
-    found = result if isinstance(result, tuple) else (result,)
-    return [x.value for x in found if isinstance(x, Tensor) and not x.dtype.is_integral]
-
-
-# ---------------------------------------------------------------------------------------------- what programs do
-class _Survey(TypesOnly):
-    """Types only, noting what the primitives were asked for."""
-
-    def __init__(self, groups: Mapping[str, int] | None) -> None:
-        super().__init__(groups)
-        self.partial = self.gathered = self.scattered = False
-        self.literals: dict[Fraction, Reading] = {}
-
-    def power(self, x: None, exponent: Fraction) -> None:
-        self.partial |= exponent < 0 or exponent.denominator > 1
-
-    def log(self, x: None) -> None:
-        self.partial = True
-
-    def function(self, name: str, xs: Sequence[None]) -> None:
-        self.partial |= name in _PARTIAL
-
-    def gather(self, x: None, indices: Sequence[None]) -> None:
-        self.gathered = True
-
-    def scatter(self, x: None, indices: Sequence[None], source: None, accumulate: bool) -> None:
-        self.scattered = True
-
-    def rows(self, name: str, xs: Any, attributes: tuple[Number | str, ...], results: Sequence[int]) -> tuple[Any, ...]:
-        self.partial = True
-        return (None,) * len(results)
-
-    def constant(self, value: Scalar, kind: Kind) -> None:
-        if kind is Kind.FLOAT:
-            self._note(value.values if isinstance(value, PerRank) else [value])
-
-    def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> None:
-        if kind is Kind.FLOAT and len(data) == 1:
-            self._note(data)
-
-    def _note(self, values: Iterable[Number]) -> None:
-        for value in values:
-            if isinstance(value, float) and not np.isfinite(value):
-                continue
-            literal = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
-            if read := stands_for(literal):
-                self.literals[literal] = read
-
-
-@dataclass(frozen=True)
-class _Uses:
-    """Nodes that divide or take roots, that read by an index, and that read or write by one; literals that are read."""
-
-    partial: frozenset[str]
-    gathered: frozenset[str]
-    indexed: frozenset[str]
-    literals: Mapping[Fraction, Reading]
-
-
-def _uses(graph: Graph, groups: Mapping[str, int] | None) -> _Uses:
-    survey = _Survey(groups)
-    partial: set[str] = set()
-    gathered: set[str] = set()
-    indexed: set[str] = set()
-
-    def each(node: Node, result: Result) -> Result:
-        if survey.partial:
-            partial.add(node.name)
-        if survey.gathered:
-            gathered.add(node.name)
-        if survey.gathered or survey.scattered:
-            indexed.add(node.name)
-        survey.partial = survey.gathered = survey.scattered = False
-        return result
-
-    inputs = {n.name: Tensor(n.type.shape, n.type.dtype, None) for n in graph.inputs if n.type is not None}
-    run(graph, survey, inputs, constant=_constant, groups=groups, each=each)
-    return _Uses(frozenset(partial), frozenset(gathered), frozenset(indexed), survey.literals)
-
-
-def _constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
-    if node.target in graph.constants:
-        recorded = graph.constants[node.target]
-        return builder.table(recorded.data, recorded.type.shape, recorded.type.dtype)
-    found = constant_type(graph, node)
-    return Tensor(found.shape, found.dtype, None)
+    def look(self, started: Started) -> None:
+        """Add what one execution shows."""
+        if not started.outside & self.listed:
+            self.outside |= started.outside
+        flags = {flag.what for flag in started.ours.flags}
+        if flags & {"undefined-integer", "inexact"} or started.outside or "overflow" in started.ours.left_range:
+            return
+        self.undefined |= started.invalid
 
 
 # ---------------------------------------------------------------------------------------------- comparing
-def of_implementation(listed: Iterable[Assumption]) -> bool:
-    """Whether it is assumed that the implementation is defined where the specification is."""
-    return any(a.name == "domain" and _OF_IMPLEMENTATION.fullmatch(a.text) for a in listed)
+def of_implementation(listed: Iterable[Assumption]) -> frozenset[str]:
+    """Nodes of the implementation that are assumed to be defined where the specification is."""
+    own = [a for a in listed if a.name == "domain" and _OF_IMPLEMENTATION.fullmatch(a.text)]
+    return frozenset(_node(place) for a in own for place in a.places)
+
+
+def _node(place: str) -> str:
+    """The node of a place, without the ranks that it is on."""
+    return re.sub(r"^ranks? [\d, .-]+ ", "", place)
 
 
 def compare_assumptions(
@@ -174,8 +77,8 @@ def compare_assumptions(
 ) -> list[str]:
     """What is wrong with the assumptions of a certificate about a job, one sentence each."""
     groups = {name: job.mesh.group_size(name) for name in job.mesh.groups}
-    ours = _uses(job.specification, None)
-    theirs = [_uses(graph, groups) for graph in {id(graph): graph for graph in job.implementation}.values()]
+    (ours,) = uses_of([job.specification], None)
+    theirs = uses_of([*{id(graph): graph for graph in job.implementation}.values()], groups)
     wanted = _exactly(job, ours, theirs, last)
     wrong: list[str] = []
     exact = {"real-arithmetic", "rounded-literals", "dropout", "constants", "operator", "opaque-operator"}
@@ -189,7 +92,7 @@ def compare_assumptions(
     fresh = {*last.dropouts.fresh, *last.dropouts.unclear}
     names = {node.name for graph in job.implementation for node in graph.nodes}
     for a in listed:
-        places = {re.sub(r"^ranks? [\d, .-]+ ", "", place) for place in a.places}
+        places = {_node(place) for place in a.places}
         if a.name in exact:
             continue
         if a.name == "index-range" and a.text == _INDICES:
@@ -212,12 +115,13 @@ def compare_assumptions(
 
     def need(name: str, text: str, places: Iterable[str]) -> None:
         known = {place for a in listed if a.name == name and a.text == text for place in a.places}
-        lacking = sorted({*places} - {re.sub(r"^ranks? [\d, .-]+ ", "", place) for place in known})
+        lacking = sorted({*places} - {_node(place) for place in known})
         if lacking:
             wrong.append(f"the assumption {name} is missing for {', '.join(lacking)}: {text}")
 
-    need("index-range", _INDICES, seen.outside & ours.gathered)  # what is written outside changes nothing
-    need("domain", _DEFINED, seen.undefined & ours.partial)
+    need("index-range", _INDICES, seen.outside & ours.indexed)
+    need("domain", _DEFINED, seen.undefined & ours.powers)
+    need("data-dependent-sizes", _SIZES, frozenset[str]().union(*(uses.undecided for uses in theirs)))
     if job.assume.dropout:
         need("dropout-fresh", _FRESH, last.dropouts.fresh)
     restricted = {place for a in listed if a.name == "input-restriction" for place in a.places}
@@ -227,7 +131,7 @@ def compare_assumptions(
     return wrong
 
 
-def _exactly(job: Job, ours: _Uses, theirs: Sequence[_Uses], last: Executed) -> list[Assumption]:
+def _exactly(job: Job, ours: Uses, theirs: Sequence[Uses], last: Executed) -> list[Assumption]:
     """The assumptions that follow from the files."""
     out = [Assumption("real-arithmetic", _REAL)]
     literals = {k: v for uses in (ours, *theirs) for k, v in uses.literals.items()}

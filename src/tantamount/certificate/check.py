@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
-from tantamount.certificate.assumptions import Seen, compare_assumptions, look, of_implementation
+from tantamount.certificate.assumptions import Seen, compare_assumptions, of_implementation
+from tantamount.certificate.boundaries import boundaries
+from tantamount.certificate.compare import Step, compare_exactly, compare_floats, steps_of
 from tantamount.certificate.document import Certificate, read_certificate
-from tantamount.certificate.execution import Executed, Way, execute_exactly, execute_in_floats
+from tantamount.certificate.draws import TAMEST, Draw, Pool, Sampler, Way, normal_draw
+from tantamount.certificate.execution import Executed, start_exactly, start_in_floats
 from tantamount.certificate.inputs import Layout, lay_out
-from tantamount.certificate.residues import FIELDS, Residues
+from tantamount.certificate.residues import FIELDS
+from tantamount.certificate.signs import may_be_undefined
 from tantamount.certificate.subject import Claims, declared_operators, open_subject, read_claims
+from tantamount.certificate.uses import Uses, uses_of
 from tantamount.errors import TantamountError, Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
-from tantamount.ops.algebra import Interpretation, Tensor, Unsized
-from tantamount.ops.relations import Pair, pairs
 from tantamount.reduction import NotReduced, reduce_job
-from tantamount.semantics.reference import Array, IntegerOverflow
+from tantamount.semantics.reference import IntegerOverflow
 from tantamount.semantics.survey import survey
 
 __all__ = ["Checked", "Step", "check_certificate"]
@@ -28,34 +32,19 @@ __all__ = ["Checked", "Step", "check_certificate"]
 _WAYS = (Way(), Way(3.0), Way(positive=True))
 _ENOUGH = 3_000_000  # elements that are executed at the job's own shapes
 _WORK = 300_000_000  # element operations
-_SAME = 1e-9  # of the largest element: no difference in float64
-_DWARFS = 100.0  # a difference is one if it exceeds what rounding does by this factor
-
-
-@dataclass
-class Step:
-    """What is known of one claim. ``floats`` and ``exact`` count the executions in which it was compared and held;
-    ``why`` says why it was not compared exactly; ``wrong`` how it fails; ``degree`` bounds the degree of what was
-    compared; ``replaced``: functions that were replaced by others in exact arithmetic."""
-
-    name: str
-    floats: int = 0
-    exact: int = 0
-    why: str = ""
-    wrong: str = ""
-    degree: int = 0
-    replaced: frozenset[str] = frozenset()
-
-    @property
-    def exactly(self) -> bool:
-        """Whether it held in exact arithmetic whenever it was compared there."""
-        return self.exact > 0 and not self.why
+_FEWEST, _MOST = 4, 32  # sampled executions
+_EFFORT = 12_000_000  # element operations of all of them together
+_FEWEST_SEARCHES, _MOST_SEARCHES = 60, 400  # executions that look for boundaries
+_SMALL = 8  # integers up to here are drawn often
+_ALONE = 8  # inputs with indices that are drawn out of range one at a time
+_PER_NODE = 5_000  # element operations that a node costs, whatever its size
 
 
 @dataclass(frozen=True)
 class Checked:
     """``problems``: why the certificate is rejected; ``unchecked``: claims that were never compared, with the reason.
-    ``shapes``: what became of sizes where both programs were executed at smaller ones."""
+    ``shapes``: what became of sizes where both programs were executed at smaller ones; ``sampled``: executions on
+    sampled inputs that were compared."""
 
     certificate: str
     job: str
@@ -66,6 +55,7 @@ class Checked:
     unchecked: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    sampled: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -107,41 +97,83 @@ def check_certificate(
     return _executed(out, certificate, subject.job, claims, limits)
 
 
+@dataclass(frozen=True)
+class _Programs:
+    """Both programs at shapes at which they can be executed, and what is known of them."""
+
+    job: Job
+    shapes: Mapping[int, tuple[int, ...]]
+    layout: Layout
+    ours: Uses
+    theirs: tuple[Uses, ...]  # of every rank
+    runs: int  # how many sampled executions are affordable
+    searches: int  # and how many that look for boundaries
+    seed: int
+
+    @property
+    def decides(self) -> bool:
+        """Whether anything depends on more than rational functions and exponentials of real inputs."""
+        return any(uses.decides or uses.partial for uses in (self.ours, *self.theirs))
+
+    @property
+    def sized_by_data(self) -> bool:
+        return any(uses.undecided for uses in (self.ours, *self.theirs))
+
+
+def _programs(job: Job, seed: int, limits: Limits) -> _Programs:
+    sized, shapes = _sized(job, limits)
+    groups = {name: sized.mesh.group_size(name) for name in sized.mesh.groups}
+    ours = uses_of([sized.specification], None)[0]
+    theirs = tuple(uses_of(sized.implementation, groups))
+    sides = [survey(sized.specification), *(survey(graph, groups) for graph in sized.implementation)]
+    nodes = len(sized.specification.nodes) + sum(len(graph.nodes) for graph in sized.implementation)
+    cost = sum(side.work for side in sides) + _PER_NODE * nodes
+    runs = max(_FEWEST, min(_MOST, _EFFORT // max(cost, 1)))
+    searches = min(_MOST_SEARCHES, _EFFORT // max(cost, 1))
+    return _Programs(sized, shapes, lay_out(sized, ours.divisors), ours, theirs, runs, searches, seed)
+
+
 def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, limits: Limits) -> Checked:
-    steps = {name: Step(name) for name in (*claims.outputs, *claims.relations)}
-    notes: list[str] = []
     try:
-        job, shapes = _sized(claims.job, limits)
+        on = _programs(claims.job, int(certificate.digest[:8], 16) >> 1, limits)
     except NotReduced as problem:
         return replace(out, unchecked=(f"nothing was executed: {problem}",))
-    layout = lay_out(job)
-    readings = any(a.name == "rounded-literals" for a in certificate.assumptions)
+    steps = steps_of(on.job, (*claims.outputs, *claims.relations), on.ours, on.theirs)
+    listed = {place for a in certificate.assumptions if a.name == "index-range" for place in a.places}
+    seen = Seen(frozenset(listed))
+    may_fail = of_implementation(certificate.assumptions)
     everything = False
     last: Executed | None = None
-    for seed, way in enumerate(_WAYS):
+    met: set[float] = set()
+    for number, way in enumerate(_WAYS):
+        draw = normal_draw(way, on.seed + number)
         try:
-            done = execute_in_floats(job, layout, seed, way, everything=everything)
+            started = start_in_floats(on.job, on.layout, on.seed + number, draw, everything=everything, met=met)
+            done = started.finish()
             if done.dropouts.unclear:
                 everything = True
-                done = execute_in_floats(job, layout, seed, way, everything=True)
+                started = start_in_floats(on.job, on.layout, on.seed + number, draw, everything=True, met=met)
+                done = started.finish()
         except IntegerOverflow:
             continue
         except Unsupported as problem:
             return replace(out, unchecked=(f"nothing was executed: {problem.reason}",))
         last = done
-        if _within(done):
-            _compare_floats(job, layout, steps, done, seed, way, everything, of_implementation(certificate.assumptions))
-    for seed, of in enumerate(FIELDS[:2]):
-        try:
-            done = execute_exactly(job, layout, seed, of, readings=readings, everything=everything)
-        except IntegerOverflow:
-            continue
-        _compare_exactly(job, steps, done)
-    if everything:
-        notes.append("both programs ran with nothing dropped: which mask belongs to which is not clear from values")
+        seen.look(started)
+        if started.within:
+            _compare(on, steps, done, draw, number, everything, may_fail)
+    readings = any(a.name == "rounded-literals" for a in certificate.assumptions)
+    met |= _boundaries(on, met, everything)
+    sampler = Sampler(on.seed, Pool.of(_numbers(on, met)))
+    _exact(on, steps, sampler, readings, everything, may_fail)
     if last is None:
         return replace(out, unchecked=("nothing was executed: integers beyond 62 bits",))
-    found = compare_assumptions(certificate.assumptions, own, layout, last, _stressed(job, layout, everything))
+    dropped = bool(last.dropouts.drawn)  # masks are found by values: not where values are equal
+    sampled = _sampled(on, steps, sampler, seen, everything or dropped, may_fail)
+    _stress(on, seen, everything)
+    seen.undefined |= may_be_undefined(on.job)
+    notes = ["both programs ran with nothing dropped: which mask belongs to which is not clear from values"]
+    found = compare_assumptions(certificate.assumptions, own, on.layout, last, seen)
     problems = [f"{_shown(step.name)} {step.wrong}" for step in steps.values() if step.wrong]
     unchecked = [
         f"{_shown(step.name)}: {step.why or 'the specification was not defined on any input that was tried'}"
@@ -155,23 +187,128 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
         problems=(*out.problems, *problems, *found),
         unchecked=tuple(unchecked),
         assumptions=tuple(dict.fromkeys(a.name for a in certificate.assumptions)),
-        shapes=shapes,
-        notes=tuple(notes),
+        shapes=on.shapes,
+        sampled=sampled,
+        notes=tuple(notes if everything else []),
     )
 
 
-_STRESS = (Way(values=(0.0,)), Way(values=(-1.0, -2.0)), Way(values=(0.0, 1.0, -1.0)), Way(wild=True))
+def _boundaries(on: _Programs, met: set[float], everything: bool) -> set[float]:
+    """Where comparisons of small programs change, if one is with a number that small draws do not reach."""
+    if on.searches < _FEWEST_SEARCHES or on.sized_by_data or all(abs(x) <= _SMALL for x in met):
+        return set()
 
-
-def _stressed(job: Job, layout: Layout, everything: bool) -> Seen:
-    """What inputs show on which programs fail easily."""
-    seen = Seen()
-    for seed, way in enumerate(_STRESS):
+    def signs(draw: Draw) -> list[tuple[int, int]] | None:
+        found: list[tuple[int, int]] = []
         try:
-            look(seen, job.specification, execute_in_floats(job, layout, 50 + seed, way, everything=everything))
+            started = start_in_floats(on.job, on.layout, on.seed, draw, everything=everything, signs=found)
+            if not started.within:
+                return None
+            started.finish()
+        except (IntegerOverflow, Unsupported):
+            return None
+        return found
+
+    tensors = tuple(int(k) for k in np.unique(on.layout.elements.tensor))
+    own = [k for k in tensors if k < len(on.job.specification.inputs)]
+    return boundaries(on.seed, tuple(own[:_ALONE]) if len(own) > 1 else (), signs, on.searches)
+
+
+def _numbers(on: _Programs, met: set[float]) -> set[Fraction]:
+    """What the programs write down, and what they compared."""
+    written = on.ours.numbers.union(*(uses.numbers for uses in on.theirs))
+    return {*written, *(Fraction(repr(x)) for x in met), Fraction(0), Fraction(1)}
+
+
+def _compare(
+    on: _Programs,
+    steps: Mapping[str, Step],
+    done: Executed,
+    draw: Draw,
+    number: int,
+    everything: bool,
+    may_fail: frozenset[str],
+) -> None:
+    seed = on.seed + number
+
+    def again(noise: int) -> Executed | None:
+        try:
+            started = start_in_floats(on.job, on.layout, seed, draw, everything=everything, noise=noise)
+            return started.finish() if started.within else None
+        except (IntegerOverflow, Unsupported):
+            return None
+
+    overflow = "overflow" in {what for side in done.rank_references for what in side.left_range}
+    if not overflow and not may_fail & done.failed:
+        compare_floats(on.job, steps, done, f"inputs {number}", again, bool(may_fail))
+
+
+def _exact(
+    on: _Programs,
+    steps: Mapping[str, Step],
+    sampler: Sampler,
+    readings: bool,
+    everything: bool,
+    may_fail: frozenset[str],
+) -> None:
+    """Two executions in exact arithmetic, in fields that the certificate decides; integers and booleans are drawn in
+    range once, and sampled once."""
+    first = on.seed % len(FIELDS)
+    for number, of in enumerate((FIELDS[first], FIELDS[(first + 1 + on.seed // 16 % 15) % len(FIELDS)])):
+        plain = normal_draw(Way(), on.seed + number)
+        tries = [plain] if number == 0 or on.sized_by_data else [*(sampler.draw(0, t) for t in (1, 2)), plain]
+        for draw in tries:
+            try:
+                started = start_exactly(
+                    on.job, on.layout, on.seed + number, of, draw, readings=readings, everything=everything
+                )
+                if draw is plain or started.within:
+                    done = started.finish()
+                    if not may_fail & done.failed:
+                        compare_exactly(on.job, steps, done, of)
+                    break
+            except IntegerOverflow:
+                continue
+
+
+def _sampled(
+    on: _Programs, steps: Mapping[str, Step], sampler: Sampler, seen: Seen, everything: bool, may_fail: frozenset[str]
+) -> int:
+    """Executions on sampled inputs where anything is decided by them; how many were compared. Inputs on which the
+    specification is not defined are drawn again, tamer."""
+    if not on.decides:
+        return 0
+    count = 0
+    for number in range(on.runs):
+        for tame in range(TAMEST if on.sized_by_data else 0, TAMEST + 1):
+            draw = sampler.draw(number, tame)
+            try:
+                started = start_in_floats(on.job, on.layout, on.seed + 100 + number, draw, everything=everything)
+                seen.look(started)
+                if not started.within:
+                    continue
+                done = started.finish()
+            except (IntegerOverflow, Unsupported):
+                continue
+            _compare(on, steps, done, draw, 100 + number, everything, may_fail)
+            count += 1
+            break
+    return count
+
+
+def _stress(on: _Programs, seen: Seen, everything: bool) -> None:
+    """What the specification shows on inputs on which programs fail easily: zeros, negative numbers, and indices out of
+    range, of every input alone, too."""
+    ways = [Way(values=(0.0,)), Way(values=(-1.0, -2.0)), Way(values=(0.0, 1.0, -1.0))]
+    if not on.sized_by_data:
+        alone = on.layout.wild[:_ALONE] if len(on.layout.wild) > 1 else ()
+        ways += [Way(wild=-1), *(Way(wild=tensor) for tensor in alone)]
+    for number, way in enumerate(ways):
+        draw = normal_draw(way, on.seed + 50 + number)
+        try:
+            seen.look(start_in_floats(on.job, on.layout, on.seed + 50 + number, draw, everything=everything))
         except (IntegerOverflow, Unsupported):
             continue
-    return seen
 
 
 def _shown(name: str) -> str:
@@ -196,125 +333,3 @@ def _sized(job: Job, limits: Limits) -> tuple[Job, Mapping[int, tuple[int, ...]]
             return job, {}
         size = f"{kept:.2g} elements, {work:.2g} operations"
         raise NotReduced(f"both programs are too large ({size}), and have no smaller form: {problem}") from None
-
-
-# ---------------------------------------------------------------------------------------------- comparing
-_UNDEFINED = ("out-of-range", "undefined-comparison", "undefined-integer", "double-write", "inexact")
-
-
-def _within(done: Executed) -> bool:
-    """Whether the specification's indices were in range, nothing discrete came from something undefined, and float64
-    followed the reals."""
-    sides = (done.reference, *done.rank_references)
-    overflow = any("overflow" in side.left_range for side in sides)
-    return not overflow and not any(flag.what in _UNDEFINED for flag in done.reference.flags)
-
-
-def _sides(job: Job, done: Executed, name: str, on: Interpretation) -> list[Pair]:
-    """What a claim says are equal. Raises :class:`Unsupported` where a value is not known."""
-    node = next(output.node for output in job.specification.outputs if output.name == name)
-    nodes = [{output.name: output.node for output in graph.outputs} for graph in job.implementation]
-
-    def value(result: object, what: str) -> Tensor:
-        if isinstance(result, Unsized):
-            raise Unsupported(f"{result.reason} ({what})")
-        if not isinstance(result, Tensor):
-            raise Unsupported(f"{what} has several results or none")
-        return result
-
-    whole = value(done.specification[node], node)
-
-    def held(rank: int, tensor: str) -> object:
-        own = nodes[rank].get(tensor, tensor)
-        return value(done.ranks[rank].get(own), f"{own} on rank {rank}").value
-
-    return list(pairs(on, whole.value, whole.type.stored.shape, job.outputs[name], job.mesh, held))
-
-
-def _compare_floats(
-    job: Job,
-    layout: Layout,
-    steps: Mapping[str, Step],
-    done: Executed,
-    seed: int,
-    way: Way,
-    everything: bool,
-    may_fail: bool,
-) -> None:
-    moved: list[Executed] = []
-    for step in steps.values():
-        try:
-            sides = _sides(job, done, step.name, done.reference)
-        except Unsupported as problem:
-            step.why = step.why or problem.reason
-            continue
-        compared = 0
-        for k, pair in enumerate(sides):
-            wanted, found = _array(pair.wanted), _array(pair.found)
-            if wanted.shape != found.shape:
-                step.wrong = step.wrong or f"fails: shape {list(found.shape)} where {list(wanted.shape)} is needed"
-                continue
-            defined = np.isfinite(wanted) & (np.isfinite(found) if may_fail else True)
-            compared += int(defined.sum())
-            compared += int((np.isinf(wanted) & (wanted == found)).sum())
-            gap = np.abs(np.where(defined, wanted, 0.0) - np.where(defined, found, 0.0))
-            size = float(np.abs(wanted[defined]).max(initial=0.0))
-            bad = defined & ~(gap <= _SAME * size)
-            if not bad.any() or step.wrong:
-                continue
-            if not moved:
-                noisy = replace(way, noisy=True)
-                moved.append(execute_in_floats(job, layout, seed, noisy, everything=everything))
-            again = _sides(job, moved[0], step.name, moved[0].reference)[k]
-            noise = np.abs(_array(again.wanted) - wanted) + np.abs(_array(again.found) - found)
-            if not _within(moved[0]):
-                continue
-            worst = int(np.argmax(np.where(bad, np.where(np.isfinite(gap), gap, np.inf), -1)))
-            if not gap.flat[worst] <= _DWARFS * noise.flat[worst]:
-                at = [int(i) for i in np.unravel_index(worst, wanted.shape)]
-                step.wrong = (
-                    f"fails: element {at} of {pair.where} is {found.flat[worst]:.9g}, "
-                    f"{wanted.flat[worst]:.9g} in the specification (float64, seed {seed})"
-                )
-        if compared or all(_array(pair.wanted).size == 0 for pair in sides):
-            step.floats += 1
-
-
-def _array(x: object) -> Array:
-    return np.asarray(x, dtype=np.float64)
-
-
-def _compare_exactly(job: Job, steps: Mapping[str, Step], done: Executed) -> None:
-    for step in steps.values():
-        try:
-            sides = _sides(job, done, step.name, done.reference)
-        except Unsupported as problem:
-            step.why = step.why or problem.reason
-            continue
-        held, compared = True, 0
-        for pair in sides:
-            wanted, found = pair.wanted, pair.found
-            if isinstance(wanted, Residues) and isinstance(found, Residues):
-                step.replaced |= wanted.loose | found.loose
-                step.degree = max(step.degree, wanted.degree.total + found.degree.total)
-                defined = ~wanted.undefined
-                same = (wanted.infinite == found.infinite) & ((wanted.infinite != 0) | (wanted.modp == found.modp))
-                unknown = defined & found.undefined
-                if unknown.any():
-                    step.why, held = step.why or "the implementation has no value there in exact arithmetic", False
-                equal = bool(np.all(same | ~defined | found.undefined))
-                compared += int((defined & ~found.undefined).sum())
-                loose = wanted.loose | found.loose | done.discrete
-            else:
-                equal = bool(np.array_equal(np.asarray(wanted), np.asarray(found)))
-                compared += np.asarray(wanted).size
-                loose = done.discrete
-            if equal:
-                continue
-            held = False
-            if loose:
-                step.why = f"differs in exact arithmetic, where other functions stand for {', '.join(sorted(loose))}"
-            elif not step.wrong:
-                step.wrong = f"fails in exact arithmetic on {pair.where}"
-        if held and compared:
-            step.exact += 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from pathlib import Path
-from typing import Any
 
+from tantamount.capture.documents import parse_json, parse_toml
+from tantamount.capture.fields import Place
 from tantamount.capture.files import read_text
 from tantamount.errors import UserError
 from tantamount.limits import Limits
@@ -32,10 +32,9 @@ def digest_of_file(path: Path, limits: Limits) -> str:
     name = path.name.removesuffix(".gz")
     try:
         if name.endswith(".toml"):
-            return digest_of(tomllib.loads(text))
+            return digest_of(parse_toml(text, Place("job", str(path), limits)))
         if name.endswith(".json"):
-            content: Any = json.loads(text)
-            return digest_of(content)
+            return digest_of(parse_json(text, Place("graph", str(path), limits)))
     except (ValueError, RecursionError, TypeError) as problem:
         raise UserError(
             "certificate-content", place=str(path), found=f"{problem}"[:200], needed="a job or graph that can be read"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from tantamount.capture.documents import parse_json
 from tantamount.capture.fields import Fields, Place, shown
 from tantamount.capture.files import read_text
 from tantamount.certificate.digests import digest_of
@@ -38,8 +38,8 @@ class Claimed:
 class Certificate:
     """What a file claims. ``job_path`` is relative to the certificate (empty: ``job`` is the job itself); ``graphs``
     are hashes by the names that the job uses, ``documents`` the graphs themselves where they are embedded;
-    ``operators`` those that were declared in Python, which the checker must be given as well. ``intact``: whether the
-    certificate's own hash is right."""
+    ``operators`` those that were declared in Python, which the checker must be given as well. ``digest``: the hash of
+    the content; ``intact``: whether the file says the same."""
 
     path: str
     job_path: str
@@ -53,6 +53,7 @@ class Certificate:
     relations: tuple[Claimed, ...]
     unrelated: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
+    digest: str
     intact: bool
 
 
@@ -64,12 +65,7 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
 def read_certificate(path: Path, limits: Limits) -> Certificate:
     """The certificate in a file. Raises :class:`UserError` for everything that is not as the format says."""
     place = Place("certificate", str(path), limits)
-    try:
-        content: Any = json.loads(read_text(path, limits), object_pairs_hook=_distinct, parse_constant=_refused)
-    except RecursionError:
-        raise limits.exceeded("nesting", "JSON nested too deeply to read", place.text) from None
-    except ValueError as problem:
-        raise place.wrong(str(problem)[:200], "JSON", code="json") from None
+    content: Any = parse_json(read_text(path, limits), place)
     top = Fields.of(content, place, _TOP, _TOP)
     if top.get("format") != FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{FORMAT}"', code="format")
@@ -88,6 +84,7 @@ def read_certificate(path: Path, limits: Limits) -> Certificate:
         graphs[name] = _digest(fields)
         if "document" in fields:
             documents[name] = fields.get("document")
+    digest = _own_digest(cast("dict[str, Any]", content), place)
     return Certificate(
         str(path),
         job.at("path").name(job.get("path")) if "path" in job else "",
@@ -101,19 +98,16 @@ def read_certificate(path: Path, limits: Limits) -> Certificate:
         tuple(_claimed(top, "relations", ("tensor", "relation"))),
         _names(top, "unrelated"),
         tuple(_assumptions(top)),
-        sealed(cast("dict[str, Any]", content))["sha256"] == _digest(top),
+        digest,
+        digest == _digest(top),
     )
 
 
-def _distinct(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(items)
-    if len(table) != len(items):
-        raise ValueError("a key twice in one object")
-    return table
-
-
-def _refused(text: str) -> Any:
-    raise ValueError(f"the literal {text}")
+def _own_digest(content: dict[str, Any], place: Place) -> str:
+    try:
+        return sealed(content)["sha256"]
+    except RecursionError:
+        raise place.limits.exceeded("nesting", "JSON nested too deeply to hash", place.text) from None
 
 
 def _digest(fields: Fields) -> str:

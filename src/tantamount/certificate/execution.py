@@ -12,8 +12,9 @@ from zlib import crc32
 import numpy as np
 
 from tantamount.certificate import residues
+from tantamount.certificate.draws import Draw, Elements
 from tantamount.certificate.exact import Exact
-from tantamount.certificate.inputs import Draw, Layout, draw_inputs
+from tantamount.certificate.inputs import Layout, draw_inputs
 from tantamount.certificate.residues import Field, Residues
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, Node
@@ -33,27 +34,35 @@ from tantamount.ops.execute import (
     recorded_constant,
     run_node,
 )
+from tantamount.ops.functions import FUNCTIONS
 from tantamount.ops.lockstep import run_ranks
 from tantamount.semantics.reference import Array, Reference
 
-__all__ = ["Executed", "Floats", "Way", "execute_exactly", "execute_in_floats"]
+__all__ = ["Executed", "Floats", "Started", "start_exactly", "start_in_floats"]
 
 _CLOSE = 1e-9  # relative to the largest element: the same number
 _APART = 1e-6  # two numbers
 _LAST_DIGIT = 2.0**-52
+_SPLIT = 2.0**27 + 1  # parts a float64 into two halves
+_WHOLE = 2.0**53
+_SCALE = 2.0**6  # numbers of so many binary places count as whole
+_MET, _SEEN, _CONSTANTS = 200, 256, 4  # numbers that are collected, elements that are looked at, different ones
+_UNDEFINED = ("out-of-range", "undefined-comparison", "undefined-integer", "double-write", "inexact")
 
 
 @dataclass(frozen=True)
 class Executed:
-    """The values of all nodes. ``reference`` has what the specification's execution left behind."""
+    """The values of all nodes. ``reference`` has what the specification's execution left behind; ``failed``: nodes of
+    the implementation where an index was out of range or an integer undefined; ``discrete``: what integers were made
+    from that has no meaning in exact arithmetic."""
 
     specification: Mapping[str, Result]
     ranks: Sequence[Mapping[str, Result]]
     reference: Reference
     rank_references: Sequence[Reference]
     dropouts: Dropouts
-    outside: frozenset[str]  # nodes of the specification where an index was out of range
-    discrete: frozenset[str]  # what integers were made from that has no meaning in exact arithmetic
+    failed: frozenset[str]
+    discrete: frozenset[str]
 
 
 # ---------------------------------------------------------------------------------------------- dropout
@@ -146,37 +155,148 @@ class _Masked:
 
 
 class Floats(_Masked, Reference):
-    """The reference interpreter."""
+    """The reference interpreter. ``met`` collects numbers that were compared or divided by, of operands with few
+    different ones, ``signs`` those of the smallest and largest difference of each comparison; ``invalid`` is set where
+    a power or a logarithm of a number is none."""
+
+    def __init__(self, *, rank: int = 0, seed: int = 0) -> None:
+        super().__init__(rank=rank, seed=seed)
+        self.met: set[float] | None = None
+        self.signs: list[tuple[int, int]] | None = None
+        self.invalid = False
+
+    def _compare(self, x: Array, y: Array) -> None:
+        self._meet(x, y)
+        if self.signs is not None and x.size:
+            gap = np.sign(np.asarray(x, dtype=np.float64) - y)
+            self.signs.append((int(np.nan_to_num(gap.min())), int(np.nan_to_num(gap.max()))))
+
+    def _meet(self, *xs: Array) -> None:
+        if self.met is None or len(self.met) > _MET:
+            return
+        for x in xs:
+            values = np.unique(x.reshape(-1)[:_SEEN])
+            if len(values) <= _CONSTANTS:
+                self.met |= {float(value) for value in values if np.isfinite(value)}
+
+    def less(self, x: Array, y: Array) -> Array:
+        self._compare(x, y)
+        return super().less(x, y)
+
+    def equal(self, x: Array, y: Array) -> Array:
+        self._compare(x, y)
+        return super().equal(x, y)
+
+    def maximum(self, x: Array, y: Array) -> Array:
+        self._compare(x, y)
+        return super().maximum(x, y)
+
+    def function(self, name: str, xs: Sequence[Array]) -> Array:
+        if len(xs) > 1:
+            self._meet(*xs)
+        return super().function(name, xs)
+
+    def power(self, x: Array, exponent: Fraction) -> Array:
+        return self._watched(x, super().power(x, exponent))
+
+    def log(self, x: Array) -> Array:
+        return self._watched(x, super().log(x))
+
+    def _watched(self, x: Array, y: Array) -> Array:
+        self.invalid = self.invalid or bool(np.any(np.isfinite(x) & ~np.isfinite(y)))
+        return y
 
 
 class _Noisy(Floats):
-    """Float64 with a random error in the last digit of every result: what rounding may do (Monte Carlo arithmetic,
-    Parker 1997)."""
+    """Float64 with a random error in the last digit of every result that was rounded: what rounding may do (Monte Carlo
+    arithmetic, Parker 1997). Results that are exact stay so: what is decided there is not decided by rounding."""
 
-    def _rounded(self, x: Array) -> Array:
-        if x.dtype.kind != "f":
+    def __init__(self, *, rank: int = 0, seed: int = 0, noise: int = 0) -> None:
+        super().__init__(rank=rank, seed=seed)
+        self.generator = np.random.default_rng([seed, rank, noise])
+
+    def _rounded(self, x: Array, exact: Array | bool) -> Array:
+        if x.dtype.kind != "f" or bool(np.all(exact)):
             return x
-        self._draws = getattr(self, "_draws", 0) + 1
-        generator = np.random.default_rng([self.seed, self.rank, self._draws])
-        return np.asarray(x * (1 + _LAST_DIGIT * generator.standard_normal(x.shape)))
+        error = 1 + _LAST_DIGIT * self.generator.standard_normal(x.shape)
+        return np.asarray(np.where(exact, x, x * error))
 
     def add(self, x: Array, y: Array) -> Array:
-        return self._rounded(super().add(x, y))
+        return self._rounded(total := super().add(x, y), _exact_sum(x, y, total))
 
     def mul(self, x: Array, y: Array) -> Array:
-        return self._rounded(super().mul(x, y))
+        return self._rounded(product := super().mul(x, y), _exact_product(x, y, product))
 
     def power(self, x: Array, exponent: Fraction) -> Array:
-        return self._rounded(super().power(x, exponent))
+        found = super().power(x, exponent)
+        if exponent == -1:
+            exact = _exact_product(found, x, np.ones_like(found))
+        elif exponent == Fraction(1, 2):
+            exact = _exact_product(found, found, np.asarray(x, dtype=np.float64))
+        else:
+            exact = (x == 0) | (x == 1) | ((exponent.denominator == 1) & (exponent >= 0) & _whole(x, found))
+        return self._rounded(found, exact)
 
     def exp(self, x: Array) -> Array:
-        return self._rounded(super().exp(x))
+        return self._rounded(super().exp(x), (x == 0) | np.isinf(x))
 
     def log(self, x: Array) -> Array:
-        return self._rounded(super().log(x))
+        return self._rounded(super().log(x), (x == 0) | (x == 1))
+
+    def function(self, name: str, xs: Sequence[Array]) -> Array:
+        found, known = super().function(name, xs), FUNCTIONS[name]
+        if known.integer or name == "abs":
+            return found
+        exact = (xs[0] == 0) if known.at_zero is not None else np.zeros(found.shape, dtype=np.bool_)
+        return self._rounded(found, _whole(*xs, found) if name == "pow" else exact)
 
     def contract(self, operands: Sequence[tuple[Array, tuple[int, ...]]], result: tuple[int, ...]) -> Array:
-        return self._rounded(super().contract(operands, result))
+        found = super().contract(operands, result)
+        if found.dtype.kind != "f" or (all(labels == result for _, labels in operands[:1]) and len(operands) == 1):
+            return found
+        scaled = [np.asarray(x, dtype=np.float64) * _SCALE for x, _ in operands]
+        size = 1.0  # of the sum of all absolute values, if all are whole numbers
+        for x in scaled:
+            size *= float(np.abs(x).max(initial=0.0))
+        sizes = {label: n for x, labels in operands for label, n in zip(labels, x.shape, strict=True)}
+        terms = float(np.prod([n for label, n in sizes.items() if label not in result], dtype=np.float64))
+        exact = size * terms < _WHOLE and all(bool(np.all(x == np.rint(x))) for x in scaled)
+        return self._rounded(found, exact)
+
+
+def _whole(*xs: Array) -> Array:
+    """Where all are whole numbers that float64 has all of."""
+    out: Any = True
+    for x in xs:
+        out = out & (np.abs(x) < _WHOLE) & (x == np.rint(x))
+    return np.asarray(out)
+
+
+def _exact_sum(x: Array, y: Array, total: Array) -> Array | bool:
+    """Where ``total = x + y`` was not rounded (the error of a sum: Knuth 1969); infinities and NaN count as exact."""
+    if total.dtype.kind != "f":
+        return True
+    with np.errstate(all="ignore"):
+        back = total - x
+        error = (x - (total - back)) + (y - back)
+    return np.asarray((error == 0) | ~np.isfinite(total))
+
+
+def _exact_product(x: Array, y: Array, product: Array) -> Array | bool:
+    """Where ``product = x y`` was not rounded (the error of a product: Dekker 1971)."""
+    if product.dtype.kind != "f":
+        return True
+    with np.errstate(all="ignore"):
+        (a, b), (c, d) = _halves(x), _halves(y)
+        error = ((a * c - product) + a * d + b * c) + b * d
+    return np.asarray((error == 0) | ~np.isfinite(product))
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    wide = np.asarray(x, dtype=np.float64)
+    high = wide * _SPLIT
+    high = high - (high - wide)
+    return high, wide - high
 
 
 class _Residual(_Masked, Exact):
@@ -184,65 +304,102 @@ class _Residual(_Masked, Exact):
 
 
 # ---------------------------------------------------------------------------------------------- running
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How real inputs are drawn: standard normal times ``amplitude``, or out of ``values``; their absolute values if
-    ``positive``. ``noisy``: every result has a random error in its last digit. ``wild``: whole numbers may leave their
-    range."""
+@dataclass
+class Started:
+    """The specification was executed, the implementation not yet. ``invalid``: nodes of the specification that took a
+    power or logarithm of a number where there is none."""
 
-    amplitude: float = 1.0
-    positive: bool = False
-    values: tuple[float, ...] = ()
-    noisy: bool = False
-    wild: bool = False
+    job: Job
+    ours: Union[Floats, _Residual]
+    theirs: Sequence[Union[Floats, _Residual]]
+    specification: Mapping[str, Result]
+    given: Sequence[Mapping[str, Tensor]]
+    constant: ConstantOf
+    dropouts: Dropouts
+    outside: frozenset[str]
+    invalid: frozenset[str]
+
+    @property
+    def within(self) -> bool:
+        """Whether the specification's indices were in range, nothing discrete came from something undefined, and
+        float64 followed the reals."""
+        return "overflow" not in self.ours.left_range and not any(f.what in _UNDEFINED for f in self.ours.flags)
+
+    def finish(self) -> Executed:
+        """Execute the implementation, too."""
+        failed: set[str] = set()
+        counts = [0] * len(self.theirs)
+
+        def each(rank: int, node: Node, result: Result) -> Result:
+            flags = self.theirs[rank].flags
+            if any(flag.what in ("out-of-range", "undefined-integer") for flag in flags[counts[rank] :]):
+                failed.add(node.name)
+            counts[rank] = len(flags)
+            return result
+
+        ranks = run_ranks(
+            self.job.implementation,
+            self.job.mesh,
+            self.theirs,
+            self.given,
+            constant=self.constant,
+            each=each,
+            rescue=lambda _, __, ___, why: _lost(why),
+        )
+        return Executed(
+            self.specification,
+            ranks,
+            self.ours,
+            self.theirs,
+            self.dropouts,
+            frozenset(failed),
+            frozenset(self.ours.discrete if isinstance(self.ours, Exact) else ()),
+        )
 
 
-def execute_in_floats(job: Job, layout: Layout, seed: int, way: Way, *, everything: bool = False) -> Executed:
-    """Both programs in float64."""
+def start_in_floats(
+    job: Job,
+    layout: Layout,
+    seed: int,
+    draw: Draw,
+    *,
+    everything: bool = False,
+    noise: int = 0,
+    met: set[float] | None = None,
+    signs: list[tuple[int, int]] | None = None,
+) -> Started:
+    """The specification in float64, on inputs that were drawn. ``noise``: every result that is rounded has a random
+    error in its last digit, another one for every number but 0. ``met`` and ``signs`` collect what is compared."""
+    if noise:
+        ours: Floats = _Noisy(seed=seed, noise=noise)
+        theirs: list[Floats] = [_Noisy(rank=rank, seed=seed, noise=noise) for rank in range(job.mesh.world_size)]
+    else:
+        ours, theirs = Floats(seed=seed), [Floats(rank=rank, seed=seed) for rank in range(job.mesh.world_size)]
+        for on in (ours, *theirs):
+            on.met, on.signs = met, signs
+    return _start(job, layout, seed, ours, theirs, draw, everything)
 
-    def draw(kind: Kind, bounds: Array, salt: int) -> Array:
-        generator = np.random.default_rng([seed, kind.value, salt])
-        if kind is Kind.FLOAT:
-            found = np.asarray(generator.standard_normal(len(bounds))) * way.amplitude
-            if way.values:
-                found = np.asarray(generator.choice(np.array(way.values), len(bounds)))
-            return np.abs(found) if way.positive else found
-        return _integers(kind, bounds, generator, way.wild)
 
-    made = _Noisy if way.noisy else Floats
-    ours = made(seed=seed)
-    theirs = [made(rank=rank, seed=seed) for rank in range(job.mesh.world_size)]
-    return _execute(job, layout, seed, ours, theirs, draw, everything)
-
-
-def execute_exactly(
-    job: Job, layout: Layout, seed: int, of: Field, *, readings: bool, everything: bool = False
-) -> Executed:
-    """Both programs in exact arithmetic; what has no meaning there is :class:`Unsized`."""
+def start_exactly(
+    job: Job, layout: Layout, seed: int, of: Field, draw: Draw, *, readings: bool, everything: bool = False
+) -> Started:
+    """The specification in exact arithmetic; what has no meaning there is :class:`Unsized`. Integers and booleans are
+    drawn by ``draw``, real numbers at random from the field."""
     discrete: set[str] = set()
 
-    def draw(kind: Kind, bounds: Array, salt: int) -> Value:
-        generator = np.random.default_rng([seed, kind.value, salt])
-        if kind is Kind.FLOAT:
-            return residues.uniform((len(bounds),), generator, of)
-        return _integers(kind, bounds, generator, False)
+    def both(kind: Kind, elements: Elements, salt: int) -> Value:
+        if kind is not Kind.FLOAT:
+            return draw(kind, elements, salt)
+        return residues.uniform((len(elements),), np.random.default_rng([seed, kind.value, salt]), of)
 
     ours = _Residual(of, seed=seed, readings=readings, discrete=discrete)
     theirs = [
         _Residual(of, rank=rank, seed=seed, readings=readings, discrete=discrete) for rank in range(job.mesh.world_size)
     ]
-    return _execute(job, layout, seed, ours, theirs, draw, everything)
+    return _start(job, layout, seed, ours, theirs, both, everything)
 
 
-def _integers(kind: Kind, bounds: Array, generator: np.random.Generator, wild: bool) -> Array:
-    if kind is Kind.BOOL:
-        return np.asarray(generator.integers(0, 2, len(bounds)), dtype=np.bool_)
-    if wild:
-        return np.asarray(generator.integers(-2 * bounds - 2, 3 * bounds + 3), dtype=np.int64)
-    return np.asarray(generator.integers(0, bounds), dtype=np.int64)
-
-
-def _execute(
+def _start(
     job: Job,
     layout: Layout,
     seed: int,
@@ -250,28 +407,18 @@ def _execute(
     theirs: Sequence[Union[Floats, _Residual]],
     draw: Draw,
     everything: bool,
-) -> Executed:
+) -> Started:
     dropouts = Dropouts(job.assume.dropout, job.mesh, seed, everything)
     ours.masks = dropouts.of_specification
     for rank, on in enumerate(theirs):
         on.masks = dropouts.of_rank(rank)
     whole, ranks = draw_inputs(job, layout, ours, draw)
-    constant = _constants(job, seed, draw)
+    constant = _constants(job, draw)
     outside: set[str] = set()
-    specification = _alone(job.specification, ours, _tensors(job.specification, whole), constant, outside)
+    invalid: set[str] = set()
+    specification = _alone(job.specification, ours, _tensors(job.specification, whole), constant, outside, invalid)
     given = [_tensors(graph, values) for graph, values in zip(job.implementation, ranks, strict=True)]
-    implementation = run_ranks(
-        job.implementation, job.mesh, theirs, given, constant=constant, rescue=lambda _, __, ___, why: _lost(why)
-    )
-    return Executed(
-        specification,
-        implementation,
-        ours,
-        theirs,
-        dropouts,
-        frozenset(outside),
-        frozenset(ours.discrete if isinstance(ours, Exact) else ()),
-    )
+    return Started(job, ours, theirs, specification, given, constant, dropouts, frozenset(outside), frozenset(invalid))
 
 
 def _lost(problem: Unsupported) -> Result:
@@ -287,27 +434,36 @@ def _tensors(graph: Graph, values: Mapping[str, Value]) -> dict[str, Tensor]:
 
 
 def _alone(
-    graph: Graph, on: Reference, inputs: Mapping[str, Tensor], constant: ConstantOf, outside: set[str]
+    graph: Graph,
+    on: Reference,
+    inputs: Mapping[str, Tensor],
+    constant: ConstantOf,
+    outside: set[str],
+    invalid: set[str],
 ) -> Environment:
     """Every node of a graph in which all process groups are this rank alone; ``outside`` collects nodes where an index
-    was out of range."""
+    was out of range, ``invalid`` those that took a power or logarithm of a number where there is none."""
     environment: Environment = dict(inputs)
     for node in graph.nodes:
         if node.op == "input":
             continue
         flags = len(on.out_of_range)
+        if isinstance(on, Floats):
+            on.invalid = False
         try:
             result = run_node(graph, node, Builder(on, node.name), environment, constant, None)
         except Unsupported as problem:
             result = _lost(problem)
         if len(on.out_of_range) > flags:
             outside.add(node.name)
+        if isinstance(on, Floats) and on.invalid:
+            invalid.add(node.name)
         check_types(graph, node, result)
         environment[node.name] = result
     return environment
 
 
-def _constants(job: Job, seed: int, draw: Draw) -> ConstantOf:
+def _constants(job: Job, draw: Draw) -> ConstantOf:
     """Recorded constants, assumed numbers, or random ones that are the same wherever the name is."""
     known: dict[Any, Value] = {}
 
@@ -320,8 +476,8 @@ def _constants(job: Job, seed: int, draw: Draw) -> ConstantOf:
             return builder.full(type_.shape, Fraction(assumed), type_.dtype)
         key = (node.target, type_.stored.shape)
         if key not in known:
-            bounds = np.full(int(np.prod(type_.stored.shape, dtype=np.int64)), 4)
-            flat = draw(type_.stored.dtype.kind, bounds, 1 + crc32(node.target.encode()))
+            elements = Elements.free(int(np.prod(type_.stored.shape, dtype=np.int64)), type_.stored.dtype)
+            flat = draw(type_.stored.dtype.kind, elements, 1 + crc32(node.target.encode()))
             known[key] = builder.interpretation.reshape(flat, type_.stored.shape)
         return Tensor(type_.shape, type_.dtype, known[key])
 

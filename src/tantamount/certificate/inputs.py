@@ -6,13 +6,14 @@ number is drawn for each class. A specification input that is a sum of implement
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
 
+from tantamount.certificate.draws import Draw, Elements, limits_of
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.relation import InputRelation, Partial, Replicate, Shard
@@ -22,33 +23,30 @@ from tantamount.ops.relations import evaluate, has_sum, pairs, reduced
 from tantamount.semantics.reference import Array, Reference
 from tantamount.semantics.survey import index_bounds
 
-__all__ = ["Draw", "Layout", "draw_inputs", "lay_out"]
+__all__ = ["Layout", "draw_inputs", "lay_out"]
 
 Key = tuple[int, str]  # a rank (the specification: -1) and the name of an input
 SPECIFICATION = -1
-_SMALL = 4  # integers of unknown use are drawn below this
-
-Draw = Callable[[Kind, Array, int], Value]
-"""Random numbers of a kind, one for each entry of the array, which are the bounds below which integers are; others for
-every value of the last argument."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """``classes``: for every input, the class of each element; ``kinds`` and (for integers) ``bounds`` of the classes.
+    """``classes``: for every input, the class of each element; ``kinds``: the classes of each kind; ``elements``: what
+    is known of each class; ``wild``: the numbers of the tensors of the specification with integers that are indices.
     ``computed``: specification inputs that are sums. ``shared``: specification inputs that use an implementation input
     which is used elsewhere, too. ``restricted``: those of which an element must equal another one."""
 
     classes: Mapping[Key, Array]
-    kinds: Mapping[Kind, Array]  # the classes of a kind
-    bounds: Array
+    kinds: Mapping[Kind, Array]
+    elements: Elements
+    wild: tuple[int, ...]
     computed: frozenset[str]
     shared: frozenset[str]
     restricted: frozenset[str]
 
 
-def lay_out(job: Job) -> Layout:
-    """The classes of a job's input elements."""
+def lay_out(job: Job, divisors: Collection[str]) -> Layout:
+    """The classes of a job's input elements. ``divisors``: inputs of the specification that reach a divisor."""
     types = _types(job)
     offsets: dict[Key, int] = {}
     total = 0
@@ -64,7 +62,14 @@ def lay_out(job: Job) -> Layout:
     for name, relation in job.inputs.items():
         edges += _equal(job, counting, name, relation, numbers)
     labels = _components(total, edges)
-    bounds = _bounds(job, types, numbers, labels)
+    elements = _elements(job, types, numbers, labels, divisors)
+    wild = tuple(
+        k
+        for k, (key, type_) in enumerate(types.items())
+        if key[0] == SPECIFICATION
+        and type_.dtype.kind is Kind.INT
+        and bool(elements.bounds[labels[numbers[key]]].any())
+    )
     found: dict[Kind, Array] = {}
     for kind in (Kind.BOOL, Kind.INT, Kind.FLOAT):
         own = [labels[numbers[key].ravel()] for key, type_ in types.items() if type_.dtype.kind is kind]
@@ -73,7 +78,7 @@ def lay_out(job: Job) -> Layout:
     computed = frozenset(name for name, relation in job.inputs.items() if has_sum(relation))
     classes = {key: labels[number] for key, number in numbers.items()}
     shared = _shared(job, classes, computed)
-    return Layout(classes, found, bounds, computed, shared, _restricted(classes, shared - computed))
+    return Layout(classes, found, elements, wild, computed, shared, _restricted(classes, shared - computed))
 
 
 def _types(job: Job) -> dict[Key, TensorType]:
@@ -128,8 +133,32 @@ def _components(count: int, edges: list[tuple[Array, Array]]) -> Array:
             return labels
 
 
+def _elements(
+    job: Job,
+    types: Mapping[Key, TensorType],
+    numbers: Mapping[Key, Array],
+    labels: Array,
+    divisors: Collection[str],
+) -> Elements:
+    """What is known of the element that each class stands for."""
+    count = len(labels)
+    low = np.full(count, np.iinfo(np.int64).min)
+    high = np.full(count, np.iinfo(np.int64).max)
+    tensor, place, row = (np.zeros(count, dtype=np.int64) for _ in range(3))
+    divides = np.zeros(count, dtype=np.bool_)
+    for k, (key, type_) in reversed([*enumerate(types.items())]):  # the specification's come first, and count
+        own = labels[numbers[key].ravel()]
+        tensor[own], place[own] = k, np.arange(own.size)
+        row[own] = np.arange(own.size) // max(1, type_.shape[-1] if type_.shape else 1)
+        least, most = limits_of(type_.dtype)
+        low[own], high[own] = np.maximum(low[own], least), np.minimum(high[own], most)
+        if key[0] == SPECIFICATION and key[1] in divisors:
+            divides[own] = True
+    return Elements(_bounds(job, types, numbers, labels), low, high, tensor, place, row, divides)
+
+
 def _bounds(job: Job, types: Mapping[Key, TensorType], numbers: Mapping[Key, Array], labels: Array) -> Array:
-    """Of the specification's inputs what its own indices allow; of others what the implementation's do."""
+    """Of the specification's inputs what its own indices allow; of others what the implementation's do; 0: unknown."""
     groups = {name: job.mesh.group_size(name) for name in job.mesh.groups}
     ours = index_bounds(job.specification)
     theirs = {id(graph): index_bounds(graph, groups) for graph in job.implementation}
@@ -146,7 +175,7 @@ def _bounds(job: Job, types: Mapping[Key, TensorType], numbers: Mapping[Key, Arr
         where = where if rank == SPECIFICATION else where[~related[where]]
         if bound is not None:
             bounds[where] = np.minimum(bounds[where], max(1, bound))
-    return np.where(bounds == np.iinfo(np.int64).max, _SMALL, bounds)
+    return np.where(bounds == np.iinfo(np.int64).max, 0, bounds)
 
 
 def _shared(job: Job, classes: Mapping[Key, Array], computed: frozenset[str]) -> frozenset[str]:
@@ -198,7 +227,7 @@ def draw_inputs(
     job: Job, layout: Layout, on: Interpretation, draw: Draw
 ) -> tuple[dict[str, Value], list[dict[str, Value]]]:
     """Inputs of the specification and of every rank."""
-    drawn = {kind: draw(kind, layout.bounds[classes], 0) for kind, classes in layout.kinds.items()}
+    drawn = {kind: draw(kind, layout.elements.take(classes), 0) for kind, classes in layout.kinds.items()}
     values: dict[Key, Value] = {}
     for key, classes in layout.classes.items():
         graph = job.specification if key[0] == SPECIFICATION else job.implementation[key[0]]

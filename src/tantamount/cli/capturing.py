@@ -65,7 +65,8 @@ def _one(name: str) -> Program:
 def _ranks(name: str, world_size: int, mesh: Sequence[str]) -> Ranks:
     from tantamount import capture_ranks
 
-    axes = {axis: int(size) for axis, _, size in (text.partition("=") for text in mesh) if size.isdigit()}
+    sizes = (text.partition("=") for text in mesh)
+    axes = {axis: int(size) for axis, _, size in sizes if size.isascii() and size.isdigit() and len(size) < 10}
     if len(axes) != len(mesh):
         raise UserError("command-line", place="--mesh", found=" ".join(mesh), needed="AXIS=SIZE, such as --mesh dp=2")
     return capture_ranks(_function(name), world_size, mesh=axes or None)
@@ -95,7 +96,7 @@ def _called(name: str, function: Callable[..., Any]) -> Any:
         return function()
     except TantamountError:
         raise
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise UserError(
             "capture-build", place=f"{name}()", found=f"{type(problem).__name__}: {problem}",
             needed="a function of no argument that returns (function, args)",

@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from tantamount.cli import pool, terminal
+from tantamount.cli.process import reserve
 from tantamount.errors import UserError
-from tantamount.report.outcomes import INTERNAL, Failure, Outcome, failure
+from tantamount.report.outcomes import ENVIRONMENT, Failure, Outcome, failure
 
 __all__ = ["Options", "check", "check_all", "load"]
 
@@ -37,6 +38,8 @@ def check(path: Path, options: Options, progress: terminal.Progress | None = Non
     """One job, in this process, where the operators are loaded already. Raises nothing but interruptions."""
     try:
         from tantamount.answers import refine
+
+        reserve()
         from tantamount.capture.job import read_job
 
         _refuse_what_shells_leave(path)
@@ -86,10 +89,10 @@ def _work(path: Path, options: Options) -> Outcome:
 def _lost(path: Path, lost: pool.Lost) -> Failure:
     return Failure(
         job=str(path),
-        exit_code=INTERNAL,
+        exit_code=ENVIRONMENT,
         code="process-lost",
         place=f"while checking {path}",
-        found=f"Lost: the process that checked it was {lost}",
+        found=f"the process that checked it was {lost}",
         needed="a process that is left to finish; nothing was proved or refuted",
         hint="SIGKILL is what the system does when memory runs out: --workers 1 needs less of it",
     )

@@ -4,37 +4,60 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 from typing import ParamSpec
 
 import typer
 
+from tantamount.cli.process import INTERRUPTED, Output
 from tantamount.cli.terminal import error
-from tantamount.errors import UserError
-from tantamount.report.outcomes import INTERNAL, USAGE, Failure, failure
+from tantamount.errors import EnvironmentFault, UserError
+from tantamount.report.outcomes import ENVIRONMENT, INTERNAL, Failure, failure, worst_exit
 
-__all__ = ["DEBUG", "exits", "explain", "exit_code_of"]
+__all__ = ["DEBUG", "exits", "explain", "explained", "finished"]
 
 DEBUG = "TANTAMOUNT_DEBUG"  # environment variable: show the traceback of internal errors
 
 P = ParamSpec("P")
 
 
-def exit_code_of(problem: Exception) -> int:
-    """2 for what the user can mend, 4 for everything else: it is our bug."""
-    return USAGE if isinstance(problem, UserError) else INTERNAL
-
-
 def explain(problem: Exception | Failure, *, verbose: bool = False) -> None:
     """Tell on stderr what went wrong; the traceback of a bug of ours only if ``verbose`` or :data:`DEBUG` is set."""
     told = problem if isinstance(problem, Failure) else failure("", problem, "")
-    if told.exit_code == USAGE:
+    if told.exit_code != INTERNAL:
         error(f"{told}\n  more:   tantamount explain {told.code}")
         return
     shown = verbose or bool(os.environ.get(DEBUG))
     if shown:
         error(told.trace.rstrip())
     error(str(told) + (f"; -v or {DEBUG}=1 shows the traceback to include" if told.trace and not shown else ""))
+
+
+def explained(problem: Exception, *, verbose: bool = False) -> int:
+    """The exit code of an exception, after it was told on stderr."""
+    try:
+        told = failure("", problem, "")
+        explain(told, verbose=verbose)
+        return told.exit_code
+    except MemoryError:
+        return ENVIRONMENT
+
+
+def finished(stdout: Output | None, code: int) -> int:
+    """The exit code of a command that ended with ``code``, once all that it printed is written, or is not."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    if stdout is None or stdout.problem is None:
+        return code
+    explain(
+        EnvironmentFault(
+            "environment-output", place="stdout", found=stdout.problem.strerror or str(stdout.problem),
+            needed=f"an output that takes the result, which nobody was told; without this the exit code is {code}",
+            hint="--json FILE writes the result to a file; /dev/null takes everything",
+        )
+    )  # fmt: skip
+    return worst_exit([code, ENVIRONMENT]) if code != INTERRUPTED else code
 
 
 def exits(command: Callable[P, int]) -> Callable[P, None]:
@@ -48,10 +71,18 @@ def exits(command: Callable[P, int]) -> Callable[P, None]:
             raise
         except KeyboardInterrupt:
             error("interrupted")
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
+        except SystemExit as problem:  # of code of the user's that a command ran: its exit code would be taken for ours
+            raise typer.Exit(explained(_left(problem))) from None
         except Exception as problem:
-            explain(problem, verbose=kwargs.get("verbose") is True)
-            raise typer.Exit(exit_code_of(problem)) from None
+            raise typer.Exit(explained(problem, verbose=kwargs.get("verbose") is True)) from None
         raise typer.Exit(code)
 
     return run
+
+
+def _left(problem: SystemExit) -> UserError:
+    return UserError(
+        "code-exits", place="command line", found=f"code of yours that left with exit({problem.code!r})",
+        needed="code that returns",
+    )  # fmt: skip

@@ -12,13 +12,16 @@ import typer
 
 from tantamount import __version__
 from tantamount.cli import terminal
-from tantamount.cli.exits import exit_code_of, exits, explain
+from tantamount.cli.exits import exits, explain, explained, finished
+from tantamount.cli.process import INTERRUPTED, Interruption, leave_on_interrupt, open_streams, reserve
+from tantamount.report.outcomes import INTERNAL
 
 __all__ = ["app", "main"]
 
 _EPILOG = (
     "Exit codes: 0 every job is PROVED; 1 one is REFUTED; 2 the command line, a job or a graph is wrong; "
-    "3 one is UNKNOWN or VACUOUS; 4 a bug of Tantamount. Several jobs: the first of 4, 2, 1, 3, 0 that one has."
+    "3 one is UNKNOWN or VACUOUS; 4 a bug of Tantamount; 5 the machine gave out (memory, disk, output); "
+    "130 interrupted. Several jobs: the first of 4, 5, 2, 1, 3, 0 that one has."
 )
 
 # Executions are many small products: more threads spin and finish no sooner. Read when NumPy is first imported.
@@ -153,7 +156,8 @@ def refine(
 
 @app.command(
     epilog="Exit codes: 0 accepted; 1 rejected; 2 the command line, the certificate, a job or a graph is wrong; "
-    "3 nothing contradicts it, but not all of it could be checked; 4 a bug of Tantamount."
+    "3 nothing contradicts it, but not all of it could be checked; 4 a bug of Tantamount; 5 the machine gave "
+    "out (memory, disk, output); 130 interrupted."
 )
 @exits
 def check(
@@ -166,6 +170,7 @@ def check(
     verbose: Verbose = False,
 ) -> int:
     """Evaluate again what a certificate claims, with code that took no part in proving it."""
+    reserve()
     from tantamount.certificate.check import check_certificate
     from tantamount.certificate.telling import lines
     from tantamount.cli.checking import load
@@ -275,9 +280,24 @@ def version() -> int:
 
 
 def main() -> None:
-    """Run the command line and exit. Exit code 1 means REFUTED and nothing else, so no exception may get through."""
+    """Run the command line and exit. Exit code 1 means REFUTED and nothing else, so no exception may get through, and
+    whatever happens to the streams is part of the exit code."""
+    interruption = Interruption()
+    code = INTERRUPTED
+    try:
+        streams = open_streams()
+        code = finished(streams[0] if streams else None, _run())
+        leave_on_interrupt()
+    except KeyboardInterrupt:
+        leave_on_interrupt()
+    sys.exit(INTERRUPTED if interruption.came else code)
+
+
+def _run() -> int:
     try:
         app()
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else INTERNAL
     except Exception as problem:
-        explain(problem)
-        sys.exit(exit_code_of(problem))
+        return explained(problem)
+    return 0

@@ -6,18 +6,23 @@ with the process that started them, however that ends.
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
+import resource
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
 __all__ = ["Lost", "cores", "run_all"]
+
+_DESCRIPTORS = 32
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,11 +30,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What is known of a process that ended without a result: its exit code, negative for a signal."""
+    """What is known of a process that ended without a result: its exit code, negative for a signal; or why there was
+    none (``unstarted``)."""
 
     exit_code: int
+    unstarted: str = ""
 
     def __str__(self) -> str:
+        if self.unstarted:
+            return f"not started ({self.unstarted})"
         if self.exit_code >= 0:
             return f"ended with exit code {self.exit_code}"
         try:
@@ -61,26 +70,33 @@ def run_all(
     """``work(item)`` of every item, at most ``workers`` at a time, in the order of the items; each as soon as it and
     those before it are there.
 
-    ``work`` is a function that a fresh process can import, its results can be pickled, and it raises nothing.
+    ``work`` is a function that a fresh process can import, its results can be pickled, and it raises nothing. Where no
+    more processes or descriptors are to be had, fewer run at a time; an item is lost if not even one can run.
     ``watch(done, running)`` is told of every change; ``preload`` are modules that the workers share. When the iterator
     is closed, or an exception goes through it, the workers that are still running are killed.
     """
-    context = _context(preload)
-    waiting = iter(enumerate(items))
+    waiting = deque(enumerate(items))
     running: dict[Any, _Running[T]] = {}
     results: dict[int, R | Lost] = {}
     done = given = 0
+    context: ForkServerContext | None = None
     try:
         while given < len(items):
-            while len(running) < workers and (following := next(waiting, None)) is not None:
-                number, item = following
-                receiver, sender = context.Pipe(duplex=False)
-                process = context.Process(target=_serve, args=(sender, work, item), daemon=True)
-                running[receiver] = _Running(number, item, process)
-                process.start()
-                sender.close()
+            while len(running) < workers and waiting:
+                number, item = waiting[0]
+                try:
+                    context = context or _context(preload)
+                    _start(context, work, number, item, running)
+                except (OSError, EOFError, MemoryError) as problem:
+                    if running:
+                        break  # again when one of them has given back what it has
+                    results[number] = Lost(
+                        0, getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+                    )
+                    done += 1
+                waiting.popleft()
             watch(done, [one.item for one in running.values()])
-            for receiver in connection.wait(list(running)):
+            for receiver in connection.wait(list(running)) if running else ():
                 one = running.pop(receiver)
                 results[one.number] = _result(receiver, one.process)
                 done += 1
@@ -94,23 +110,46 @@ def run_all(
                 one.process.join()
 
 
+def _start(
+    context: ForkServerContext, work: Callable[[T], R], number: int, item: T, running: dict[Any, _Running[T]]
+) -> None:
+    """Start a process for an item and enter it in ``running``. Raises :class:`OSError` if there can be none."""
+    receiver, sender = context.Pipe(duplex=False)
+    try:
+        process = context.Process(target=_serve, args=(sender, work, item), daemon=True)
+        running[receiver] = _Running(number, item, process)  # first, so that an interruption finds it
+        process.start()
+    except BaseException as problem:
+        if isinstance(problem, (OSError, EOFError, MemoryError)):
+            del running[receiver]
+            receiver.close()
+        raise
+    finally:
+        sender.close()
+
+
 def _context(preload: Sequence[str]) -> ForkServerContext:
     """Processes forked from a server that has loaded what they need: they start in milliseconds, and unlike those
     forked from here they inherit neither threads nor locks."""
+    fewest = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if fewest < _DESCRIPTORS:  # the server itself does not survive it when it gets none
+        raise OSError(errno.EMFILE, f"a process may have {fewest} open files, and {_DESCRIPTORS} are needed")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: an interruption is for this process alone
+    resource_tracker.ensure_running()  # unblocks the signal when it starts
+    # Blocked, which is inherited: an interruption is for this process alone, which gets it afterwards.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         forkserver.ensure_running()
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
 
 
 def _result(receiver: Any, process: BaseProcess) -> Any:
     try:
         found = receiver.recv()
-    except (EOFError, OSError):
+    except (EOFError, OSError):  # it ended before all was sent
         process.join()
         return Lost(process.exitcode or 0)
     finally:
@@ -120,9 +159,13 @@ def _result(receiver: Any, process: BaseProcess) -> Any:
 
 
 def _serve(sender: Any, work: Callable[[Any], Any], item: Any) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    sender.send(work(item))
-    sender.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        sender.send(work(item))
+        sender.close()
+    except (MemoryError, OSError, RuntimeError):  # no thread, no memory to send: it is lost, and that is told once
+        os._exit(1)
 
 
 def _end_with_parent() -> None:

@@ -29,7 +29,7 @@ _COLOURS = {
 
 
 def out(text: str) -> None:
-    """Write text to stdout as it is. A reader that went away (``| head``) does not change the exit code."""
+    """Write text to stdout as it is."""
     _write(text, sys.stdout)
 
 
@@ -136,9 +136,5 @@ def _styled(stream: TextIO) -> bool:
 
 def _write(text: str, stream: TextIO) -> None:
     encoding = stream.encoding or "utf-8"
-    try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
-    except BrokenPipeError:
-        # Whatever is flushed at exit goes nowhere instead of raising again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()

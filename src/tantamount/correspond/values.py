@@ -65,15 +65,17 @@ def close(a: Array, b: Array) -> bool:
 
 def windows(whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, Array]]:
     """The parts of a tensor that have a shape (dimensions of size 1 do not count): the whole (without a box) or equal
-    blocks, in order."""
+    blocks, in order. A part without elements is none of a tensor that has some."""
     if whole.size == prod(shape):
         yield None, whole.reshape(shape)
+        return
+    if not prod(shape):
         return
     local = tuple(n for n in shape if n != 1)
     squeezed = whole.reshape(tuple(n for n in whole.shape if n != 1))
     if len(local) < squeezed.ndim and len(shape) == whole.ndim:
         local, squeezed = shape, whole
-    if len(local) != squeezed.ndim or any(n > m or m % max(n, 1) for n, m in zip(local, squeezed.shape, strict=True)):
+    if len(local) != squeezed.ndim or any(n > m or m % n for n, m in zip(local, squeezed.shape, strict=True)):
         return
     counts = [m // n for n, m in zip(local, squeezed.shape, strict=True)]
     if prod(counts) > _MAX_WINDOWS:

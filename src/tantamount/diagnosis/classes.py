@@ -1,4 +1,4 @@
-"""Which tensors play the same part: on other ranks, in other micro-batches, for another projection.
+"""Classes of tensors that play the same part: on other ranks, in other micro-batches, for another projection.
 
 A *class* has the nodes that the same operators compute from the same kinds of inputs, whatever numbers appear among
 their arguments. A tensor's *origin* is the set of specification inputs that it is computed from.
@@ -6,8 +6,7 @@ their arguments. A tensor's *origin* is the set of specification inputs that it 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tantamount.diagnosis.replay import Place, Replay
@@ -16,12 +15,9 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import rank_tensors
 from tantamount.ops.functionalized import unwrapped
 
-__all__ = ["Class", "PIECES", "Origin", "classes_of", "origins", "specification_origins", "target_of"]
+__all__ = ["Class", "Origin", "classes_of", "origins", "specification_origins", "target_of"]
 
 Origin = frozenset[str]
-PIECES = re.compile(  # operators that pick a part
-    r"getitem|(aten|hlo)\.(slice|select|narrow|split|split_with_sizes|chunk|unbind|dynamic-slice)($|\.)"
-)
 
 
 @dataclass(frozen=True)
@@ -36,9 +32,12 @@ class Class:
         return self.places[0]
 
 
-def classes_of(graphs: Sequence[Graph], shapes: Mapping[Place, tuple[int, ...]]) -> list[Class]:
+def classes_of(
+    graphs: Sequence[Graph], shapes: Mapping[Place, tuple[int, ...]], cuts: Callable[[Place], bool]
+) -> list[Class]:
     """The classes of all nodes with one result (whose shapes are given), in the order of their first nodes. Nodes that
-    compute something else from the very same operands are no siblings: then the numbers count."""
+    compute something else from the very same operands are no siblings: then the numbers count, but for those that
+    ``cuts`` says cut out a part of their operand."""
     colours: dict[Place, int] = {}
     numbers: dict[object, int] = {}
     members: dict[int, list[tuple[int, Place]]] = {}
@@ -51,20 +50,22 @@ def classes_of(graphs: Sequence[Graph], shapes: Mapping[Place, tuple[int, ...]])
                 members.setdefault(colour, []).append((position, place))
     found: list[tuple[tuple[int, Place], Class]] = []
     for some in members.values():
-        for group in _alike(graphs, some):
+        for group in _alike(graphs, some, cuts):
             first = group[0][1]
             target = target_of(graphs[first[0]], graphs[first[0]].by_name[first[1]])
             found.append((group[0], Class(target, tuple(place for _, place in group))))
     return [c for _, c in sorted(found, key=lambda item: item[0])]
 
 
-def _alike(graphs: Sequence[Graph], some: list[tuple[int, Place]]) -> list[list[tuple[int, Place]]]:
+def _alike(
+    graphs: Sequence[Graph], some: list[tuple[int, Place]], cuts: Callable[[Place], bool]
+) -> list[list[tuple[int, Place]]]:
     """One list, or one for each choice of numbers."""
     nodes = {place: graphs[place[0]].by_name[place[1]] for _, place in some}
     texts = {place: repr((node.args, sorted(node.kwargs.items()))) for place, node in nodes.items()}
     operands = {place: (place[0], *references(node)) for place, node in nodes.items()}
     distinct = set(operands.values())
-    if PIECES.match(nodes[some[0][1]].target) or len(distinct) == len({(operands[p], texts[p]) for p in operands}):
+    if cuts(some[0][1]) or len(distinct) == len({(operands[p], texts[p]) for p in operands}):
         return [some]
     split: dict[object, list[tuple[int, Place]]] = {}
     for position, place in some:

@@ -1,11 +1,10 @@
 """Small changes of the implementation that may make it right, class by class.
 
-Which are tried depends on whether a tensor is *sick*: no part of any tensor of the specification.
+Which are tried depends on whether a tensor is *unmatched*: no part of any tensor of the specification.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, permutations
@@ -15,17 +14,12 @@ import numpy as np
 from tantamount.correspond.values import Box, close, placements, windows
 from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.replay import Changes, Place, typed
-from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, given, slots, summable, with_number
+from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at, summable, with_number
 from tantamount.ir.graph import Argument, Node, Ref, references
 from tantamount.semantics.reference import Array
 
-__all__ = ["LAYOUT", "Edit", "edits_of"]
+__all__ = ["Edit", "edits_of"]
 
-LAYOUT = re.compile(  # operators that choose positions
-    r"input$|getitem|(aten|hlo)\.(slice|select|narrow|split|split_with_sizes|chunk|unbind|dynamic-slice|cat|stack"
-    r"|concatenate|index|gather|index_select|roll|flip)($|\.)"
-)
-REDUCTION = re.compile(r"aten\.(sum|mean|mse_loss|nll_loss|_foreach_div|norm)|.*(all_reduce|reduce_scatter)")
 _MAX_WHOLES = 8  # classes of the specification that are tried for one of the implementation
 _MAX_ORDERS = 6  # in which tensors are exchanged for each other
 _MAX_MEMBERS = 4  # members of a class that are changed alone
@@ -54,14 +48,14 @@ class Edit:
 
     @property
     def signature(self) -> object:
-        """What stays the same on other inputs."""
+        """Equal for the same change on other inputs."""
         wanted = tuple((place, self.wanted[place]) for place in sorted(self.wanted))
         return self.kind, frozenset(self.places), wanted, self.position, self.slot, self.number, self.axis
 
 
-def edits_of(land: ValueMatches, c: Class, kinds: Sequence[str]) -> Iterator[Edit]:
+def edits_of(matches: ValueMatches, c: Class, kinds: Sequence[str]) -> Iterator[Edit]:
     """The changes of some kinds that are tried at a class; ``average`` and ``maximum`` go with ``reduce``."""
-    call = land.node(c.first).op == "call"
+    call = matches.node(c.first).op == "call"
     finders: dict[str, Callable[[ValueMatches, Class], Iterator[Edit]]] = {
         "reduce": _reduced,
         "bypass": _bypassed,
@@ -73,16 +67,16 @@ def edits_of(land: ValueMatches, c: Class, kinds: Sequence[str]) -> Iterator[Edi
     }
     for kind in kinds:
         if kind in ("value", "like") or call:
-            yield from finders[kind](land, c)
+            yield from finders[kind](matches, c)
 
 
-def _subsets(land: ValueMatches, changes: dict[Place, Array]) -> Iterator[dict[Place, Array]]:
-    """All members of a class that would change; the sick ones; single nodes; without a mesh, all but the first."""
+def _subsets(matches: ValueMatches, changes: dict[Place, Array]) -> Iterator[dict[Place, Array]]:
+    """All members of a class that would change; the unmatched ones; single nodes; without a mesh, all but the first."""
     yield changes
-    sick = {place: value for place, value in changes.items() if land.aligned(place) is None}
-    if 0 < len(sick) < len(changes):
-        yield sick
-    if land.job.mesh.world_size > 1:  # one node, on all ranks
+    unmatched = {place: value for place, value in changes.items() if matches.aligned(place) is None}
+    if 0 < len(unmatched) < len(changes):
+        yield unmatched
+    if matches.job.mesh.world_size > 1:  # one node, on all ranks
         names = list(dict.fromkeys(name for _, name in changes))
         for name in names[:_MAX_MEMBERS] if len(names) > 1 else ():
             yield {place: value for place, value in changes.items() if place[1] == name}
@@ -95,80 +89,97 @@ def _subsets(land: ValueMatches, changes: dict[Place, Array]) -> Iterator[dict[P
             yield {place: changes[place]}
 
 
-def _bypassed(land: ValueMatches, c: Class) -> Iterator[Edit]:
-    for k in range(len(list(references(land.node(c.first))))):
+def _bypassed(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    for k in range(len(list(references(matches.node(c.first))))):
         changes: dict[Place, Array] = {}
         for place in c.places:
-            value, operand = land.value(place), _operand(land, place, k)
+            value, operand = matches.value(place), _operand(matches, place, k)
             if operand.size == value.size and operand.dtype.kind == value.dtype.kind:
                 operand = operand.reshape(value.shape)
                 if not close(operand, value):
                     changes[place] = operand
         if changes:
-            for some in _subsets(land, changes):
+            for some in _subsets(matches, changes):
                 yield Edit("bypass", tuple(some), some, position=k)
 
 
-def _operand(land: ValueMatches, place: Place, k: int) -> Array:
-    refs = list(references(land.node(place)))
-    return land.value((place[0], refs[k])) if k < len(refs) else np.zeros(0)
+def _operand(matches: ValueMatches, place: Place, k: int) -> Array:
+    refs = list(references(matches.node(place)))
+    return matches.value((place[0], refs[k])) if k < len(refs) else np.zeros(0)
 
 
-def _literals(land: ValueMatches, c: Class) -> Iterator[Edit]:
+def _literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """Another number among the arguments: one that the specification has, one more or less, some ranks' worth."""
-    first = land.node(c.first)
-    if any(close(_operand(land, c.first, k), land.value(c.first)) for k in range(len(list(references(first))))):
+    first = matches.node(c.first)
+    if any(close(_operand(matches, c.first, k), matches.value(c.first)) for k in range(len(list(references(first))))):
         return  # adds 0, multiplies by 1: the number is not there for its value
-    for slot in slots(first):
-        values = {place: given(land.node(place), slot) for place in c.places}
+    for slot in matches.slots(c.first):
+        values = {place: matches.number_at(place, slot) for place in c.places}
         for argument in dict.fromkeys(values.values()):
             same = [place for place, value in values.items() if value == argument]
-            for number in _numbers(land, first.target, slot, argument, len(same)) if argument is not None else ():
+            for number in _numbers(matches, first.target, slot, argument, len(same)) if argument is not None else ():
                 changes: dict[Place, Array] = {}
                 for place in same:
-                    value = land.replay.computed(place, with_number(land.node(place), slot, number))
-                    if value is not None and not close(value, land.value(place)):
+                    value = _with_number(matches, place, slot, number)
+                    if value is not None and not close(value, matches.value(place)):
                         changes[place] = value
                 if changes:
-                    for some in _subsets(land, changes):
+                    for some in _subsets(matches, changes):
                         yield Edit("literal", tuple(some), some, slot=slot, number=number)
 
 
-def _numbers(land: ValueMatches, target: str, slot: Slot, argument: int | float, members: int) -> list[int | float]:
-    """What may be right there: what the specification has, times or over some size, one more or less."""
-    sizes = sorted({2, *land.job.mesh.sizes, members} - {0, 1})
-    options = land.literals(target, slot)
+def _with_number(matches: ValueMatches, place: Place, slot: Slot, number: float) -> Array | None:
+    """The value of one node with another number there, or with a tensor of that number."""
+    node = matches.node(place)
+    argument = argument_at(node, slot)
+    if not isinstance(argument, Ref):
+        return matches.replay.computed(place, with_number(node, slot, number))
+    if matches.value((place[0], argument.name)).dtype.kind != "f" and not float(number).is_integer():
+        return None
+    full = np.full_like(matches.value((place[0], argument.name)), number)
+    return _recomputed(matches, place, list(references(node)).index(argument.name), full)
+
+
+def _numbers(matches: ValueMatches, target: str, slot: Slot, argument: int | float, members: int) -> list[int | float]:
+    """Numbers that may be right there: those that the specification has, the argument times or over a size, and one
+    more or less."""
+    sizes = sorted({2, *matches.job.mesh.sizes, members} - {0, 1})
+    options = matches.literals(target, slot)
     options += [argument * n for n in sizes]
     options += [argument // n if isinstance(argument, int) and argument % n == 0 else argument / n for n in sizes]
     options += [argument + 1, argument - 1] if isinstance(argument, int) else []
     return [x for x in dict.fromkeys(options) if x != argument]
 
 
-def _reduced(land: ValueMatches, c: Class) -> Iterator[Edit]:
+def _reduced(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """The members are summands of something that the specification has, or means over shares."""
-    if land.value(c.first).dtype.kind != "f":
+    if matches.value(c.first).dtype.kind != "f":
         return
     for kind, reduction in (("reduce", np.sum), ("average", np.mean), ("maximum", np.max)):
-        for axis, groups in land.groups(c):
+        for axis, groups in matches.groups(c):
             changes: dict[Place, Array] = {}
             for members in groups:
-                values = [land.value(place) for place in members]
+                values = [matches.value(place) for place in members]
                 if summable(values):
                     total = reduction(np.stack(values), axis=0)
-                    if land.is_part(total) is not None and not any(close(total, v) for v in values):
-                        changes |= {place: total for place in members if not close(total, land.value(place))}
+                    if matches.is_part(total) is not None and not any(close(total, v) for v in values):
+                        changes |= {place: total for place in members if not close(total, matches.value(place))}
             if changes:
                 yield Edit(kind, tuple(changes), changes, axis=axis)
 
 
-def _scaled(land: ValueMatches, c: Class) -> Iterator[Edit]:
-    """A reduction with another factor: the sum for the mean, or the other way round."""
-    if land.value(c.first).dtype.kind != "f" or not REDUCTION.match(c.target):
+def _scaled(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """A reduction with another factor: the sum for the mean, or the other way round; or one of several tensors that
+    are multiplied by one number."""
+    facts = matches.facts(c.first)
+    averages = facts.reduction in ("sum", "mean", "norm")
+    several = matches.node(c.first).target == "getitem" and facts.elementwise and bool(facts.linear)
+    if matches.value(c.first).dtype.kind != "f" or not (averages or several):
         return
     names = {name for _, name in c.places}  # of micro-batches, for instance
-    sizes = sorted({*land.job.mesh.sizes, land.job.mesh.world_size, len(c.places), len(names)} - {0, 1})
+    sizes = sorted({*matches.job.mesh.sizes, matches.job.mesh.world_size, len(c.places), len(names)} - {0, 1})
     for factor in (*(1 / n for n in sizes), *sizes):
-        changes = {place: land.value(place) * factor for place in c.places}
+        changes = {place: matches.value(place) * factor for place in c.places}
         yield Edit("scale", tuple(changes), changes, number=factor)
 
 
@@ -176,61 +187,60 @@ def _scaled(land: ValueMatches, c: Class) -> Iterator[Edit]:
 Assigned = tuple[dict[Place, Part], dict[Place, Array]]
 
 
-def _likened(land: ValueMatches, c: Class) -> Iterator[Edit]:
+def _likened(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """As :func:`_replaced`, with tensors that the same operator makes."""
-    yield from _replaced(land, c, only_alike=True)
+    yield from _replaced(matches, c, only_alike=True)
 
 
-def _replaced(land: ValueMatches, c: Class, only_alike: bool = False) -> Iterator[Edit]:
+def _replaced(matches: ValueMatches, c: Class, only_alike: bool = False) -> Iterator[Edit]:
     """The class should have parts of other tensors of the specification: of ones that the implementation does not have
     so far, or other parts of the same."""
-    sick = land.sick(c)
-    parts = [land.aligned(place) for place in c.places]
+    unmatched = matches.unmatched(c)
+    parts = [matches.aligned(place) for place in c.places]
     matched = {part[0] for part in parts if part is not None}
-    layout = LAYOUT.match(c.target) is not None or len(set(parts)) < sum(
-        part is not None and part[1] is not None for part in parts
-    )
-    if sick and LAYOUT.match(c.target):
-        operands = (land.aligned(operand) for place in c.places for operand in land.replay.operands[place])
+    chooses = matches.chooses(c.first)
+    layout = chooses or len(set(parts)) < sum(part is not None and part[1] is not None for part in parts)
+    if unmatched and chooses:
+        operands = (matches.aligned(operand) for place in c.places for operand in matches.replay.operands[place])
         matched |= {part[0] for part in operands if part is not None}
     tried = 0
-    for whole in sorted(land.wholes, key=lambda w: (w.target != c.target, w.first[1] in land.matched)):
+    for whole in sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched)):
         names = {name for _, name in whole.places}
         alike = whole.target == c.target
         if only_alike and not alike:
             continue
         same = layout and names & matched
         if not same:
-            names -= land.matched - matched  # some ranks may have what others should
-        other = alike and LAYOUT.match(c.target)  # an operator that cuts may have cut out something else
-        if not names or not (sick or same or other or _inserts(land, c, names, matched)):
+            names -= matches.matched - matched  # some ranks may have what others should
+        other = alike and chooses  # an operator that cuts may have cut out something else
+        if not names or not (unmatched or same or other or _inserts(matches, c, names, matched)):
             continue
         found = False
-        for wanted, changes in _assignments(land, c.places, names):
+        for wanted, changes in _assignments(matches, c.places, names):
             found = True
-            for some in _subsets(land, changes):
+            for some in _subsets(matches, changes):
                 yield Edit("value", tuple(some), some, {place: wanted[place] for place in some})
         tried += found
         if tried >= _MAX_WHOLES:
             return
 
 
-def _inserts(land: ValueMatches, c: Class, names: set[str], matched: set[str]) -> bool:
-    """Whether these tensors may stand where the matched ones do: as what something missing makes of them, or as the
+def _inserts(matches: ValueMatches, c: Class, names: set[str], matched: set[str]) -> bool:
+    """True if these tensors may stand where the matched ones do: as what something missing makes of them, or as the
     input that is not used."""
-    if any(land.follows(name, m) for name in names for m in matched):
+    if any(matches.follows(name, m) for name in names for m in matched):
         return True
-    return land.node(c.first).op == "input" and bool(land.unused & names)  # an input in another's stead
+    return matches.node(c.first).op == "input" and bool(matches.unused & names)  # an input in another's stead
 
 
-def _assignments(land: ValueMatches, places: Sequence[Place], names: set[str]) -> Iterator[Assigned]:
+def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]) -> Iterator[Assigned]:
     """Parts of some tensors, one for each place, in sensible orders; what would not change is left out."""
     groups: dict[Origin, list[Place]] = {}
     for place in places:
-        groups.setdefault(land.origin[place], []).append(place)
+        groups.setdefault(matches.origin[place], []).append(place)
     options: list[list[Assigned]] = []
     for origin, some in groups.items():
-        found = [a for a in _parts(land, some, _candidates(land, origin, names)) if a[1]]
+        found = [a for a in _parts(matches, some, _candidates(matches, origin, names)) if a[1]]
         if found:
             options.append(found)
     for k in range(max(map(len, options), default=0)):
@@ -243,57 +253,58 @@ def _assignments(land: ValueMatches, places: Sequence[Place], names: set[str]) -
         yield wanted, changes
 
 
-def _candidates(land: ValueMatches, origin: Origin, names: set[str]) -> list[str]:
+def _candidates(matches: ValueMatches, origin: Origin, names: set[str]) -> list[str]:
     """Tensors made of the same inputs; else of these and more, or of fewer."""
-    ordered = [node.name for node in land.job.specification.nodes if node.name in names]
-    same = [name for name in ordered if land.whole_origin[name] == origin]
+    ordered = [node.name for node in matches.job.specification.nodes if node.name in names]
+    same = [name for name in ordered if matches.whole_origin[name] == origin]
     if same or not origin:
         return same
     return [
         name
         for name in ordered
-        if (origin < land.whole_origin[name] and land.whole_origin[name] - origin <= land.unused)
-        or (land.whole_origin[name] and land.whole_origin[name] < origin)
-        or name in land.unused
+        if (origin < matches.whole_origin[name] and matches.whole_origin[name] - origin <= matches.unused)
+        or (matches.whole_origin[name] and matches.whole_origin[name] < origin)
+        or name in matches.unused
     ]
 
 
-def _parts(land: ValueMatches, places: Sequence[Place], names: Sequence[str]) -> Iterator[Assigned]:
-    value = land.value(places[0])
-    wholes = {name: whole for name in names if (whole := land.replay.wanted(name)) is not None}
+def _parts(matches: ValueMatches, places: Sequence[Place], names: Sequence[str]) -> Iterator[Assigned]:
+    value = matches.value(places[0])
+    wholes = {name: whole for name in names if (whole := matches.replay.wanted(name)) is not None}
     wholes = {name: whole for name, whole in wholes.items() if whole.dtype.kind == value.dtype.kind}
-    nodes = list(dict.fromkeys(places if land.job.mesh.world_size == 1 else (name for _, name in places)))
+    nodes = list(dict.fromkeys(places if matches.job.mesh.world_size == 1 else (name for _, name in places)))
     if 1 < len(nodes) == len(wholes) and (
-        land.job.mesh.world_size > 1 or all(whole.size == value.size for whole in wholes.values())
+        matches.job.mesh.world_size > 1 or all(whole.size == value.size for whole in wholes.values())
     ):
         for order in islice(permutations(wholes), _MAX_ORDERS):
-            yield from _matched(land, places, dict(zip(nodes, order, strict=True)), wholes)
+            yield from _matched(matches, places, dict(zip(nodes, order, strict=True)), wholes)
         return
     for name, whole in list(wholes.items())[:2]:
-        for rows in layouts(land, places, whole):
-            yield _changed(land, [(place, name, *row) for place, row in zip(places, rows, strict=True) if row])
+        for rows in layouts(matches, places, whole):
+            yield _changed(matches, [(place, name, *row) for place, row in zip(places, rows, strict=True) if row])
 
 
 def _matched(
-    land: ValueMatches, places: Sequence[Place], chosen: Mapping[str | Place, str], wholes: Mapping[str, Array]
+    matches: ValueMatches, places: Sequence[Place], chosen: Mapping[str | Place, str], wholes: Mapping[str, Array]
 ) -> Iterator[Assigned]:
     """Every node its own tensor: as a whole, or laid out over the ranks, alike for all."""
-    if land.job.mesh.world_size == 1:
-        shape = land.value(places[0]).shape
-        yield _changed(land, [(p, chosen[p], None, wholes[chosen[p]].reshape(shape)) for p in places])
+    if matches.job.mesh.world_size == 1:
+        shape = matches.value(places[0]).shape
+        yield _changed(matches, [(p, chosen[p], None, wholes[chosen[p]].reshape(shape)) for p in places])
         return
-    laid = [list(layouts(land, [p], wholes[chosen[p[1]]])) for p in places]
+    laid = [list(layouts(matches, [p], wholes[chosen[p[1]]])) for p in places]
     for one in zip(*laid, strict=False):
         rows = [(p, chosen[p[1]], *row[0]) for p, row in zip(places, one, strict=True) if row[0] is not None]
-        yield _changed(land, rows)
+        yield _changed(matches, rows)
 
 
 def layouts(
-    land: ValueMatches, places: Sequence[Place], whole: Array
+    matches: ValueMatches, places: Sequence[Place], whole: Array
 ) -> Iterator[list[tuple[Box | None, Array] | None]]:
-    """How a tensor may be laid out over places: under placements; without a mesh, in blocks."""
-    shape = land.value(places[0]).shape
-    mesh = land.job.mesh
+    """Layouts of a tensor over places, under placements or, without a mesh, in blocks: for every place the box and its
+    values, or ``None`` where it stays as it is."""
+    shape = matches.value(places[0]).shape
+    mesh = matches.job.mesh
     if mesh.world_size > 1:
         everything = tuple((0, n) for n in whole.shape)
         for boxes, parts in placements(whole, shape, mesh):
@@ -314,39 +325,39 @@ def layouts(
         yield [None if k < 0 else pieces[k] for k in order]
 
 
-def _changed(land: ValueMatches, rows: Sequence[tuple[Place, str, Box | None, Array]]) -> Assigned:
-    changes = {place: part for place, _, _, part in rows if not close(part, land.value(place))}
+def _changed(matches: ValueMatches, rows: Sequence[tuple[Place, str, Box | None, Array]]) -> Assigned:
+    changes = {place: part for place, _, _, part in rows if not close(part, matches.value(place))}
     return {place: (name, box) for place, name, box, _ in rows}, changes
 
 
-def _operands(land: ValueMatches, c: Class) -> Iterator[Edit]:
-    """Operands should be other parts of what they are parts of."""
-    for k in range(len(list(references(land.node(c.first))))):
-        sources = [(place[0], list(references(land.node(place)))[k]) for place in c.places]
-        part = next((found for source in sources if (found := land.aligned(source)) is not None), None)
-        whole = None if part is None else land.replay.wanted(part[0])
+def _operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """Edits that give nodes other parts of the tensors that one of their operands is a part of."""
+    for k in range(len(list(references(matches.node(c.first))))):
+        sources = [(place[0], list(references(matches.node(place)))[k]) for place in c.places]
+        part = next((found for source in sources if (found := matches.aligned(source)) is not None), None)
+        whole = None if part is None else matches.replay.wanted(part[0])
         if part is None or whole is None:
             continue
-        for rows in layouts(land, sources, whole):
+        for rows in layouts(matches, sources, whole):
             changes: dict[Place, Array] = {}
             wanted: dict[Place, Part] = {}
             for place, row in zip(c.places, rows, strict=True):
-                value = None if row is None else _recomputed(land, place, k, row[1])
-                if row is not None and value is not None and not close(value, land.value(place)):
+                value = None if row is None else _recomputed(matches, place, k, row[1])
+                if row is not None and value is not None and not close(value, matches.value(place)):
                     changes[place] = value
                     wanted[place] = (part[0], row[0])
             if changes:
                 yield Edit("operand", tuple(changes), changes, wanted, position=k)
 
 
-def _recomputed(land: ValueMatches, place: Place, operand: int, value: Array) -> Array | None:
+def _recomputed(matches: ValueMatches, place: Place, operand: int, value: Array) -> Array | None:
     """The value of one node with another operand."""
-    node = land.node(place)
-    old = land.replay.tensor((place[0], list(references(node))[operand]))
+    node = matches.node(place)
+    old = matches.replay.tensor((place[0], list(references(node))[operand]))
     if old is None:
         return None
     fresh = f"{node.name}.operand"
-    return land.replay.computed(place, _substituted(node, operand, fresh), {fresh: typed(value, old)})
+    return matches.replay.computed(place, _substituted(node, operand, fresh), {fresh: typed(value, old)})
 
 
 def _substituted(node: Node, operand: int, name: str) -> Node:

@@ -21,8 +21,9 @@ _MAX_DEPTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What differs: ``kind`` is ``factor``, ``range``, ``offset``, ``operand``, ``missing``, ``extra``, ``constant``,
-    ``exponent`` or ``different``; ``term`` is the specification's term (or atom) in which the difference lies."""
+    """One difference of two normal forms. ``kind`` is ``factor``, ``range``, ``offset``, ``operand``, ``missing``,
+    ``extra``, ``constant``, ``exponent`` or ``different``; ``term`` is the specification's term (or atom) in which the
+    difference lies."""
 
     kind: str
     text: str
@@ -33,7 +34,7 @@ class Finding:
 
 
 def describe(store: Store, x: Polynomial, y: Polynomial, axes: int) -> Finding:
-    """How the implementation's Polynomial ``y`` differs from the specification's ``x``."""
+    """The most telling difference of the implementation's polynomial ``y`` from the specification's ``x``."""
     return _Walk(store, axis_names(axes)).polynomials(x, y, None, 0)
 
 
@@ -266,7 +267,7 @@ class _Walk:
         return self.terms(Term(left, 1), Term(right, 1), a.number, depth)
 
     def _of_elements(self, atom: Atom) -> bool:
-        """Whether a formal sum is the set that a maximum is taken of."""
+        """True if a formal sum is the set that a maximum is taken of."""
         return any(self.store.atoms[a].op == "element" for a, _, _ in atom.summand)
 
     def _opened(self, atom: Atom, f: Factor) -> tuple[Factor, ...]:

@@ -1,4 +1,4 @@
-"""Where the two sides part: the specification operator to blame, and the implementation tensor nearest to it.
+"""The place where the two sides part: the specification operator to blame, and the implementation tensor nearest to it.
 
 Where both programs can be executed, it is where a small change repairs the implementation (``search``). Else two views
 are combined. Walking back from a failing output through specification tensors without a counterpart ends at *frontier*
@@ -10,6 +10,7 @@ with, is named; else the operator that introduced the difference.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -49,7 +50,7 @@ def find_mismatch(
     repair = find_repair(plan, refuted) if plan is not None and refuted else None
     told = account(repair) if repair is not None else None
     if repair is not None and told is not None and repair.of_input:
-        relation = relation_that_proves(repair.land, repair.edit, repair.repaired, proof.options.silent())
+        relation = relation_that_proves(repair.matches, repair.edit, repair.repaired, proof.options.silent())
         if relation:
             told = replace(told, hint=f"it would be proved if {told.specification} were {relation}")
     first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
@@ -126,10 +127,10 @@ class _Search:
             return None
         if source is None or source in self.relations:  # what has a counterpart is not to blame
             source = next(iter(frontier), source or node)
-        return self._mismatch(source, self._twin(source) or self._output(report), finding)
+        return self._mismatch(source, self._twin(source) or self._below(source, node) or self._output(report), finding)
 
     def repaired(self, found: Account, nodes: Mapping[str, str], failing: Sequence[OutputReport]) -> Mismatch:
-        """What is said of a repair, with the formulas of both sides where they show the difference."""
+        """The mismatch that a repair tells of, with the formulas of both sides where they show the difference."""
         rank, name = found.place
         spec, difference = found.specification, found.difference
         report = next(one for one in failing if one.verdict is Verdict.REFUTED)
@@ -235,7 +236,7 @@ class _Search:
         return found
 
     def _operands(self, graph: Graph, name: str) -> list[str]:
-        """What a node reads; for an item of several results, what their operator reads."""
+        """The names of a node's operands; for an item of several results, those of their operator."""
         node = graph.by_name[name]
         while node.target == "getitem":
             node = graph.by_name[next(iter(references(node)))]
@@ -351,6 +352,20 @@ class _Search:
         position = [n.name for n in mine].index(name)
         return same[position].name if position < len(same) else None
 
+    def _below(self, name: str, end: str) -> str | None:
+        """The implementation node that plays the part of the first operator, between ``name`` and ``end``, of which
+        both sides have as many."""
+        graph = self.job.specification
+        above = ancestors(graph, end)
+        counts = [Counter(_kind(one, n) for n in one.nodes) for one in (graph, self.job.implementation[0])]
+        for node in graph.nodes:
+            if node.op != "call" or node.name not in above or self._related(node.name):
+                continue
+            kind = _kind(graph, node)
+            if counts[0][kind] == counts[1][kind] and name in ancestors(graph, node.name):
+                return self._twin(node.name)
+        return None
+
     def _compare(self, name: str, twin: str) -> Finding | None:
         """The difference between a specification tensor and an implementation tensor, under the best placement."""
         value = self.specification.values.get(name)
@@ -433,7 +448,7 @@ def _headline(name: str, twin: str, finding: Finding) -> str:
 
 
 def _kind(graph: Graph, node: Node) -> tuple[object, ...]:
-    """What nodes have in common that play the same part: the operator, and for one of several results its number."""
+    """Equal for nodes that play the same part: the operator, and for one of several results its number."""
     items: list[object] = []
     while node.target == "getitem":
         items.append(node.args[1])
@@ -442,7 +457,7 @@ def _kind(graph: Graph, node: Node) -> tuple[object, ...]:
 
 
 def _has_term(x: Polynomial, finding: Finding) -> bool:
-    """Whether a Polynomial has the differing term, at whatever index."""
+    """True if a polynomial has the differing term, at whatever index."""
     if finding.term is None:
         return False
     wanted = (finding.term[1], tuple((a, e) for a, e, _ in finding.term[0]))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tantamount.correspond.values import Box, cut
-from tantamount.diagnosis.classes import PIECES
 from tantamount.diagnosis.edits import Edit
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
@@ -16,26 +14,11 @@ from tantamount.ir.graph import Graph, Node, references
 from tantamount.proof.outputs import ancestors
 
 __all__ = [
-    "QUIET", "SCALES", "Account", "Names", "listed", "named", "number", "runs", "short", "shown", "some", "times",
+    "Account", "Names", "listed", "named", "number", "runs", "short", "shown", "some", "times",
 ]  # fmt: skip
 
-SCALES = re.compile(r"aten\.(mul|div|true_divide)\b")
 _TINY = 4  # elements of a tensor that are printed
 _SHOWN = 8  # rows that are listed
-QUIET = {
-    "view",
-    "expand",
-    "unsqueeze",
-    "clone",
-    "_unsafe_view",
-    "permute",
-    "transpose",
-    "t",
-    "detach",
-    "squeeze",
-    "_to_copy",
-    "alias",
-}
 
 
 @dataclass(frozen=True)
@@ -54,37 +37,37 @@ class Account:
 
 
 class Names:
-    """What things are called: ``place`` is the node that is spoken of."""
+    """Names of nodes, parts and numbers for one edit: ``place`` is the node that is spoken of."""
 
-    def __init__(self, land: ValueMatches, edit: Edit) -> None:
-        self.land = land
+    def __init__(self, matches: ValueMatches, edit: Edit) -> None:
+        self.matches = matches
         self.edit = edit
         self.place = edit.places[0]
-        self.several = len({rank for rank, _ in edit.places}) if land.job.mesh.world_size > 1 else 1
+        self.several = len({rank for rank, _ in edit.places}) if matches.job.mesh.world_size > 1 else 1
 
     def node(self, place: Place) -> Node:
-        return self.land.node(place)
+        return self.matches.node(place)
 
     def impl(self, place: Place, where: bool = True) -> str:
         """``mm_1 (train.py:12)``, and the rank if the others do well."""
-        node = named(self.land.graph(place), self.node(place).name)
+        node = named(self.matches.graph(place), self.node(place).name)
         here = f" ({node.source})" if where and node.source is not None and node.source.file else ""
         on = f" on rank {place[0]}" if self._one_rank() else ""
         return f"{place[1]}{here}{on}"
 
     def _one_rank(self) -> bool:
-        mesh = self.land.job.mesh
+        mesh = self.matches.job.mesh
         return mesh.world_size > 1 and self.several < mesh.world_size
 
     def spec(self, name: str) -> str:
         """A specification's node with its place."""
-        node = named(self.land.job.specification, name)
+        node = named(self.matches.job.specification, name)
         return f"{name} ({node.source})" if node.source is not None and node.source.file else name
 
     def part(self, part: Part) -> str:
         """``cos[4:8, 0:6]`` without what is whole."""
         name, box = part
-        whole = self.land.replay.wanted(name)
+        whole = self.matches.replay.wanted(name)
         if box is None or whole is None:
             return name
         shape = whole.shape if len(whole.shape) == len(box) else tuple(n for n in whole.shape if n != 1)
@@ -94,17 +77,17 @@ class Names:
         return f"{name}[{', '.join(texts)}]" if texts else name
 
     def held(self, place: Place) -> str:
-        """What a place has, in the specification's terms if it can be said so."""
-        part = self.land.aligned(place)
+        """The part of a specification tensor that a place has, else its own name."""
+        part = self.matches.aligned(place)
         return place[1] if part is None else self.part(part)
 
     def counterpart(self) -> str:
         """The specification's tensor that the changed value is, or the nearest by operator."""
-        found = self.land.is_part(self.edit.changes[self.place])
+        found = self.matches.is_part(self.edit.changes[self.place])
         if found is not None:
             return found[0]
-        nodes = [n for n in self.land.job.specification.nodes if n.target == self.node(self.place).target]
-        open_ = [n.name for n in nodes if n.name not in self.land.matched]
+        nodes = [n for n in self.matches.job.specification.nodes if n.target == self.node(self.place).target]
+        open_ = [n.name for n in nodes if n.name not in self.matches.matched]
         return next(iter(open_ or [n.name for n in nodes]), "")
 
     def made(
@@ -130,11 +113,11 @@ class Names:
 
     def _content(self, place: Place) -> str:
         node = self.node(place)
-        value = self.land.value(place)
+        value = self.matches.value(place)
         if node.op == "constant" and value.size <= _TINY:
             return f"{value.tolist()} ({place[1]})"
         held = self.held(place)
-        if self.land.aligned(place) is None and node.op == "call":
+        if self.matches.aligned(place) is None and node.op == "call":
             return f"{place[1]} ({self._chain(place)})"
         return held if held == place[1] else f"{place[1]} (which is {held})"
 
@@ -144,7 +127,7 @@ class Names:
         for _ in range(4):
             node = self.node(place)
             refs = list(references(node))
-            if self.land.aligned(place) is not None or not refs:
+            if self.matches.aligned(place) is not None or not refs:
                 texts.append(self.held(place))
                 break
             numbers = [shown(a) for a in node.args if isinstance(a, (int, float)) and not isinstance(a, bool)]
@@ -153,21 +136,21 @@ class Names:
         return " of ".join(texts)
 
     def _wanted(self, part: Part, given: Place) -> str:
-        whole = self.land.part(part, self.land.value(given).shape)
-        node = self.land.job.specification.by_name[part[0]]
+        whole = self.matches.part(part, self.matches.value(given).shape)
+        node = self.matches.job.specification.by_name[part[0]]
         if node.op == "constant" and whole is not None and whole.size <= _TINY:
             return f"{whole.tolist()} ({part[0]})"
         return self.part(part)
 
     def _reader(self, name: str, target: str) -> str:
         """The specification's node of an operator that reads a tensor."""
-        graph = self.land.job.specification
+        graph = self.matches.job.specification
         users = graph.users.get(name, ())
         return next((user for user in users if graph.by_name[user].target == target), name)
 
     def _ranks(self, ratio: Fraction) -> str:
         """The mesh axis whose size a factor is."""
-        mesh = self.land.job.mesh
+        mesh = self.matches.job.mesh
         for axis, size in zip(mesh.names, mesh.sizes, strict=True):
             if size > 1 and ratio in (size, Fraction(1, size)):
                 what = f"a sum over {axis} where the mean is needed, or the other way round"
@@ -177,7 +160,7 @@ class Names:
     def _made_of(self, name: str, of: Part | None = None) -> str:
         """``silu of mm[:, 8:16]``: a tensor of the specification by what it is made of; the part of it that an operator
         element by element needs for its own part ``of``."""
-        graph = self.land.job.specification
+        graph = self.matches.job.specification
         node = graph.by_name[name]
         refs = list(references(node))
         if node.op != "call" or not refs:
@@ -188,37 +171,39 @@ class Names:
         return self._cut(name, self._box(name, of))
 
     def _box(self, name: str, of: Part | None) -> Box | None:
-        whole, value = (None, None) if of is None else (self.land.replay.wanted(of[0]), self.land.replay.wanted(name))
+        whole, value = (
+            (None, None) if of is None else (self.matches.replay.wanted(of[0]), self.matches.replay.wanted(name))
+        )
         if of is None or whole is None or value is None or whole.shape != value.shape:
             return None
         return of[1] if of[1] is not None and len(of[1]) == value.ndim else None
 
     def _grounded(self, place: Place) -> bool:
-        """Whether something is made, in a few steps, of what has a counterpart."""
+        """True if a value is made, in a few steps, of one that has a counterpart."""
         for _ in range(4):
             refs = list(references(self.node(place)))
-            if self.land.aligned(place) is not None or not refs:
-                return self.land.aligned(place) is not None
+            if self.matches.aligned(place) is not None or not refs:
+                return self.matches.aligned(place) is not None
             place = (place[0], refs[0])
         return False
 
     def _cut(self, name: str, box: Box | None = None) -> str:
         """A tensor, or a part of it, as the part of another one if it is cut out of it."""
-        graph = self.land.job.specification
-        value, node = self.land.replay.wanted(name), graph.by_name[name]
+        graph = self.matches.job.specification
+        value = self.matches.replay.wanted(name)
         own = name if box is None else self.part((name, box))
-        if value is None or not PIECES.match(node.target):
+        if value is None or not self.matches.cuts_whole(name):
             return own
         known = {n for n in ancestors(graph, name) if n != name}
         held = value if box is None else cut(value, box)
-        parts = [p for p, f in self.land.multiples(held) if p[0] in known and p[1] is not None and abs(f - 1) < 1e-6]
+        parts = [p for p, f in self.matches.multiples(held) if p[0] in known and p[1] is not None and abs(f - 1) < 1e-6]
         return self.part(parts[-1]) if parts else own
 
 
 def short(target: str) -> str:
-    """``aten.mul.Tensor`` -> ``mul``."""
+    """``aten.mul.Tensor`` -> ``mul``; ``hlo.multiply`` -> ``multiply``."""
     parts = target.split(".")
-    return parts[1] if len(parts) > 2 else target
+    return parts[1] if len(parts) > 1 else target
 
 
 def named(graph: Graph, name: str) -> Node:

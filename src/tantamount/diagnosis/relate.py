@@ -1,4 +1,4 @@
-"""How the value that a tensor has and the value that it should have are related."""
+"""Relations between the value that a tensor has and the value that it should have."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Addend", "Rows", "addend", "known_rows", "region", "rows_along", "un
 
 @dataclass(frozen=True)
 class Addend:
-    """What should be, is what is plus ``factor`` times a tensor: of the implementation (``places``; their sum, if there
-    are several), or the ``constant``."""
+    """The wanted value is the value plus ``factor`` times a tensor of the implementation (``places``; their sum, if
+    there are several), or plus the ``constant``."""
 
     factor: float
     places: tuple[Place, ...] = ()
@@ -35,9 +35,9 @@ class Rows:
     wanted: tuple[int, ...]
 
 
-def addend(land: ValueMatches, place: Place, wanted: Array) -> Addend | None:
-    """The one tensor, or the sum over one class, that is added too often or too seldom."""
-    value = land.value(place)
+def addend(matches: ValueMatches, place: Place, wanted: Array) -> Addend | None:
+    """The tensor, or the sum over one class, that is added too often or too seldom; ``None`` if there is none."""
+    value = matches.value(place)
     if value.dtype.kind != "f" or value.shape != wanted.shape:
         return None
     if not (np.isfinite(value).all() and np.isfinite(wanted).all()):
@@ -48,11 +48,11 @@ def addend(land: ValueMatches, place: Place, wanted: Array) -> Addend | None:
     first = difference.reshape(-1)[0]
     if difference.size > 1 and close(difference, np.full_like(difference, first)):
         return Addend(1.0, constant=float(first))
-    above = land.replay.above([place])
+    above = matches.replay.above([place])
     for part in _shapes(difference):
         key = direction(part)
         best: Addend | None = None
-        for places, total in _tensors(land, part.shape) if key is not None else ():
+        for places, total in _tensors(matches, part.shape) if key is not None else ():
             other = direction(total)
             if key is None or other is None or other[0] != key[0] or place in places:
                 continue
@@ -80,24 +80,24 @@ def _shapes(difference: Array) -> Iterator[Array]:
                 yield row.reshape(tuple(n for k, n in enumerate(difference.shape) if k != dim))
 
 
-def _tensors(land: ValueMatches, shape: tuple[int, ...]) -> Iterator[tuple[tuple[Place, ...], Array]]:
+def _tensors(matches: ValueMatches, shape: tuple[int, ...]) -> Iterator[tuple[tuple[Place, ...], Array]]:
     size = int(np.prod(shape))
-    for c in land.everything:
-        fitting = [p for p in c.places if land.value(p).size == size and land.value(p).dtype.kind == "f"]
+    for c in matches.everything:
+        fitting = [p for p in c.places if matches.value(p).size == size and matches.value(p).dtype.kind == "f"]
         for place in fitting:
-            yield (place,), land.value(place).reshape(shape)
-        for origin in {land.origin[p] for p in fitting}:
-            same = [p for p in fitting if land.origin[p] == origin]
+            yield (place,), matches.value(place).reshape(shape)
+        for origin in {matches.origin[p] for p in fitting}:
+            same = [p for p in fitting if matches.origin[p] == origin]
             if len(same) > 1:
-                yield tuple(same), np.sum(np.stack([land.value(p).reshape(shape) for p in same]), axis=0)
+                yield tuple(same), np.sum(np.stack([matches.value(p).reshape(shape) for p in same]), axis=0)
 
 
-def rows_along(land: ValueMatches, value: Array, wanted: Array, names: Sequence[str]) -> Rows | None:
-    """Which rows, or columns, of one tensor a value has, and which it should have."""
+def rows_along(matches: ValueMatches, value: Array, wanted: Array, names: Sequence[str]) -> Rows | None:
+    """The rows, or columns, of one tensor that a value has and should have; ``None`` where no tensor has them all."""
     if value.shape != wanted.shape or value.dtype.kind != "f":
         return None
     for name in names:
-        whole = land.replay.wanted(name)
+        whole = matches.replay.wanted(name)
         if whole is None or whole.ndim != value.ndim or whole.dtype.kind != "f":
             continue
         for dim in range(value.ndim):
@@ -112,7 +112,7 @@ def rows_along(land: ValueMatches, value: Array, wanted: Array, names: Sequence[
 
 
 def known_rows(whole: Array, value: Array, dim: int) -> tuple[int | None, ...]:
-    """Which row of a tensor each row of a value is; ``None`` for others."""
+    """For each row of a value the number of the row of a tensor that it is; ``None`` for others."""
     rows = [rows_of(np.moveaxis(whole, dim, 0), row[None]) for row in np.moveaxis(value, dim, 0)]
     return tuple(None if row is None else row[0] for row in rows)
 
@@ -132,33 +132,33 @@ def region(value: Array, wanted: Array) -> Mapping[int, tuple[int, ...]] | None:
     return None
 
 
-def unreached(land: ValueMatches, place: Place, wanted: Part) -> list[Part]:
+def unreached(matches: ValueMatches, place: Place, wanted: Part) -> list[Part]:
     """Parts of inputs that the specification's tensor depends on, and that the place is not computed from at all."""
     found: list[Part] = []
-    above = land.replay.above([place])
-    for name in sorted(land.whole_origin[wanted[0]]):
-        whole = land.replay.wanted(name)
+    above = matches.replay.above([place])
+    for name in sorted(matches.whole_origin[wanted[0]]):
+        whole = matches.replay.wanted(name)
         if whole is None or whole.dtype.kind != "f" or whole.ndim == 0:
             continue
         reached = np.zeros(whole.shape, dtype=bool)
-        for c in land.classes:
+        for c in matches.classes:
             for other in c.places:
-                part = land.aligned(other) if other in above else None
-                if part is not None and part[0] == name and _first(land, other):
+                part = matches.aligned(other) if other in above else None
+                if part is not None and part[0] == name and _first(matches, other):
                     if part[1] is None or len(part[1]) != whole.ndim:
                         reached[...] = True
                     else:
                         reached[tuple(slice(low, high) for low, high in part[1])] = True
         box = _box(~reached)
-        if box is not None and reached.any() and _matters(land, name, ~reached, wanted, place):
+        if box is not None and reached.any() and _matters(matches, name, ~reached, wanted, place):
             found.append((name, box))
     return found
 
 
-def _first(land: ValueMatches, place: Place) -> bool:
-    """Whether a part of an input is used for something, not only cut into smaller parts."""
-    users = land.replay.readers.get(place, ())
-    return any(land.target(user) != "getitem" and not land.cuts(user) for user in users) or not users
+def _first(matches: ValueMatches, place: Place) -> bool:
+    """True if a part of an input is used for something, not only cut into smaller parts."""
+    users = matches.replay.readers.get(place, ())
+    return any(matches.target(user) != "getitem" and not matches.cuts(user) for user in users) or not users
 
 
 def _box(missing: Array) -> Box | None:
@@ -173,14 +173,14 @@ def _box(missing: Array) -> Box | None:
     return box if missing[tuple(slice(low, high) for low, high in box)].all() else None
 
 
-def _matters(land: ValueMatches, name: str, where: Array, wanted: Part, place: Place) -> bool:
-    """Whether the specification's tensor changes with these elements of an input."""
-    on = dict(land.replay.given.specification)
+def _matters(matches: ValueMatches, name: str, where: Array, wanted: Part, place: Place) -> bool:
+    """True if the specification's tensor changes with these elements of an input."""
+    on = dict(matches.replay.given.specification)
     on[name] = np.where(where, on[name] + 1.0, on[name])
-    changed = land.replay.specification(on).get(wanted[0])
-    shape = land.value(place).shape
+    changed = matches.replay.specification(on).get(wanted[0])
+    shape = matches.value(place).shape
     if not isinstance(changed, np.ndarray):
         return False
     now = next((part for box, part in windows(changed, shape) if box == wanted[1]), None)
-    before = land.part(wanted, shape)
+    before = matches.part(wanted, shape)
     return now is not None and before is not None and not close(now, before)

@@ -16,14 +16,14 @@ from tantamount.verdict import Verdict
 __all__ = ["relation_that_proves"]
 
 
-def relation_that_proves(land: ValueMatches, edit: Edit, outputs: Sequence[str], options: Options) -> str:
-    """What the edit of an input says its relation should be, if the outputs are proved then; else nothing."""
+def relation_that_proves(matches: ValueMatches, edit: Edit, outputs: Sequence[str], options: Options) -> str:
+    """The relation that an input should have after its edit, as text, if the outputs are proved with it; else empty."""
     name = edit.places[0][1]
     whole = next(iter(edit.wanted.values()))[0]
-    found = _relation(land, edit, name, whole)
+    found = _relation(matches, edit, name, whole)
     if found is None:
         return ""
-    job = replace(land.job, inputs={**land.job.inputs, whole: found})
+    job = replace(matches.job, inputs={**matches.job.inputs, whole: found})
     try:
         reports = prove(job, options).check(only=list(outputs))
     except TantamountError:
@@ -32,15 +32,15 @@ def relation_that_proves(land: ValueMatches, edit: Edit, outputs: Sequence[str],
     return found.text if proved else ""
 
 
-def _relation(land: ValueMatches, edit: Edit, name: str, whole: str) -> InputRelation | None:
+def _relation(matches: ValueMatches, edit: Edit, name: str, whole: str) -> InputRelation | None:
     """Every rank has its block, along one dimension; of one mesh axis only."""
-    mesh = land.job.mesh
-    value = land.replay.wanted(whole)
+    mesh = matches.job.mesh
+    value = matches.replay.wanted(whole)
     if value is None or mesh.world_size < 2 or sum(size > 1 for size in mesh.sizes) != 1:
         return None
     boxes: list[Box | None] = []
     for rank in range(mesh.world_size):
-        part = edit.wanted.get((rank, name)) or land.aligned((rank, name))
+        part = edit.wanted.get((rank, name)) or matches.aligned((rank, name))
         if part is None or part[0] != whole:
             return None
         boxes.append(part[1])

@@ -75,7 +75,8 @@ class Replay:
             if value is None:
                 return None
             inputs[ref] = value
-        graph = Graph((*(Node(ref, "input", ref) for ref in inputs), replace(node, type=None)), ())
+        nodes = (*(Node(ref, "input", ref) for ref in inputs), replace(node, type=None))
+        graph = replace(self.job.implementation[rank], nodes=nodes, outputs=())  # with its declared operators
         reference = Reference(rank=rank, seed=self.seed, masks=self.given.masks(rank))
         self.effort += 1
         try:
@@ -92,11 +93,12 @@ class Replay:
         return value if isinstance(value, np.ndarray) else None
 
     def held(self, place: Place) -> Array | None:
-        """What a rank holds; ``None`` as above."""
+        """The value that a rank holds, complex numbers as pairs; ``None`` for several results or none."""
         value = self.environments[place[0]].get(place[1])
         return np.asarray(value.value) if isinstance(value, Tensor) else None
 
     def tensor(self, place: Place) -> Tensor | None:
+        """As :meth:`held`, with its type."""
         value = self.environments[place[0]].get(place[1])
         return value if isinstance(value, Tensor) else None
 
@@ -117,7 +119,7 @@ class Replay:
 
     @cached_property
     def messages(self) -> bool:
-        """Whether ranks send each other messages: then every change computes everything again."""
+        """True if ranks send each other messages: then every change computes everything again."""
         return any(
             operator_of(graph, node).peer_parameter is not None
             for graph in self.job.implementation
@@ -132,7 +134,7 @@ class Replay:
 
     @cached_property
     def operands(self) -> Mapping[Place, tuple[Place, ...]]:
-        """What a value is computed from, on all ranks."""
+        """The places that each value is computed from, on all ranks."""
         graphs = self.job.implementation
         return {
             place: tuple(
@@ -145,7 +147,7 @@ class Replay:
 
     @cached_property
     def readers(self) -> Mapping[Place, tuple[Place, ...]]:
-        """What is computed from a value."""
+        """The places that are computed from each value."""
         found: dict[Place, list[Place]] = defaultdict(list)
         for place, operands in self.operands.items():
             for operand in dict.fromkeys(operands):
@@ -174,7 +176,7 @@ class Replay:
         return tuple(found)
 
     def wrong(self, outputs: Sequence[str], changes: Changes | None = None) -> Mapping[str, int]:
-        """How many elements of each output are wrong once values are changed.
+        """The number of wrong elements of each output once values are changed.
 
         Raises :class:`tantamount.errors.TantamountError` where the rest cannot be computed from them."""
         environments = self.environments if not changes else self._changed(changes)

@@ -8,13 +8,12 @@ where to look, and which change would do.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tantamount.correspond.values import rows_of
 from tantamount.diagnosis.classes import Class
-from tantamount.diagnosis.edits import LAYOUT, Edit, edits_of
+from tantamount.diagnosis.edits import Edit, edits_of
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.errors import TantamountError
@@ -31,17 +30,17 @@ _OUTPUTS = 16  # outputs that are looked at
 
 @dataclass(frozen=True)
 class Repair:
-    """``edit`` of the class ``c`` makes ``repaired`` outputs right. ``land`` has the values."""
+    """``edit`` of the class ``c`` makes ``repaired`` outputs right. ``matches`` has the values."""
 
     edit: Edit
     c: Class
     repaired: tuple[str, ...]
-    land: ValueMatches
+    matches: ValueMatches
 
     @property
     def of_input(self) -> bool:
-        """Whether it is an input that should be another part of its tensor."""
-        return self.edit.kind == "value" and self.land.node(self.edit.places[0]).op == "input"
+        """True if it is an input that should be another part of its tensor."""
+        return self.edit.kind == "value" and self.matches.node(self.edit.places[0]).op == "input"
 
 
 def find_repair(plan: Plan, outputs: Sequence[str]) -> Repair | None:
@@ -54,7 +53,7 @@ def find_repair(plan: Plan, outputs: Sequence[str]) -> Repair | None:
     found = sorted(_accepted(start, _budget(plan)), key=lambda one: one.cost)
     for candidate in found[:_OUTPUTS]:
         if all(_again(plan, names, candidate, seed) for seed in _SEEDS[-_CONFIRMATIONS:]):
-            return Repair(candidate.edit, candidate.c, candidate.repaired, start.land)
+            return Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
     return None
 
 
@@ -72,7 +71,7 @@ def _checkable(plan: Plan, name: str) -> bool:
 class _Start:
     """One input on which outputs differ: how many elements of each are wrong."""
 
-    land: ValueMatches
+    matches: ValueMatches
     wrong: dict[str, int]
 
     @property
@@ -110,18 +109,18 @@ _GOOD = 2  # a change of this weight says why: nothing further is looked for
 def _accepted(start: _Start, budget: int) -> list[_Candidate]:
     """Changes that repair something: first what can be said simply, where values stop being known ones before anywhere
     else; then where something may be missing; then any value."""
-    land = start.land
-    numbered = list(enumerate(land.classes))
-    frontier = [(k, c) for k, c in numbered if land.frontier(c)]
-    sick = [(k, c) for k, c in numbered if land.sick(c)]
+    matches = start.matches
+    numbered = list(enumerate(matches.classes))
+    frontier = [(k, c) for k, c in numbered if matches.frontier(c)]
+    unmatched = [(k, c) for k, c in numbered if matches.unmatched(c)]
     passes: list[tuple[list[tuple[int, Class]], tuple[str, ...]]] = [
-        ([(k, c) for k, c in numbered if land.summands(c) is not None], ("reduce",)),
+        ([(k, c) for k, c in numbered if matches.summands(c) is not None], ("reduce",)),
         (frontier, ("reduce", *_SIMPLE, "operand")),
-        (sick, _SIMPLE),
+        (unmatched, _SIMPLE),
         (frontier, ("value",)),
-        ([(k, c) for k, c in numbered if not land.sick(c)], ("value",)),
-        (sick, ("operand", "like")),
-        (sick, ("value",)),
+        ([(k, c) for k, c in numbered if not matches.unmatched(c)], ("value",)),
+        (unmatched, ("operand", "like")),
+        (unmatched, ("value",)),
     ]
     found: list[_Candidate] = []
     seen: set[object] = set()
@@ -130,7 +129,7 @@ def _accepted(start: _Start, budget: int) -> list[_Candidate]:
         for number, c in classes:
             if step == len(passes) - 1 and best is not None and number >= best.number:
                 break  # something later would not say more
-            for edit in edits_of(land, c, kinds):
+            for edit in edits_of(matches, c, kinds):
                 key = tuple(sorted((place, value.tobytes()) for place, value in edit.changes.items()))
                 if key in seen:
                     continue
@@ -138,7 +137,7 @@ def _accepted(start: _Start, budget: int) -> list[_Candidate]:
                 repaired = _repaired(start, edit)
                 if repaired:
                     found.append(_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired)))
-                if land.replay.effort > budget:
+                if matches.replay.effort > budget:
                     return found
         if any(one.cost[0] == 0 and one.cost[1] <= _GOOD for one in found):
             return found
@@ -148,7 +147,7 @@ def _accepted(start: _Start, budget: int) -> list[_Candidate]:
 def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
     """The outputs that become right, if none becomes wrong."""
     try:
-        after = start.land.replay.wrong(list(start.wrong), edit.changes)
+        after = start.matches.replay.wrong(list(start.wrong), edit.changes)
     except TantamountError:
         return ()
     if any(after[name] and not count for name, count in start.wrong.items()):
@@ -157,60 +156,57 @@ def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
 
 
 def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int) -> bool:
-    """Whether the same change repairs the same outputs on another input."""
+    """True if the same change repairs the same outputs on another input, or nothing is wrong there."""
     start = _start(plan, names, (seed,))
     if start is None:
         return True  # the two sides agree there
-    c = next((c for c in start.land.classes if c.places == candidate.c.places), None)
+    c = next((c for c in start.matches.classes if c.places == candidate.c.places), None)
     if c is None:
         return False
     kind = "reduce" if candidate.edit.kind in _REDUCTIONS else candidate.edit.kind
-    for edit in edits_of(start.land, c, (kind,)):
+    for edit in edits_of(start.matches, c, (kind,)):
         if edit.signature == candidate.edit.signature:
             return not set(candidate.repaired) - set(_repaired(start, edit)) - (set(names) - set(start.failing))
     return False
 
 
 def _cost(start: _Start, edit: Edit, c: Class, number: int, repaired: tuple[str, ...]) -> tuple[int, ...]:
-    """What is said first: what repairs everything, by a change that says why, as early as possible."""
+    """The least is said first: a change that repairs everything, says why, and is as early as possible."""
     left = len(start.failing) - len(repaired)
-    return (left, _weight(start.land, edit, c), number, -len(edit.places))
+    return (left, _weight(start.matches, edit, c), number, -len(edit.places))
 
 
-def _weight(land: ValueMatches, edit: Edit, c: Class) -> int:
+def _weight(matches: ValueMatches, edit: Edit, c: Class) -> int:
     if edit.kind == "literal":
-        return 1 if edit.number in land.literals(land.node(c.first).target, edit.slot) else 3
+        return 1 if edit.number in matches.literals(matches.node(c.first).target, edit.slot) else 3
     if edit.kind in ("bypass", "scale"):
         return 1 if edit.kind == "bypass" else 3
     if edit.kind in _REDUCTIONS:
-        return 6 if _summed(land, c) else 1
+        return 6 if _summed(matches, c) else 1
     if edit.kind == "operand":
         return 4
-    places = [place for place in edit.places if land.aligned(place) is not None]
+    places = [place for place in edit.places if matches.aligned(place) is not None]
     if len(places) < len(edit.places):
-        return 5 if all(_rearranged(land, edit, place) for place in edit.places) else 4
+        return 5 if all(_rearranged(matches, edit, place) for place in edit.places) else 4
     return 2
 
 
-def _rearranged(land: ValueMatches, edit: Edit, place: Place) -> bool:
-    """Whether a value has some rows of the tensor, others than are wanted: such a change moves what came out right."""
-    if LAYOUT.match(land.target(place)):
+def _rearranged(matches: ValueMatches, edit: Edit, place: Place) -> bool:
+    """True if a value has some rows of the tensor, others than are wanted: such a change moves what came out right."""
+    if matches.chooses(place):
         return False
-    whole = land.replay.wanted(edit.wanted[place][0]) if place in edit.wanted else None
-    value = land.value(place)
+    whole = matches.replay.wanted(edit.wanted[place][0]) if place in edit.wanted else None
+    value = matches.value(place)
     if whole is None or value.ndim == 0 or whole.ndim != value.ndim or whole.shape[1:] != value.shape[1:]:
         return False
     rows = rows_of(whole, value)
     return rows is not None and len(set(rows)) < len(whole)
 
 
-_SUMS = re.compile(r"aten\.(add|sum|addmm|mean)\b|.*(all_reduce|reduce_scatter)")
-
-
-def _summed(land: ValueMatches, c: Class) -> bool:
-    """Whether the class's members are added up later on: then no sum is missing there."""
+def _summed(matches: ValueMatches, c: Class) -> bool:
+    """True if the class's members are added up later on: then no sum is missing there."""
     if len(c.places) < 2:
         return False
-    first, *rest = (land.replay.below([place]) for place in c.places[:4])
+    first, *rest = (matches.replay.below([place]) for place in c.places[:4])
     common = first.intersection(*rest)
-    return any(_SUMS.match(land.target(place)) for place in common)
+    return any(matches.facts(place).sums for place in common)

@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.forms import Form
 from tantamount.calculus.sums import signature
-from tantamount.ir.graph import Node, references
+from tantamount.diagnosis.naming import short
+from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.calls import facts_of
+from tantamount.ops.facts import NOTHING, Facts
 from tantamount.proof.outputs import ancestors, holds, independent, show
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.verdict import Relation
 
 __all__ = ["Summand", "bare_summand", "misuse", "summand_of"]
-
-_SUMS = ("aten.add.", "aten.add_.", "aten.sub.", "aten.sub_.", "aten.rsub.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Summand:
 
     @property
     def reduced(self) -> str:
-        """What the placements would be after an all-reduce."""
+        """The placements that it would have after an all-reduce, as text."""
         return show([Replicate() if isinstance(p, Partial) else p for p in self.placements])
 
 
@@ -100,7 +101,7 @@ def misuse(
     operands: Mapping[str, Summand | None],
     end: str,
 ) -> tuple[str, str] | None:
-    """Where the implementation uses a summand as if it were the whole, and the text.
+    """The node of the implementation that uses a summand as if it were the whole, and the text; ``None`` if none does.
 
     ``operands`` are what a specification operator reads: with the summand that the implementation has, or ``None``
     where it has the tensor itself. ``end`` is the implementation node that comes out wrong."""
@@ -160,11 +161,21 @@ def _text(job: Job, node: Node, summand: Summand, wholes: Sequence[tuple[str, st
     made = f"{summand.node}{_at(job.implementation[0].by_name[summand.node])}"
     partial = f"{made}, which is {placement} over {over} (every rank holds one summand)"
     missing = f"a sum over {over} (all_reduce or reduce_scatter) is missing before {node.name}{_at(node)}"
-    if node.target.startswith(_SUMS) and wholes:
+    if _facts(job.implementation[0], node).adds and wholes:
         others = " and ".join(f"{name}, which is {placement}" for name, placement in wholes)
         return f"{missing}\nit adds {partial}, to {others}"
-    kind = node.target.split(".")[1] if node.target.count(".") > 1 else node.target
+    kind = short(node.target)
     return f"{missing}\nit applies {kind} to {partial}, and {kind} of a summand is no summand of the result"
+
+
+def _facts(graph: Graph, node: Node) -> Facts:
+    """The facts of a node, from the types that the graph records."""
+
+    def operand(name: str) -> Tensor | None:
+        type_ = graph.by_name[name].type
+        return None if type_ is None else Tensor(type_.shape, type_.dtype, None)
+
+    return facts_of(graph, node, operand) if node.op == "call" and node.target != "getitem" else NOTHING
 
 
 def _at(node: Node) -> str:

@@ -1,9 +1,8 @@
-"""What the values of both programs say about each other."""
+"""Tensors of the implementation found again, by their values, as parts and multiples of the specification's."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -12,21 +11,18 @@ from typing import Union
 import numpy as np
 
 from tantamount.correspond.values import Box, close, cut, direction, windows
-from tantamount.diagnosis.classes import (
-    PIECES,
-    Class,
-    Origin,
-    classes_of,
-    origins,
-    specification_origins,
-    target_of,
-)
+from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
-from tantamount.ir.graph import Graph, Node, references
+from tantamount.errors import TantamountError
+from tantamount.ir.graph import Argument, Graph, Node, Ref, references
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.calls import facts_of
+from tantamount.ops.check import check_graph
+from tantamount.ops.facts import NOTHING, Facts
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
 
-__all__ = ["ValueMatches", "Part", "Slot", "given", "slots", "summable", "with_number"]
+__all__ = ["Part", "Slot", "ValueMatches", "argument_at", "summable", "with_number"]
 
 Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
@@ -39,6 +35,9 @@ class ValueMatches:
     def __init__(self, replay: Replay, output: str) -> None:
         self.replay = replay
         self.job = replay.job
+        self._facts: dict[Place, Facts] = {}
+        self._whole_facts: dict[str, Facts] = {}
+        self._calls: dict[object, Facts] = {}
         graph = self.job.specification
         end = next(o.node for o in graph.outputs if o.name == output)
         above = ancestors(graph, end)
@@ -47,9 +46,9 @@ class ValueMatches:
             (rank, node.name): value.shape
             for rank, one in enumerate(self.job.implementation)
             for node in one.nodes
-            if not _made_of_nothing(node) and (value := replay.held((rank, node.name))) is not None
+            if not self._is_source((rank, node.name)) and (value := replay.held((rank, node.name))) is not None
         }
-        self.everything = classes_of(self.job.implementation, shapes)
+        self.everything = classes_of(self.job.implementation, shapes, self.cuts)
         self.classes = [c for c in self.everything if any(place in self.cone for place in c.places)]
         whole = {
             (0, node.name): value.shape
@@ -59,9 +58,9 @@ class ValueMatches:
         self._ancestors: dict[str, set[str]] = {}
         self._aligned: dict[Place, Part | None] = {}
         self._summands: dict[Class, str | None] = {}
-        self.wholes = classes_of([graph], whole)
+        self.wholes = classes_of([graph], whole, lambda place: self.cuts_whole(place[1]))
         self.origin = origins(self.job, replay)
-        self.whole_origin = specification_origins(graph)
+        self.whole_origin = self._whole_origins
         used = frozenset[str]().union(*(self.origin[place] for place in replay.output_places(output)))
         self.unused = self.whole_origin[end] - used  # inputs that matter to the specification alone
 
@@ -74,7 +73,7 @@ class ValueMatches:
         return self.job.implementation[place[0]]
 
     def value(self, place: Place) -> Array:
-        """What a rank holds; nothing (no elements) for several results."""
+        """The value that a rank holds; an empty array for several results."""
         value = self.replay.held(place)
         return np.zeros(0) if value is None else value
 
@@ -135,7 +134,7 @@ class ValueMatches:
         return found
 
     def groups(self, c: Class) -> Iterator[tuple[str, Sequence[Sequence[Place]]]]:
-        """What may belong together, by mesh axis; without a mesh, the members with one origin."""
+        """Members that may belong together, by mesh axis; without a mesh, those with one origin."""
         mesh = self.job.mesh
         if mesh.world_size == 1:
             siblings: dict[Origin, list[Place]] = {}
@@ -172,13 +171,13 @@ class ValueMatches:
         """The class of a node with one result."""
         return {place: c for c in self.classes for place in c.places}
 
-    def sick(self, c: Class) -> bool:
-        """Whether some member is no part of any tensor of the specification."""
+    def unmatched(self, c: Class) -> bool:
+        """True where some member above the output is no part of any tensor of the specification."""
         return any(self.aligned(place) is None for place in c.places if place in self.cone)
 
     def frontier(self, c: Class) -> bool:
-        """Whether a class is sick though what it is computed from is not: parts, or summands, or made of nothing."""
-        if not self.sick(c) or self.summands(c) is not None:
+        """True where a class is unmatched though what it is computed from is not: parts, summands, or no inputs."""
+        if not self.unmatched(c) or self.summands(c) is not None:
             return False
         operands = {operand for place in c.places if place in self.cone for operand in self.replay.operands[place]}
         known = [(operand, self.class_of[operand]) for operand in operands if operand in self.class_of]
@@ -187,7 +186,103 @@ class ValueMatches:
     def literals(self, target: str, slot: Slot) -> list[int | float]:
         """The numbers that the specification has there among the arguments of an operator."""
         nodes = [node for node in self.job.specification.nodes if node.target == target]
-        return [x for x in dict.fromkeys(given(node, slot) for node in nodes) if x is not None][:8]
+        numbers = dict.fromkeys(_number(node, slot, self._whole_number) for node in nodes)
+        return [x for x in numbers if x is not None][:8]
+
+    # -- what is known of operators
+    def facts(self, place: Place) -> Facts:
+        """The facts of the operator that computes a value of the implementation (of one of several results, those of
+        the operator that has them), with its operands as the graph names them; none of inputs and constants."""
+        if place not in self._facts:
+            graph, node = self.graph(place), _named(self.graph(place), self.node(place))
+            self._facts[place] = self._facts_of(graph, node, lambda name: self._operand((place[0], name)), self._groups)
+        return self._facts[place]
+
+    def whole_facts(self, name: str) -> Facts:
+        """As :meth:`facts`, of a node of the specification."""
+        if name not in self._whole_facts:
+            graph = self.job.specification
+            self._whole_facts[name] = self._facts_of(graph, _named(graph, graph.by_name[name]), self._whole_operand)
+        return self._whole_facts[name]
+
+    @cached_property
+    def _groups(self) -> Mapping[str, int]:
+        return {name: self.job.mesh.group_size(name) for name in self.job.mesh.groups}
+
+    def _facts_of(
+        self,
+        graph: Graph,
+        node: Node,
+        operand: Callable[[str], Tensor | None],
+        groups: Mapping[str, int] | None = None,
+    ) -> Facts:
+        if node.op != "call":
+            return NOTHING
+        operands = [(ref, operand(ref)) for ref in references(node)]
+        types = [None if x is None else (ref, x.type, x.value) for ref, x in operands]
+        key = (node.target, groups is None, repr((node.args, sorted(node.kwargs.items()), types)))
+        if key not in self._calls:  # ranks have calls in common
+            self._calls[key] = facts_of(graph, node, operand, groups)
+        return self._calls[key]
+
+    def _operand(self, place: Place) -> Tensor | None:
+        """The type of a value, and the number that its elements are if that is known without any input. A tensor of
+        zeros is a tensor: what adds it still adds."""
+        held = self.replay.tensor(place)
+        return None if held is None else Tensor(held.shape, held.dtype, self.known_number(place) or None)
+
+    def _whole_operand(self, name: str) -> Tensor | None:
+        found = self._whole_types.get(name)
+        return None if found is None else Tensor(found.shape, found.dtype, self._whole_number(name) or None)
+
+    @cached_property
+    def _whole_types(self) -> Mapping[str, Tensor]:
+        try:
+            found = check_graph(self.job.specification, None)
+        except TantamountError:
+            return {}
+        return {name: x for name, x in found.items() if isinstance(x, Tensor)}
+
+    @cached_property
+    def _inputless(self) -> frozenset[Place]:
+        """The values of the implementation that are computed from constants and factories alone."""
+        found: set[Place] = set()
+        for place in self.replay.order:
+            node, operands = self.node(place), self.replay.operands[place]
+            if node.op != "input" and all(operand in found for operand in operands):
+                found.add(place)
+        return frozenset(found)
+
+    def known_number(self, place: Place) -> int | float | None:
+        """The finite number that all elements of a value are, where no input is needed to know it."""
+        return _uniform(self.replay.held(place)) if place in self._inputless else None
+
+    def _whole_number(self, name: str) -> int | float | None:
+        return None if self._whole_origins[name] else _uniform(self.replay.wanted(name))
+
+    @cached_property
+    def _whole_origins(self) -> Mapping[str, Origin]:
+        return specification_origins(self.job.specification)
+
+    def _is_source(self, place: Place) -> bool:
+        """True for constants and for operators whose result does not depend on the value of any operand."""
+        node = self.node(place)
+        return node.op == "constant" or (
+            node.op == "call" and (not list(references(node)) or self.facts(place).factory)
+        )
+
+    def chooses(self, place: Place) -> bool:
+        """True where positions are chosen: by an input's relation, or by an operator that moves elements only."""
+        return self.node(place).op == "input" or self.facts(place).chooses
+
+    def slots(self, place: Place) -> list[Slot]:
+        """The arguments of a node that are numbers, or tensors of one number that no input decides."""
+        node = self.node(place)
+        return [slot for slot in (*range(len(node.args)), *node.kwargs) if self.number_at(place, slot) is not None]
+
+    def number_at(self, place: Place, slot: Slot) -> int | float | None:
+        """The number that a node has there."""
+        return _number(self.node(place), slot, lambda name: self.known_number((place[0], name)))
 
     def part(self, part: Part, shape: tuple[int, ...]) -> Array | None:
         """The values of a part."""
@@ -200,28 +295,47 @@ class ValueMatches:
         return next((value for box, value in windows(whole, shape) if box == part[1]), None)
 
     def cuts(self, place: Place) -> bool:
-        """Whether a node does nothing but cut a tensor into parts."""
-        return PIECES.match(self.node(place).target) is not None
+        """True where a node does nothing but cut a part out of a tensor, or pick one of several results."""
+        return self.node(place).target == "getitem" or self.facts(place).piece
+
+    def cuts_whole(self, name: str) -> bool:
+        """As :meth:`cuts`, of a node of the specification."""
+        return self.job.specification.by_name[name].target == "getitem" or self.whole_facts(name).piece
 
     def follows(self, name: str, of: str) -> bool:
-        """Whether a specification tensor is computed from another."""
+        """True if a specification tensor is computed from another one."""
         if name not in self._ancestors:
             self._ancestors[name] = set(ancestors(self.job.specification, name))
         return name != of and of in self._ancestors[name]
 
 
-def slots(node: Node) -> list[Slot]:
-    """The arguments of a node that are numbers."""
-    return [slot for slot in (*range(len(node.args)), *node.kwargs) if given(node, slot) is not None]
-
-
-def given(node: Node, slot: Slot) -> int | float | None:
-    """The number that a node has as an argument, if it is one."""
+def argument_at(node: Node, slot: Slot) -> Argument:
+    """The argument there; ``None`` if there is none."""
     if isinstance(slot, int):
-        value = node.args[slot] if slot < len(node.args) else None
-    else:
-        value = node.kwargs.get(slot)
+        return node.args[slot] if slot < len(node.args) else None
+    return node.kwargs.get(slot)
+
+
+def _number(node: Node, slot: Slot, known: Callable[[str], int | float | None]) -> int | float | None:
+    """The number that a node has as an argument; ``known`` gives that of a tensor of one number."""
+    value = argument_at(node, slot)
+    if isinstance(value, Ref):
+        return known(value.name)
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _uniform(value: Array | None) -> int | float | None:
+    if value is None or not value.size or value.dtype.kind == "b":
+        return None
+    first = value.reshape(-1)[0]
+    return first.item() if np.isfinite(first) and (value == first).all() else None
+
+
+def _named(graph: Graph, node: Node) -> Node:
+    """The node; for one of several results, the node that has them."""
+    while node.target == "getitem":
+        node = graph.by_name[next(iter(references(node)))]
+    return node
 
 
 def with_number(node: Node, slot: Slot, number: float) -> Node:
@@ -231,17 +345,8 @@ def with_number(node: Node, slot: Slot, number: float) -> Node:
     return replace(node, kwargs={**node.kwargs, slot: number})
 
 
-_FILLED = re.compile(r"aten\.((zeros|ones|empty|full|rand|randn)_like|new_(zeros|ones|empty|full))\b")
-
-
 def summable(values: Sequence[Array]) -> bool:
-    """Whether tensors may be summands of one: there are several, and they are no replicas."""
+    """True if tensors may be summands of one: there are several, and they are no replicas."""
     if len(values) < 2 or not all(v.size and v.shape == values[0].shape for v in values):
         return False
     return not all(close(v, values[0]) for v in values[1:])
-
-
-def _made_of_nothing(node: Node) -> bool:
-    return node.op == "constant" or (
-        node.op == "call" and (not list(references(node)) or _FILLED.match(node.target) is not None)
-    )

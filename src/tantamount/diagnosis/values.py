@@ -1,8 +1,7 @@
-"""What is said of a tensor that should have another value."""
+"""Accounts of a tensor that should have another value."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -12,7 +11,7 @@ import numpy as np
 from tantamount.correspond.values import close
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, edits_of
-from tantamount.diagnosis.naming import QUIET, Account, Names, listed, number, runs, short, some, times
+from tantamount.diagnosis.naming import Account, Names, listed, number, runs, short, some, times
 from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
@@ -26,29 +25,29 @@ __all__ = ["Values"]
 class Values(Names):
     """An account of an edit of kind ``value`` of a class."""
 
-    def __init__(self, land: ValueMatches, edit: Edit, c: Class) -> None:
-        super().__init__(land, edit)
+    def __init__(self, matches: ValueMatches, edit: Edit, c: Class) -> None:
+        super().__init__(matches, edit)
         self.c = c
 
     def value(self) -> Account:
         wanted = self.edit.wanted[self.place]
-        aligned = self.land.aligned(self.place)
+        aligned = self.matches.aligned(self.place)
         node = self.node(self.place)
         if node.op == "input" and aligned is not None and aligned[0] == wanted[0]:
             rank, name = self.place
             head = f"input {name}: rank {rank} holds {self.part(aligned)} where {self.part(wanted)} is needed"
             hint = f"the relation of {wanted[0]} cannot be right, or it is loaded in another order"
             return self.made("operand", head, self._rows_of_places(), hint, wanted[0], wanted)
-        if node.op == "input" and not (aligned is not None and self.land.follows(wanted[0], aligned[0])):
-            unused = f": the implementation never reads {wanted[0]}" if wanted[0] in self.land.unused else ""
+        if node.op == "input" and not (aligned is not None and self.matches.follows(wanted[0], aligned[0])):
+            unused = f": the implementation never reads {wanted[0]}" if wanted[0] in self.matches.unused else ""
             head = f"{self.impl(self.place)} stands where {self.part(wanted)} is needed{unused}"
             return self.made(
                 "operand", head, self._rows_of_places(), f"read {self.part(wanted)} there", wanted[0], wanted
             )
         if (
             aligned is not None
-            and self.land.follows(wanted[0], aligned[0])
-            and not (self._same(aligned[0], wanted[0]) or self.land.cuts(self.place))
+            and self.matches.follows(wanted[0], aligned[0])
+            and not (self._same(aligned[0], wanted[0]) or self.matches.cuts(self.place))
         ):
             return self._missing(aligned, wanted)
         if aligned is not None:
@@ -67,28 +66,29 @@ class Values(Names):
         return replace(self.made("different", head, "", "", wanted[0], wanted), sure=False)
 
     def _attempts(self) -> list[Callable[[Part], Account | None]]:
-        """What may be said of a value that no tensor of the specification has, the most telling first."""
+        """Ways to account for a value that no tensor of the specification has, the most telling first."""
         found = [self._factor, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
         found += [self._unreached, self._region]
-        return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.land.frontier(self.c) else found
+        return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.matches.frontier(self.c) else found
 
     def _rows_of_places(self) -> str:
-        """What the first places have, and what they need."""
+        """One line for each of the first places: the part that it has, and the one that it needs."""
         return "\n".join(
             f"{name} has {self.held((rank, name))}, {self.part(part)} is needed"
             for (rank, name), part in list(self.edit.wanted.items())[:4]
         )
 
     def _same(self, name: str, other: str) -> bool:
-        """Whether two tensors of the specification are equal."""
-        one, two = self.land.replay.wanted(name), self.land.replay.wanted(other)
+        """True if two tensors of the specification are equal."""
+        one, two = self.matches.replay.wanted(name), self.matches.replay.wanted(other)
         return one is not None and two is not None and close(one, two)
 
     def _missing(self, aligned: Part, wanted: Part) -> Account:
         """Something that the specification does to a tensor is not done."""
-        graph = self.land.job.specification
-        if short(graph.by_name[wanted[0]].target) in ("add", "sub", "sum"):
+        graph = self.matches.job.specification
+        facts = self.matches.whole_facts(wanted[0])
+        if facts.adds or facts.reduction == "sum":
             found = self._addend(wanted)
             if found is not None:
                 return found
@@ -98,17 +98,18 @@ class Values(Names):
             if n.name in set(ancestors(graph, wanted[0]))
             and n.op == "call"
             and n.target != "getitem"
-            and (n.name == wanted[0] or self.land.follows(wanted[0], n.name))
-            and self.land.follows(n.name, aligned[0])
+            and (n.name == wanted[0] or self.matches.follows(wanted[0], n.name))
+            and self.matches.follows(n.name, aligned[0])
         ]
-        ops = runs([short(n.target) for n in between if short(n.target) not in QUIET])
-        origin = self.land.whole_origin
-        pairs = [(self.land.aligned(place), part) for place, part in self.edit.wanted.items()]
+        ops = runs([short(n.target) for n in between if not self.matches.whole_facts(n.name).view])
+        origin = self.matches.whole_origin
+        pairs = [(self.matches.aligned(place), part) for place, part in self.edit.wanted.items()]
         more = sorted(
-            {x for one, part in pairs if one is not None for x in origin[part[0]] - origin[one[0]]} & self.land.unused
+            {x for one, part in pairs if one is not None for x in origin[part[0]] - origin[one[0]]}
+            & self.matches.unused
         )
         others = {ref for n in between for ref in references(n)} - {n.name for n in between} - {aligned[0]}
-        beside = [ref for ref in sorted(others) if ref not in self.land.matched and graph.by_name[ref].op != "input"]
+        beside = [ref for ref in sorted(others) if ref not in self.matches.matched and graph.by_name[ref].op != "input"]
         unused = ""
         if more:
             unused = f" ({listed(more)} {'is' if len(more) == 1 else 'are'} never used)"
@@ -133,21 +134,21 @@ class Values(Names):
         )
 
     def _factor(self, wanted: Part) -> Account | None:
-        for part, factor in self.land.multiples(self.land.value(self.place)):
+        for part, factor in self.matches.multiples(self.matches.value(self.place)):
             if part == wanted and abs(factor - 1) > 1e-6:
                 ratio = Fraction(factor).limit_denominator(4096)
                 text = self._ranks(1 / ratio if ratio else ratio)
                 head = f"{self.impl(self.place)} is {times(ratio)}" + (f": {text}" if text else "")
-                return self.made("factor", head, "", "", wanted[0], wanted)
+                return self.made("factor", head, text, "", wanted[0], wanted)
         return None
 
     def _rows(self, wanted: Part) -> Account | None:
-        target = self.land.part(wanted, self.land.value(self.place).shape)
-        sources = [wanted[0], *reversed(list(ancestors(self.land.job.specification, wanted[0])))]
-        found = None if target is None else rows_along(self.land, self.land.value(self.place), target, sources)
+        target = self.matches.part(wanted, self.matches.value(self.place).shape)
+        sources = [wanted[0], *reversed(list(ancestors(self.matches.job.specification, wanted[0])))]
+        found = None if target is None else rows_along(self.matches, self.matches.value(self.place), target, sources)
         if found is None:
             return None
-        plane = self.land.value(self.place).ndim == 2
+        plane = self.matches.value(self.place).ndim == 2
         what = "row" if found.dim == 0 else "column" if plane else f"slice along dimension {found.dim}"
         theirs = f"the specification's {found.tensor}"
         extra = [row for row in dict.fromkeys(found.held) if row not in found.wanted]
@@ -171,14 +172,18 @@ class Values(Names):
 
     def _overwrites(self, found: Rows, extra: Sequence[int], lacking: Sequence[int]) -> tuple[str, str]:
         """The first operator above that puts a wrong row where a needed one was, and what it does."""
-        whole = self.land.replay.wanted(found.tensor)
-        above = self.land.replay.above([self.place])
-        for place in self.land.replay.order if whole is not None else ():
-            value = self.land.value(place)
-            if place not in above or value.shape != self.land.value(self.place).shape or self.node(place).op != "call":
+        whole = self.matches.replay.wanted(found.tensor)
+        above = self.matches.replay.above([self.place])
+        for place in self.matches.replay.order if whole is not None else ():
+            value = self.matches.value(place)
+            if (
+                place not in above
+                or value.shape != self.matches.value(self.place).shape
+                or self.node(place).op != "call"
+            ):
                 continue
-            for operand in self.land.replay.operands[place]:
-                before = self.land.value(operand)
+            for operand in self.matches.replay.operands[place]:
+                before = self.matches.value(operand)
                 if before.shape != value.shape or whole is None:
                     continue
                 old, new = known_rows(whole, before, found.dim), known_rows(whole, value, found.dim)
@@ -192,20 +197,22 @@ class Values(Names):
         pending = [self.place]
         for _ in range(4):
             for place in pending:
-                if re.search(r"index_add|index_put|scatter|index|gather|cat", self.node(place).target):
+                if self.matches.facts(place).places:
                     return self.impl(place)
-            pending = [o for place in pending for o in self.land.replay.operands[place] if self.land.aligned(o) is None]
+            pending = [
+                o for place in pending for o in self.matches.replay.operands[place] if self.matches.aligned(o) is None
+            ]
         return self.impl(self.place)
 
     def _operator(self, wanted: Part) -> Account | None:
         """Another operator is applied to the very operands of the specification's."""
-        mine, theirs = self.node(self.place), self.land.job.specification.by_name[wanted[0]]
+        mine, theirs = self.node(self.place), self.matches.job.specification.by_name[wanted[0]]
         ours, reads = list(references(mine)), list(references(theirs))
         one, other = short(unwrapped(mine.target, mine.args)), short(unwrapped(theirs.target, theirs.args))
         if mine.op != "call" or theirs.op != "call" or one == other or len(ours) != len(reads) or not ours:
             return None
         for ref, read in zip(ours, reads, strict=True):
-            parts = self.land.multiples(self.land.value((self.place[0], ref)))
+            parts = self.matches.multiples(self.matches.value((self.place[0], ref)))
             if not any(part[0] == read and abs(factor - 1) < 1e-6 for part, factor in parts):
                 return None
         head = f"{self.impl(self.place)} applies {one} to {listed(ours)} where the specification applies {other}"
@@ -214,7 +221,7 @@ class Values(Names):
 
     def _by_operand(self, wanted: Part) -> Account | None:
         """The specification's operator is the same; one operand is another tensor, or another part."""
-        graph = self.land.job.specification
+        graph = self.matches.job.specification
         mine, theirs = self.node(self.place), graph.by_name[wanted[0]]
         if (
             mine.op != "call"
@@ -228,9 +235,11 @@ class Values(Names):
         wrong: list[tuple[int, str]] = []
         for k, (ref, want) in enumerate(zip(ours, reads, strict=True)):
             given = (self.place[0], ref)
-            part = self.land.aligned(given)
-            right = any(p[0] == want and abs(f - 1) < 1e-6 for p, f in self.land.multiples(self.land.value(given)))
-            apart = part is None or not (self.land.follows(want, part[0]) or self.land.follows(part[0], want))
+            part = self.matches.aligned(given)
+            right = any(
+                p[0] == want and abs(f - 1) < 1e-6 for p, f in self.matches.multiples(self.matches.value(given))
+            )
+            apart = part is None or not (self.matches.follows(want, part[0]) or self.matches.follows(part[0], want))
             if not right and apart:
                 wrong.append((k, want))
         if len(wrong) != 1:
@@ -241,20 +250,20 @@ class Values(Names):
         head = f"{self.impl(self.place)} reads {self._content(given)} where {needed} is needed"
         text = f"the specification's {self.spec(wanted[0])} reads {self._made_of(want)}"
         found = self.made("operand", head, text, f"give {self.place[1]} {needed}", wanted[0])
-        return replace(found, sure=self.land.aligned(given) is not None or self._grounded(given))
+        return replace(found, sure=self.matches.aligned(given) is not None or self._grounded(given))
 
     def _by_window(self) -> Account | None:
         """The operands are parts of the right tensors, but not the parts that belong together."""
         target = self.edit.changes[self.place]
-        for edit in edits_of(self.land, self.c, ("operand",)):
+        for edit in edits_of(self.matches, self.c, ("operand",)):
             value = edit.changes.get(self.place)
             if value is not None and value.shape == target.shape and np.allclose(value, target, rtol=1e-9, atol=1e-12):
                 return self._operand(self.place, edit.position, edit.wanted[self.place])
         return None
 
     def _addend(self, wanted: Part) -> Account | None:
-        target = self.land.part(wanted, self.land.value(self.place).shape)
-        found = None if target is None else addend(self.land, self.place, target)
+        target = self.matches.part(wanted, self.matches.value(self.place).shape)
+        found = None if target is None else addend(self.matches, self.place, target)
         if found is None:
             return None
         name = self.impl(self.place)
@@ -270,8 +279,8 @@ class Values(Names):
         if ratio == 1:
             return self._lacks(wanted, found.places)
         if ratio < 0 and ratio.denominator == 1:
-            above = self.land.replay.above([self.place])
-            adders = [p for p in self.land.replay.order if p in above and names[0] in references(self.node(p))]
+            above = self.matches.replay.above([self.place])
+            adders = [p for p in self.matches.replay.order if p in above and names[0] in references(self.node(p))]
             if len(adders) > 1:
                 each = list(dict.fromkeys(self.impl(p) for p in adders))
                 by = f"{each[0]} adds it on every rank" if len(each) == 1 else f"{listed(each)} each add it"
@@ -289,17 +298,17 @@ class Values(Names):
 
     def _spelled(self, name: str) -> str:
         """A tensor of the specification without a counterpart, as an expression in others."""
-        graph = self.land.job.specification
+        graph = self.matches.job.specification
 
         def one(ref: str, depth: int) -> str:
             node = graph.by_name[ref]
             refs = list(references(node))
-            value = self.land.replay.wanted(ref)
+            value = self.matches.replay.wanted(ref)
             if node.op == "constant" and value is not None and value.size <= 8:
                 return str([round(float(x), 4) for x in value.reshape(-1)]).replace(".0,", ",").replace(".0]", "]")
             if depth == 0 or node.op != "call" or not refs:
                 return ref
-            if short(node.target) in QUIET:
+            if self.matches.whole_facts(ref).view:
                 return one(refs[0], depth)
             return f"{short(node.target)}({', '.join(one(r, depth - 1) for r in refs)})"
 
@@ -309,12 +318,12 @@ class Values(Names):
         """Something is never added to the place."""
         name, names = self.impl(self.place), [n for _, n in places]
         what = listed([self._describe(place) for place in places])
-        graph, above = self.land.graph(places[0]), self.land.replay.above([self.place])
+        graph, above = self.matches.graph(places[0]), self.matches.replay.above([self.place])
         users = [u for u in graph.users.get(names[0], ()) if (places[0][0], u) not in above]
         text = f"{self.place[1]} + {' + '.join(names)} is the specification's {self.part(wanted)}"
-        c = self.land.class_of.get(places[0])
-        operands = self.land.replay.operands[self.place]
-        twin = next((o for o in operands if c is not None and self.land.class_of.get(o) == c), None)
+        c = self.matches.class_of.get(places[0])
+        operands = self.matches.replay.operands[self.place]
+        twin = next((o for o in operands if c is not None and self.matches.class_of.get(o) == c), None)
         total = next((o for o in operands if o != twin), None)
         if twin is not None and total is not None and users and len(places) == 1:
             head = (
@@ -332,7 +341,7 @@ class Values(Names):
         return self.made("missing", head, text, hint, wanted[0], wanted)
 
     def _describe(self, place: Place) -> str:
-        part = self.land.aligned(place)
+        part = self.matches.aligned(place)
         node = self.node(place)
         if node.op == "input" or part is None or self.part(part) == place[1]:
             return f"{place[1]}" if node.source is None or not node.source.file else f"{place[1]} ({node.source})"
@@ -340,27 +349,27 @@ class Values(Names):
 
     def _summands(self, wanted: Part) -> Account | None:
         """An operator that is no linear map is applied to summands, before they are added."""
-        above = self.land.replay.above([self.place])
-        graph = self.land.job.specification
+        above = self.matches.replay.above([self.place])
+        graph = self.matches.job.specification
         groups: dict[object, list[Place]] = {}
-        for place in self.land.replay.order:
-            if place in above and self.node(place).op == "call" and self.land.value(place).size:
+        for place in self.matches.replay.order:
+            if place in above and self.node(place).op == "call" and self.matches.value(place).size:
                 operand = (place[0], next(iter(references(self.node(place))), ""))
-                key = (self.node(place).target, self.land.value(place).shape, operand[1] if self.several > 1 else "")
-                if operand[1] and self.land.value(operand).dtype.kind == "f":
+                key = (self.node(place).target, self.matches.value(place).shape, operand[1] if self.several > 1 else "")
+                if operand[1] and self.matches.value(operand).dtype.kind == "f":
                     groups.setdefault(key, []).append(operand if operand[1] else place)
                     groups.setdefault(("of", *key), []).append(place)
         for key, operands in groups.items():
             if isinstance(key, tuple) and key[0] == "of":
                 continue
             distinct = list(dict.fromkeys(operands))
-            values = [self.land.value(operand) for operand in distinct]
-            whole = self.land.is_part(np.sum(np.stack(values), axis=0)) if summable(values) else None
+            values = [self.matches.value(operand) for operand in distinct]
+            whole = self.matches.is_part(np.sum(np.stack(values), axis=0)) if summable(values) else None
             places = groups["of", *key] if isinstance(key, tuple) else []
             target = self.node(places[0]).target
-            if whole is not None and any(part[0] == whole[0] for v in values for part, _ in self.land.multiples(v)):
+            if whole is not None and any(part[0] == whole[0] for v in values for part, _ in self.matches.multiples(v)):
                 continue  # multiples of it are no summands
-            if whole is None or self.land.is_part(np.sum(np.stack([self.land.value(p) for p in places]), axis=0)):
+            if whole is None or self.matches.is_part(np.sum(np.stack([self.matches.value(p) for p in places]), axis=0)):
                 continue
             name = next((u for u in graph.users.get(whole[0], ()) if graph.by_name[u].target == target), None)
             if name is None:
@@ -377,14 +386,14 @@ class Values(Names):
 
     def _upstream(self, wanted: Part) -> Account | None:
         """The first operator above whose operands are other tensors than those of the specification's operator."""
-        above = self.land.replay.above([self.place]) - {self.place}
-        graph = self.land.job.specification
+        above = self.matches.replay.above([self.place]) - {self.place}
+        graph = self.matches.job.specification
         open_ = [
-            n for n in graph.nodes if n.name in set(ancestors(graph, wanted[0])) and n.name not in self.land.matched
+            n for n in graph.nodes if n.name in set(ancestors(graph, wanted[0])) and n.name not in self.matches.matched
         ]
-        for c in self.land.classes:
+        for c in self.matches.classes:
             place = next((p for p in c.places if p in above), None)
-            if place is None or not self.land.frontier(c):
+            if place is None or not self.matches.frontier(c):
                 continue
             mine = self.node(place)
             like = next((n for n in open_ if n.target == mine.target), None)
@@ -393,11 +402,11 @@ class Values(Names):
             found = self._literals_differ(place, like)
             if found is not None:
                 return found
-            if short(mine.target) in QUIET:
+            if self.matches.facts(place).view:
                 continue
             for ref, want in zip(references(mine), references(like), strict=False):
-                part = self.land.aligned((place[0], ref))
-                if part is not None and part[0] != want and not self.land.follows(want, part[0]):
+                part = self.matches.aligned((place[0], ref))
+                if part is not None and part[0] != want and not self.matches.follows(want, part[0]):
                     self.place = place
                     what = f"{self.part(part)} where the specification applies it to {want}"
                     head = f"{self.impl(place)} applies {short(mine.target)} to {what}"
@@ -412,11 +421,11 @@ class Values(Names):
 
     def _attribute(self, wanted: Part) -> Account | None:
         """Operators with other numbers than the only ones of their kind in the specification."""
-        above = self.land.replay.above([self.place])
-        graph = self.land.job.specification
+        above = self.matches.replay.above([self.place])
+        graph = self.matches.job.specification
         theirs = [graph.by_name[name] for name in ancestors(graph, wanted[0])]
         found: list[Account] = []
-        for place in self.land.replay.order:
+        for place in self.matches.replay.order:
             node = self.node(place)
             same = [n for n in theirs if n.op == "call" and n.target == node.target]
             mine = [p for p in above if self.node(p).target == node.target and p[0] == place[0]]
@@ -458,7 +467,7 @@ class Values(Names):
 
     def _unreached(self, wanted: Part) -> Account | None:
         """Part of an input never gets there."""
-        parts = unreached(self.land, self.place, wanted)
+        parts = unreached(self.matches, self.place, wanted)
         if not parts:
             return None
         texts = [self.part(part) for part in parts]
@@ -476,23 +485,22 @@ class Values(Names):
         )
 
     def _zero(self) -> str:
-        """What is 0 where the place is added to something."""
-        for place in self.land.replay.order:
-            if place not in self.land.replay.below([self.place]) or short(self.node(place).target) not in (
-                "stack",
-                "add",
-                "cat",
+        """A clause on the zeros that the place is added to or joined with; empty if there are none."""
+        for place in self.matches.replay.order:
+            facts = self.matches.facts(place)
+            if place not in self.matches.replay.below([self.place]) or not (
+                facts.adds or facts.moves & {"concat", "stack"}
             ):
                 continue
-            for operand in self.land.replay.operands[place]:
-                value = self.land.value(operand)
+            for operand in self.matches.replay.operands[place]:
+                value = self.matches.value(operand)
                 if value.size and value.dtype.kind == "f" and not value.any():
                     return f": it is added to {operand[1]}, which is 0"
         return ""
 
     def _region(self, wanted: Part) -> Account | None:
-        target = self.land.part(wanted, self.land.value(self.place).shape)
-        value = self.land.value(self.place)
+        target = self.matches.part(wanted, self.matches.value(self.place).shape)
+        value = self.matches.value(self.place)
         found = None if target is None or value.dtype.kind != "f" else region(value, target)
         if found is None:
             return None

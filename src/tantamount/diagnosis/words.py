@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tantamount.diagnosis.naming import SCALES, Account, listed, number, short, shown, times
+from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.search import Repair
-from tantamount.diagnosis.value_matches import given
 from tantamount.diagnosis.values import Values
 from tantamount.ir.graph import references
+from tantamount.ops.facts import Facts
 
 __all__ = ["account"]
 
 
 def account(repair: Repair) -> Account:
-    """What a repair says about the bug."""
-    return _Words(repair.land, repair.edit, repair.c).account()
+    """The account of the bug that a repair shows."""
+    return _Words(repair.matches, repair.edit, repair.c).account()
 
 
 class _Words(Values):
@@ -49,7 +49,7 @@ class _Words(Values):
             if short_ == "sum":
                 hint = f"all_reduce, or reduce_scatter, {self.place[1]} over {axis}"
             return self.made("unreduced", head, text, hint, spec)
-        names = [n for _, n in self.edit.places if self.land.origin[0, n] == self.land.origin[self.place]]
+        names = [n for _, n in self.edit.places if self.matches.origin[0, n] == self.matches.origin[self.place]]
         head = (
             f"a {what} is missing: each of {listed(names)} holds {holds} of the specification's {spec}, "
             f"and {used} {self.place[1]} as if it were the whole"
@@ -60,52 +60,53 @@ class _Words(Values):
         return self.made("unreduced", head, text, hint, spec)
 
     def _used(self, place: Place) -> str:
-        users = self.land.graph(place).users.get(place[1], ())
+        users = self.matches.graph(place).users.get(place[1], ())
         return f"{users[0]} uses" if users else "the output takes"
 
     def _bypass(self) -> Account:
         node = self.node(self.place)
         spec = self.counterpart()
         name, also = self.impl(self.place), self._others()
-        given = next((a for a in node.args if isinstance(a, (int, float)) and not isinstance(a, bool)), None)
+        facts = self.matches.facts(self.place)
+        read = list(references(node))[self.edit.position]
+        given = next((self.matches.number_at(self.place, slot) for slot in self.matches.slots(self.place)), None)
         without = f"without {self.place[1]} the two sides agree"
         op = short(node.target)
-        rest = [ref for k, ref in enumerate(references(node)) if k != self.edit.position]
-        if given is not None and SCALES.match(node.target):
-            verb, ratio = ("divides", "small") if "div" in node.target else ("multiplies", "large")
-            again = self._again(node.target, given)
-            read = list(references(node))[self.edit.position]
+        if given is not None and facts.scale is not None:
+            divides = _divides(facts, given)
+            verb, ratio = ("divides", "small") if divides else ("multiplies", "large")
+            again = self._again(facts.scale)
             what = f" {read}" if again.startswith("and") else ""
             head = (
                 f"{name}{also} {verb}{what} by {number(given)} {again}: it comes out {number(given)} times too {ratio}"
             )
             return self.made("factor", head, without, f"leave out {self.place[1]}{also}", spec)
-        if op in ("add", "sub") and (rest or given is not None):
-            what = rest[0] if rest else number(given or 0)
-            adders = [p[1] for p in self.land.replay.order if p in self.land.cone and self._adds(p, what, given)]
-            head = f"{name} {'adds' if op == 'add' else 'subtracts'} {what} once too often"
-            if len(adders) > 1 and op == "add":
+        if facts.adds and facts.combination.get(read) == 1:
+            rest, factor = next((x, c) for x, c in facts.combination.items() if x != read)
+            what = rest or number(abs(factor))
+            adders = [p[1] for p in self.matches.replay.order if p in self.matches.cone and self._adds(p, rest, factor)]
+            head = f"{name} {'adds' if factor > 0 else 'subtracts'} {what} once too often"
+            if len(adders) > 1 and factor > 0:
                 head = f"{what} is added {len(adders)} times, by {listed(adders)}: {name} must not"
             hint = f"add {what} once: on one rank, or after the sum over ranks"
             return self.made("extra", head, without, hint, spec)
         head = f"{name}{also} applies {op}, and the specification does not"
         return self.made("extra", head, without, f"leave out {self.place[1]}{also}", spec)
 
-    def _adds(self, place: Place, what: str, given: float | None) -> bool:
-        node = self.node(place)
-        if short(node.target) not in ("add", "addmm"):
-            return False
-        numbers = [a for a in node.args if isinstance(a, (int, float)) and not isinstance(a, bool)]
-        return what in references(node) or (given is not None and given in numbers)
+    def _adds(self, place: Place, what: str, factor: Fraction) -> bool:
+        """True if a place adds a tensor (by name) or, where there is no name, a number."""
+        facts = self.matches.facts(place)
+        if not what:
+            return facts.combination.get("") == factor
+        return facts.sums and facts.reduction == "" and any(what in names for names in facts.linear)
 
-    def _again(self, target: str, given: float) -> str:
-        """Where else the implementation does the same: after it, or before."""
-        below = self.land.replay.below([self.place]) - {self.place}
-        above = self.land.replay.above([self.place]) - {self.place}
+    def _again(self, scale: Fraction) -> str:
+        """A clause on the place, after it or before, where the implementation multiplies by the same number again."""
+        below = self.matches.replay.below([self.place]) - {self.place}
+        above = self.matches.replay.above([self.place]) - {self.place}
         for word, places in (("and then again in", below), ("again, after", above)):
             for place in sorted(places):
-                node = self.node(place)
-                if node.target == target and given in [a for a in node.args if isinstance(a, (int, float))]:
+                if self.matches.facts(place).scale == scale:
                     return f"{word} {place[1]}"
         return "once too often"
 
@@ -115,25 +116,28 @@ class _Words(Values):
 
     def _literal(self) -> Account:
         node = self.node(self.place)
-        old, new = given(node, self.edit.slot), self.edit.number
-        verb = _VERBS.get(short(node.target), f"has in {short(node.target)}")
+        old, new = self.matches.number_at(self.place, self.edit.slot), self.edit.number
+        facts = self.matches.facts(self.place)
+        verb = _verb(facts, old)
+        does = f"{verb} {shown(old)}" if verb else f"has {shown(old)} in {short(node.target)}"
         if isinstance(self.edit.slot, str):
-            verb = f"has {self.edit.slot} ="
-        head = f"{self.impl(self.place)}{self._others()} {verb} {shown(old)} where {number(new)} is needed"
+            does = f"has {self.edit.slot} = {shown(old)}"
+        head = f"{self.impl(self.place)}{self._others()} {does} where {number(new)} is needed"
         rest = ""
-        if old and new and SCALES.match(node.target):
+        scales = facts.scale is not None
+        if old and new and scales:
             ratio = Fraction(str(new)) / Fraction(str(old))
-            if "div" in node.target:
+            if _divides(facts, old):
                 ratio = 1 / ratio
             head += f": the result is {times(1 / ratio)}"
             rest = self._ranks(ratio)
-        operator = self.land.literals(node.target, self.edit.slot)
+        operator = self.matches.literals(node.target, self.edit.slot)
         if new in operator:
             rest += (
                 f"; the specification has {number(new)} there" if rest else f"the specification has {number(new)} there"
             )
         return self.made(
-            "factor" if SCALES.match(node.target) else "attribute",
+            "factor" if scales else "attribute",
             head,
             rest,
             f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}",
@@ -152,8 +156,27 @@ _REDUCTIONS = {
     "average": ("mean", "avg", "the mean over its own share"),
     "maximum": ("maximum", "max", "the maximum over its own share"),
 }
-_VERBS = {
-    "div": "divides by", "mul": "multiplies by", "add": "adds", "sub": "subtracts", "lt": "keeps what is below",
-    "le": "keeps what is at most", "gt": "keeps what is above", "ge": "keeps what is at least",
-    "pow": "has the exponent",
-}  # fmt: skip
+_COMPARED = {"below": "keeps what is below", "at most": "keeps what is at most", "above": "keeps what is above",
+             "at least": "keeps what is at least"}  # fmt: skip
+
+
+def _divides(facts: Facts, given: float | None) -> bool:
+    """True if the number that a factor is written with divides."""
+    scale = facts.scale
+    return bool(given) and scale is not None and _near(scale, 1 / (given or 1)) and not _near(scale, given or 1)
+
+
+def _near(x: Fraction, y: float) -> bool:
+    return abs(float(x) - y) <= 1e-9 * abs(y)
+
+
+def _verb(facts: Facts, given: float | None) -> str:
+    """The verb for what an operator does with the number that it is given; empty where there is none."""
+    if facts.scale is not None:
+        return "divides by" if _divides(facts, given) else "multiplies by"
+    added = facts.combination.get("")
+    if added is not None:
+        return "subtracts" if given and _near(added, -given) else "adds"
+    if facts.exponent is not None:
+        return "has the exponent"
+    return _COMPARED.get(facts.comparison, "")

@@ -14,10 +14,10 @@ from tantamount.calculus.forms import Box
 from tantamount.errors import InternalError, Unsupported
 from tantamount.execution.arrays import Comparison, comparisons
 from tantamount.execution.plans import Execution, Leaves, Plan, execute
-from tantamount.ir.graph import Graph, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation
 from tantamount.ir.types import Kind
+from tantamount.ops.functions import Ties
 from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import NodeValue
 from tantamount.semantics.reference import Array
@@ -28,6 +28,7 @@ RELATIVE = 1e-6  # smaller differences of one element are "too small to tell"
 _OF_TENSOR = 1e-9  # the same against the largest element of the tensor
 _NOISE = 1e-10  # what rounding may do to an ordinary computation
 _ROUNDING = 1e-15  # relative change of the inputs that shows how much rounding is amplified
+_OTHER_TIES = {"reversed ties": Ties.REVERSED, "mixed ties": Ties.MIXED}
 _NEARBY = 1e-9  # absolute change (of inputs of size 1) under which a difference must persist
 
 
@@ -132,7 +133,7 @@ def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Compa
         sites = [flag.site for flag in evaluation.flags if flag.what == "out-of-range"]
         if not sites:
             continue
-        above = _above(job.implementation[rank], claim.tensor(job, rank, claim.relation.name))
+        above = job.implementation[rank].ancestors(claim.tensor(job, rank, claim.relation.name))
         site = next((site for site in sites if site in above), None)
         if site is None:
             continue
@@ -142,17 +143,6 @@ def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Compa
                 found = replace(_difference(claim.name, c, k, int(np.argmax(defined)), 1.0), actual=nan, outside=site)
                 return replace(checked, difference=found)
     return checked
-
-
-def _above(graph: Graph, name: str) -> set[str]:
-    found: set[str] = set()
-    pending = [name] if name in graph.by_name else []
-    while pending:
-        current = pending.pop()
-        if current not in found:
-            found.add(current)
-            pending.extend(references(graph.by_name[current]))
-    return found
 
 
 def _array(value: NodeValue) -> Array:
@@ -210,15 +200,23 @@ def confirm(
     seed: int,
     found: Discrepancy,
     done: dict[str, Execution | None] | None = None,
+    *,
+    singular: bool = False,
 ) -> bool:
     """True if a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do
-    to either side) and no tie or jump (it persists nearby). ``done`` keeps the executions for other claims about the
-    same leaves."""
+    to either side), no jump (it persists nearby) and no tie: where an operator chose among equal elements as PyTorch
+    does not promise, it persists under other choices. ``done`` keeps the executions for other claims about the same
+    leaves. ``singular``: the implementation is known to be equal where it is defined."""
     done = {} if done is None else done
     size = abs(found.expected - found.actual)
-    for kind in ("rounding", "nearby"):
+    for kind in ("rounding", "nearby", "reversed ties", "mixed ties"):
+        ties = _OTHER_TIES.get(kind, Ties.USUAL)
+        if ties is not Ties.USUAL and not _tied(done["rounding"]):
+            break
+        if kind == "nearby" and singular and found.fails:
+            continue
         if kind not in done:
-            done[kind] = execute(plan, _perturbed(plan, leaves, seed, kind), seed)
+            done[kind] = execute(plan, _perturbed(plan, leaves, seed, kind), seed, ties)
         execution = done[kind]
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return False
@@ -243,6 +241,10 @@ def confirm(
     return True
 
 
+def _tied(execution: Execution | None) -> bool:
+    return execution is not None and execution.tied
+
+
 def _perturbed(plan: Plan, leaves: Leaves, seed: int, kind: str) -> dict[tuple[str, object], Array]:
     out: dict[tuple[str, object], Array] = {}
     for leaf in plan.leaves:
@@ -252,7 +254,7 @@ def _perturbed(plan: Plan, leaves: Leaves, seed: int, kind: str) -> dict[tuple[s
             noise = np.asarray(generator.standard_normal(value.shape))
             if kind == "rounding":
                 value = value * (1 + _ROUNDING * noise)
-            else:
+            elif kind == "nearby":
                 value = value + _NEARBY * max(1.0, float(np.abs(value).max(initial=0.0))) * noise
         out[leaf.name] = value
     return out

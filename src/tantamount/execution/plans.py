@@ -23,6 +23,7 @@ from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Number
+from tantamount.ops.functions import Ties
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.semantics.interpret import Constants, Evaluation, interpret, interpret_ranks, random_constants
@@ -71,10 +72,14 @@ class Leaf:
 @dataclass(frozen=True, slots=True)
 class Scale:
     """The distribution that floats are drawn from: standard normal times ``amplitude``; their absolute values if
-    ``positive``."""
+    ``positive``.
+
+    ``sparse``: half of them are 0, and some rows (along the last dimension) are all 0; of booleans some rows are all
+    false and some all true: where programs divide by zero, take its logarithm, or mask all that there is."""
 
     amplitude: float = 1.0
     positive: bool = False
+    sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,11 @@ class Execution:
     @property
     def underflow(self) -> bool:
         return any("underflow" in side.left_range for side in (self.specification, *self.ranks))
+
+    @property
+    def tied(self) -> bool:
+        """Some operator chose among equal elements, as PyTorch does not promise."""
+        return any(flag.what == "tie" for side in (self.specification, *self.ranks) for flag in side.flags)
 
     @property
     def within_assumptions(self) -> bool:
@@ -176,24 +186,38 @@ def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
     for leaf in plan.leaves:
         generator = np.random.default_rng([seed, crc32(repr(leaf.name).encode())])
         if leaf.kind is Kind.BOOL:
-            found[leaf.name] = np.asarray(generator.integers(0, 2, leaf.shape), dtype=np.float64)
+            value = np.asarray(generator.integers(0, 2, leaf.shape), dtype=np.float64)
+            found[leaf.name] = _in_rows(generator, value, (0.0, 1.0)) if scale.sparse else value
         elif leaf.kind is Kind.INT:
             found[leaf.name] = np.asarray(generator.integers(0, leaf.bound, leaf.shape), dtype=np.float64)
         else:
             value = np.asarray(generator.standard_normal(leaf.shape)) * scale.amplitude
+            if scale.sparse:
+                value = _in_rows(generator, value * generator.integers(0, 2, leaf.shape), (0.0,))
             found[leaf.name] = np.abs(value) if scale.positive else value
     return found
 
 
-def execute(plan: Plan, leaves: Leaves, seed: int) -> Execution | None:
-    """Both programs on these leaves; ``None`` if the numbers leave the range of exact integers.
+def _in_rows(generator: np.random.Generator, value: Array, numbers: tuple[float, ...]) -> Array:
+    """The array with each of the numbers throughout a quarter of the rows along the last dimension."""
+    if not value.ndim:
+        return value
+    choice = generator.integers(0, 4, (*value.shape[:-1], 1))
+    for k, number in enumerate(numbers):
+        value = np.where(choice == k, number, value)
+    return value
+
+
+def execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL) -> Execution | None:
+    """Both programs on these leaves, with one of the choices that operators may make among equal elements; ``None`` if
+    the numbers leave the range of exact integers.
 
     Raises :class:`NotExecuted` where the reference interpreter cannot, :class:`InternalError` if the inputs of the two
     sides do not satisfy the job's relation."""
     try:
-        return _execute(plan, leaves, seed)
+        return _execute(plan, leaves, seed, ties)
     except _Unpaired:
-        return execute(replace(plan, paired=False), leaves, seed)
+        return execute(replace(plan, paired=False), leaves, seed, ties)
     except IntegerOverflow:
         return None
     except Unsupported as problem:
@@ -226,12 +250,16 @@ def given(plan: Plan, leaves: Leaves, seed: int) -> Given:
     return Given(specification, ranks, _constants(job, seed), lambda rank: _masks(plan, evaluator, rank))
 
 
-def _execute(plan: Plan, leaves: Leaves, seed: int) -> Execution:
+def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties) -> Execution:
     job = plan.job
     on = given(plan, leaves, seed)
     masks = [on.masks(rank) for rank in range(len(on.ranks))]
-    expected = interpret(job.specification, on.specification, seed=seed, constants=on.constants, masks=on.masks(None))
-    actual = interpret_ranks(job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks)
+    expected = interpret(
+        job.specification, on.specification, seed=seed, constants=on.constants, masks=on.masks(None), ties=ties
+    )
+    actual = interpret_ranks(
+        job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks, ties=ties
+    )
     return Execution(on.specification, expected, actual)
 
 
@@ -244,6 +272,8 @@ def _typed(graph: Graph, name: str, value: Array) -> Array:
 
 def _check_relations(job: Job, specification: Mapping[str, Array], ranks: list[dict[str, Array]]) -> None:
     for name, whole in specification.items():
+        if name not in job.inputs:
+            continue
         for c in comparisons(whole, job.inputs[name], job.mesh, lambda rank, tensor: ranks[rank][tensor]):
             if not np.allclose(c.wanted, c.found, rtol=1e-12, atol=1e-12):
                 raise InternalError(f"the inputs drawn for {name} do not satisfy {job.inputs[name].text}")

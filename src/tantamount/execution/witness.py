@@ -24,6 +24,7 @@ from tantamount.execution.simplify import simplify
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
 from tantamount.proof import Proof
+from tantamount.proof.outputs import PARTLY
 from tantamount.semantics.reference import Array
 from tantamount.verdict import Counterexample, OutputReport, Verdict
 
@@ -50,7 +51,10 @@ SCALES = (
     Scale(0.1),
     Scale(10.0, positive=True),
     Scale(),
+    Scale(sparse=True),
+    Scale(positive=True, sparse=True),
 )
+_SINGULAR = (*(Scale(sparse=True),) * 4, *(Scale(positive=True, sparse=True),) * 2)  # first, of values equal otherwise
 _ENOUGH = 2  # executions, once one output is refuted
 _SHOWN = 1 << 14  # elements of one input that a counterexample lists
 _EDGE = 8  # elements per dimension that it lists of a larger one
@@ -71,6 +75,7 @@ class _Search:
     found: dict[str, _Found]
     agreed: dict[str, int]  # executions in which an output was compared and was the same
     small: dict[str, float]
+    singular: frozenset[str] = frozenset()  # outputs whose values are equal where both sides are defined
     executed: int = 0
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
@@ -88,7 +93,7 @@ class _Search:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
             elif (difference.outside or not difference.fails or not execution.underflow) and confirm(
-                self.plan, claim, leaves, seed, difference, done
+                self.plan, claim, leaves, seed, difference, done, singular=name in self.singular
             ):
                 self.found[name] = _Found(difference, leaves, seed)
 
@@ -103,8 +108,9 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> S
         return Searched(outputs)
     try:
         plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
-        state = _Search(plan, {}, {}, {})
-        for seed, scale in enumerate(SCALES):
+        singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
+        state = _Search(plan, {}, {}, {}, singular)
+        for seed, scale in enumerate((*(_SINGULAR if singular else ()), *SCALES)):
             agreeing = [name for name in open_ if name not in state.found]
             if not agreeing or (state.found and seed >= _ENOUGH):
                 break
@@ -118,7 +124,7 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> S
     first = next((name for name in open_ if name in state.found), None)
     counterexample: Counterexample | None = None
     if first is not None:
-        simplest = _simplest(plan, state.found[first])
+        simplest = _simplest(plan, state.found[first], first in state.singular)
         state.found[first] = simplest
         counterexample = _counterexample(plan, simplest)
     notes = (
@@ -172,7 +178,7 @@ def _values(found: Discrepancy) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ the simplest input
-def _simplest(plan: Plan, found: _Found) -> _Found:
+def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
     """The same difference (of the same kind, and not much smaller) on an input that reads well."""
     claim = output_claim(plan.job, found.difference.output)
     least = 0.1 * found.difference.ratio
@@ -189,7 +195,7 @@ def _simplest(plan: Plan, found: _Found) -> _Found:
             return False
         if difference.fails and not difference.outside and execution.underflow:
             return False
-        if not confirm(plan, claim, leaves, found.seed, difference):
+        if not confirm(plan, claim, leaves, found.seed, difference, singular=singular):
             return False
         best[0] = _Found(difference, leaves, found.seed)
         return True

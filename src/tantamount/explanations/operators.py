@@ -10,6 +10,7 @@ from typing import Any
 
 from tantamount.explanations.topic import Section, Topic
 from tantamount.ops.documentation import category_heading, mathematics, schema
+from tantamount.ops.facts import told
 from tantamount.ops.table import Operator
 
 __all__ = ["operator_topic"]
@@ -18,6 +19,10 @@ _DEFINITIONS = "tantamount.ops.definitions"
 _RULE = (
     "The definition, interpreted with types only, is the shape rule; interpreted with NumPy it is the execution, and "
     "with normal forms the rule of the calculus."
+)
+_FACTS = (
+    "Found by running the definition on a few ordinary calls (small floats, attributes at their defaults); what else "
+    "holds was not found. Explanations ask for the facts of the very call that they speak of."
 )
 
 
@@ -31,6 +36,9 @@ def operator_topic(row: Operator) -> Topic:
         Section("Attributes", "Any other attribute is refused.", _attributes(row), schema(row)),
         Section("Shape rule", _RULE + (" Refused with a message:" if refused else ""), _column("refused", refused)),
     ]
+    facts = tuple(told(row.facts))
+    if facts:
+        sections.append(Section("Facts", _FACTS, _column("fact", facts)))
     if row.group_parameter is not None:
         sections.append(Section("Communication", f"Over the process group that `{row.group_parameter}` names."))
     if row.mutates:

@@ -174,6 +174,17 @@ class Graph:
                 users[name].append(node.name)
         return {name: tuple(found) for name, found in users.items()}
 
+    def ancestors(self, name: str) -> dict[str, None]:
+        """A node and all that it is computed from, by name, in the order of the program; empty for an unknown name."""
+        found: set[str] = set()
+        pending = [name] if name in self.by_name else []
+        while pending:
+            current = pending.pop()
+            if current not in found:
+                found.add(current)
+                pending.extend(references(self.by_name[current]))
+        return {node.name: None for node in self.nodes if node.name in found}
+
 
 def references(node: Node) -> Iterator[str]:
     """The names of the nodes whose values ``node`` reads, in order, with repetitions."""

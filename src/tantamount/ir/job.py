@@ -29,7 +29,8 @@ class Assumptions:
 @dataclass(frozen=True)
 class Job:
     """``implementation`` has one graph per rank (one and the same object where ranks run one program). ``inputs`` has a
-    relation for every specification input; ``outputs`` an expectation for every specification output to check.
+    relation for every specification input that the implementation's are related to (the reader of job files demands
+    all; of one without, nothing is known); ``outputs`` an expectation for every specification output to check.
     ``sizes``: the size symbols that the graphs are written with, and ``at`` gives the job at some sizes; without
     symbols there is neither. ``record``, of a job that is no file: ``job``, its table, and ``graphs``, those that it
     names as documents."""

@@ -63,6 +63,15 @@ class DType(Enum):
         """Integers and booleans."""
         return self.kind in (Kind.INT, Kind.BOOL)
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest number of an integer type (of booleans: 0 and 1)."""
+        if self is DType.BOOL:
+            return 0, 1
+        if self.label.startswith("u"):
+            return 0, (1 << self.bits) - 1
+        return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+
     @staticmethod
     def named(label: str) -> DType | None:
         """The type of that PyTorch name (``"float32"``), or ``None``."""

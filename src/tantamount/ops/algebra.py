@@ -2,8 +2,9 @@
 
 An operator definition is written once, against :class:`~tantamount.ops.builder.Builder`. The builder settles shapes,
 broadcasting and dtype promotion, and asks an :class:`Interpretation` for the value of each primitive. There are
-three interpretations: types only (here), NumPy (``semantics.reference``) and normal forms (``calculus.symbolic``).
-Adding an operator therefore never touches an interpretation; adding a primitive touches all three.
+four interpretations: types only (here), NumPy (``semantics.reference``), normal forms (``calculus.symbolic``) and
+records of what is done (``ops.recording``, which facts of operators follow from). Adding an operator therefore never
+touches an interpretation; adding a primitive touches all four.
 """
 
 from __future__ import annotations
@@ -214,13 +215,19 @@ class Interpretation(ABC):
 
 
 class TypesOnly(Interpretation):
-    """Every value is ``None``: what remains of a definition is its type rule."""
+    """Every value is ``None``: what remains of a definition is its type rule. ``primitives`` counts them; more than
+    ``most``, if that is set, are refused (:class:`ShapeProblem`)."""
+
+    primitives = 0
+    most: int | None = None
 
     def __init__(self, group_sizes: Mapping[str, int] | None = None) -> None:
         self.group_sizes = group_sizes
 
     def _none(self, *_: Any, **__: Any) -> None:
-        return None
+        self.primitives += 1
+        if self.most is not None and self.primitives > self.most:
+            raise ShapeProblem(f"an operator of more than {self.most} primitives")
 
     constant = table = iota = unknown = mask = _none
     permute = reshape = expand = slice = flip = concat = _none

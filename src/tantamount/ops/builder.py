@@ -38,14 +38,19 @@ def slice_bound(position: int, size: int) -> int:
     return min(max(position + size if position < 0 else position, 0), size)
 
 
-def _of_kind(value: Number, kind: Kind) -> Number:
-    """``value`` stored in an element of that kind: integers truncate, booleans test for non-zero."""
-    if kind is Kind.BOOL:
+def _held(value: Number, dtype: DType) -> Number:
+    """``value`` stored in an element of that type: integers truncate, booleans test for non-zero. Raises
+    :class:`ShapeProblem` for an integer that the type does not hold: eager wraps it around, or fails."""
+    if dtype is DType.BOOL:
         return value != 0
-    if kind is Kind.INT:
+    if dtype.is_integral:
         if isinstance(value, float):
             raise ShapeProblem(f"the value {value} in a tensor of integers")
-        return value if is_integer(value) else int(value)
+        value = value if is_integer(value) else int(value)
+        low, high = dtype.bounds
+        if type(value) is int and not low <= value <= high:  # a size is a number that any type may be asked to hold
+            raise ShapeProblem(f"the number {value}, which {dtype} does not hold")
+        return value
     return int(value) if isinstance(value, bool) else value
 
 
@@ -93,9 +98,9 @@ class Builder:
                 return self.cast(self.number(value, dtype.part), dtype)
             kind = dtype.kind
             value = (
-                PerRank(tuple(_of_kind(item, kind) for item in value.values))
+                PerRank(tuple(_held(item, dtype) for item in value.values))
                 if isinstance(value, PerRank)
-                else _of_kind(value, kind)
+                else _held(value, dtype)
             )
         default = {
             Kind.BOOL: DType.BOOL,
@@ -312,8 +317,17 @@ class Builder:
 
     def operands(self, *xs: Tensor | Scalar) -> list[Tensor]:
         """Numbers made tensors, all promoted to a common type and broadcast to a common shape."""
-        tensors = self.promoted(*[x if isinstance(x, Tensor) else self.number(x) for x in xs])
-        return self.broadcast(*tensors)
+        return self.broadcast(*self._of_one_type(*xs))
+
+    def _of_one_type(self, *xs: Tensor | Scalar) -> list[Tensor]:
+        """Numbers made tensors, all promoted to a common type, which must hold the numbers."""
+        tensors = [x if isinstance(x, Tensor) else self.number(x) for x in xs]
+        dtype = promote(tensors, self.default)
+        if dtype.kind is Kind.INT:
+            for x in xs:
+                if not isinstance(x, Tensor):
+                    self.number(x, dtype)
+        return [self.cast(x, dtype) for x in tensors]
 
     def broadcast(self, *xs: Tensor) -> list[Tensor]:
         """All operands expanded to their common shape; types stay."""
@@ -357,7 +371,10 @@ class Builder:
         return self._binary(x, y, self.interpretation.mul, of_complex=complex_numbers.mul)
 
     def neg(self, x: Tensor) -> Tensor:
-        return self.mul(x, -1)
+        if x.dtype.kind is not Kind.INT:
+            return self.mul(x, -1)
+        minus = self.full(x.shape, -1, DType.INT64)  # no number of an unsigned type
+        return Tensor(x.shape, x.dtype, self.interpretation.mul(x.value, minus.value))
 
     def sub(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
         a, b = self.operands(x, y)
@@ -437,7 +454,7 @@ class Builder:
     def where(self, condition: Tensor, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
         if condition.dtype is not DType.BOOL:
             raise ShapeProblem(f"condition of type {condition.dtype}")
-        a, b = self.promoted(*[z if isinstance(z, Tensor) else self.number(z) for z in (x, y)])
+        a, b = self._of_one_type(x, y)
         mask, a, b = self.broadcast(condition, a, b)
         if a.dtype.is_complex:
             return complex_numbers.where(self, mask, a, b)
@@ -522,6 +539,9 @@ class Builder:
     def scatter(self, x: Tensor, indices: Sequence[Tensor | None], source: Tensor, accumulate: bool) -> Tensor:
         """``x`` with ``source`` (broadcast to the shape of the gather) written or added at those places."""
         aligned, shape = self._index_shape(x, indices)
+        if accumulate and x.dtype is DType.BOOL:  # a sum of booleans is a disjunction
+            number = self.cast(x, DType.INT64)
+            return self.cast(self.scatter(number, indices, self.cast(source, DType.BOOL), True), DType.BOOL)
         source = self.expand(self.cast(source, x.dtype), shape)
         values = [*(None if i is None else i.value for i in aligned), *([None] if x.dtype.is_complex else [])]
         return Tensor(x.shape, x.dtype, self.interpretation.scatter(x.value, values, source.value, accumulate))
@@ -542,7 +562,7 @@ class Builder:
         name: str,
         xs: Sequence[Tensor],
         dim: int,
-        attributes: tuple[Number, ...] = (),
+        attributes: tuple[Number | str, ...] = (),
         results: Sequence[tuple[int, DType]] = (),
     ) -> tuple[Tensor, ...]:
         """An opaque function of whole rows along ``dim``; ``results`` gives the length and type of each result."""

@@ -1,15 +1,20 @@
-"""The operator that a node calls."""
+"""The operator that a node calls, and what is known of that call."""
 
 from __future__ import annotations
 
-from tantamount.errors import UserError
-from tantamount.ir.graph import Graph, Node
-from tantamount.ir.validate import node_place
-from tantamount.ops.custom import custom_operator
-from tantamount.ops.functionalized import is_wrapper, unwrapped, wrapper
-from tantamount.ops.table import Operator, lookup
+from collections.abc import Callable, Mapping
+from typing import Any
 
-__all__ = ["operator_of"]
+from tantamount.errors import TantamountError, UserError
+from tantamount.ir.graph import Argument, Graph, Node, Ref
+from tantamount.ir.validate import node_place
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.custom import custom_operator
+from tantamount.ops.facts import NOTHING, Facts
+from tantamount.ops.functionalized import is_wrapper, unwrapped, wrapper
+from tantamount.ops.table import Operator, bind, lookup
+
+__all__ = ["facts_of", "operator_of"]
 
 
 def operator_of(graph: Graph, node: Node) -> Operator:
@@ -28,3 +33,40 @@ def operator_of(graph: Graph, node: Node) -> Operator:
             hint="functionalise the graph at capture (run_decompositions, or torch.func.functionalize)",
         )  # fmt: skip
     return row
+
+
+def facts_of(
+    graph: Graph, node: Node, operand: Callable[[str], Tensor | None], groups: Mapping[str, int] | None = None
+) -> Facts:
+    """The facts of a ``call`` node, which name its operands as the graph does. ``operand`` gives the type of a node by
+    name; its value may be a number that all its elements are (see :func:`tantamount.ops.derive.facts_of_call`). Where
+    it gives nothing, those of the operator's ordinary calls. ``groups`` gives the size of every process group;
+    ``None``: each is the rank alone. No facts where the node applies no known operator to operands that fit."""
+
+    def resolved(argument: Argument) -> Any:
+        if isinstance(argument, tuple):
+            return tuple(map(resolved, argument))
+        if not isinstance(argument, Ref):
+            return argument
+        found = operand(argument.name)
+        if found is None:
+            raise _Untyped
+        value = found.value if isinstance(found.value, (int, float)) else argument.name
+        return Tensor(found.shape, found.dtype, value, found.weak)
+
+    try:
+        row = operator_of(graph, node)
+        try:
+            args = tuple(map(resolved, node.args))
+            kwargs = {key: resolved(value) for key, value in node.kwargs.items()}
+        except _Untyped:
+            return row.facts
+        arguments = bind(row, node.target, args, kwargs, node_place(graph.path, node))
+    except TantamountError:
+        return NOTHING
+    members = 1 if groups is None else groups.get(arguments.get(row.group_parameter or "", ""), 1)
+    return row.facts_of(arguments, again=False, members=members)
+
+
+class _Untyped(Exception):
+    """An operand whose type is not known."""

@@ -6,11 +6,16 @@ from collections.abc import Callable, Mapping
 
 from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
 from tantamount.ir.graph import Graph, Node
-from tantamount.ops.algebra import Tensor, TypesOnly, Unsized
+from tantamount.ir.types import Shape
+from tantamount.limits import Limits, limits_from_environment
+from tantamount.ops.algebra import ShapeProblem, Tensor, TypesOnly, Unsized
 from tantamount.ops.builder import Builder
-from tantamount.ops.execute import Environment, Result, constant_type, place_of, run
+from tantamount.ops.calls import operator_of
+from tantamount.ops.execute import Environment, Result, constant_type, place_of, run, types_problem
 
 __all__ = ["check_graph"]
+
+_MOST_PRIMITIVES = 1 << 20  # of one operator
 
 
 def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
@@ -31,23 +36,19 @@ def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
             )
         inputs[node.name] = Tensor(node.type.shape, node.type.dtype, None)
     done: dict[str, Result] = {}
+    interpretation = TypesOnly(groups)
+    interpretation.most = _MOST_PRIMITIVES
+    each = _remember(graph, done, interpretation)
     try:
-        types = run(graph, TypesOnly(groups), inputs, constant=_constant, groups=groups, each=_remember(done))
+        types = run(graph, interpretation, inputs, constant=_constant, groups=groups, each=each)
     except Unsupported as problem:
         raise UserError(
             "sizes-unsupported", place=_failing(graph, done), found=problem.reason,
             needed="an operator that computes with sizes as polynomials do",
             hint="capture without symbolic sizes, or keep this dimension a number",
         ) from None  # fmt: skip
-    except TantamountError:
+    except (TantamountError, MemoryError):
         raise
-    except MemoryError:
-        raise UserError(
-            "graph-too-large",
-            place=_failing(graph, done),
-            found="an operator with more results than fit in memory",
-            needed="shapes and attributes of a sensible size",
-        ) from None
     except Exception as problem:
         raise InternalError(f"{_failing(graph, done)}: its type rule failed with {problem!r}") from problem
     for output in graph.outputs:
@@ -67,12 +68,31 @@ def _constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
     return Tensor(found.shape, found.dtype, None)
 
 
-def _remember(done: dict[str, Result]) -> Callable[[Node, Result], Result]:
+def _remember(graph: Graph, done: dict[str, Result], interpretation: TypesOnly) -> Callable[[Node, Result], Result]:
+    limits = limits_from_environment()
+
     def each(node: Node, result: Result) -> Result:
+        interpretation.primitives = 0
+        for one in result if isinstance(result, tuple) else (result,):
+            if isinstance(one, Tensor):
+                _check_size(graph, node, one.shape, limits)
         done[node.name] = result
         return result
 
     return each
+
+
+def _check_size(graph: Graph, node: Node, shape: Shape, limits: Limits) -> None:
+    """Raise :class:`UserError` for a tensor that no file may state, either, and for negative sizes."""
+    known = [size for size in shape if type(size) is int]
+    largest = max(known, default=0)
+    if min(known, default=0) < 0:
+        problem = ShapeProblem(f"sizes {list(shape)} of a result")
+        raise types_problem(operator_of(graph, node), node.target, problem, place_of(graph, node))
+    if len(shape) > limits.dimensions or largest > limits.dimension_size:
+        place = f"{place_of(graph, node)}: {node.target}"
+        limits.check("dimensions", len(shape), place, "dimensions")
+        limits.check("dimension_size", largest, place, "elements along a dimension")
 
 
 def _failing(graph: Graph, done: Mapping[str, Result]) -> str:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tantamount.ops.facts import told
 from tantamount.ops.table import Operator, Parameter, table
 
 __all__ = ["category_heading", "families", "mathematics", "schema", "support_table"]
@@ -27,6 +28,12 @@ ignored; a definition refuses values of attributes that it does not implement, w
 `*` stands before keyword-only attributes. Attributes of kind `Layout` (devices, memory formats, and the like) are
 accepted because they cannot change a value. `Operand` is a tensor or a number. Where an in-place variant is listed, its
 value is the new value of the first operand, converted to that operand's type.
+
+The facts follow from the definition, too: they are those of ordinary calls, of small floats with attributes left at
+their defaults. *view*: all elements of one operand, in any order; *piece*: one block of an operand; *layout*: elements
+of operands and constants, nothing computed; *linear in a and b*: in both jointly, *or*: in each by itself, the others
+fixed; *scale*: multiplied by a number; *grows with*, *falls with*: monotone in every element; *factory*: the value of
+no operand matters; *random*: nothing decides the value. What is not listed may hold and was not found.
 """
 
 _HEADINGS = {
@@ -98,7 +105,7 @@ def _rows(rows: Iterable[Operator]) -> Iterator[str]:
         first = next((row for row in variants if not hasattr(row.define, "__wrapped__")), variants[0])
         names = [target for row in (first, *(row for row in variants if row is not first)) for target in row.targets]
         overloads = "<br>".join(_cell(_short(name)) for name in names)
-        yield f"| {overloads} | {_cell(schema(first))} | {_cell(mathematics(first))} |"
+        yield f"| {overloads} | {_cell(schema(first))} | {_cell(mathematics(first))} | {'; '.join(told(first.facts))} |"
 
 
 def support_table(operators: Mapping[str, Operator]) -> str:
@@ -109,7 +116,7 @@ def support_table(operators: Mapping[str, Operator]) -> str:
     for category, heading in _HEADINGS.items():
         members = [row for row in rows if row.category == category]
         if members:
-            parts += [f"\n## {heading}\n", "| overloads | schema | value |\n|---|---|---|", *_rows(members)]
+            parts += [f"\n## {heading}\n", "| overloads | schema | value | facts |\n|---|---|---|---|", *_rows(members)]
     return "\n".join(parts) + "\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from math import erf, exp, nan, pi, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -11,7 +12,10 @@ from zlib import crc32
 
 import numpy as np
 
-__all__ = ["DISTINCT_IN_A_ROW", "FUNCTIONS", "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "evaluate_rows"]
+__all__ = [
+    "CHOOSING", "DISTINCT_IN_A_ROW", "FUNCTIONS", "POSITIONS_IN_A_ROW", "ROW_FUNCTIONS", "STAND_IN_FEATURES",
+    "Function", "Ties", "evaluate_rows", "tied_rows",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,11 @@ def _sign(x: Any) -> Any:
     return np.sign(x)
 
 
+def _integer_pow(x: Any, y: Any) -> Any:
+    inverse = np.where(np.abs(x) == 1, np.where(y % 2 == 0, 1, x), 0)
+    return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
+
+
 FUNCTIONS: dict[str, Function] = {
     "sin": Function(np.sin, odd=True, at_zero=0),
     "cos": Function(np.cos, even=True, at_zero=1),
@@ -71,6 +80,7 @@ FUNCTIONS: dict[str, Function] = {
     "trunc": Function(np.trunc, integer=True, fixes_integers=True, odd=True, at_zero=0),
     "round": Function(np.round, integer=True, fixes_integers=True, odd=True, at_zero=0),  # halves to the even neighbour
     "pow": Function(np.power, arity=2),  # x ** y, both operands variable
+    "integer_pow": Function(_integer_pow, arity=2, integer=True),  # of integers; x ** -1 is 1 / x rounded towards 0
     "floor_divide": Function(np.floor_divide, arity=2, integer=True),  # floor(x / y) of integers
     "bitwise_and": Function(np.bitwise_and, arity=2, integer=True, commutative=True),  # of integers
     "bitwise_or": Function(np.bitwise_or, arity=2, integer=True, commutative=True),
@@ -102,32 +112,92 @@ def _sinkhorn(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
 def _argsort(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
     """``attributes = (descending,)``. Positions in sorted order; equal elements keep their order."""
     (descending,) = attributes
-    return (np.argsort(-x if descending else x, axis=-1, kind="stable"),)
+    if not descending:
+        return (np.argsort(x, axis=-1, kind="stable"),)
+    backwards = np.argsort(np.flip(x, -1), axis=-1, kind="stable")  # no -x, which the least integer does not have
+    return (np.flip(x.shape[-1] - 1 - backwards, -1),)
 
 
-def _first_unordered(x: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """``attributes = (largest, k)``. Positions of the k first elements, in an order of their own: by position."""
-    largest, count = attributes
-    return (np.sort(_argsort(x, (largest,))[0][..., : int(count)], axis=-1),)
+def _order(x: Any, attributes: tuple[Any, ...], last: bool = False) -> tuple[Any, ...]:
+    """``attributes = (descending, count, operator, ...)``. Positions in sorted order, of which the first ``count`` are
+    used; equal elements in the order that ``operator`` chooses: here by position, or (``last``) backwards."""
+    descending = attributes[0]
+    if not last:
+        return _argsort(x, (descending,))
+    (found,) = _argsort(np.flip(x, -1), (descending,))
+    return (x.shape[-1] - 1 - found,)
+
+
+def _first_unordered(x: Any, attributes: tuple[Any, ...], last: bool = False) -> tuple[Any, ...]:
+    """``attributes = (descending, count, operator, ...)``. Positions of the ``count`` first elements, in an order of
+    their own: by position."""
+    return (np.sort(_order(x, attributes, last)[0][..., : int(attributes[1])], axis=-1),)
+
+
+def _running_place(x: Any, attributes: tuple[Any, ...], last: bool = True) -> tuple[Any, ...]:
+    """``attributes = (operator, ...)``. The place of the greatest element up to each position: the last such place, or
+    the first."""
+    size = int(x.shape[-1])
+    top = np.maximum.accumulate(x, axis=-1)
+    if last:
+        return (np.maximum.accumulate(np.where(x == top, np.arange(size), 0), axis=-1),)
+    before = np.concatenate([np.full((*x.shape[:-1], 1), -np.inf), top[..., :-1]], axis=-1)
+    return (np.maximum.accumulate(np.where(x > before, np.arange(size), 0), axis=-1),)
 
 
 # f(*operands, attributes) -> results: float64 or int64 arrays with equal shapes but for the last axis, along which the
 # function acts; it returns one array per result (with another size there, if need be).
 ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "argsort": _argsort,
+    "order": _order,
     "first_unordered": _first_unordered,
+    "running_place": _running_place,
     "sinkhorn": _sinkhorn,
 }
 
-DISTINCT_IN_A_ROW = frozenset({"argsort", "first_unordered"})  # no value occurs twice in a row of the result
+DISTINCT_IN_A_ROW = frozenset({"argsort", "order", "first_unordered"})  # no value occurs twice in a row of the result
+POSITIONS_IN_A_ROW = DISTINCT_IN_A_ROW | {"running_place"}  # every value is a position in the row
+
+
+class Ties(Enum):
+    """Which of several equal elements a function chooses whose choice PyTorch does not promise. Every operator's choice
+    is its own: what rests on one is true under all of these, or not true at all."""
+
+    USUAL = "as PyTorch does on small rows of a CPU"
+    REVERSED = "the other way round"
+    MIXED = "usual for half of the operators, the other way round for the others"
+
+
+# Row functions that choose among equal elements as nothing promises. Their attributes name the operator that
+# chooses and its arguments: another operator, or the same with other arguments, may choose otherwise.
+CHOOSING = frozenset({"order", "first_unordered", "running_place"})
+
+
+def tied_rows(name: str, x: Any, attributes: tuple[Any, ...]) -> int:
+    """The number of rows in which a function of :data:`CHOOSING` has a choice that its result shows."""
+    if name == "running_place":
+        top = np.maximum.accumulate(x, axis=-1)
+        return int(np.count_nonzero(np.any(x[..., 1:] == top[..., :-1], axis=-1)))
+    ranked = np.sort(x, axis=-1)
+    ranked = np.flip(ranked, -1) if attributes[0] else ranked
+    tied = ranked[..., 1:] == ranked[..., :-1]
+    return int(np.count_nonzero(np.any(tied[..., : int(attributes[1])], axis=-1)))
+
 
 STAND_IN_FEATURES = 8  # of a stand-in: numbers that it computes of every row
 
 
-def evaluate_rows(name: str, xs: Sequence[Any], attributes: tuple[Any, ...], results: Sequence[int]) -> tuple[Any, ...]:
+def evaluate_rows(
+    name: str, xs: Sequence[Any], attributes: tuple[Any, ...], results: Sequence[int], ties: Ties = Ties.USUAL
+) -> tuple[Any, ...]:
     """The value of the primitive ``rows``: that of the function of this name, or of a stand-in if there is none."""
     known = ROW_FUNCTIONS.get(name)
-    return known(*xs, attributes) if known is not None else _stand_in(name, xs, attributes, results)
+    if known is None:
+        return _stand_in(name, xs, attributes, results)
+    if name in CHOOSING and ties is not Ties.USUAL:
+        reversed_ = ties is Ties.REVERSED or crc32(repr((name, attributes)).encode()) % 2
+        return known(*xs, attributes, name != "running_place") if reversed_ else known(*xs, attributes)
+    return known(*xs, attributes)
 
 
 def _stand_in(name: str, xs: Sequence[Any], attributes: tuple[Any, ...], results: Sequence[int]) -> tuple[Any, ...]:

@@ -32,8 +32,8 @@ from tantamount.ir.types import Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, Value
 
 __all__ = [
-    "Held", "Pair", "collapse", "distribute", "evaluate", "even", "first_summands", "has_sum", "pairs", "part",
-    "reduced",
+    "Held", "Pair", "collapse", "distribute", "evaluate", "even", "first_summands", "has_sum", "held_names", "pairs",
+    "part", "reduced",
 ]  # fmt: skip
 
 Held = Callable[[int, str], Value]  # what a rank holds under a name
@@ -217,6 +217,25 @@ def _cut(on: Interpretation, x: Value, shape: Shape, bounds: tuple[tuple[int, in
         if (low, high, step) != (0, shape[dim], 1):
             x = on.slice(x, dim, low, high, step)
     return x
+
+
+def held_names(relation: InputRelation | Expectation, ranks: int) -> list[tuple[int, str]]:
+    """What a relation speaks of: ranks, and names of what they hold."""
+    if relation.placements is not None:
+        found = [(rank, relation.name) for rank in range(ranks)]
+    else:
+        found = [] if relation.expression is None else [*_terms(relation.expression, relation.name)]
+    return found + [(term.rank, term.name or relation.name) for pair in relation.equal for term in pair]
+
+
+def _terms(expression: Expression, name: str) -> Iterator[tuple[int, str]]:
+    if isinstance(expression, RankTensor):
+        yield expression.rank, name if expression.name is None else expression.name
+    elif isinstance(expression, (Concat, Sum)):
+        for part in expression.parts:
+            yield from _terms(part, name)
+    else:
+        yield from _terms(expression.operand, name)
 
 
 def first_summands(expression: Expression) -> Expression:

@@ -17,7 +17,9 @@ from typing import Any, NewType, Union, cast, get_type_hints
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType
-from tantamount.ops.algebra import Number, PerRank, Scalar, Tensor
+from tantamount.ops.algebra import Number, PerRank, Scalar, ShapeProblem, Tensor
+from tantamount.ops.derive import facts_of_call, ordinary_calls, shared_facts
+from tantamount.ops.facts import Facts
 from tantamount.sizes.symbolic import is_number, is_size
 
 __all__ = [
@@ -114,6 +116,19 @@ class Operator:
     def peer_parameter(self) -> str | None:
         """The parameter that names the other end: the operator sends or receives a message if there is one."""
         return next((name for name, parameter in self.parameters.items() if parameter.kind in ("Peer", "Peers")), None)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What holds of its ordinary calls: attributes left at their defaults, small operands (:mod:`ops.derive`)."""
+        kinds = {name: parameter.kind for name, parameter in self.parameters.items()}
+        calls = ordinary_calls(self.signature, kinds, lambda b, call: invoke(self, b, call))
+        return shared_facts([facts for _, facts in calls])
+
+    def facts_of(self, arguments: Mapping[str, Any], again: bool = True, members: int = 2) -> Facts:
+        """What holds of a call with these arguments (bound, by parameter), for all values of its tensors: see
+        :func:`tantamount.ops.derive.facts_of_call`."""
+        kind = "message" if self.peer_parameter is not None else "group" if self.group_parameter is not None else ""
+        return facts_of_call(lambda b, call: invoke(self, b, call), arguments, kind, again, members)
 
     @property
     def doc(self) -> str:
@@ -304,10 +319,15 @@ def bind(
 
 
 def invoke(row: Operator, builder: Any, arguments: Mapping[str, Any]) -> Any:
-    """The definition applied to arguments that :func:`bind` has bound."""
+    """The definition applied to arguments that :func:`bind` has bound. Raises :class:`ShapeProblem` for what the
+    definition refuses, and for numbers that it cannot compute with (a quotient by 0, infinity as a size)."""
     kinds, keyword = row.signature.parameters, inspect.Parameter.KEYWORD_ONLY
     positional = [arguments[name] for name in kinds if kinds[name].kind is not keyword]
-    return row.define(builder, *positional, **{name: arguments[name] for name in kinds if kinds[name].kind is keyword})
+    named = {name: arguments[name] for name in kinds if kinds[name].kind is keyword}
+    try:
+        return row.define(builder, *positional, **named)
+    except ArithmeticError as problem:
+        raise ShapeProblem(f"numbers that {row.name} cannot compute with ({problem})") from None
 
 
 def _show(value: object) -> str:

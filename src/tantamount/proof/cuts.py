@@ -2,7 +2,8 @@
 
 Let t be a tensor of the specification and u a tensor of the implementation that is proved to be the part of t that a
 placement gives each rank. From then on t stands for a fresh leaf L of its shape, and u for that part of L. Whatever is
-proved afterwards holds for every L, so it holds for the value that t really has: cuts never prove anything false. They
+proved afterwards holds for every L, so it holds for the value that t really has: cuts never prove anything false. (The
+record of where a tensor is undefined stays with each of the two: t may be finite where u is not.) They
 may lose what is true (what follows from how t was computed), so a failure after cuts is not a failure yet. What is
 known of every element of t (it is positive, it is not negative) is true of its value, and kept with L.
 
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from tantamount.calculus import powers
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.compare import equal
+from tantamount.calculus.definedness import with_undefined
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.terms import sole_factor, sole_number
@@ -84,7 +86,7 @@ class Cuts:
                 leaf = self._cut(candidate.name, whole)
                 self._cut_copies(candidate.name, leaf, aligned)
                 held = self._held(leaf, candidate, ranks)
-                return value if held is None else replace(value, value=held)
+                return value if held is None else replace(value, value=with_undefined(held, value.value.undefined))
         return value
 
     def _cut_copies(self, name: str, leaf: Form, candidates: Iterable[Aligned]) -> None:
@@ -100,7 +102,7 @@ class Cuts:
                 continue
             if equal(self.store, form, copy.value, expand=False) is None:
                 self.definitions[other] = copy.value
-                self.specification.values[other] = replace(copy, value=leaf)
+                self.specification.values[other] = replace(copy, value=with_undefined(leaf, copy.value.undefined))
 
     def _with_inputs(self, rank: int) -> set[str]:
         """The tensors of a rank that inputs have a part in. What is made of numbers alone (positions, their cosines,
@@ -170,7 +172,7 @@ class Cuts:
         if leaf is None:
             leaf = self._leaves[form] = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, form))
             define(self.store, leaf, form)
-        cut = leaf_form(leaf, whole.shape)
+        cut = with_undefined(leaf_form(leaf, whole.shape), form.undefined)
         self.specification.values[name] = replace(whole, value=cut)
         return cut
 

@@ -75,8 +75,12 @@ def build_inputs(store: Store, job: Job) -> Inputs:
     builder = _Builder(store, job)
     shared = _shared(job)
     # placements first: an expression about the same tensors is then one about what they have put there
-    for node in sorted(job.specification.inputs, key=lambda node: job.inputs[node.name].placements is None):
-        builder.add(node.name, job.inputs[node.name], node.name in shared)
+    related = [node.name for node in job.specification.inputs if node.name in job.inputs]
+    for name in sorted(related, key=lambda name: job.inputs[name].placements is None):
+        builder.add(name, job.inputs[name], name in shared)
+    for node in job.specification.inputs:
+        if node.name not in job.inputs:
+            builder.out.specification[node.name] = leaf(store, "input", node.name, _type(job.specification, node.name))
     return builder.finish()
 
 

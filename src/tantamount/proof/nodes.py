@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.definedness import somewhere, with_undefined
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.symbolic import Symbolic
 from tantamount.errors import DataDependent, Unsupported
@@ -72,7 +73,7 @@ def unknown(
             return None
         stored = tensor.type.stored
         form = symbolic.fresh("unsupported", (symbolic.rank, graph.path, node.name, k), stored.shape, stored.dtype.kind)
-        return replace(tensor, value=form)
+        return replace(tensor, value=with_undefined(form, somewhere(symbolic.store, form.shape)))
 
     if isinstance(types, tuple):
         return tuple(fresh(tensor, k) for k, tensor in enumerate(types))

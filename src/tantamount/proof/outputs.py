@@ -9,10 +9,9 @@ from tantamount.calculus import forms
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
-from tantamount.calculus.products import is_boolean
 from tantamount.calculus.terms import factors_of
 from tantamount.errors import Unsupported
-from tantamount.ir.graph import Graph, references
+from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import (
@@ -28,11 +27,13 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.classes import rank_classes
 from tantamount.ops.relations import even
 from tantamount.proof.assumptions import open_obligations
+from tantamount.proof.defined import undefined_clause
 from tantamount.proof.placements import collapse, distribute, evaluate, part
 from tantamount.proof.run import RanksRun, Run, SpecificationRun
 from tantamount.verdict import OutputReport, Relation, Verdict
 
 __all__ = [
+    "PARTLY",
     "ancestors",
     "assembled",
     "check_outputs",
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 
+PARTLY = "equal where both are defined, but "  # why a value is not proved whose normal forms are equal
 _MAX_PAIRED = 16  # ranks along one mesh axis of which every pair is compared for being replicas
 
 
@@ -72,7 +74,7 @@ def holds(
         found = collapse(store, stacked, placements, sizes) if partial else stacked
         if wanted.shape != found.shape:
             return f"ranks hold shape {list(found.shape[len(kept) :])}, {list(wanted.shape[len(kept) :])} is needed"
-        return equal(store, wanted, found, expand=expand)
+        return _differing(store, wanted, found, expand)
     if partial:
         return "unequal parts of a partial tensor"
     for rank in range(run.mesh.world_size):
@@ -82,10 +84,19 @@ def holds(
             return (
                 f"rank {rank} holds shape {None if here is None else list(here.shape)}, {list(wanted.shape)} is needed"
             )
-        difference = equal(store, wanted, here, expand=expand)
+        difference = _differing(store, wanted, here, expand)
         if difference is not None:
             return difference
     return None
+
+
+def _differing(store: Store, wanted: Form, found: Form, expand: bool) -> Difference | str | None:
+    """``None`` if a tensor of the implementation is defined and equal wherever the specification's is finite."""
+    difference = equal(store, wanted, found, expand=expand)
+    if difference is not None:
+        return difference
+    clause = undefined_clause(store, wanted, found)
+    return None if clause is None else f"{PARTLY}{clause}"
 
 
 def output_node(job: Job, rank: int, name: str) -> str:
@@ -107,7 +118,7 @@ def _expression_holds(
     value = evaluate(store, expectation.expression, tensor, expectation.name)
     if value.shape != whole.shape:
         return f"the expression has shape {list(value.shape)}, {list(whole.shape)} is needed"
-    return equal(store, whole, value, expand=expand)
+    return _differing(store, whole, value, expand)
 
 
 def matches(
@@ -175,7 +186,7 @@ def check_outputs(
 
 def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, ...]:
     """Why the first tensor, among those that ``node`` depends on, has no normal form, if that is so."""
-    above = ancestors(graph, node) if node in graph.by_name else set[str]()
+    above = graph.ancestors(node)
     first = next((n.name for n in graph.nodes if n.name in above and n.name in run.failures), None)
     return () if first is None else (f"{whose} {first} has no normal form: {run.failures[first]}",)
 
@@ -183,27 +194,18 @@ def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, 
 def _with_indices_in_range(
     store: Store, job: Job, report: OutputReport, specification: SpecificationRun, implementation: RanksRun
 ) -> OutputReport:
-    """A proved output stays proved only if every index that the implementation uses for it was shown to be in range,
-    and no mask that it divides by can be 0 (that a mask always holds is nothing to assume)."""
+    """A proved output stays proved only if every index that the implementation uses for it was shown to be in range."""
     if report.verdict is not Verdict.PROVED:
         return report
-    sites = [
-        o
-        for o in open_obligations(store, specification, implementation)
-        if o.kind == "index" or (o.kind == "nonzero" and is_boolean(store, o.value))
-    ]
+    sites = open_obligations(store, specification, implementation)
     if not sites:
         return report
     used = _nodes_used(job, report)
     for o in sites:
         name = o.site.rpartition(" ")[2]
         if used is None or name in used or name not in job.implementation[0].by_name:
-            unproved = (
-                f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
-                if o.kind == "index"
-                else f"{name} divides by a mask that was not shown to hold everywhere"
-            )
-            reason = f"equal where both are defined, but {unproved}"
+            unproved = f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
+            reason = f"{PARTLY}{unproved}"
             return replace(report, verdict=Verdict.UNKNOWN, reason=reason)
     return report
 
@@ -224,16 +226,9 @@ def _nodes_used(job: Job, report: OutputReport) -> set[str] | None:
     return {name for node in wanted for name in ancestors(graph, node)}
 
 
-def ancestors(graph: Graph, name: str) -> set[str]:
-    """A node and everything that it depends on."""
-    found: set[str] = set()
-    pending = [name]
-    while pending:
-        current = pending.pop()
-        if current not in found:
-            found.add(current)
-            pending.extend(references(graph.by_name[current]))
-    return found
+def ancestors(graph: Graph, name: str) -> dict[str, None]:
+    """A node and everything that it depends on, in the order of the program."""
+    return graph.ancestors(name)
 
 
 def _check(
@@ -365,7 +360,7 @@ def _offset(store: Store, whole: Form, here: Form, dim: int) -> int | None:
     for start in range(0, whole.shape[dim] - size + 1, size):
         box = [(0, n) for n in whole.shape]
         box[dim] = (start, start + size)
-        if equal(store, part(store, whole, box), here, expand=False) is None:
+        if _differing(store, part(store, whole, box), here, False) is None:
             return start
     return None
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from tantamount.calculus import forms
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.definedness import Definedness
 from tantamount.calculus.forms import Form
-from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.calculus.symbolic import Trace
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expression, Placement
 from tantamount.ops import relations
@@ -18,8 +18,8 @@ from tantamount.ops import relations
 __all__ = ["collapse", "distribute", "evaluate", "local", "part", "stack"]
 
 
-def _on(store: Store) -> Symbolic:
-    return Symbolic(store, Trace())
+def _on(store: Store) -> Definedness:
+    return Definedness(store, Trace())
 
 
 def distribute(store: Store, whole: Form, placements: Sequence[Placement], sizes: Sequence[int]) -> Form:
@@ -46,14 +46,14 @@ def evaluate(store: Store, expression: Expression, tensor: Callable[[int, str], 
 def local(store: Store, stacked: Form, mesh: Mesh, rank: int, kept: Collection[str] = ()) -> Form:
     """The part of one rank; with ``kept`` axes, the parts of all ranks that differ from it in these axes only,
     stacked."""
-    form = stacked
+    on, form = _on(store), stacked
     lead: list[int] = []
     for axis, (name, digit) in enumerate(zip(mesh.names, mesh.coordinates(rank), strict=True)):
         if name in kept:
             lead.append(mesh.sizes[axis])
         else:
-            form = forms.slice_form(store, form, axis, digit, digit + 1, 1)
-    return forms.reshape(store, form, (*lead, *form.shape[len(mesh.sizes) :]))
+            form = on.slice(form, axis, digit, digit + 1, 1)
+    return on.reshape(form, (*lead, *form.shape[len(mesh.sizes) :]))
 
 
 def stack(store: Store, parts: Sequence[Form], sizes: Sequence[int]) -> Form:
@@ -61,8 +61,9 @@ def stack(store: Store, parts: Sequence[Form], sizes: Sequence[int]) -> Form:
     if not sizes:
         return parts[0]
     step = len(parts) // sizes[0]
+    on = _on(store)
     items = [stack(store, parts[k * step : (k + 1) * step], sizes[1:]) for k in range(sizes[0])]
-    flat = [forms.reshape(store, item, (1, *item.shape)) for item in items]
-    if all(item == items[0] for item in items[1:]):
-        return forms.expand(flat[0], (sizes[0], *items[0].shape))
-    return forms.concat(store, flat, 0)
+    flat = [on.reshape(item, (1, *item.shape)) for item in items]
+    if all(item == items[0] and item.undefined == items[0].undefined for item in items[1:]):
+        return on.expand(flat[0], (sizes[0], *items[0].shape))
+    return on.concat(flat, 0)

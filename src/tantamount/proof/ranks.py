@@ -13,6 +13,7 @@ from typing import Any
 
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.compare import locate
+from tantamount.calculus.definedness import Definedness
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.calculus.terms import single
@@ -65,7 +66,7 @@ def run_implementation(
             trace.mask = _paired_mask(store, run, specification, one.mesh.world_size == 1)
         run.traces.append(trace)
         axes = tuple(range(len(one.mesh.sizes)))
-        symbolic = Symbolic(store, trace, one.mesh, axes, rank=run.label(one))
+        symbolic = Definedness(store, trace, one.mesh, axes, rank=run.label(one))
         parts[one.leader] = _Part(one, [graphs[rank] for rank in one.ranks], symbolic)
         given.append(
             {

@@ -8,6 +8,7 @@ from typing import Union
 
 from tantamount.calculus import forms
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.definedness import with_undefined
 from tantamount.calculus.forms import Form
 from tantamount.calculus.symbolic import Trace
 from tantamount.ir.mesh import Mesh
@@ -121,7 +122,9 @@ class RanksRun:
         between = [self.mesh.sizes[k] for k in order[: len(order) - len(inside)]]
         form = stack(store, [value.value for value in found], between)
         rest = range(len(order), len(form.dims))
-        return forms.permute(store, form, [*map(order.index, range(len(order))), *rest])
+        move = [*map(order.index, range(len(order))), *rest]
+        undefined = None if form.undefined is None else forms.permute(store, form.undefined, move)
+        return with_undefined(forms.permute(store, form, move), undefined)
 
     def local(self, store: Store, rank: int, name: str) -> Form | None:
         """The value of a node on one rank."""

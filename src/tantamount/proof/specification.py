@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tantamount.calculus.atoms import BOOLEAN, Store
+from tantamount.calculus.definedness import Definedness
 from tantamount.calculus.forms import Form, leaf_form
-from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.calculus.symbolic import Trace
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
@@ -45,7 +46,7 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
         return form
 
     trace.mask = mask
-    symbolic = Symbolic(store, trace, rank="specification ")
+    symbolic = Definedness(store, trace, rank="specification ")
     values: dict[str, Result] = {
         node.name: Tensor(node.type.shape, node.type.dtype, inputs.specification[node.name])
         for node in graph.inputs

@@ -16,6 +16,7 @@ from tantamount.execution.witness import Searched, search
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Options, Progress, Proof, prove
+from tantamount.proof.outputs import PARTLY
 from tantamount.refinement.all_sizes import refine_at_all_sizes
 from tantamount.refinement.result import Refinement, accepted, statistics
 from tantamount.verdict import OutputReport, Verdict, worst
@@ -152,8 +153,13 @@ def _proved_with_effort(
     if not names:
         return checked
     again = proof.check(only=names)
-    proved = {output.name: output for output in again if output.verdict is Verdict.PROVED}
-    return tuple(proved.get(output.name, output) for output in checked)
+    better = {o.name: o for o in again if o.verdict is Verdict.PROVED or PARTLY in (o.reason or "")}
+    return tuple(
+        replace(better[o.name], notes=(*better[o.name].notes, *o.notes))
+        if o.name in better and better[o.name].verdict is not Verdict.PROVED
+        else better.get(o.name, o)
+        for o in checked
+    )
 
 
 def _explained(output: OutputReport, reduction: str) -> OutputReport:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tantamount.report.outcomes import USAGE, Failure, Outcome
+from tantamount.report.outcomes import INTERNAL, Failure, Outcome
 from tantamount.report.places import Location, file_location, locate
 from tantamount.report.text import difference, disagreement, summary
 from tantamount.verdict import Report, Verdict
@@ -39,7 +39,7 @@ def annotate(outcomes: Sequence[Outcome], root: Path) -> Iterator[Annotation]:
 
 
 def _failure(failed: Failure, root: Path) -> Annotation:
-    rule = failed.code if failed.exit_code == USAGE else "internal"
+    rule = "internal" if failed.exit_code == INTERNAL else failed.code
     location = file_location(Path(failed.job), root)
     return Annotation(failed.job, rule, True, f"{failed.code}: {failed.found}", str(failed), location)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tantamount.errors import InternalError
 from tantamount.ir.graph import Source
-from tantamount.report.outcomes import USAGE, Failure
+from tantamount.report.outcomes import INTERNAL, USAGE, Failure
 from tantamount.verdict import Counterexample, Mismatch, OutputReport, Relation, Report, Statistics
 
 __all__ = ["SCHEMA", "as_document", "as_error", "as_job", "as_text"]
@@ -43,10 +43,11 @@ def as_job(report: Report) -> dict[str, Any]:
 
 
 def as_error(failed: Failure) -> dict[str, Any]:
-    """The entry of a job without a verdict: the input was wrong (exit code 2), or we were (4)."""
-    if failed.exit_code == USAGE:
+    """The entry of a job without a verdict: the input was wrong (exit code 2), or we were (4), or the machine gave out
+    (5)."""
+    if failed.exit_code != INTERNAL:
         error = {
-            "kind": "user",
+            "kind": "user" if failed.exit_code == USAGE else "environment",
             "code": failed.code,
             "place": failed.place,
             "found": failed.found,

@@ -6,19 +6,21 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tantamount.errors import UserError
+from tantamount.errors import UserError, cut, environment_fault
 from tantamount.verdict import Report
 
-__all__ = ["INTERNAL", "USAGE", "Failure", "Outcome", "failure", "worst_exit"]
+__all__ = ["ENVIRONMENT", "INTERNAL", "USAGE", "Failure", "Outcome", "failure", "worst_exit"]
 
 USAGE = 2
 INTERNAL = 4
-_SEVERITY = (0, 3, 1, USAGE, INTERNAL)
+ENVIRONMENT = 5
+_SEVERITY = (0, 3, 1, USAGE, ENVIRONMENT, INTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A job without a verdict, as plain data: its input is wrong (``exit_code`` 2), or it is not to blame (4).
+    """A job without a verdict, as plain data: its input is wrong (``exit_code`` 2), or it is not to blame: we are (4),
+    or the machine (5).
 
     The texts are those of :class:`UserError`. With exit code 4 ``found`` is ``Type: text`` of an exception, and
     ``trace`` its traceback.
@@ -44,7 +46,12 @@ def failure(job: str, problem: BaseException, place: str) -> Failure:
     """What an exception means; ``place`` says where a bug of ours showed."""
     if isinstance(problem, UserError):
         return Failure(job, USAGE, problem.code, problem.place, problem.found, problem.needed, problem.hint)
-    text = str(problem).splitlines()
+    if isinstance(problem, MemoryError):
+        traceback.clear_frames(problem.__traceback__)  # gives back what the job had, so that this can be told
+    fault = environment_fault(problem, place, every=True)
+    if fault is not None:
+        return Failure(job, ENVIRONMENT, fault.code, fault.place, fault.found, fault.needed, fault.hint)
+    text = cut(str(problem)).splitlines()
     return Failure(
         job=job,
         exit_code=INTERNAL,
@@ -58,5 +65,5 @@ def failure(job: str, problem: BaseException, place: str) -> Failure:
 
 
 def worst_exit(codes: Iterable[int]) -> int:
-    """The exit code of several jobs: the first of 4, 2, 1, 3, 0 that one of them has."""
+    """The exit code of several jobs: the first of 4, 5, 2, 1, 3, 0 that one of them has."""
     return max(codes, key=_SEVERITY.index, default=0)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from tantamount.report.annotations import Annotation, annotate
 from tantamount.report.lines import printable, printable_rows
-from tantamount.report.outcomes import INTERNAL, Outcome, worst_exit
+from tantamount.report.outcomes import ENVIRONMENT, INTERNAL, Outcome, worst_exit
 from tantamount.report.places import Location
 
 __all__ = ["as_text"]
@@ -47,7 +47,7 @@ def as_text(outcomes: Sequence[Outcome], root: Path, version: str) -> str:
     code = worst_exit(outcome.exit_code for outcome in outcomes)
     run = {
         "tool": {"driver": {"name": "Tantamount", "version": version, "rules": [_rule(rule) for rule in rules]}},
-        "invocations": [{"executionSuccessful": code != INTERNAL, "exitCode": code}],
+        "invocations": [{"executionSuccessful": code not in (INTERNAL, ENVIRONMENT), "exitCode": code}],
         "originalUriBaseIds": {_BASE: {"uri": root.as_uri().rstrip("/") + "/"}},
         "columnKind": "unicodeCodePoints",
         "results": [_result(one, rules.index(one.rule)) for one in annotations],

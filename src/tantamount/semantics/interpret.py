@@ -16,6 +16,7 @@ from tantamount.ir.types import DType, Kind, TensorType
 from tantamount.ops.algebra import Tensor, Unsized
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Result, constant_type, place_of, recorded_constant, run
+from tantamount.ops.functions import Ties
 from tantamount.ops.lockstep import run_ranks
 from tantamount.semantics.reference import Array, Flag, Masks, Reference
 
@@ -71,15 +72,22 @@ class Evaluation(Mapping[str, NodeValue]):
 
 
 def interpret(
-    graph: Graph, inputs: Mapping[str, Array], *, seed: int = 0, constants: Constants = None, masks: Masks | None = None
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    *,
+    seed: int = 0,
+    constants: Constants = None,
+    masks: Masks | None = None,
+    ties: Ties = Ties.USUAL,
 ) -> Evaluation:
     """Execute a graph in which every process group is this rank alone. ``inputs``: one array per input node, complex
-    tensors (here and in the result) as pairs of real numbers in one more, last dimension.
+    tensors (here and in the result) as pairs of real numbers in one more, last dimension. ``ties``: one of the choices
+    that operators may make among equal elements.
 
     Floats are computed in float64. Raises :class:`UserError` for inputs that do not fit and graphs that are wrong,
     :class:`~tantamount.semantics.reference.IntegerOverflow` for integers beyond 2**62.
     """
-    reference = Reference(seed=seed, masks=masks)
+    reference = Reference(seed=seed, masks=masks, ties=ties)
     naming = _Naming([reference])
     environment = run(
         graph,
@@ -99,6 +107,7 @@ def interpret_ranks(
     seed: int = 0,
     constants: Constants = None,
     masks: Sequence[Masks | None] | None = None,
+    ties: Ties = Ties.USUAL,
 ) -> list[Evaluation]:
     """Execute one graph per rank in lock step; ``inputs`` and ``masks`` have one entry per rank.
 
@@ -112,7 +121,9 @@ def interpret_ranks(
             found=f"{len(graphs)} graphs and {len(inputs)} sets of inputs",
             needed=f"one for each of the mesh's {count} ranks",
         )
-    references = [Reference(rank=rank, seed=seed, masks=masks[rank] if masks else None) for rank in range(count)]
+    references = [
+        Reference(rank=rank, seed=seed, masks=masks[rank] if masks else None, ties=ties) for rank in range(count)
+    ]
     tensors = [input_tensors(graph, given) for graph, given in zip(graphs, inputs, strict=True)]
     environments = run_ranks(
         graphs, mesh, references, tensors, constant=constant_of(constants), each=_Naming(references)

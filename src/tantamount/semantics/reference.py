@@ -1,7 +1,8 @@
 """The primitives over NumPy: every float kind is float64, integers are exact int64, booleans are 0 and 1.
 
-A NaN means *undefined here* (division by zero, log of a negative, 0 * inf, inf - inf, a gather out of range); it is
-never an error, because the element may be masked later. Integers and booleans have no NaN: where one of them is
+A NaN means *undefined here* (0 / 0, log of a negative, 0 * inf, inf - inf, a gather out of range); it is never an
+error, because the element may be masked later. Other numbers divided by zero are infinite, as in PyTorch: what an
+infinity goes into may be a number again. Integers and booleans have no NaN: where one of them is
 undefined, it is 0 and the event is recorded in :attr:`Reference.flags`, so that the caller decides. Integers that would
 leave 64 bits raise :class:`IntegerOverflow`: nothing wraps.
 """
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
-from tantamount.ops.functions import FUNCTIONS, evaluate_rows
+from tantamount.ops.functions import CHOOSING, FUNCTIONS, POSITIONS_IN_A_ROW, Ties, evaluate_rows, tied_rows
 
 __all__ = ["Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
@@ -46,8 +47,9 @@ class IntegerOverflow(TantamountError):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something the result rests on that a NaN cannot say. ``what`` is ``out-of-range`` (a gather or scatter),
-    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``double-write`` or ``inexact``
-    (an integer beyond 2**53 made a float); ``count`` elements; ``site`` the node, filled in by the interpreter."""
+    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``double-write``, ``inexact``
+    (an integer beyond 2**53 made a float) or ``tie`` (equal elements among which PyTorch does not promise what an
+    operator chooses); ``count`` elements, or rows; ``site`` the node, filled in by the interpreter."""
 
     what: str
     count: int
@@ -60,10 +62,12 @@ class Reference(Interpretation):
     ``masks`` gives the keep-mask of the k-th dropout; by default it is random by ``seed`` and k, equal on all
     ranks.
     ``unknown`` tensors are random by ``seed``, ``rank``, site and number of the call.
+    ``ties`` says what operators choose among equal elements where PyTorch does not promise it.
     ``left_range`` collects ``overflow`` and ``underflow``: float64 left the reals, whatever the values say.
     """
 
-    def __init__(self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None) -> None:
+    def __init__(self, *, rank: int = 0, seed: int = 0, masks: Masks | None = None, ties: Ties = Ties.USUAL) -> None:
+        self.ties = ties
         self.rank = rank
         self.seed = seed
         self.masks = masks
@@ -171,8 +175,6 @@ class Reference(Interpretation):
             return np.asarray(x ** int(exponent))
         with self._quiet():
             value = np.power(x, int(exponent) if exponent.denominator == 1 else float(exponent))
-            if exponent < 0:
-                value = np.where(x == 0, np.nan, value)
             if exponent.denominator != 1:
                 value = np.where(x < 0, np.nan, value)  # numpy: (-inf) ** 0.5 is inf
             return np.asarray(np.where(np.isnan(x), np.nan, value))  # numpy: nan ** 0 is 1
@@ -191,26 +193,23 @@ class Reference(Interpretation):
         operands = [_numbers(x) for x in xs]
         if known.fixes_integers and _integral(*operands):
             return operands[0]
-        if name in ("floor_divide", "pow") and _integral(*operands):
+        if name in ("floor_divide", "integer_pow") and _integral(*operands):
             return self._of_integers(name, *operands)
         with self._quiet():
-            value = np.asarray(known.evaluate(*operands))
-        if name == "pow":  # as power(): undefined at 0 with a negative exponent, where numpy has an infinity
-            value = np.where((operands[0] == 0) & (operands[1] < 0), np.nan, value)
-        return value
+            return np.asarray(known.evaluate(*operands))
 
     def _of_integers(self, name: str, x: Array, y: Array) -> Array:
-        """Quotients and powers of integers, flagged where the divisor is zero or the exponent negative."""
-        undefined = y == 0 if name == "floor_divide" else y < 0
-        self._flag("undefined-integer", np.count_nonzero(undefined))
-        safe = np.where(undefined, 1, y)
+        """Quotients of integers, flagged where the divisor is zero, and powers."""
         if name == "floor_divide":
-            return np.where(undefined, 0, x // safe)
-        if _magnitude(x) > 1 and _magnitude(safe) * _magnitude(x).bit_length() > _LIMIT.bit_length():
-            if _magnitude(safe) > _LIMIT.bit_length():
+            undefined = y == 0
+            self._flag("undefined-integer", np.count_nonzero(undefined))
+            return np.where(undefined, 0, x // np.where(undefined, 1, y))
+        most = _magnitude(np.maximum(y, 0))
+        if _magnitude(x) > 1 and most * _magnitude(x).bit_length() > _LIMIT.bit_length():
+            if most > _LIMIT.bit_length():
                 raise IntegerOverflow("an integer power beyond 2**62")
-            return np.where(undefined, 0, _exactly(x.astype(object) ** safe.astype(object)))
-        return np.where(undefined, 0, x**safe)
+            _exactly(x.astype(object) ** np.maximum(y, 0).astype(object))
+        return np.asarray(FUNCTIONS[name].evaluate(x, y))
 
     def less(self, x: Array, y: Array) -> Array:
         self._undefined_comparison(x, y)
@@ -304,8 +303,13 @@ class Reference(Interpretation):
     def rows(
         self, name: str, xs: Sequence[Array], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Array, ...]:
+        operands = [_numbers(x) for x in xs]
+        if name in POSITIONS_IN_A_ROW:  # an order compares elements
+            self._undefined_comparison(*operands[:1] * 2)
+        if name in CHOOSING:
+            self._flag("tie", tied_rows(name, operands[0], attributes))
         with self._quiet():
-            values = evaluate_rows(name, [_numbers(x) for x in xs], attributes, results)
+            values = evaluate_rows(name, operands, attributes, results, self.ties)
         found = tuple(np.asarray(value) for value in values)
         wanted = [(*xs[0].shape[:-1], size) for size in results]
         if [value.shape for value in found] != wanted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -119,7 +120,7 @@ def test_what_shells_leave_as_it_is(command: CommandLine, tmp_path: Path) -> Non
 def test_a_process_that_is_lost_is_an_error_of_its_job(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "run_all", lambda *_, **__: iter([proved("a"), pool.Lost(-9)]))
     done = command("refine", "a", "b")
-    assert done.exit_code == 4
+    assert done.exit_code == 5
     assert "error[process-lost] while checking b\n" in done.stderr
     assert "the process that checked it was killed by SIGKILL" in done.stderr
     assert "--workers 1" in done.stderr
@@ -288,12 +289,71 @@ def run(program: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
 
 def test_a_reader_that_goes_away_does_not_change_the_exit_code() -> None:
     program = (
-        "import os, sys; from tantamount.cli import terminal\n"
+        "import os, sys; from tantamount.__main__ import main\n"
         "reader, writer = os.pipe(); os.close(reader); os.dup2(writer, 1)\n"
-        "terminal.out('text'); terminal.out('more'); sys.exit(3)"
+        "sys.argv[1:] = ['version']; main()"
     )
     done = run(program)
-    assert (done.returncode, done.stderr) == (3, b"")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "code", "said"),
+    [
+        (">/dev/full", "version", 5, "error[environment-output] stdout\n  found:  No space left on device\n"),
+        (">&-", "version", 5, "error[environment-output] stdout\n  found:  Bad file descriptor\n"),
+        (">/dev/full", "--help", 5, "error[environment-output] stdout\n"),
+        ("2>/dev/full", "refine missing.toml", 2, ""),
+        ("<&- >&- 2>&-", "refine missing.toml", 2, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full(redirection: str, arguments: str, code: int, said: str) -> None:
+    command = f"'{sys.executable}' -m tantamount {arguments} {redirection}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert done.stderr.startswith(said)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        (MemoryError(), "environment-memory"),
+        (OSError(errno.EMFILE, "Too many open files"), "environment-scarce"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory"), "environment-system"),
+        (RuntimeError("can't start new thread"), "environment-scarce"),
+        (ModuleNotFoundError("No module named 'numpy'"), "environment-import"),
+    ],
+)
+def test_a_fault_of_the_machine_exits_with_5_and_says_so(command: CommandLine, problem: Exception, code: str) -> None:
+    command.answers = {"a": problem, "b": proved("b")}
+    done = command("refine", "a", "b", "--json", "-")
+    assert done.exit_code == 5
+    assert done.stderr.startswith(f"error[{code}] while checking a\n")
+    assert f"tantamount explain {code}" in done.stderr
+    jobs = json.loads(done.stdout)["jobs"]
+    assert [job["exit_code"] for job in jobs] == [5, 0]
+    assert jobs[0]["error"]["kind"] == "environment"
+
+
+def test_code_of_the_users_that_leaves_the_process_gives_no_verdict(command: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "operators.py").write_text("raise SystemExit(0)")
+    done = command("refine", "a", "--operators", str(tmp_path / "operators.py"))
+    assert done.exit_code == 2
+    assert command.calls == []
+
+
+@pytest.mark.parametrize("module", ["typer", "tantamount.ops.table"])
+def test_an_interruption_is_130_whatever_is_imported(module: str) -> None:
+    program = (
+        "import builtins, os, signal, sys; from tantamount import __main__; old = builtins.__import__\n"
+        "def new(name, *rest):\n"
+        f"    if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return old(name, *rest)\n"
+        "builtins.__import__ = new; sys.argv[1:] = ['ops']; __main__.main()"
+    )
+    done = run(program)
+    assert (done.returncode, b"Traceback" in done.stderr) == (130, False)
 
 
 def test_a_terminal_without_unicode_gets_escapes() -> None:

@@ -14,6 +14,7 @@ import pytest
 from tantamount.errors import InternalError, Unsupported
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import PerRank
+from tantamount.ops.functions import Ties
 from tantamount.semantics.reference import Flag, IntegerOverflow, Reference
 
 
@@ -97,8 +98,8 @@ def test_powers() -> None:
     same(r.power(floats(2, -2, 0), Fraction(2)), [4, 4, 0])
     same(r.power(floats(4, 0, -4, -inf), Fraction(1, 2)), [2, 0, nan, nan])
     same(r.power(floats(8, -8), Fraction(1, 3))[1:], [nan])
-    same(r.power(floats(2, 0, -2, inf), Fraction(-1)), [0.5, nan, -0.5, 0])
-    same(r.power(floats(4, 0, -4), Fraction(-1, 2)), [0.5, nan, nan])
+    same(r.power(floats(2, 0, -2, inf), Fraction(-1)), [0.5, inf, -0.5, 0])
+    same(r.power(floats(4, 0, -4), Fraction(-1, 2)), [0.5, inf, nan])
     same(r.power(floats(0, nan, 3), Fraction(0)), [1, nan, 1])
     same(r.power(ints(3, -2), Fraction(3)), [27, -8], np.int64)
     with pytest.raises(Unsupported):
@@ -113,7 +114,7 @@ def test_what_is_undefined_is_nan() -> None:
     same(r.exp(floats(-inf, 0)), [0, 1])
     same(r.maximum(floats(nan, 1), floats(2, 2)), [nan, 2])
     same(r.contract([(floats(0, 1), (0,)), (floats(inf, 1), (0,))], ()), nan)
-    same(r.function("pow", [floats(0, 2, -1), floats(-1, 3, 0.5)]), [nan, 8, nan])
+    same(r.function("pow", [floats(0, 2, -1), floats(-1, 3, 0.5)]), [inf, 8, nan])
     same(r.function("sin", [floats(0, inf)]), [0, nan])
     assert r.flags == []
 
@@ -136,8 +137,40 @@ def test_integers_that_are_undefined_are_flagged() -> None:
     r = Reference()
     same(r.convert(floats(nan, inf, -3), Kind.FLOAT, Kind.INT), [0, 0, -3], np.int64)
     same(r.function("floor_divide", [ints(7, -7, 1), ints(2, 2, 0)]), [3, -4, 0], np.int64)
-    same(r.function("pow", [ints(2, 3), ints(-1, 2)]), [0, 9], np.int64)
-    assert r.flags == [Flag("undefined-integer", 2), Flag("undefined-integer", 1), Flag("undefined-integer", 1)]
+    assert r.flags == [Flag("undefined-integer", 2), Flag("undefined-integer", 1)]
+
+
+def test_powers_of_integers_round_towards_zero() -> None:
+    r = Reference()
+    bases, exponents = ints(2, 3, -1, -1, 1, 0, -2), ints(-1, 2, -1, -2, -5, -1, -3)
+    same(r.function("integer_pow", [bases, exponents]), [0, 9, -1, 1, 1, 0, 0], np.int64)
+    assert not r.flags
+
+
+def test_choices_among_equal_elements_are_flagged_and_may_be_others() -> None:
+    row = floats(1, 2, 2, 0)
+    for name, ties, first in (
+        ("order", Ties.USUAL, 1),
+        ("order", Ties.REVERSED, 2),
+        ("argsort", Ties.REVERSED, 1),  # promised
+    ):
+        r = Reference(ties=ties)
+        attributes = (True, 1, "topk") if name == "order" else (True,)
+        (order,) = r.rows(name, [row], attributes, [4])
+        assert order[0] == first
+        assert r.flags == ([Flag("tie", 1)] if name == "order" else [])
+    r = Reference()
+    r.rows("order", [floats(3, 2, 2, 0)], (True, 1, "topk"), [4])  # the tie is not among what is used
+    assert not r.flags
+
+
+def test_orders_of_the_least_integer_and_of_no_number() -> None:
+    r = Reference()
+    least = np.iinfo(np.int64).min
+    same(r.rows("argsort", [ints(least, 3, least)], (True,), [3])[0], [1, 0, 2], np.int64)
+    assert not r.flags
+    r.rows("argsort", [floats(nan, 1)], (True,), [2])
+    assert r.flags == [Flag("undefined-comparison", 1)]
 
 
 # ---------------------------------------------------------------------------------------------- exact integers
@@ -152,7 +185,7 @@ def test_integers_do_not_wrap() -> None:
         lambda: r.mul(large, large),
         lambda: r.power(large, Fraction(2)),
         lambda: r.contract([(large, (0,)), (large, (0,))], ()),
-        lambda: r.function("pow", [ints(2**20), ints(5)]),
+        lambda: r.function("integer_pow", [ints(2**20), ints(5)]),
         lambda: r.convert(floats(1e30), Kind.FLOAT, Kind.INT),
         lambda: r.scatter(ints(2**62), [ints(0)], ints(2**62), True),
     ):

@@ -16,6 +16,7 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tantamount.capture.torch.placements import local_part
 from tantamount.errors import UserError
 
 __all__ = ["Functional", "drop_lone_collectives"]
@@ -42,10 +43,34 @@ class Functional(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self._unfinished: list[_Unfinished] = []
+        self._undefined: list[Tensor] = []
+
+    def check_left(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
+        """Raise :class:`UserError` if one of these named tensors, which a call leaves behind, has no certain value: an
+        operation that nobody has waited for writes it, or PyTorch leaves it undefined."""
+        for name, tensor in tensors:
+            memories = _memories(local_part(tensor)[0])
+            for one in self._unfinished:
+                if not one.done and memories & one.written:
+                    raise _race(name, one.name, "left behind")
+            self._check_defined(name, memories)
+
+    def _check_defined(self, place: str, memories: set[int]) -> None:
+        if any(memories & _memories(tensor) for tensor in self._undefined):
+            raise UserError(
+                "capture-collective", place=place,
+                found="what dist.reduce leaves on a rank that is not its destination, which PyTorch does not say",
+                needed="a tensor that is not used on other ranks after dist.reduce",
+                hint="dist.all_reduce; dist.reduce(x.clone(), dst); or p.grad = None where nothing uses it",
+            )  # fmt: skip
 
     def _check_races(self, func: Any, args: Any, kwargs: Any) -> None:
         self._unfinished = [one for one in self._unfinished if not one.done]
-        if not self._unfinished or func.is_view or func._schema.name.partition("::")[2] in _READ_NOTHING:
+        if (
+            not (self._unfinished or self._undefined)
+            or func.is_view
+            or func._schema.name.partition("::")[2] in _READ_NOTHING
+        ):
             return
         overwritten: set[int] = set()
         for parameter, value in zip(func._schema.arguments, args, strict=False):
@@ -54,12 +79,21 @@ class Functional(TorchDispatchMode):
         touched = _memories((args, kwargs))
         for one in self._unfinished:
             if touched & one.written or overwritten & one.read:
-                raise UserError(
-                    "capture-race", place=str(func),
-                    found=f"a tensor of {one.name} that is {'read' if touched & one.written else 'overwritten'} before "
-                    "the program has waited for it",
-                    needed="wait() of the operation that was started first",
-                )  # fmt: skip
+                raise _race(str(func), one.name, "read" if touched & one.written else "overwritten")
+        if func._schema.name in _OVERWRITE:
+            self._undefined = [
+                x for x in self._undefined if not _memories(args[0]) & _memories(x) or args[0].numel() < x.numel()
+            ]
+        self._check_defined(str(func), touched)
+
+    def _check_collective(self, name: str, args: Sequence[Any]) -> None:
+        """The tensors of a collective are not those that an unfinished one writes, nor undefined."""
+        self._unfinished = [one for one in self._unfinished if not one.done]
+        memories = _memories(args)
+        for one in self._unfinished:
+            if memories & one.written:
+                raise _race(name, one.name, "used")
+        self._check_defined(name, memories)
 
     def _started(self, name: str, args: Sequence[Any]) -> None:
         """Operations that the handler has just begun."""
@@ -73,8 +107,11 @@ class Functional(TorchDispatchMode):
         handler = _HANDLERS.get(name)
         if handler is not None:
             _begun.clear()
+            self._check_collective(name, args)
             result = handler(*args, **(kwargs or {}))
             self._started(name, args)
+            if name == "c10d.reduce_" and not _is_root(args[1], args[3]):
+                self._undefined += args[0]
             return result
         if name.startswith("c10d."):
             raise UserError(
@@ -83,6 +120,13 @@ class Functional(TorchDispatchMode):
             )  # fmt: skip
         self._check_races(func, args, kwargs)
         return func(*args, **(kwargs or {}))
+
+
+def _race(place: str, name: str, what: str) -> UserError:
+    return UserError(
+        "capture-race", place=place, found=f"a tensor of {name} that is {what} before the program has waited for it",
+        needed="wait() of the operation that was started first",
+    )  # fmt: skip
 
 
 class _Unfinished(NamedTuple):
@@ -103,6 +147,9 @@ _READ_NOTHING = {
 }  # fmt: skip
 
 
+_OVERWRITE = ("aten::copy_", "aten::zero_", "aten::fill_")
+
+
 def _memories(values: Any) -> set[int]:
     return {x.untyped_storage()._cdata for x in pytree.tree_leaves(values) if isinstance(x, Tensor)}
 
@@ -115,7 +162,11 @@ def _size(boxed: Any) -> int:
     return dist.ProcessGroup.unbox(boxed).size()
 
 
-_REDUCTIONS = {"SUM": "sum", "AVG": "avg", "MAX": "max", "MIN": "min", "PRODUCT": "product"}
+def _is_root(boxed: Any, root: int) -> bool:
+    return dist.ProcessGroup.unbox(boxed).rank() == root
+
+
+_REDUCTIONS = {"SUM": "sum", "AVG": "avg", "MAX": "max", "MIN": "min"}
 
 
 def _reduction(op: Any) -> str:
@@ -162,7 +213,7 @@ def _all_reduce_coalesced(tensors: Sequence[Tensor], group: Any, op: Any, *_: An
 def _reduce(tensors: Sequence[Tensor], group: Any, op: Any, root: int, *_: Any, **__: Any) -> Any:
     for tensor in tensors:
         value = _wait(_c10d.all_reduce.default(tensor, _reduction(op), _group(group)))
-        if dist.ProcessGroup.unbox(group).rank() == root:
+        if _is_root(group, root):
             _write(tensor, value)
     return _work()
 
@@ -192,12 +243,28 @@ def _all_gather_coalesced(outputs: Sequence[Tensor], sources: Sequence[Tensor], 
     return _work()
 
 
+def _gather_into(parts: Sequence[Tensor], source: Tensor, group: Any) -> None:
+    if any(part.numel() != source.numel() for part in parts):
+        raise UserError(
+            "capture-collective", place="all_gather", found=f"parts of {[list(part.shape) for part in parts]}",
+            needed=f"parts of one size, {list(source.shape)}", hint="pad them, or use all_to_all_single with sizes",
+        )  # fmt: skip
+    for part, value in zip(parts, _gathered(source, group).chunk(len(parts)), strict=True):
+        _write(part, value)
+
+
 @_handles("c10d.allgather_")
 def _all_gather(outputs: Sequence[Sequence[Tensor]], sources: Sequence[Tensor], group: Any, *_: Any, **__: Any) -> Any:
     for parts, source in zip(outputs, sources, strict=True):
-        for part, value in zip(parts, _gathered(source, group).chunk(len(parts)), strict=True):
-            _write(part, value)
+        _gather_into(parts, source, group)
     return [list(parts) for parts in outputs], _work()
+
+
+@_handles("c10d.allgather_coalesced_")
+def _all_gather_lists(outputs: Sequence[Sequence[Tensor]], sources: Sequence[Tensor], group: Any, *_: Any) -> Any:
+    for index, source in enumerate(sources):
+        _gather_into([parts[index] for parts in outputs], source, group)
+    return _work()
 
 
 def _scattered(source: Tensor, group: Any, op: Any) -> Tensor:

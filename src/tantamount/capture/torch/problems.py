@@ -7,12 +7,12 @@ import linecache
 import traceback
 from collections.abc import Mapping
 
-from torch import fx, nn
+from torch import Tensor, nn
 
-from tantamount.capture.torch.sources import is_user_file, shown_file
+from tantamount.capture.torch.sources import is_user_file, shown_file, user_line
 from tantamount.errors import UserError
 
-__all__ = ["check_modules", "check_parameters", "line_of", "not_captured", "said"]
+__all__ = ["check_modules", "line_of", "not_captured", "refused_ddp", "said", "unknown_parameter"]
 
 
 def said(problem: BaseException) -> str:
@@ -49,23 +49,26 @@ def check_modules(modules: Mapping[str, nn.Module]) -> None:
     for prefix, root in modules.items():
         for name, module in root.named_modules():
             if isinstance(module, nn.parallel.DistributedDataParallel):
-                raise UserError(
-                    "capture-ddp", place=f"{prefix}{name}" or type(module).__name__,
-                    found="DistributedDataParallel, which reduces gradients in C++, out of sight of a capture",
-                    needed="the module inside it, with its gradients averaged by the step itself",
-                    hint="after backward(): dist.all_reduce(p.grad, op=dist.ReduceOp.AVG) for every p in "
-                    "ddp.module.parameters(); or fully_shard; see examples/data_parallel.py",
-                )  # fmt: skip
+                raise refused_ddp(f"{prefix}{name}" or type(module).__name__)
 
 
-def check_parameters(module: fx.GraphModule, place: str) -> None:
-    """Refuse parameters of modules that the capture was not told of: their values would become part of the program."""
-    for node in module.graph.nodes:
-        if node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), nn.Parameter):
-            shape = list(getattr(module, str(node.target)).shape)
-            trace = str(node.meta.get("stack_trace") or "").partition("|")[2].strip()
-            raise UserError(
-                "capture-parameter", place=place, found=f"a parameter {shape} of no known module, used at `{trace}`",
-                needed="the modules that the function uses",
-                hint='capture(f, args, modules={"": model}); from build: return f, args, {"modules": model}',
-            )  # fmt: skip
+def refused_ddp(place: str) -> UserError:
+    """The error that says that a module is wrapped by ``DistributedDataParallel``."""
+    return UserError(
+        "capture-ddp", place=place,
+        found="DistributedDataParallel, which reduces gradients in C++, hooks included, out of sight of a capture",
+        needed="the module inside it, with its gradients averaged by the step itself, or by hooks of its parameters",
+        hint="after backward(): dist.all_reduce(p.grad, op=dist.ReduceOp.AVG) for every p in "
+        "ddp.module.parameters(); or fully_shard; see examples/data_parallel.py and examples/gradient_hooks.py",
+    )  # fmt: skip
+
+
+def unknown_parameter(parameter: Tensor) -> UserError:
+    """The error that says that a program uses a parameter which the capture was not told of: its values would become
+    part of the program, and its gradient would be lost."""
+    return UserError(
+        "capture-parameter", place=user_line(),
+        found=f"a parameter {list(parameter.shape)} of no known module, or another tensor that requires a gradient",
+        needed="the modules that the function uses",
+        hint='capture(f, args, modules={"": model}); from build: return f, args, {"modules": model}',
+    )  # fmt: skip

@@ -18,10 +18,12 @@ from tantamount.capture.torch.collectives import drop_lone_collectives
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, widen
 from tantamount.capture.torch.exported import example_arguments, exported, load
 from tantamount.capture.torch.fx_document import fx_document
+from tantamount.capture.torch.hooks import registered
 from tantamount.capture.torch.kernels import ShardedAttention
 from tantamount.capture.torch.pipelines import stages_without_vote
 from tantamount.capture.torch.placements import Layout
 from tantamount.capture.torch.problems import line_of, said
+from tantamount.capture.torch.python_state import held, reachable, roots_of
 from tantamount.capture.torch.ranks import groups, simulated
 from tantamount.capture.torch.relations import axes_of_name, group_names, mesh_of, relation
 from tantamount.capture.torch.tracing import Traced, trace
@@ -201,8 +203,8 @@ def _trace(
             needed="a function, a module, an exported program or the path of one",
         )  # fmt: skip
     chosen = (optimizers,) if isinstance(optimizers, torch.optim.Optimizer) else tuple(optimizers)
-    used = chosen or _found_optimizers(function)
-    return trace(function, args, kwargs, _modules(function, modules), used, dynamic, hints)
+    known = _modules(function, modules)
+    return trace(function, args, kwargs, known, chosen or _found_optimizers(function, known), dynamic, hints)
 
 
 def _modules(function: Any, modules: Modules) -> dict[str, nn.Module]:
@@ -242,12 +244,22 @@ def _closure(function: Any) -> dict[str, Any]:
     return {**found.globals, **found.nonlocals}
 
 
-def _found_optimizers(function: Any) -> tuple[torch.optim.Optimizer, ...]:
+def _found_optimizers(function: Any, modules: Mapping[str, nn.Module]) -> tuple[torch.optim.Optimizer, ...]:
+    """Optimizers that a function refers to, or its object; and those below them, in containers and in what hooks refer
+    to, that have a parameter of the modules."""
     if isinstance(function, nn.Module):
         return ()
     owner = getattr(function, "__self__", None)
     values = [*_closure(function).values(), *(vars(owner).values() if hasattr(owner, "__dict__") else ())]
-    return tuple(value for value in values if isinstance(value, torch.optim.Optimizer))
+    parameters = [(name, x) for module in modules.values() for name, x in module.named_parameters()]
+    own = {id(parameter) for _, parameter in parameters}
+    hooks = [(name, hook) for (name, _), hook in registered(parameters, modules, ()).items()]
+    for _, holder in reachable([*roots_of(function, modules), *hooks]):
+        for _, value in held(holder):
+            if isinstance(value, torch.optim.Optimizer):
+                values += [value] if own & {id(p) for group in value.param_groups for p in group["params"]} else []
+    found = {id(value): value for value in values if isinstance(value, torch.optim.Optimizer)}
+    return tuple(found.values())
 
 
 def _document(traced: Traced, rank: int | None, names: Mapping[str, str]) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 # pyright: basic
 from __future__ import annotations
 
+import functools
+import inspect
 import linecache
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -16,7 +19,7 @@ from torch.autograd import _get_sequence_nr as _next_sequence_number  # pyright:
 from torch.fx import traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Annotate", "is_user_file", "module_paths", "shown_file"]
+__all__ = ["Annotate", "defined_at", "is_user_file", "module_paths", "shown_file", "user_frame", "user_line"]
 
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
 _STANDARD = str(Path(linecache.__file__).parent)
@@ -102,12 +105,55 @@ def is_user_file(name: str) -> bool:
     return not name.startswith(_SKIPPED) and (not name.startswith(_STANDARD) or "site-packages" in name)
 
 
+def user_frame(frame: FrameType) -> bool:
+    """Whether a frame runs code of :func:`is_user_file`."""
+    return is_user_file(frame.f_code.co_filename)
+
+
+def defined_at(function: Any) -> str:
+    """``name (file:line)`` of a function, of what a partial calls, of a callable object's class; of the user's function
+    where PyTorch has wrapped it."""
+    inner = function
+    for _ in range(8):
+        if isinstance(inner, functools.partial):
+            inner = inner.func
+        inner = inspect.unwrap(getattr(inner, "__func__", inner))
+        code = getattr(inner, "__code__", None)
+        if code is None or is_user_file(code.co_filename):
+            break
+        held = [cell.cell_contents for cell in inner.__closure__ or () if _callable_cell(cell)]
+        if not held:
+            break
+        inner = held[0]
+    code = getattr(inner, "__code__", None) or getattr(vars(type(inner)).get("__call__"), "__code__", None)
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    return f"{name} ({shown_file(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
+
+
+def _callable_cell(cell: Any) -> bool:
+    try:
+        return inspect.isroutine(cell.cell_contents) or isinstance(cell.cell_contents, functools.partial)
+    except ValueError:  # empty
+        return False
+
+
 def shown_file(name: str) -> str:
     """A file as a person in this folder would call it: relative, if it is below the folder."""
     try:
         return str(Path(name).relative_to(Path.cwd()))
     except (OSError, ValueError):
         return name
+
+
+def user_line() -> str:
+    """Where the user's code is now: ``file:line `code```; empty if it is not there."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if is_user_file(name):
+            return f"{shown_file(name)}:{frame.f_lineno} `{linecache.getline(name, frame.f_lineno).strip()}`"
+        frame = frame.f_back
+    return ""
 
 
 def _user_line() -> str:

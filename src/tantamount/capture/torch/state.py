@@ -15,6 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import stateless
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from tantamount.capture.torch.hooks import without_step_hooks
+from tantamount.errors import UserError
 
 __all__ = ["Entry", "State", "collect", "digest"]
 
@@ -61,15 +65,58 @@ class State:
     @contextmanager
     def replaced(self, tensors: Mapping[str, Tensor]) -> Generator[None]:
         """Modules and optimizers with ``tensors`` (by name) in place of their own."""
+        names = self.names()
+        places = [
+            (prefix, module, {name: names[id(tensor)] for name, tensor in _tensors(module)})
+            for prefix, module in self.modules.items()
+        ]
+        stand_in = {id(entry.tensor): tensors[entry.name] for entry in self.entries}
         with ExitStack() as stack:
-            names = self.names()
-            for module in self.modules.values():
-                own = {name: tensors[names[id(tensor)]] for name, tensor in _tensors(module)}
-                stack.enter_context(stateless._reparametrize_module(module, own))
-            stand_in = {id(entry.tensor): tensors[entry.name] for entry in self.entries}
+            for _, module, own in places:
+                put = {name: tensors[entry] for name, entry in own.items()}
+                stack.enter_context(stateless._reparametrize_module(module, put))
             for optimizer in self.optimizers:
-                stack.enter_context(_swapped(optimizer, stand_in))
+                stack.enter_context(_swapped(optimizer, stand_in, names))
+            handle = register_optimizer_step_pre_hook(self._check_known)
+            stack.callback(handle.remove)
             yield
+            for prefix, module, own in places:
+                _write_back(prefix, module, own, tensors)
+
+    def _check_known(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        """Raise :class:`UserError` for an optimizer whose state is not among the inputs: a graph would not have it."""
+        if not any(optimizer is known for known in self.optimizers):
+            raise UserError(
+                "capture-state", place=f"{type(optimizer).__name__}.step",
+                found="a step of an optimizer that the capture does not know",
+                needed="all optimizers that the call uses",
+                hint='capture(f, args, optimizers=[...]); from build: return f, args, {"optimizers": [...]}',
+            )  # fmt: skip
+
+
+def _write_back(prefix: str, module: nn.Module, own: Mapping[str, str], tensors: Mapping[str, Tensor]) -> None:
+    """Write into the stand-ins what the program has put in their place (``self.mean = 0.9 * self.mean + x``).
+
+    Parameters that FSDP has put there are parts of the same ones. Raises :class:`UserError` for anything else that is
+    no new value of the same tensor."""
+    now = dict(_tensors(module))
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    managed = any(type(inner).__name__.startswith("FSDP") for inner in module.modules())
+    for name in dict.fromkeys((*own, *now)):
+        new, old = now.get(name), tensors[own[name]] if name in own else None
+        if new is old or (managed and name in parameters):
+            continue
+        if old is None or new is None or name in parameters or (new.shape, new.dtype) != (old.shape, old.dtype):
+            what = "a parameter" if name in parameters else "a tensor"
+            how = "adds" if old is None else "takes away" if new is None else "replaces"
+            raise UserError(
+                "capture-state", place=f"{prefix}{name}",
+                found=f"{what} that the program {how}",
+                needed="parameters and buffers that are the same tensors before and after a call",
+                hint="write into the tensor: with torch.no_grad(): p.copy_(value); make buffers before the capture",
+            )  # fmt: skip
+        with torch.no_grad():
+            old.copy_(new)
 
 
 def collect(modules: Mapping[str, nn.Module], optimizers: Sequence[torch.optim.Optimizer]) -> State:
@@ -81,7 +128,7 @@ def collect(modules: Mapping[str, nn.Module], optimizers: Sequence[torch.optim.O
             if id(tensor) in found:
                 found[id(tensor)][3].append(full)
             else:
-                trainable = isinstance(tensor, nn.Parameter) and tensor.requires_grad
+                trainable = tensor.requires_grad
                 found[id(tensor)] = (full, tensor, trainable, [])
     names = {key: name for key, (name, *_) in found.items()}
     for k, optimizer in enumerate(optimizers):
@@ -105,26 +152,30 @@ def _initialise(optimizer: torch.optim.Optimizer) -> None:
 
     One step with gradients of zero and a learning rate of zero leaves parameters as they are."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    if optimizer.state or any(parameter.grad is not None for parameter in parameters):
+    if optimizer.state:
         return
     rates = [group.get("lr") for group in optimizer.param_groups]
+    gradients = [parameter.grad for parameter in parameters]
     try:
         for parameter in parameters:
-            if parameter.requires_grad:
-                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             if "lr" in group:
                 group["lr"] = torch.tensor(0.0) if isinstance(rate, Tensor) else 0.0
-        optimizer.step()
+        with without_step_hooks(optimizer):
+            optimizer.step()
     finally:
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             if "lr" in group:
                 group["lr"] = rate
-        optimizer.zero_grad(set_to_none=True)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
 
 
 @contextmanager
-def _swapped(optimizer: torch.optim.Optimizer, stand_in: Mapping[int, Tensor]) -> Generator[None]:
+def _swapped(
+    optimizer: torch.optim.Optimizer, stand_in: Mapping[int, Tensor], names: Mapping[int, str]
+) -> Generator[None]:
     """The optimizer over stand-ins, on the path that a trace can follow: one tensor at a time, steps as tensors."""
     groups = [dict(group) for group in optimizer.param_groups]
     state = optimizer.state
@@ -132,7 +183,7 @@ def _swapped(optimizer: torch.optim.Optimizer, stand_in: Mapping[int, Tensor]) -
     for parameter, values in state.items():
         key = stand_in.get(id(parameter), parameter)
         new_state[key] = {k: stand_in.get(id(v), v) if isinstance(v, Tensor) else v for k, v in values.items()}
-    step = optimizer.step
+    step, own_step = optimizer.step, vars(optimizer).get("step")
 
     def traced_step(*args: Any, **kwargs: Any) -> Any:
         before = torch.compiler._is_compiling_flag
@@ -149,10 +200,57 @@ def _swapped(optimizer: torch.optim.Optimizer, stand_in: Mapping[int, Tensor]) -
         optimizer.state = type(state)(dict)
         optimizer.state.update(new_state)
         optimizer.step = traced_step
+        before = [dict(group) for group in optimizer.param_groups]
+        started = {key: dict(values) for key, values in new_state.items()}
         yield
+        labels = {id(stand_in[key]): name for key, name in names.items()}
+        _check_settings(before, optimizer.param_groups)
+        _write_back_state(started, optimizer.state, labels)
     finally:
         del optimizer.step
+        if own_step is not None:  # what a scheduler has put there
+            optimizer.step = own_step
         optimizer.state = state
         for group, saved in zip(optimizer.param_groups, groups, strict=True):
             group.clear()
             group.update(saved)
+
+
+def _check_settings(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> None:
+    for index, (old, new) in enumerate(zip(before, now, strict=False)):
+        changed = [key for key in old.keys() | new.keys() if not _same_setting(old.get(key), new.get(key))]
+        if changed or len(before) != len(now):
+            raise UserError(
+                "capture-state", place=f"optimizer, parameter group {index}",
+                found=f"a call that changes {', '.join(sorted(changed)) or 'the groups'}: the next differs",
+                needed="settings that a call leaves as they are", hint="call scheduler.step() outside of the capture",
+            )  # fmt: skip
+
+
+def _same_setting(old: Any, new: Any) -> bool:
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
+    return old is new or (not isinstance(old, Tensor) and not isinstance(new, Tensor) and bool(old == new))
+
+
+def _write_back_state(
+    before: Mapping[Any, Mapping[str, Any]], now: Mapping[Any, Mapping[str, Any]], names: Mapping[int, str]
+) -> None:
+    """New tensors in place of the old ones are their new values. Raises :class:`UserError` for numbers that a step
+    changes, which a graph would have as constants, and for state that only the first step makes."""
+    for parameter, values in now.items():
+        old = before.get(parameter, {})
+        for key in values.keys() | old.keys():
+            a, b = old.get(key), values.get(key)
+            if isinstance(a, Tensor) and isinstance(b, Tensor) and (a.shape, a.dtype) == (b.shape, b.dtype):
+                if a is not b:
+                    with torch.no_grad():
+                        a.copy_(b)
+            elif not _same_setting(a, b):
+                place = f"optimizer state {key!r} of {names.get(id(parameter), 'a parameter')}"
+                raise UserError(
+                    "capture-state", place=place,
+                    found="a step that makes it" if key not in old else f"a step that changes {a!r} to {b!r}",
+                    needed="tensors that every step writes", hint="state.setdefault('step', torch.tensor(0.0)); "
+                    "run a step before the capture, so that what is captured is any step",
+                )  # fmt: skip

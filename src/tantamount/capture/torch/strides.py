@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from tantamount.errors import UserError
+
 __all__ = ["views_for_strides"]
 
 _aten = torch.ops.aten
@@ -15,11 +17,12 @@ _aten = torch.ops.aten
 
 def views_for_strides(graph: fx.Graph) -> None:
     """Replace every ``as_strided`` that reads a row-major block, or a permutation of one, by ``slice``, ``view`` and
-    ``permute`` of the tensor that fills the memory it reads; ``as_strided_scatter`` likewise. Others stay, and rest on
-    the assumption that their operator states, or are refused."""
+    ``permute`` of the tensor that fills the memory it reads; ``as_strided_scatter`` likewise. Any other ``as_strided``
+    reads the elements of that tensor in the order that they have in memory. Raises :class:`UserError` where no
+    tensor is known to fill the memory: what is read there cannot be said of values."""
     for node in list(graph.nodes):
         found = None
-        if node.op == "call_function" and node.target is _aten.as_strided.default:
+        if node.op == "call_function" and node.target in (_aten.as_strided.default, _aten.as_strided_copy.default):
             found = _read(graph, node)
         elif node.op == "call_function" and node.target is _aten.as_strided_scatter.default:
             found = _written(graph, node)
@@ -28,20 +31,56 @@ def views_for_strides(graph: fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def _read(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
-    whole, block = _whole(node.args[0]), _block(node.meta.get("val"))
-    if whole is None or block is None:
-        return None
-    sizes, order, start, count = block
+def _read(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    source, *geometry = node.args
+    if not isinstance(source, fx.Node):  # a tensor that the graph keeps as an attribute
+        raise UserError(
+            "capture", place=f"node {node.name}: {node.target}", found="no tensor of the graph",
+            needed="an operand that the graph computes",
+        )  # fmt: skip
     with graph.inserting_before(node):
-        found = _flat(graph, node, whole)
-        if (start, count) != (0, whole.meta["val"].numel()):
+        found = _elements(graph, node, source)
+        if found is None:
+            raise UserError(
+                "capture", place=f"node {node.name}: {node.target}",
+                found="memory that no tensor of the graph fills", needed="a tensor whose elements are all of it",
+                hint="write views, or make the tensor contiguous before as_strided",
+            )  # fmt: skip
+        value = source.meta["val"]
+        with value.fake_mode:
+            view = _aten.as_strided.default(value, *geometry, **node.kwargs)
+        block = _block(view)
+        if block is None:
+            geometry = [list(view.shape), list(view.stride()), view.storage_offset()]
+            found = _call(graph, node, _aten.clone.default, found, memory_format=torch.contiguous_format)  # says so
+            return _call(graph, node, _aten.as_strided.default, found, *geometry)
+        sizes, order, start, count = block
+        if (start, count) != (0, found.meta["val"].numel()):
             found = _call(graph, node, _aten.slice.Tensor, found, 0, start, start + count)
         if sizes != [count]:
             found = _call(graph, node, _aten.view.default, found, sizes)
         if order != list(range(len(order))):
             found = _call(graph, node, _aten.permute.default, found, [order.index(d) for d in range(len(order))])
     return found
+
+
+def _elements(graph: fx.Graph, like: fx.Node, node: Any) -> fx.Node | None:
+    """The elements of the memory that a node is a view of, in order: those of a tensor that fills it, whatever the
+    order of its dimensions there."""
+    while True:
+        memory = _memory(node)
+        if memory is None or any(not isinstance(n, int) for n in _layout(node.meta["val"])):
+            return None
+        value = node.meta["val"]
+        block = _block(value)
+        if block is not None and block[2] == 0 and block[3] * value.element_size() == memory[1]:
+            order = block[1]
+            if order != list(range(len(order))):
+                node = _call(graph, like, _aten.permute.default, node, order)
+            return _flat(graph, like, node)
+        node = node.args[0] if node.args else None
+        if _memory(node) != memory:
+            return None
 
 
 def _written(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
@@ -114,11 +153,11 @@ def _layout(value: Tensor) -> tuple[Any, ...]:
     return (*value.shape, *value.stride(), value.storage_offset(), value.untyped_storage().nbytes())
 
 
-def _call(graph: fx.Graph, like: fx.Node, target: Any, source: fx.Node, *rest: Any) -> fx.Node:
+def _call(graph: fx.Graph, like: fx.Node, target: Any, source: fx.Node, *rest: Any, **more: Any) -> fx.Node:
     """A call with the metadata (source line, module) of another node."""
-    made = graph.call_function(target, (source, *rest))
+    made = graph.call_function(target, (source, *rest), more)
     made.meta = dict(like.meta)
     value = source.meta["val"]
     with value.fake_mode:
-        made.meta["val"] = target(value, *(a.meta["val"] if isinstance(a, fx.Node) else a for a in rest))
+        made.meta["val"] = target(value, *(a.meta["val"] if isinstance(a, fx.Node) else a for a in rest), **more)
     return made

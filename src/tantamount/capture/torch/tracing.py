@@ -20,13 +20,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
+from tantamount.capture.torch.calls import same_at_every_call
 from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
+from tantamount.capture.torch.hooks import carry, check_same_hooks, registered
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
-from tantamount.capture.torch.problems import check_modules, check_parameters, not_captured
+from tantamount.capture.torch.problems import check_modules, not_captured
 from tantamount.capture.torch.sources import Annotate, module_paths
+from tantamount.capture.torch.standins import Guard, StandIns
 from tantamount.capture.torch.state import State, collect, digest
 from tantamount.capture.torch.strides import views_for_strides
 from tantamount.errors import UserError
@@ -65,6 +69,7 @@ class _Program:
     leaves: tuple[Any, ...]  # of args and kwargs; tensors are replaced
     names: tuple[str, ...]  # of all tensors
     tensors: tuple[Tensor, ...]
+    gradients: tuple[tuple[str, Tensor], ...]  # that tensors have from before the call, by the names of the tensors
 
 
 def trace(
@@ -90,7 +95,8 @@ def trace(
     fixed = [(entry.name, entry.tensor) for entry in state.entries if entry.computed]
     fixed += [(n, x) for n, x in zip(names, tensors, strict=True) if not x.dim() and not x.is_floating_point()]
     values = {name: value for name, tensor in fixed if (value := digest(tensor)) is not None}
-    program = _Program(function, state, structure, leaves, names, tensors)
+    old = tuple((n, x.grad) for n, x in zip(names, tensors, strict=True) if x.is_leaf and x.grad is not None)
+    program = _Program(function, state, structure, leaves, names, tensors, old)
     locals_ = [local_part(tensor) for tensor in tensors]
     sizes = None
     if dynamic:
@@ -98,25 +104,40 @@ def trace(
         sizes = sizes_of(dynamic, plain, [x for n, x in zip(names, tensors, strict=True) if n not in dynamic],
                          _where(function), hints)  # fmt: skip
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=None if sizes is None else sizes.environment)
-    fakes = [
-        fake_mode.from_tensor(x.detach(), static_shapes=True) if sizes is None else sizes.fake(fake_mode, n, x.detach())
-        for n, (x, _) in zip(names, locals_, strict=True)
-    ]
+    gradients = [local_part(gradient) for _, gradient in program.gradients]
+
+    def new_fakes() -> list[Tensor]:
+        fakes = [
+            fake_mode.from_tensor(x.detach(), static_shapes=True)
+            if sizes is None
+            else sizes.fake(fake_mode, n, x.detach())
+            for n, (x, _) in zip(names, locals_, strict=True)
+        ]
+        return fakes + [fake_mode.from_tensor(x.detach(), static_shapes=True) for x, _ in gradients]
+
     recorded = _Recorded([], [])
-    layouts = [layout for _, layout in locals_]
+    layouts = [layout for _, layout in (*locals_, *gradients)]
+
+    def first_pass() -> tuple[fx.GraphModule, list[Tensor]]:
+        fakes = new_fakes()
+        module = make_fx(_runner(program, layouts, recorded), record_stack_traces=False)(*fakes)
+        for fake in fakes:  # the pass made leaves of them, which must not be written to
+            fake.requires_grad_(False)
+        return module, fakes
+
     with _quiet(), _compiled_as_written(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
         try:
-            first = make_fx(_runner(program, layouts, recorded), record_stack_traces=False)(*fakes)
-            for fake in fakes:  # the first pass made leaves of them, which must not be written to
-                fake.requires_grad_(False)
+            first, fakes = same_at_every_call(
+                first_pass, function, dict(zip(program.names, program.tensors, strict=True)), state, _where(function)
+            )
             second = make_fx(torch.func.functionalize(_replay(first), remove="mutations"))(*fakes)
         except UserError:
             raise
         except Exception as problem:
             raise not_captured(problem, _where(function)) from problem
-    check_parameters(second, _where(function))
-    inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts, strict=True))
-    outputs = _outputs(second, inputs, recorded)
+    left = [Leaf(f"grad {name}") for name, _ in program.gradients]
+    inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts[: len(names)], strict=True))
+    outputs = _outputs(second, inputs, left, recorded)
     if not outputs and not any(_concerns_others(node) for node in second.graph.nodes):
         raise UserError(
             "capture", place=_where(function), found="nothing that it returns or changes",
@@ -137,16 +158,19 @@ class _Recorded:
 def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Recorded) -> Callable[..., Any]:
     def run(*flat: Tensor) -> list[Tensor]:
         state = program.state
-        count = len(state.entries)
+        count, total = len(state.entries), len(program.tensors)
         whole = [rewrapped(tensor, layout) for tensor, layout in zip(flat, layouts, strict=True)]
+        fakes_own: dict[str, set[str]] = {}
         for entry, tensor, layout in zip(state.entries, whole[:count], layouts[:count], strict=True):
             if entry.trainable:
                 tensor.requires_grad_()
-                tensor._is_param = True  # what isinstance(tensor, nn.Parameter) looks at
-            if layout is None:  # marks that a program has made on its parameters
+                # what isinstance(tensor, nn.Parameter) looks at
+                tensor._is_param = isinstance(entry.tensor, nn.Parameter)
+            if layout is None and type(entry.tensor) in (Tensor, nn.Parameter):  # marks of a program's own
+                fakes_own[entry.name] = set(vars(tensor))
                 vars(tensor).update({k: v for k, v in vars(entry.tensor).items() if k not in vars(tensor)})
         own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}
-        arguments = iter(zip(whole[count:], program.tensors[count:], strict=True))
+        arguments = iter(zip(whole[count:total], program.tensors[count:], strict=True))
         filled: list[Any] = []
         for leaf in program.leaves:
             if isinstance(leaf, Tensor):
@@ -155,20 +179,59 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
             else:
                 filled.append(leaf)
         args, kwargs = pytree.tree_unflatten(filled, program.structure)
+        by_name = dict(zip(program.names, whole, strict=False))
+        for (name, _), gradient in zip(program.gradients, whole[total:], strict=True):
+            by_name[name].grad = gradient
+        stand_ins = StandIns()
+        for name, original, tensor in zip(program.names, program.tensors, whole, strict=False):
+            stand_ins.add(name, original, tensor)
+        with _disable_current_modes():
+            carried = carry(stand_ins, list(zip(program.names, program.tensors, whole, strict=False)))
+            hooks = registered(list(zip(program.names, whole, strict=False)), {}, ())
         with ExitStack() as stack:
             paths = stack.enter_context(module_paths(state.modules))
-            stack.enter_context(state.replaced(own))
-            stack.enter_context(Functional())
+            stack.enter_context(stand_ins.everywhere())
+            communication = stack.enter_context(Functional())
             stack.enter_context(Annotate(paths))
-            returned = program.function(*args, **kwargs)
-            results = _results(returned)
-            gradients = _gradients(program, own, filled)
+            stack.enter_context(Guard(stand_ins))
+            with state.replaced(own):
+                returned = stand_ins.of(program.function(*args, **kwargs))
+                results = _results(returned)
+                gradients = _gradients(program, own, filled)
+        communication.check_left([*results, *gradients, *zip(program.names, whole, strict=False)])
+        carried.check()
+        with _disable_current_modes():
+            check_same_hooks(hooks, registered(list(zip(program.names, whole, strict=False)), {}, ()))
+        _check_gradients(program, whole)
+        for entry in state.entries:  # marks that the call has made on its parameters
+            if entry.name in fakes_own:
+                marks = {k: v for k, v in vars(own[entry.name]).items() if k not in fakes_own[entry.name]}
+                vars(entry.tensor).update(marks)
         recorded.names[:] = [name for name, _ in (*results, *gradients)]
         parts = [local_part(tensor) for _, tensor in (*results, *gradients)]
         recorded.layouts[:] = [layout for _, layout in parts]
         return [tensor.detach() for tensor, _ in parts]
 
     return run
+
+
+def _check_gradients(program: _Program, whole: Sequence[Tensor]) -> None:
+    """Gradients have gone to stand-ins, and to leaves. Raises :class:`UserError` otherwise."""
+    before = dict(program.gradients)
+    for name, original, tensor in zip(program.names, program.tensors, whole, strict=False):
+        if not original.is_leaf and tensor.grad is not None:
+            raise UserError(
+                "capture-gradient", place=name,
+                found="an argument that was itself computed, and a backward pass through it",
+                needed="an argument that nothing was differentiated for",
+                hint="x.detach().requires_grad_(), or compute it inside of what is captured",
+            )  # fmt: skip
+        if original.is_leaf and original.grad is not before.get(name):
+            original.grad = before.get(name)
+            raise UserError(
+                "capture-gradient", place=name, found="a backward pass that goes past the stand-in of it",
+                needed="a parameter that the program reaches by functions of PyTorch, or through its module",
+            )  # fmt: skip
 
 
 def _results(returned: Any) -> list[tuple[str, Tensor]]:
@@ -263,11 +326,17 @@ def _where(function: Callable[..., Any] | nn.Module) -> str:
 
 
 # ---------------------------------------------------------------------------------------------- the graph
-def _outputs(module: fx.GraphModule, inputs: Sequence[Leaf], recorded: _Recorded) -> tuple[Leaf, ...]:
-    """Names of the outputs. What the program wrote into its inputs is a trailing ``copy_``: it becomes an output."""
+def _outputs(
+    module: fx.GraphModule, inputs: Sequence[Leaf], left: Sequence[Leaf], recorded: _Recorded
+) -> tuple[Leaf, ...]:
+    """Names of the outputs. What the program wrote into its inputs is a trailing ``copy_``: it becomes an output.
+
+    The last placeholders are gradients that were ``left`` by an earlier call: none of them may matter, and they are
+    taken out of the graph. Raises :class:`UserError` where one does."""
     graph = module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    by_node = dict(zip(placeholders, inputs, strict=True))
+    by_node = dict(zip(placeholders, inputs, strict=False))
+    old = dict(zip(placeholders[len(inputs) :], left, strict=True))
     output = next(node for node in reversed(graph.nodes) if node.op == "output")
     results = list(output.args[0])
     leaves = [Leaf(name, layout) for name, layout in zip(recorded.names, recorded.layouts, strict=True)]
@@ -278,10 +347,47 @@ def _outputs(module: fx.GraphModule, inputs: Sequence[Leaf], recorded: _Recorded
             leaves.append(Leaf(f"new {leaf.name}", leaf.layout))
             node.replace_all_uses_with(node.args[1])
             graph.erase_node(node)
-    output.args = (tuple(results),)
+        elif node.target in (torch.ops.aten.zero.default, torch.ops.aten.copy_.default) and node.args[0] in old:
+            _without_old(graph, node)
+    kept = [
+        k
+        for k, result in enumerate(results)
+        if _source(result) not in old or leaves[k].name != old[_source(result)].name
+    ]
+    output.args = (tuple(results[k] for k in kept),)
     _clean(graph)
+    for node, leaf in old.items():
+        if node.users:
+            raise UserError(
+                "capture-gradient", place=leaf.name.removeprefix("grad "),
+                found="a gradient from before the call, which the call computes with",
+                needed="no gradient before the call, or one that the call takes away first",
+                hint="optimizer.zero_grad(), before the capture or first thing inside",
+            )  # fmt: skip
+        graph.erase_node(node)
     module.recompile()
-    return tuple(leaves)
+    return tuple(leaves[k] for k in kept)
+
+
+def _source(node: Any) -> Any:
+    """The node that a node gives back as it is."""
+    while isinstance(node, fx.Node) and node.op == "call_function" and node.target in _IDENTITIES:
+        node = node.args[0]
+    return node
+
+
+def _without_old(graph: fx.Graph, node: fx.Node) -> None:
+    """Take a gradient from before the call out of what becomes of it: a tensor of zeros, or what was copied into it."""
+    new: Any = node.args[1] if node.target is torch.ops.aten.copy_.default else None
+    if new is None:
+        value = node.meta["val"]
+        with graph.inserting_before(node):
+            new = graph.call_function(
+                torch.ops.aten.zeros.default, (list(value.shape),), {"dtype": value.dtype, "device": value.device}
+            )
+        new.meta = dict(node.meta)
+    node.replace_all_uses_with(new)
+    graph.erase_node(node)
 
 
 _IDENTITIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default, torch.ops.aten.lift_fresh.default)

@@ -10,7 +10,7 @@ from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions.in_place import overwriting, require_float
 from tantamount.ops.table import operator
 
-__all__ = ["gelu_of", "log_softmax_of", "logistic", "softmax_of"]
+__all__ = ["gelu_of", "log_softmax_of", "logistic", "safe_softmax_of", "softmax_of"]
 
 _ACTIVATION = "activation"
 
@@ -162,6 +162,13 @@ def softmax_of(b: Builder, x: Tensor, dim: int) -> Tensor:
     return b.div(b.exp(shifted), total)
 
 
+def safe_softmax_of(b: Builder, x: Tensor, dim: int) -> Tensor:
+    """:func:`softmax_of`, and 0 on a row that is all -inf."""
+    weights = softmax_of(b, x, dim)
+    masked = b.equal(b.amax(x, (b.dim(x, dim),), keepdim=True), -b.infinity)
+    return b.where(b.expand(masked, x.shape), b.number(0, weights.dtype), weights)
+
+
 def log_softmax_of(b: Builder, x: Tensor, dim: int) -> Tensor:
     """``x - log(sum(exp(x)))`` along ``dim``, with the maximum subtracted first."""
     shifted, total = _shifted(b, require_float(x), dim)
@@ -174,10 +181,16 @@ def _half_to_float(b: Builder, x: Tensor, half_to_float: bool) -> Tensor:
     return b.cast(x, DType.FLOAT32) if half_to_float else x
 
 
-@operator("aten.softmax.int", "aten._safe_softmax.default", category=_ACTIVATION)
+@operator("aten.softmax.int", category=_ACTIVATION)
 def softmax(b: Builder, self: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """exp(self) / sum(exp(self)) along dim; a row that is all -inf is outside its domain"""
+    """exp(self) / sum(exp(self)) along dim; undefined on a row that is all -inf"""
     return softmax_of(b, b.cast(self, dtype or self.dtype), dim)
+
+
+@operator("aten._safe_softmax.default", category=_ACTIVATION)
+def safe_softmax(b: Builder, self: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+    """exp(self) / sum(exp(self)) along dim; 0 on a row that is all -inf"""
+    return safe_softmax_of(b, b.cast(self, dtype or self.dtype), dim)
 
 
 @operator("aten._softmax.default", category=_ACTIVATION)

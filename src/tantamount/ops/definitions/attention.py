@@ -7,7 +7,7 @@ from fractions import Fraction
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
-from tantamount.ops.definitions.activation import softmax_of
+from tantamount.ops.definitions.activation import safe_softmax_of
 from tantamount.ops.definitions.contraction import matmul_of
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.random import dropout_of
@@ -82,7 +82,7 @@ def _attention(
     if enable_gqa:
         key, value = _both_grouped(b, query, key, value)
     scores = _scores(b, query, key, mask, is_causal, scale)
-    weights, _ = dropout_of(b, softmax_of(b, scores, -1), dropout_p)
+    weights, _ = dropout_of(b, safe_softmax_of(b, scores, -1), dropout_p)
     return matmul_of(b, weights, value), scores
 
 
@@ -101,7 +101,7 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(scale * query key^T + mask) value; scale is 1 / sqrt(head size) unless given
 
-    A fully masked row is outside the domain.
+    A query all of whose keys are masked attends to nothing: its weights are 0.
     """
     return _attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)[0]
 
@@ -122,14 +122,14 @@ def attention_math(
 ) -> tuple[Tensor, Tensor]:
     """softmax(scale * query key^T + attn_mask) value, and the weights; dropout_mask says which weights dropout keeps
 
-    With a dropout_mask the weights that are returned are not yet divided by 1 - dropout_p. A fully masked row is
-    outside the domain.
+    With a dropout_mask the weights that are returned are not yet divided by 1 - dropout_p. A query all of whose keys
+    are masked has weights 0.
     """
     if attn_mask is not None:
         require_float(attn_mask)  # a boolean one would be added as zeros and ones
     if enable_gqa:
         key, value = _both_grouped(b, query, key, value)
-    weights = softmax_of(b, _scores(b, query, key, attn_mask, is_causal, scale), -1)
+    weights = safe_softmax_of(b, _scores(b, query, key, attn_mask, is_causal, scale), -1)
     if not dropout_p or dropout_mask is None:
         weights, _ = dropout_of(b, weights, dropout_p)
         return matmul_of(b, weights, value), weights
@@ -148,12 +148,19 @@ def _with_sums(
     dropout_p: float,
     is_causal: bool,
     scale: Scalar | None,
+    of_nothing: Scalar | None = None,
 ) -> tuple[Tensor, Tensor]:
+    """The attended values and the logarithms of the sums of exponentials; those of a query all of whose keys are masked
+    are ``of_nothing`` (``None``: not known)."""
     if query.rank != 4:
         raise ShapeProblem(f"queries {query.type}, which are not (batch, heads, length, size)")
     grouped = key.shape[:-2] != query.shape[:-2]  # these kernels take fewer key heads as they are
     out, scores = _attention(b, query, key, value, mask, dropout_p, is_causal, scale, grouped)
     sums = logsumexp(b, scores, (-1,))
+    if mask is not None:  # the kernels differ in what they save of a query that attends to nothing
+        nothing = b.equal(b.amax(scores, (-1,)), -b.infinity)
+        given = b.number(of_nothing, sums.dtype) if of_nothing is not None else b.unknown(sums.shape, sums.dtype)
+        sums = b.where(nothing, given, sums)
     return out, b.cast(sums, DType.FLOAT32) if sums.dtype.bits < 32 else sums
 
 
@@ -202,8 +209,11 @@ def flash_attention_cpu(
     attn_mask: Tensor | None = None,
     scale: Scalar | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """softmax(scale * query key^T + mask) value; the logarithms of the sums of exponentials"""
-    return _with_sums(b, query, key, value, attn_mask, dropout_p, is_causal, scale)
+    """softmax(scale * query key^T + mask) value; the logarithms of the sums of exponentials
+
+    A query all of whose keys are masked has the value 0 and the logarithm 0.
+    """
+    return _with_sums(b, query, key, value, attn_mask, dropout_p, is_causal, scale, of_nothing=0)
 
 
 @operator("aten._scaled_dot_product_efficient_attention.default", category=_ATTENTION)

@@ -8,6 +8,7 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions.activation import gelu_of, logistic
+from tantamount.ops.definitions.complex import conj
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.joining import select_scatter, slice_scatter
 from tantamount.ops.definitions.loss import class_dimension
@@ -28,14 +29,15 @@ def threshold_backward(b: Builder, grad_output: Tensor, self: Tensor, threshold:
 
 @operator("aten.sigmoid_backward.default", category=_BACKWARD)
 def sigmoid_backward(b: Builder, grad_output: Tensor, output: Tensor) -> Tensor:
-    """grad_output * output * (1 - output)"""
+    """grad_output * output * (1 - output), of complex numbers the conjugate of output"""
+    output = conj(b, output)
     return b.mul(grad_output, b.mul(output, b.sub(1, output)))
 
 
 @operator("aten.tanh_backward.default", category=_BACKWARD)
 def tanh_backward(b: Builder, grad_output: Tensor, output: Tensor) -> Tensor:
-    """grad_output * (1 - output^2)"""
-    return b.mul(grad_output, b.sub(1, b.power(output, 2)))
+    """grad_output * (1 - output^2), of complex numbers the conjugate of output"""
+    return b.mul(grad_output, b.sub(1, b.power(conj(b, output), 2)))
 
 
 @operator("aten.silu_backward.default", category=_BACKWARD)

@@ -204,6 +204,9 @@ def einsum(b: Builder, equation: str, tensors: Tensors, *, path: Integers | None
             raise ShapeProblem(f"equation {equation!r}: the sizes of {x.type}")
         operands.append(b.reshape(x, [x.shape[k] for k in kept]))
         labels.append("".join(term[k] for k in kept))
+    for label in sizes if xs[0].dtype.is_integral else ():
+        if label not in right and sum(own.count(label) > 0 for own in labels) < 2:  # eager's sum of it is an int64
+            raise ShapeProblem(f"equation {equation!r}: {xs[0].dtype} summed over {label!r}, which one operand has")
     inner = "".join(label for label in right if sizes[label] != 1)
     out = b.contract(f"{','.join(labels)}->{inner}", *operands)
     return b.reshape(out, [sizes[label] for label in right])

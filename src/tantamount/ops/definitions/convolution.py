@@ -260,6 +260,8 @@ def _over(count: int) -> None:
             if any(size != 1 for size in stride):
                 raise ShapeProblem(f"padding 'same' with stride {list(stride)}")
             steps = per_dimension(dilation, count, "dilation", 1)
+            if weight.rank != count + 2:
+                raise ShapeProblem(f"weights {weight.type} of a convolution over {count} dimensions")
             total = [step * (size - 1) for step, size in zip(steps, weight.shape[2:], strict=True)]
             before = tuple(size // 2 for size in total)
             behind = tuple(size - half for size, half in zip(total, before, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil
+from math import ceil, isinf
 from typing import cast
 
 from tantamount.ir.types import DType, Kind
@@ -294,6 +294,8 @@ def _each(function_of: Sequence[Scalar]) -> list[tuple[Number, ...]]:
 def _arange(b: Builder, start: Scalar, end: Scalar, step: Scalar, dtype: DType | None) -> Tensor:
     lengths: set[int] = set()
     for first, last, stride in _each((start, end, step)):
+        if any(isinstance(item, float) and isinf(item) for item in (first, last, stride)):
+            raise ShapeProblem(f"a range from {first} to {last} in steps of {stride}")
         if stride == 0 or (last < first if stride > 0 else last > first):
             raise ShapeProblem(f"a range from {first} to {last} in steps of {stride}")
         if all(is_integer(item) for item in (first, last, stride)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isinf
 
 from tantamount.ir.types import DType, Kind
 from tantamount.ops import complex_numbers
@@ -71,10 +72,19 @@ def div(b: Builder, self: Tensor, other: Operand) -> Tensor:
     return b.div(self, other)
 
 
+def _finite(divisor: Operand) -> Operand:
+    """The divisor, which must not be an infinite number."""
+    if isinstance(divisor, float) and isinf(divisor):
+        raise ShapeProblem(f"a rounded quotient by {divisor}")
+    return divisor
+
+
 def _floor_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     if x.dtype.is_integral:
         return b.function("floor_divide", x, y, floating=False)
-    return b.function("floor", b.div(x, y))
+    x, y = b.broadcast(x, y)
+    # undefined for an infinite y: there the quotient is 0, but eager rounds what is below 0 down to -1
+    return b.add(b.function("floor", b.div(x, y)), b.mul(y, 0))
 
 
 def _trunc_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
@@ -86,7 +96,7 @@ def div_mode(b: Builder, self: Tensor, other: Operand, *, rounding_mode: str | N
     """self / other, rounded down (`floor`), towards zero (`trunc`) or not at all"""
     if rounding_mode is None:
         return b.div(self, other)
-    x, y = _numbers(b, self, other, "rounded quotient")
+    x, y = _numbers(b, self, _finite(other), "rounded quotient")
     if rounding_mode == "floor":
         return _floor_quotient(b, x, y)
     if rounding_mode == "trunc":
@@ -97,20 +107,20 @@ def div_mode(b: Builder, self: Tensor, other: Operand, *, rounding_mode: str | N
 @operator("aten.floor_divide.default", "aten.floor_divide.Scalar", category=_ELEMENTWISE)
 def floor_divide(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """floor(self / other)"""
-    return _floor_quotient(b, *_numbers(b, self, other, "rounded quotient"))
+    return _floor_quotient(b, *_numbers(b, self, _finite(other), "rounded quotient"))
 
 
 @operator("aten.remainder.Scalar", "aten.remainder.Tensor", category=_ELEMENTWISE)
 def remainder(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self - other * floor(self / other)"""
-    x, y = _numbers(b, self, other, "remainder")
+    x, y = _numbers(b, self, _finite(other), "remainder")
     return b.sub(x, b.mul(y, _floor_quotient(b, x, y)))
 
 
 @operator("aten.fmod.Scalar", "aten.fmod.Tensor", category=_ELEMENTWISE)
 def fmod(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self - other * trunc(self / other)"""
-    x, y = _numbers(b, self, other, "remainder")
+    x, y = _numbers(b, self, _finite(other), "remainder")
     return b.sub(x, b.mul(y, _trunc_quotient(b, x, y)))
 
 
@@ -198,7 +208,7 @@ def scalar_pow(b: Builder, self: float, exponent: Tensor) -> Tensor:
         raise ShapeProblem(f"the power of a base {self}, which is not positive")
     if exponent.dtype.is_integral and isinstance(self, int):
         base, power = b.operands(self, exponent)
-        return b.function("pow", base, power, floating=False)
+        return b.function("integer_pow", base, power, floating=False)
     x = b.floating(exponent)
     if self == 1:
         return b.full(x.shape, 1, x.dtype)
@@ -207,9 +217,9 @@ def scalar_pow(b: Builder, self: float, exponent: Tensor) -> Tensor:
 
 @operator("aten.pow.Tensor_Tensor", category=_ELEMENTWISE)
 def pow_tensor(b: Builder, self: Tensor, exponent: Tensor) -> Tensor:
-    """self ** exponent, both variable"""
+    """self ** exponent, both variable; of integers, what a negative exponent gives is rounded towards 0"""
     x, y = _numbers(b, self, exponent, "power")
-    return b.function("pow", x, y, floating=False)
+    return b.function("integer_pow" if x.dtype.is_integral else "pow", x, y, floating=False)
 
 
 @overwriting("aten.sqrt_.default", category=_ELEMENTWISE)

@@ -219,7 +219,7 @@ def _shift_operands(b: Builder, self: Operand, other: Operand) -> tuple[Tensor, 
     x, places = b.operands(self, other)
     if x.dtype.kind is not Kind.INT:
         raise ShapeProblem(f"bit shifts of {x.dtype}")
-    return x, b.function("pow", b.full(x.shape, 2, x.dtype), places, floating=False)
+    return x, b.function("integer_pow", b.full(x.shape, 2, x.dtype), places, floating=False)
 
 
 @operator(

@@ -11,7 +11,7 @@ from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.table import operator
 from tantamount.sizes.symbolic import is_integer
 
-__all__ = ["any_number", "is_zero", "overwriting", "require_float", "scaled"]
+__all__ = ["any_number", "few", "is_zero", "overwriting", "require_float", "scaled"]
 
 
 def overwriting(*targets: str, category: str) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
@@ -21,7 +21,9 @@ def overwriting(*targets: str, category: str) -> Callable[[Callable[..., Tensor]
     def register(define: Callable[..., Tensor]) -> Callable[..., Tensor]:
         @wraps(define)
         def overwritten(b: Builder, *args: Any, **kwargs: Any) -> Tensor:
-            before: Tensor = args[0]
+            before = args[0]
+            if not isinstance(before, Tensor):
+                raise ShapeProblem(f"the number {before}, which nothing can be written into")
             after = define(b, *args, **kwargs)
             if after.shape != before.shape:
                 raise ShapeProblem(f"a result {after.type} written into {before.type}")
@@ -33,6 +35,15 @@ def overwriting(*targets: str, category: str) -> Callable[[Callable[..., Tensor]
         return define
 
     return register
+
+
+_MOST = 1 << 16
+
+
+def few(count: int, what: str) -> None:
+    """Raise :class:`ShapeProblem` unless there are so few that each can be a tensor, or a number in a list."""
+    if int(count) > _MOST:
+        raise ShapeProblem(f"{count} {what}; at most {_MOST} are known")
 
 
 def is_zero(value: Scalar) -> bool:

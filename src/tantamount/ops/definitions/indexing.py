@@ -92,7 +92,7 @@ def _put_masked(b: Builder, x: Tensor, indices: Tensors, values: Tensor, accumul
         values = b.reshape(values, (*values.shape[:split], *(1,) * mask.rank, *values.shape[split + 1 :]))
     spread = b.expand(values, x.shape)
     where = b.reshape(mask, (*(1,) * before, *mask.shape, *(1,) * rest))
-    return b.where(where, b.add(x, spread) if accumulate else spread, x)
+    return b.where(where, b.cast(b.add(x, spread), x.dtype) if accumulate else spread, x)
 
 
 # ---------------------------------------------------------------------------------------------- one dimension

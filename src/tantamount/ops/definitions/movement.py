@@ -7,7 +7,7 @@ from math import prod
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.definitions.in_place import overwriting
+from tantamount.ops.definitions.in_place import few, overwriting
 from tantamount.ops.table import Integers, Layout, operator
 
 _MOVEMENT = "movement"
@@ -341,6 +341,7 @@ def _pieces(b: Builder, x: Tensor, size: int, dim: int) -> tuple[Tensor, ...]:
     if x.shape[k] == 0:
         return (x,)
     full, rest = divmod(x.shape[k], size)
+    few(full, "parts")
     return b.split(x, (size,) * full + ((rest,) if rest else ()), k)
 
 
@@ -384,4 +385,5 @@ def unbind(b: Builder, self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     k = b.dim(self, dim)
     if not self.rank:
         raise ShapeProblem("the parts of a tensor without dimensions")
+    few(self.shape[k], "parts")
     return tuple(b.select(self, k, index) for index in range(self.shape[k]))

@@ -318,6 +318,8 @@ def repeat_interleave_self(
     """self[i] along dim, repeats[i] times, for every i in order; without a dim, of the flattened tensor"""
     x = b.reshape(self, (-1,)) if dim is None else self
     k = 0 if dim is None else b.dim(x, dim)
+    if not x.rank:
+        raise ShapeProblem(f"repeats of {self.type}, which has no dimensions")
     if repeats.shape in ((), (1,)):
         repeats = b.expand(repeats, (x.shape[k],))
     if repeats.shape != (x.shape[k],):
@@ -359,12 +361,12 @@ def unique(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """the distinct elements in order, the number among them of each element, and how often they occur"""
     flat = b.reshape(self, (-1,))
-    row, order = reduction.sort(b, flat, 0)
+    row, order = reduction.sort_stable(b, flat, stable=True, dim=0)
     values, run = _runs(b, row)
     empty = b.full((0,), 0, DType.INT64)
     inverse = empty
     if return_inverse:
-        back = reduction.argsort(b, order, 0)
+        back = reduction.sorting_order(b, order, 0, False, True)
         inverse = b.reshape(b.gather(run, [back]), self.shape)
     return values, inverse, _counted(b, run, values.shape[0]) if return_counts else empty
 

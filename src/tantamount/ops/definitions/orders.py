@@ -7,8 +7,8 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions import reduction
 from tantamount.ops.definitions.in_place import require_float
-from tantamount.ops.definitions.reduction import variance_of
-from tantamount.ops.table import Integers, Layout, operator
+from tantamount.ops.definitions.reduction import CHOICE, variance_of
+from tantamount.ops.table import Integers, operator
 
 _REDUCTION = "reduction"
 _MOST_FACTORS = 64
@@ -99,22 +99,22 @@ def aminmax(b: Builder, self: Tensor, *, dim: int | None = None, keepdim: bool =
     return reduction.amin(b, self, dims, keepdim), reduction.amax(b, self, dims, keepdim)
 
 
-def _no_dims(x: Tensor, dim: Integers | None) -> bool:
-    return dim == () and x.rank > 0
+def _some(b: Builder, x: Tensor, dim: Integers | None, keepdim: bool, of_all: bool) -> Tensor:
+    if dim == () and x.rank:  # over no dimension, not over all
+        return b.cast(b.cast(x, DType.BOOL), DType.UINT8 if x.dtype is DType.UINT8 else DType.BOOL)
+    return reduction.some(b, x, dim, keepdim, of_all)
 
 
 @operator("aten.any.dims", category=_REDUCTION)
 def any_dims(b: Builder, self: Tensor, dim: Integers | None = None, keepdim: bool = False) -> Tensor:
-    """some element over the given dimensions is not zero"""
-    truth = b.cast(self, DType.BOOL)
-    return truth if _no_dims(self, dim) else reduction.amax(b, truth, dim or (), keepdim)
+    """some element over the given dimensions is not zero (of uint8: as a uint8)"""
+    return _some(b, self, dim, keepdim, False)
 
 
 @operator("aten.all.dims", category=_REDUCTION)
 def all_dims(b: Builder, self: Tensor, dim: Integers | None = None, keepdim: bool = False) -> Tensor:
-    """no element over the given dimensions is zero"""
-    truth = b.cast(self, DType.BOOL)
-    return truth if _no_dims(self, dim) else reduction.amin(b, truth, dim or (), keepdim)
+    """no element over the given dimensions is zero (of uint8: as a uint8)"""
+    return _some(b, self, dim, keepdim, True)
 
 
 @operator("aten.count_nonzero.dim_IntList", category=_REDUCTION)
@@ -123,20 +123,21 @@ def count_nonzero_dims(b: Builder, self: Tensor, dim: Integers) -> Tensor:
     return b.sum(b.cast(self, DType.BOOL), dim)
 
 
-@operator("aten.kthvalue.default", category=_REDUCTION)
+@operator("aten.kthvalue.default", category=_REDUCTION, assumes=(CHOICE,))
 def kthvalue(b: Builder, self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """the k-th smallest element along dim, and its position"""
     along = b.dim(self, dim)
     if not self.rank or not 0 < k <= self.shape[along]:
         raise ShapeProblem(f"element {k} in the order along dimension {dim} of {self.type}")
-    values, order = (b.slice(x, along, k - 1, k) for x in reduction.sort(b, self, along))
-    return (values, order) if keepdim else (b.squeeze(values, (along,)), b.squeeze(order, (along,)))
+    place = b.slice(reduction.chosen_order(b, self, along, False, k, "kthvalue"), along, k - 1, k)
+    value = reduction.take_along(b, self, along, place)
+    return (value, place) if keepdim else (b.squeeze(value, (along,)), b.squeeze(place, (along,)))
 
 
-@operator("aten.argsort.stable", category=_REDUCTION)
-def argsort_stable(b: Builder, self: Tensor, *, stable: Layout, dim: int = -1, descending: bool = False) -> Tensor:
-    """the positions of the elements along dim in order; equal elements keep their order, whether `stable` or not"""
-    return reduction.argsort(b, self, dim, descending)
+@operator("aten.argsort.stable", category=_REDUCTION, assumes=(CHOICE,))
+def argsort_stable(b: Builder, self: Tensor, *, stable: bool, dim: int = -1, descending: bool = False) -> Tensor:
+    """the positions of the elements along dim in order; if `stable`, equal elements keep their order"""
+    return reduction.sorting_order(b, self, dim, descending, stable)
 
 
 @operator("aten.trace.default", category=_REDUCTION)
@@ -175,8 +176,8 @@ def logcumsumexp(b: Builder, self: Tensor, dim: int) -> Tensor:
     return b.add(b.log(reduction.cumsum(b, b.exp(b.sub(x, top)), dim)), top)
 
 
-def _running(b: Builder, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """The running maximum along ``dim`` and the last position where it is reached."""
+def _running(b: Builder, x: Tensor, dim: int, operator: str) -> tuple[Tensor, Tensor]:
+    """The running maximum along ``dim`` and a position where it is reached, which PyTorch does not promise."""
     k = b.dim(x, dim)
     if not x.rank:
         return x, b.full((), 0, DType.INT64)
@@ -189,23 +190,22 @@ def _running(b: Builder, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     row = b.unsqueeze(last, -2)
     seen = b.where(later, b.slice(row, -1, 0, 1), row)  # what comes later does not count: the first element does
     values = b.amax(seen, (-1,))
-    reached = b.and_(b.equal(row, b.unsqueeze(values, -1)), b.not_(later))
-    places = b.amax(b.where(reached, b.iota(size), b.number(0, DType.INT64)), (-1,))
-    return b.cast(b.transpose(values, k, -1), x.dtype), b.transpose(places, k, -1)
+    (places,) = b.rows("running_place", [number], k, (operator,), [(size, DType.INT64)])
+    return b.cast(b.transpose(values, k, -1), x.dtype), places
 
 
-@operator("aten.cummax.default", category=_REDUCTION)
+@operator("aten.cummax.default", category=_REDUCTION, assumes=(CHOICE,))
 def cummax(b: Builder, self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """y[i] = max over j <= i of self[j], along dim, and the last position where it is reached"""
-    return _running(b, self, dim)
+    """y[i] = max over j <= i of self[j], along dim, and a position where it is reached"""
+    return _running(b, self, dim, "cummax")
 
 
-@operator("aten.cummin.default", category=_REDUCTION)
+@operator("aten.cummin.default", category=_REDUCTION, assumes=(CHOICE,))
 def cummin(b: Builder, self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """y[i] = min over j <= i of self[j], along dim, and the last position where it is reached"""
+    """y[i] = min over j <= i of self[j], along dim, and a position where it is reached"""
     if self.dtype.kind is Kind.BOOL:
         raise ShapeProblem("a running minimum of booleans")
-    values, places = _running(b, b.neg(self), dim)
+    values, places = _running(b, b.neg(self), dim, "cummin")
     return b.neg(values), places
 
 
@@ -214,8 +214,10 @@ def diff(
     b: Builder, self: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
     """y[i] = self[i + 1] - self[i] along dim, n times"""
+    if n == 0:  # then nothing is put before or after it, either
+        return self
     x = b.concat([part for part in (prepend, self, append) if part is not None], dim)
-    if not 0 <= n <= _MOST_FACTORS or x.dtype is DType.BOOL:
+    if not 0 < n <= _MOST_FACTORS or x.dtype is DType.BOOL:
         raise ShapeProblem(f"{n} differences of {x.type}")
     for _ in range(n):
         size = x.shape[b.dim(x, dim)]

@@ -11,8 +11,8 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import PerRank, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.convolution import COARSE, FINE, KERNEL, joined, per_dimension
-from tantamount.ops.definitions.in_place import require_float
-from tantamount.ops.definitions.reduction import argmax, take_along
+from tantamount.ops.definitions.in_place import few, require_float
+from tantamount.ops.definitions.reduction import CHOICE, chosen_order, take_along
 from tantamount.ops.table import Integers, Scalars, operator
 
 _CONVOLUTION, _BACKWARD = "convolution", "backward"
@@ -44,10 +44,20 @@ class _Line:
         first = b.sub(b.mul(b.unsqueeze(b.iota(self.count), 1), self.stride), self.padding)
         return b.add(first, b.mul(b.iota(self.kernel), self.dilation))
 
+    def inside(self, b: Builder, places: Tensor) -> Tensor:
+        """Whether places are those of elements, not of the padding."""
+        return b.and_(b.not_(b.less(places, 0)), b.less(places, self.size))
+
+    def first(self, b: Builder) -> Tensor:
+        """The first place of every window that is one of an element, (count,)."""
+        starts = [k * self.stride - self.padding for k in range(self.count)]
+        return b.table([x if x >= 0 else x % self.dilation for x in starts], (self.count,), DType.INT64)
+
     def weights(self, b: Builder, with_padding: bool, dtype: DType) -> Tensor:
         """One over the number of elements of every window, as runs of equal numbers; ``with_padding``: padding counts,
         what lies beyond it does not."""
         low, high = (-self.padding, self.size + self.padding) if with_padding else (0, self.size)
+        few(self.count, "windows of different sizes")
         found: list[int] = []
         for k in range(self.count):
             start = k * self.stride - self.padding
@@ -249,25 +259,40 @@ def _maxima(
     dilation: Integers,
     ceil_mode: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The greatest element of every window, and its place among the elements of the last two dimensions, in rows."""
+    """The greatest element of every window, and its place among the elements of the last two dimensions, in rows. Which
+    of several places, PyTorch does not promise, but one of the tensor."""
     lines = _lines(x, 2, kernel_size, stride, padding, dilation, ceil_mode)
-    lead = _LEAD[: x.rank - 2]
-    labels, guards = _terms(b, lines, x.dtype)
-    windows = b.contract(f"{lead}{FINE[:2]}{labels}->{lead}{COARSE[:2]}{KERNEL[:2]}", x, *guards)
     rows, columns = (line.places(b) for line in lines)
     own = (b.reshape(rows, (lines[0].count, 1, lines[0].kernel, 1)), b.reshape(columns, (lines[1].count, 1, -1)))
-    for line, place in zip(lines, own, strict=True):
-        if line.leaves:
-            inside = b.and_(b.not_(b.less(place, 0)), b.less(place, line.size))
-            windows = b.where(b.expand(inside, windows.shape), windows, b.number(-b.infinity, windows.dtype))
+    windows = _windows(b, x, lines)
     places = b.expand(b.add(b.mul(own[0], lines[1].size), own[1]), windows.shape)
-    flat = (*windows.shape[:-2], lines[0].kernel * lines[1].kernel)
-    best = argmax(b, b.reshape(windows, flat), -1, True)
+    kernel = (lines[0].kernel, lines[1].kernel)
+    flat = (*windows.shape[:-2], kernel[0] * kernel[1])
+    best = chosen_order(b, b.reshape(windows, flat), -1, True, 1, "max_pool2d", *kernel)
     found = take_along(b, b.reshape(places, flat), -1, best)
+    if any(line.leaves for line in lines):  # of a window of -inf, no place in the padding
+        inside = b.and_(
+            *(b.expand(line.inside(b, place), windows.shape) for line, place in zip(lines, own, strict=True))
+        )
+        chosen = take_along(b, b.cast(b.reshape(inside, flat), DType.INT64), -1, best)
+        down, right = (line.first(b) for line in lines)
+        first = b.unsqueeze(b.add(b.unsqueeze(b.mul(down, lines[1].size), 1), right), -1)
+        found = b.where(b.cast(chosen, DType.BOOL), found, first)
     return b.amax(windows, (-2, -1)), b.squeeze(found, (-1,))
 
 
-@operator("aten.max_pool2d_with_indices.default", category=_CONVOLUTION)
+def _windows(b: Builder, x: Tensor, lines: Sequence[_Line]) -> Tensor:
+    """The elements of every window in two dimensions more, -inf beyond the borders."""
+    for k, line in enumerate(lines, x.rank - len(lines)):
+        reach = (line.count - 1) * line.stride + (line.kernel - 1) * line.dilation + 1
+        x = b.pad(x, k, line.padding, reach - line.size - line.padding, -b.infinity)
+        steps = range(0, line.kernel * line.dilation, line.dilation)
+        parts = [b.slice(x, k, at, at + (line.count - 1) * line.stride + 1, line.stride) for at in steps]
+        x = b.stack(parts, -1)
+    return x
+
+
+@operator("aten.max_pool2d_with_indices.default", category=_CONVOLUTION, assumes=(CHOICE,))
 def max_pool2d_with_indices(
     b: Builder,
     self: Tensor,

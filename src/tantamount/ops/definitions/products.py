@@ -7,6 +7,7 @@ from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions import contraction
 from tantamount.ops.definitions.in_place import is_zero, require_float, scaled
+from tantamount.ops.promotion import promote
 from tantamount.ops.table import Layout, operator
 
 _CONTRACTION = "contraction"
@@ -14,10 +15,11 @@ _CONTRACTION = "contraction"
 
 @operator("aten.addr.default", category=_CONTRACTION)
 def addr(b: Builder, self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-    """beta * self[i, j] + alpha * vec1[i] vec2[j]; beta = 0 ignores self"""
+    """beta * self[i, j] + alpha * vec1[i] vec2[j], of booleans a disjunction; beta = 0 ignores self"""
     product = scaled(b, contraction.outer(b, vec1, vec2), alpha)
     addend = b.expand(self, product.shape)
-    return product if is_zero(beta) else b.add(scaled(b, addend, beta), product)
+    found = product if is_zero(beta) else b.add(scaled(b, addend, beta), product)
+    return b.cast(found, promote((self, vec1, vec2)))
 
 
 @operator("aten.vdot.default", category=_CONTRACTION)

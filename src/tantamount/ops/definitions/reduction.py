@@ -10,11 +10,16 @@ from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import require_float
-from tantamount.ops.table import Integers, Layout, operator
+from tantamount.ops.table import Integers, operator
 
-__all__ = ["count_of", "take_along", "variance_of"]
+__all__ = ["CHOICE", "chosen_order", "count_of", "some", "sorting_order", "take_along", "variance_of"]
 
 _REDUCTION = "reduction"
+
+CHOICE = (
+    "which of several equal elements an operator chooses or puts first, where PyTorch does not promise it, and the "
+    "order of unsorted results, depend on the operator, its arguments and the row alone"
+)
 
 
 # ---------------------------------------------------------------------------------------------- sums and means
@@ -214,28 +219,42 @@ def min_all(b: Builder, self: Tensor) -> Tensor:
     return _amin(b, self, None, False)
 
 
+def some(b: Builder, x: Tensor, dim: Integers | None, keepdim: bool, of_all: bool = False) -> Tensor:
+    """Whether some element over the given dimensions (all, if there are none) is not zero; ``of_all``: whether
+    every one is. A boolean, but of uint8 it is a uint8, 0 or 1."""
+    truth = b.cast(x, DType.BOOL)
+    chosen = b.dims(x, dim)
+    if any(x.shape[k] == 0 for k in chosen):
+        kept = [1 if k in chosen else size for k, size in enumerate(x.shape) if keepdim or k not in chosen]
+        found = b.full(kept, of_all, DType.BOOL)
+    else:
+        found = _amin(b, truth, chosen, keepdim) if of_all and chosen else truth
+        found = _amax(b, truth, chosen, keepdim) if not of_all and chosen else found
+    return b.cast(found, DType.UINT8) if x.dtype is DType.UINT8 else found
+
+
 @operator("aten.any.default", category=_REDUCTION)
 def any_all(b: Builder, self: Tensor) -> Tensor:
-    """some element is not zero"""
-    return _amax(b, b.cast(self, DType.BOOL), None, False)
+    """some element is not zero (of uint8: as a uint8)"""
+    return some(b, self, None, False)
 
 
 @operator("aten.any.dim", category=_REDUCTION)
 def any_dim(b: Builder, self: Tensor, dim: int, keepdim: bool = False) -> Tensor:
-    """some element along dim is not zero"""
-    return _amax(b, b.cast(self, DType.BOOL), (dim,), keepdim)
+    """some element along dim is not zero (of uint8: as a uint8)"""
+    return some(b, self, (dim,), keepdim)
 
 
 @operator("aten.all.default", category=_REDUCTION)
 def all_all(b: Builder, self: Tensor) -> Tensor:
-    """no element is zero"""
-    return _amin(b, b.cast(self, DType.BOOL), None, False)
+    """no element is zero (of uint8: as a uint8)"""
+    return some(b, self, None, False, of_all=True)
 
 
 @operator("aten.all.dim", category=_REDUCTION)
 def all_dim(b: Builder, self: Tensor, dim: int, keepdim: bool = False) -> Tensor:
-    """no element along dim is zero"""
-    return _amin(b, b.cast(self, DType.BOOL), (dim,), keepdim)
+    """no element along dim is zero (of uint8: as a uint8)"""
+    return some(b, self, (dim,), keepdim, of_all=True)
 
 
 @operator("aten.logsumexp.default", category=_REDUCTION)
@@ -272,16 +291,32 @@ def _no_index(x: Tensor, index: Tensor) -> Tensor:
     raise ShapeProblem(f"an index {index.type} for {x.type}")
 
 
-def _order(b: Builder, x: Tensor, dim: int, descending: bool) -> Tensor:
-    """Positions of the elements along ``dim`` in sorted order; which of several equal elements comes first is assumed
-    to be the same wherever it is asked."""
+def _row_of(b: Builder, x: Tensor, dim: int) -> tuple[Tensor, int]:
+    """x with booleans as numbers, and the dimension along which its elements are put in order."""
     k = b.dim(x, dim)
     if not x.rank or not x.shape[k]:
         raise ShapeProblem(f"an order of the elements of {x.type}")
-    if x.dtype.kind is Kind.BOOL:
-        x = b.cast(x, DType.INT64)
+    return (b.cast(x, DType.INT64) if x.dtype.kind is Kind.BOOL else x), k
+
+
+def _stable_order(b: Builder, x: Tensor, dim: int, descending: bool) -> Tensor:
+    """Positions of the elements along ``dim`` in sorted order, equal elements in the order that they have: what PyTorch
+    promises of ``sort(stable=True)``, and the first of several greatest (smallest) elements is what it promises of
+    ``argmax`` and ``max(dim)`` (``argmin``, ``min(dim)``)."""
+    x, k = _row_of(b, x, dim)
     (order,) = b.rows("argsort", [x], k, (descending,), [(x.shape[k], DType.INT64)])
     return order
+
+
+def chosen_order(
+    b: Builder, x: Tensor, dim: int, descending: bool, count: int, operator: str, *arguments: int
+) -> Tensor:
+    """The first ``count`` positions of the elements along ``dim`` in sorted order. Which of several equal elements
+    comes first, PyTorch does not promise: it is assumed to depend on the operator, its arguments and the row alone."""
+    x, k = _row_of(b, x, dim)
+    attributes = (descending, count, operator, *arguments)
+    (order,) = b.rows("order", [x], k, attributes, [(x.shape[k], DType.INT64)])
+    return b.slice(order, k, 0, count)
 
 
 def _first_in_order(b: Builder, x: Tensor, dim: int | None, keepdim: bool, descending: bool) -> Tensor:
@@ -290,7 +325,7 @@ def _first_in_order(b: Builder, x: Tensor, dim: int | None, keepdim: bool, desce
         b.dim(x, dim)
         return b.full((), 0, DType.INT64)
     k = 0 if dim is None else b.dim(flat, dim)
-    first = b.slice(_order(b, flat, k, descending), k, 0, 1)
+    first = b.slice(_stable_order(b, flat, k, descending), k, 0, 1)
     if dim is None:
         return b.reshape(first, (1,) * x.rank if keepdim else ())
     return first if keepdim else b.squeeze(first, (k,))
@@ -298,57 +333,60 @@ def _first_in_order(b: Builder, x: Tensor, dim: int | None, keepdim: bool, desce
 
 @operator("aten.argmax.default", category=_REDUCTION)
 def argmax(b: Builder, self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """the position of the largest element along dim; without a dim, in the flattened tensor"""
+    """the first position of the largest element along dim; without a dim, in the flattened tensor"""
     return _first_in_order(b, self, dim, keepdim, True)
 
 
 @operator("aten.argmin.default", category=_REDUCTION)
 def argmin(b: Builder, self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """the position of the smallest element along dim; without a dim, in the flattened tensor"""
+    """the first position of the smallest element along dim; without a dim, in the flattened tensor"""
     return _first_in_order(b, self, dim, keepdim, False)
 
 
 @operator("aten.max.dim", category=_REDUCTION)
 def max_dim(b: Builder, self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """the largest element along dim, and its position"""
+    """the largest element along dim, and its first position"""
     return _amax(b, self, (dim,), keepdim), _first_in_order(b, self, dim, keepdim, True)
 
 
 @operator("aten.min.dim", category=_REDUCTION)
 def min_dim(b: Builder, self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """the smallest element along dim, and its position"""
+    """the smallest element along dim, and its first position"""
     return _amin(b, self, (dim,), keepdim), _first_in_order(b, self, dim, keepdim, False)
 
 
-def _sorted(b: Builder, x: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
-    order = _order(b, x, dim, descending)
-    return take_along(b, x, dim, order), order
+def sorting_order(b: Builder, x: Tensor, dim: int, descending: bool, stable: bool) -> Tensor:
+    """The positions that ``sort`` and ``argsort``, which calls it, return along ``dim``."""
+    if not x.rank:
+        b.dim(x, dim)
+        return b.full((), 0, DType.INT64)
+    if stable:
+        return _stable_order(b, x, dim, descending)
+    return chosen_order(b, x, dim, descending, x.shape[b.dim(x, dim)], "sort")
 
 
-@operator("aten.sort.default", category=_REDUCTION)
+@operator("aten.sort.default", category=_REDUCTION, assumes=(CHOICE,))
 def sort(b: Builder, self: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """the elements along dim in order, and their positions"""
-    return _sorted(b, self, dim, descending)
+    return sort_stable(b, self, stable=False, dim=dim, descending=descending)
 
 
-@operator("aten.sort.stable", category=_REDUCTION)
+@operator("aten.sort.stable", category=_REDUCTION, assumes=(CHOICE,))
 def sort_stable(
-    b: Builder, self: Tensor, *, stable: Layout, dim: int = -1, descending: bool = False
+    b: Builder, self: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """the elements along dim in order, and their positions; equal elements keep their order, whether `stable` or not"""
-    return _sorted(b, self, dim, descending)
+    """the elements along dim in order, and their positions; if `stable`, equal elements keep their order"""
+    order = sorting_order(b, self, dim, descending, bool(stable))
+    return take_along(b, self, dim, order), order
 
 
-@operator("aten.argsort.default", category=_REDUCTION)
+@operator("aten.argsort.default", category=_REDUCTION, assumes=(CHOICE,))
 def argsort(b: Builder, self: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
     """the positions of the elements along dim in order"""
-    return _order(b, self, dim, descending)
+    return sorting_order(b, self, dim, descending, False)
 
 
-_ONE_ORDER = "which of several equal elements comes first, and the order of unsorted results, depends on the row alone"
-
-
-@operator("aten.topk.default", category=_REDUCTION, assumes=(_ONE_ORDER,))
+@operator("aten.topk.default", category=_REDUCTION, assumes=(CHOICE,))
 def topk(
     b: Builder, self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -357,10 +395,10 @@ def topk(
     if not self.rank or not 0 < k <= self.shape[along]:
         raise ShapeProblem(f"the {k} first elements along dimension {dim} of {self.type}")
     if sorted:
-        order = b.slice(_order(b, self, along, largest), along, 0, k)
+        order = chosen_order(b, self, along, largest, k, "topk")
     else:
-        x = b.cast(self, DType.INT64) if self.dtype.kind is Kind.BOOL else self
-        (order,) = b.rows("first_unordered", [x], along, (largest, k), [(k, DType.INT64)])
+        x, _ = _row_of(b, self, along)
+        (order,) = b.rows("first_unordered", [x], along, (largest, k, "topk"), [(k, DType.INT64)])
     return take_along(b, self, along, order), order
 
 

@@ -15,13 +15,18 @@ def _like(b: Builder, x: Tensor) -> Tensor:
     return b.unknown(x.shape, x.dtype)
 
 
-@overwriting("aten.bernoulli_.float", category=_RANDOM)
 @operator("aten.bernoulli.p", category=_RANDOM)
 def bernoulli_p(b: Builder, self: Tensor, p: float, *, generator: Layout = None) -> Tensor:
     """unknown values, fresh on every rank"""
     if not 0 <= p <= 1:
         raise ShapeProblem(f"a probability of {p}")
     return _like(b, self)
+
+
+@operator("aten.bernoulli_.float", category=_RANDOM)
+def bernoulli_overwriting(b: Builder, self: Tensor, p: float = 0.5, *, generator: Layout = None) -> Tensor:
+    """unknown values, fresh on every rank"""
+    return bernoulli_p(b, self, p)
 
 
 @operator("aten.bernoulli.default", category=_RANDOM)

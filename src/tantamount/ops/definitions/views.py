@@ -10,6 +10,7 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions import movement
+from tantamount.ops.definitions.in_place import few
 from tantamount.ops.table import Integers, Layout, Tensors, operator
 
 _MOVEMENT = "movement"
@@ -190,6 +191,7 @@ def tensor_split(b: Builder, self: Tensor, sections: int, dim: int = 0) -> tuple
     k = b.dim(self, dim)
     if not self.rank or sections < 1:
         raise ShapeProblem(f"{sections} parts of {self.type}")
+    few(sections, "parts")
     size, more = divmod(self.shape[k], sections)
     return b.split(self, [size + 1] * more + [size] * (sections - more), k)
 

@@ -1,0 +1,282 @@
+"""Where a partial operation is undefined, as booleans: zeros of divisors, negative numbers under roots and logarithms.
+
+What is not negative is zero where its indicator is: ``SUM_j m_j exp(s_j)`` with masks m is zero exactly where
+``SUM_j m_j`` is, so that programs that weigh what they keep by other positive numbers agree in where nothing is kept.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product as choices
+
+from tantamount.calculus.affine import Coordinate, coordinate, fixed, variable
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.comparisons import compare, comparison, decide_interval, interval
+from tantamount.calculus.infinities import infinity_atom
+from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale
+from tantamount.calculus.powers import maximum_of, nonnegative, set_of, strictly_positive, unbounded
+from tantamount.calculus.products import (
+    is_boolean,
+    is_nonnegative,
+    known_positive,
+    monomial,
+    substitute_factors,
+    substitute_polynomial,
+)
+from tantamount.calculus.sums import flatten
+from tantamount.calculus.terms import ONE, ZERO, Factor, Factors, Flat, Polynomial, Ranges, Term
+from tantamount.sizes.symbolic import is_size
+
+__all__ = ["always_positive", "contradictory", "is_zero", "minus_infinite", "negative_parts", "zero_parts"]
+
+_MAX_CANDIDATES = 64  # values of bound variables that are tried for one that a mask always keeps
+
+
+def zero_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
+    """Booleans that together tell where x is zero: one for every factor of x that may be. Empty: nowhere."""
+    if not x:
+        return [ONE]
+    c, factors = as_factors(store, x)
+    if not c:
+        return [ONE]
+    out: list[Polynomial] = []
+    for a, e, index in factors:
+        if e < 0 or known_positive(store, Factor(a, e, index)):
+            continue
+        found = is_zero(store, polynomial(store, [Term((Factor(a, 1, index),), 1)], box), box)
+        if found:
+            out.append(found)
+    return out
+
+
+def negative_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
+    """Booleans that together tell where x is negative."""
+    if not x or nonnegative(store, x):
+        return []
+    c, factors = as_factors(store, x)
+    signed = tuple(f for f in factors if not known_positive(store, f))
+    found = compare(store, "less", polynomial(store, [Term(signed, 1 if c > 0 else -1)], box), ZERO, box)
+    return [found] if found else []
+
+
+def is_zero(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
+    """``[x == 0]``. A sum of numbers that are not negative is zero where none of its masks holds."""
+    if x and not unbounded(store, x) and nonnegative(store, x):
+        if strictly_positive(store, x):
+            return ZERO
+        if is_boolean(store, x):
+            return add(store, ONE, scale(x, -1))
+        flats = [flatten(store, m, 1) for m, _ in x]
+        if any(_kept_somewhere(store, flat, box) for flat in flats):
+            return ZERO
+        masks = [(tuple(f for f in flat.factors if not known_positive(store, f)), flat.ranges) for flat in flats]
+        found = _none_holds(store, masks, box)
+        if found is not None:
+            return found
+    return compare(store, "equal", x, ZERO, box)
+
+
+def _none_holds(store: Store, masks: list[tuple[Factors, tuple[int, ...]]], box: Ranges) -> Polynomial | None:
+    """1 where all of these products of booleans, over their ranges, are 0: ``1 - max``, for the maximum of sets does
+    not depend on how often, in what parts, and in what order they were put together. ``None`` for other products."""
+    members: list[Polynomial] = []
+    for factors, ranges in masks:
+        fresh = store.fresh_axes(len(ranges))
+        away: dict[int, Coordinate] = {-1 - j: variable(axis) for j, axis in enumerate(fresh)}
+        span = {axis: (0, n) for axis, n in zip(fresh, ranges, strict=True)}
+        member = polynomial(store, [Term(substitute_factors(factors, away), 1)])
+        if member == ONE:
+            return ZERO
+        if not is_boolean(store, member):
+            return None
+        members.append(set_of(store, member, span, box))
+    return add(store, ONE, scale(maximum_of(store, add(store, *members, box=box)), -1), box=box)
+
+
+def always_positive(store: Store, x: Polynomial, box: Ranges) -> bool:
+    """Whether some summand of a sum of numbers that are not negative is positive everywhere on the box: for one value
+    of its bound variables every mask in it holds (the diagonal of a causal mask, for one)."""
+    return all(c > 0 and is_nonnegative(store, m) for m, c in x) and any(
+        _kept_somewhere(store, flatten(store, m, 1), box) for m, _ in x
+    )
+
+
+def _kept_somewhere(store: Store, flat: Flat, box: Ranges) -> bool:
+    guards: list[tuple[str, Coordinate, int]] = []
+    for factor in flat.factors:
+        if known_positive(store, factor):
+            continue
+        guard = _affine_guard(store, factor)
+        if guard is None:
+            return False
+        guards.append(guard)
+    bound = [-1 - j for j in range(len(flat.ranges))]
+    if any(is_size(n) or n < 1 for n in flat.ranges):
+        return False
+    options: list[list[Coordinate]] = []
+    for v, n in zip(bound, flat.ranges, strict=True):
+        values: dict[Coordinate, None] = {fixed(0): None, fixed(n - 1): None}
+        for _, (parts, offset), _ in guards:
+            stride = dict(parts).get(v, 0)
+            if abs(stride) != 1 or any(w < 0 and w != v for w, _ in parts):
+                continue
+            rest = Coordinate(tuple((w, -stride * s) for w, s in parts if w != v), -stride * offset)
+            for shift in (0, -1, 1):
+                values[rest._replace(offset=rest.offset + shift)] = None
+        options.append(list(values))
+    for count, chosen in enumerate(choices(*options)):
+        if count >= _MAX_CANDIDATES:
+            return False
+        if _all_hold(guards, dict(zip(bound, chosen, strict=True)), flat.ranges, box):
+            return True
+    return False
+
+
+def _affine_guard(store: Store, factor: Factor) -> tuple[str, Coordinate, int] | None:
+    """A comparison of positions as (operator, affine, the truth value that it must have), if the factor is one."""
+    atom = store.atoms[factor.atom]
+    if not atom.facts.boolean or factor.exponent != 1:
+        return None
+    value = 1
+    if atom.op == "polynomial":
+        inner = atom.arguments[0]
+        if len(inner) != 2 or inner[0] != Term((), 1) or inner[1][1] != -1 or len(inner[1][0]) != 1:
+            return None
+        factor = substitute_factors(inner[1][0], dict(enumerate(factor.at)))[0]
+        value = 0
+    guard = comparison(store, factor)
+    return (guard.op, guard.affine, value) if guard is not None and not guard.rest else None
+
+
+def _all_hold(
+    guards: list[tuple[str, Coordinate, int]], chosen: dict[int, Coordinate], ranges: tuple[int, ...], box: Ranges
+) -> bool:
+    for v, c in chosen.items():
+        span = interval(c, box, ())
+        if span is None or span[0] < 0 or span[1] >= ranges[-1 - v]:
+            return False
+    for op, affine, value in guards:
+        parts: dict[int, int] = {}
+        offset = affine[1]
+        for v, s in affine.parts:
+            inner = chosen.get(v, variable(v))
+            offset += s * inner.offset
+            for w, t in inner.parts:
+                parts[w] = parts.get(w, 0) + s * t
+        span = interval(coordinate(parts, offset), box, ())
+        if span is None or decide_interval(op, *span) != value:
+            return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------ infinities
+def minus_infinite(store: Store, x: Polynomial, box: Ranges) -> Polynomial | None:
+    """``[x == -inf]`` of a Polynomial whose finite part is defined; ``None`` where that is not known."""
+    infinite = infinity_atom(store)
+    conditions: list[Polynomial] = []
+    for m, c in x:
+        if any(f.atom == infinite for f in m):
+            rest: Polynomial = (Term(tuple(f for f in m if f.atom != infinite), 1),)
+            if c > 0 or len(rest[0].monomial) != len(m) - 1 or not is_boolean(store, rest):
+                return None
+            conditions.append(polynomial(store, rest, box) if rest[0][0] else ONE)
+        elif unbounded(store, (Term(m, c),)):
+            return None
+    if len(x) == 1 and len(x[0][0]) == 1 and x[0][1] == 1 and x[0][0][0][1] == 1:
+        a, _, index = x[0][0][0]
+        if store.atoms[a].op == "max":
+            elements = substitute_polynomial(store.atoms[a].arguments[0], dict(enumerate(index)))
+            return nothing_finite(store, elements, box)
+    elif not conditions and any(store.atoms[f.atom].op == "max" for m, _ in x for f in m):
+        return None
+    finite = ONE
+    for condition in conditions:
+        finite = multiply(store, finite, add(store, ONE, scale(condition, -1)), box)
+    return add(store, ONE, scale(finite, -1))
+
+
+def nothing_finite(store: Store, elements: Polynomial, box: Ranges) -> Polynomial | None:
+    """Whether all members of a formal set of ``element`` atoms are minus infinity."""
+    masks: list[tuple[Factors, tuple[int, ...]]] = []
+    for m, _ in elements:
+        flat = flatten(store, m, 1)
+        if len(flat.factors) != 1 or store.atoms[flat.factors[0][0]].op != "element":
+            return None
+        a, _, index = flat.factors[0]
+        fresh = store.fresh_axes(len(flat.ranges))
+        away: dict[int, Coordinate] = {-1 - j: variable(axis) for j, axis in enumerate(fresh)}
+        back: dict[int, Coordinate] = {axis: variable(-1 - j) for j, axis in enumerate(fresh)}
+        inside = dict(enumerate(substitute_factors((Factor(a, 1, index),), away)[0][2]))
+        terms = substitute_polynomial(store.atoms[a].arguments[0], inside)
+        member = polynomial(store, [monomial(store, c, n) for n, c in terms])
+        condition = minus_infinite(store, member, None)
+        if condition is None:
+            return None
+        finite = add(store, ONE, scale(condition, -1))
+        if not finite:
+            continue
+        factors = substitute_factors(as_factors(store, finite)[1], back)
+        if _kept_somewhere(store, Flat(1, factors, flat.ranges), box):
+            return ZERO
+        masks.append((factors, flat.ranges))
+    return _none_holds(store, masks, box) if masks else ONE
+
+
+# ------------------------------------------------------------------------------------------------ contradictions
+def contradictory(store: Store, m: Factors) -> bool:
+    """Whether a product of booleans contains comparisons of one quantity with numbers that cannot hold together:
+    ``[0 < x]`` and ``[x == 0]``."""
+    bounds: dict[object, list[tuple[str, int, Fraction, bool]]] = {}
+    for factor in m:
+        value = 1
+        atom = store.atoms[factor.atom]
+        inner = factor
+        if atom.op == "polynomial" and atom.facts.boolean:
+            found = atom.arguments[0]
+            if len(found) != 2 or found[0] != Term((), 1) or found[1][1] != -1 or len(found[1][0]) != 1:
+                continue
+            inner = substitute_factors(found[1][0], dict(enumerate(factor.at)))[0]
+            value = 0
+        guard = comparison(store, inner) if factor.exponent == 1 else None
+        if guard is None:
+            continue
+        constant = sum((Fraction(c) for n, c in guard.rest if not n), Fraction(0)) + guard.affine[1]
+        rest = tuple((n, Fraction(c)) for n, c in guard.rest if n)
+        if not rest:
+            continue
+        head = rest[0][1]
+        key = (tuple((n, c / head) for n, c in rest), tuple((v, Fraction(s) / head) for v, s in guard.affine[0]))
+        # head * (t + constant / head) < 0: t < -constant/head, or > for a negative head
+        bounds.setdefault(key, []).append((guard.op, value, -constant / head, head > 0))
+    return any(_empty(found) for found in bounds.values())
+
+
+def _empty(found: list[tuple[str, int, Fraction, bool]]) -> bool:
+    low: tuple[Fraction, bool] | None = None  # the greatest lower bound, and whether it is excluded
+    high: tuple[Fraction, bool] | None = None
+    points: list[Fraction] = []
+    holes: list[Fraction] = []
+    for op, value, at, upward in found:
+        if op == "equal":
+            (points if value else holes).append(at)
+            continue
+        if (value == 1) == upward:  # t < at, or t <= at
+            bound = (at, value == 1)
+            if high is None or bound[0] < high[0] or (bound[0] == high[0] and bound[1]):
+                high = bound
+        else:  # t > at, or t >= at
+            bound = (at, value == 1)
+            if low is None or bound[0] > low[0] or (bound[0] == low[0] and bound[1]):
+                low = bound
+    if low is not None and high is not None and low[0] >= high[0]:
+        one = low[0] == high[0] and not low[1] and not high[1]
+        if not one or low[0] in holes:
+            return True
+    for point in points:
+        if point in holes or any(other != point for other in points):
+            return True
+        if low is not None and (point < low[0] or (point == low[0] and low[1])):
+            return True
+        if high is not None and (point > high[0] or (point == high[0] and high[1])):
+            return True
+    return False

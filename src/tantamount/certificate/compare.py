@@ -1,0 +1,230 @@
+"""What an execution says of every claim: in float64, and in exact arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tantamount.certificate.execution import Executed
+from tantamount.certificate.residues import Field, Residues
+from tantamount.certificate.uses import DECIDED, TRANSCENDENTAL, Uses
+from tantamount.errors import Unsupported
+from tantamount.ir.job import Job
+from tantamount.ops.algebra import Interpretation, Tensor, Unsized
+from tantamount.ops.relations import Pair, held_names, pairs
+from tantamount.semantics.reference import Array
+
+__all__ = ["Step", "compare_exactly", "compare_floats", "steps_of"]
+
+_SAME = 1e-9  # of the largest element: no difference in float64
+_DWARFS = 100.0  # a difference is one if it exceeds what rounding does by this factor
+_REPEATS = 16  # executions with other rounding errors before a difference is believed
+
+
+@dataclass
+class Step:
+    """What is known of one claim. ``floats`` and ``exact`` count the executions in which it was compared and held;
+    ``why`` says why it was not compared exactly; ``wrong`` how it fails; ``degree`` bounds the degree of what was
+    compared; ``replaced``: functions that were replaced by others in exact arithmetic; ``sizes``: of the
+    field of every exact execution in which it held.
+
+    ``constant``: it depends on no input; ``rational``: it is about rational functions of real inputs, which are the
+    same for all integers, booleans and orders."""
+
+    name: str
+    constant: bool = False
+    rational: bool = False
+    floats: int = 0
+    exact: int = 0
+    why: str = ""
+    wrong: str = ""
+    degree: int = 0
+    replaced: frozenset[str] = frozenset()
+    sizes: list[int] = field(default_factory=list[int])
+
+    @property
+    def exactly(self) -> bool:
+        """Whether it held in exact arithmetic whenever it was compared there."""
+        return self.exact > 0 and not self.why
+
+    @property
+    def chance(self) -> float | None:
+        """The chance that it held though it is wrong, by Schwartz and Zippel: its degree over the size of the field,
+        once for every execution. ``None``: there is no such bound."""
+        if not self.exactly or not self.rational or self.constant or not self.degree:
+            return None
+        out = 1.0
+        for size in self.sizes:
+            out *= min(1.0, self.degree / size)
+        return out if out < 0.5 else None
+
+
+def steps_of(job: Job, names: Sequence[str], ours: Uses, theirs: Sequence[Uses]) -> dict[str, Step]:
+    """A step for every claim, with what its values depend on. ``theirs``: the uses of every rank's graph."""
+    nodes = _nodes(job)
+    whole = {output.name: output.node for output in job.specification.outputs}
+    found: dict[str, Step] = {}
+    for name in names:
+        bits = ours.bits.get(whole[name], DECIDED)
+        for rank, tensor in held_names(job.outputs[name], len(nodes)):
+            bits |= theirs[rank].bits.get(nodes[rank].get(tensor, tensor), DECIDED)
+        found[name] = Step(name, constant=not bits, rational=not bits & (DECIDED | TRANSCENDENTAL))
+    return found
+
+
+def _nodes(job: Job) -> list[dict[str, str]]:
+    return [{output.name: output.node for output in graph.outputs} for graph in job.implementation]
+
+
+def _sides(job: Job, done: Executed, name: str, on: Interpretation) -> list[Pair]:
+    """What a claim says are equal. Raises :class:`Unsupported` where a value is not known."""
+    node = next(output.node for output in job.specification.outputs if output.name == name)
+    nodes = _nodes(job)
+
+    def value(result: object, what: str) -> Tensor:
+        if isinstance(result, Unsized):
+            raise Unsupported(f"{result.reason} ({what})")
+        if not isinstance(result, Tensor):
+            raise Unsupported(f"{what} has several results or none")
+        return result
+
+    whole = value(done.specification[node], node)
+
+    def held(rank: int, tensor: str) -> object:
+        own = nodes[rank].get(tensor, tensor)
+        return value(done.ranks[rank].get(own), f"{own} on rank {rank}").value
+
+    return list(pairs(on, whole.value, whole.type.stored.shape, job.outputs[name], job.mesh, held))
+
+
+# ---------------------------------------------------------------------------------------------- float64
+def compare_floats(
+    job: Job,
+    steps: Mapping[str, Step],
+    done: Executed,
+    how: str,
+    again: Callable[[int], Executed | None],
+    may_fail: bool,
+) -> None:
+    """Compare every claim. ``how`` is said of a difference; ``again`` executes once more with other rounding errors
+    (``None``: that cannot be compared); ``may_fail``: values of the implementation may be undefined."""
+    noisy = _Noise(again)
+    for step in steps.values():
+        try:
+            sides = _sides(job, done, step.name, done.reference)
+        except Unsupported as problem:
+            step.why = step.why or problem.reason
+            continue
+        compared = excused = 0
+        for k, pair in enumerate(sides):
+            wanted, found = np.asarray(pair.wanted), np.asarray(pair.found)
+            if wanted.shape != found.shape:
+                step.wrong = step.wrong or f"fails: shape {list(found.shape)} where {list(wanted.shape)} is needed"
+                continue
+            bad, defined = _different(wanted, found, may_fail)
+            compared += int(defined.sum()) + int((np.isinf(wanted) & (wanted == found)).sum())
+            if step.wrong or not bad.any():
+                continue
+            left = _beyond_rounding(job, step.name, k, bad, wanted, found, noisy)
+            excused += int(bad.sum() - left.sum())
+            if left.any():
+                gap = np.abs(_reals(wanted) - _reals(found))
+                worst = int(np.argmax(np.where(left, np.where(np.isfinite(gap), gap, np.inf), -1)))
+                at = [int(i) for i in np.unravel_index(worst, wanted.shape)]
+                step.wrong = (
+                    f"fails: element {at} of {pair.where} is {_text(found.flat[worst])}, "
+                    f"{_text(wanted.flat[worst])} in the specification (float64, {how})"
+                )
+        if compared > 2 * excused or all(np.asarray(pair.wanted).size == 0 for pair in sides):
+            step.floats += 1
+
+
+def _text(x: object) -> str:
+    return f"{x:.9g}" if isinstance(x, float) else str(x)
+
+
+def _reals(x: Array) -> Array:
+    return np.asarray(x, dtype=np.float64)
+
+
+def _different(wanted: Array, found: Array, may_fail: bool) -> tuple[Array, Array]:
+    """Where values differ by more than float64 may, and where they are defined. Whole numbers differ if they do."""
+    if wanted.dtype.kind != "f" and found.dtype.kind != "f":
+        return np.asarray(wanted != found), np.ones(wanted.shape, dtype=np.bool_)
+    wanted, found = _reals(wanted), _reals(found)
+    defined = np.isfinite(wanted) & (np.isfinite(found) if may_fail else True)
+    gap = np.abs(np.where(defined, wanted, 0.0) - np.where(defined, found, 0.0))
+    size = float(np.abs(wanted[defined]).max(initial=0.0))
+    return np.asarray(defined & ~(gap <= _SAME * size)), np.asarray(defined)
+
+
+class _Noise:
+    """Executions with other rounding errors, made when they are asked for."""
+
+    def __init__(self, again: Callable[[int], Executed | None]) -> None:
+        self.again = again
+        self.done: list[Executed | None] = []
+
+    def __iter__(self) -> Iterator[Executed]:
+        for k in range(_REPEATS):
+            if k == len(self.done):
+                self.done.append(self.again(k + 1))
+            if (found := self.done[k]) is not None:
+                yield found
+
+
+def _beyond_rounding(job: Job, name: str, k: int, bad: Array, wanted: Array, found: Array, noisy: _Noise) -> Array:
+    """Where a difference is larger than what rounding errors make of either side, in all executions."""
+    gap = np.abs(_reals(wanted) - _reals(found))
+    noise = np.zeros(gap.shape)
+    for done in noisy:
+        pair = _sides(job, done, name, done.reference)[k]
+        if np.shape(pair.wanted) != noise.shape or np.shape(pair.found) != noise.shape:
+            continue
+        moved = np.abs(_reals(pair.wanted) - _reals(wanted)) + np.abs(_reals(pair.found) - _reals(found))
+        noise = np.maximum(noise, np.nan_to_num(moved, nan=np.inf, posinf=np.inf))
+        bad = bad & ~(gap <= _DWARFS * noise)
+        if not bad.any():
+            break
+    return np.asarray(bad)
+
+
+# ---------------------------------------------------------------------------------------------- exact arithmetic
+def compare_exactly(job: Job, steps: Mapping[str, Step], done: Executed, of: Field) -> None:
+    """Compare every claim, residue by residue. A difference where nothing was replaced is one."""
+    for step in steps.values():
+        try:
+            sides = _sides(job, done, step.name, done.reference)
+        except Unsupported as problem:
+            step.why = step.why or problem.reason
+            continue
+        held, compared = True, 0
+        for pair in sides:
+            wanted, found = pair.wanted, pair.found
+            if isinstance(wanted, Residues) and isinstance(found, Residues):
+                step.replaced |= wanted.loose | found.loose
+                step.degree = max(step.degree, wanted.degree.total + found.degree.total)
+                defined = ~wanted.undefined
+                same = (wanted.infinite == found.infinite) & ((wanted.infinite != 0) | (wanted.modp == found.modp))
+                unknown = defined & found.undefined
+                if unknown.any():
+                    step.why, held = step.why or "the implementation has no value there in exact arithmetic", False
+                equal = bool(np.all(same | ~defined | found.undefined))
+                compared += int((defined & ~found.undefined).sum())
+                loose = wanted.loose | found.loose | done.discrete
+            else:
+                equal = bool(np.array_equal(np.asarray(wanted), np.asarray(found)))
+                compared += np.asarray(wanted).size
+                loose = done.discrete
+            if equal:
+                continue
+            held = False
+            if loose:
+                step.why = f"differs in exact arithmetic, where other functions stand for {', '.join(sorted(loose))}"
+            elif not step.wrong:
+                step.wrong = f"fails in exact arithmetic on {pair.where}"
+        if held and compared:
+            step.exact += 1
+            step.sizes.append(of.q)

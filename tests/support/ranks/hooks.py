@@ -1,0 +1,558 @@
+"""Every kind of hook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge, register_multi_grad_hook, save_on_cpu, saved_tensors_hooks
+from torch.nn.modules import module as module_hooks
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.checkpoint import checkpoint
+
+from support.ranks.cases import RANKS, Built, batch, case, linear
+
+TENSORS = "hooks of tensors"
+NODES = "hooks of autograd nodes"
+MODULES = "hooks of modules"
+OPTIMIZERS = "hooks of optimizers"
+SAVED = "hooks of saved tensors"
+WRAPPERS = "hooks of wrappers"
+
+
+def step_of(layer: nn.Module) -> Callable[[Tensor], Tensor]:
+    def step(x: Tensor) -> Tensor:
+        loss = (layer(x) ** 2).sum()
+        loss.backward()
+        return loss.detach()
+
+    return step
+
+
+def program(layer: nn.Module, rank: int) -> Built:
+    return Built(step_of(layer), (batch(rank),), {"": layer})
+
+
+def doubled(parameter: Tensor) -> None:
+    parameter.grad.mul_(2)
+
+
+def averaged(gradient: Tensor) -> Tensor:
+    gradient = gradient.clone()
+    dist.all_reduce(gradient)
+    return gradient / RANKS
+
+
+# ----------------------------------------------------------------------------------------------- tensors
+@case(TENSORS, "Tensor.register_hook that averages over ranks")
+def _(rank: int) -> Built:
+    layer = linear()
+    for parameter in layer.parameters():
+        parameter.register_hook(averaged)
+    return program(layer, rank)
+
+
+@case(TENSORS, "Tensor.register_hook, two of them in order")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.weight.register_hook(lambda g: g + 1)
+    layer.weight.register_hook(lambda g: g * 2)
+    return program(layer, rank)
+
+
+@case(TENSORS, "Tensor.register_hook that returns nothing, and reads the gradient that is there")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.register_buffer("seen", torch.zeros(2, 3))
+
+    def note(gradient: Tensor) -> None:
+        layer.seen.copy_(gradient)
+
+    layer.weight.register_hook(note)
+    return program(layer, rank)
+
+
+@case(TENSORS, "register_post_accumulate_grad_hook that averages over ranks")
+def _(rank: int) -> Built:
+    layer = linear()
+
+    def average(parameter: Tensor) -> None:
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= RANKS
+
+    for parameter in layer.parameters():
+        parameter.register_post_accumulate_grad_hook(average)
+    return program(layer, rank)
+
+
+@case(TENSORS, "register_post_accumulate_grad_hook that finds its parameter by itself, asynchronous")
+def _(rank: int) -> Built:
+    layer = linear()
+    parameters = list(layer.parameters())
+    pending: list[Any] = []
+
+    def start(index: int) -> Callable[[Tensor], None]:
+        def hook(_: Tensor) -> None:
+            pending.append((dist.all_reduce(parameters[index].grad, async_op=True), index))
+
+        return hook
+
+    for index, parameter in enumerate(parameters):
+        parameter.register_post_accumulate_grad_hook(start(index))
+    inner = step_of(layer)
+
+    def step(x: Tensor) -> Tensor:
+        loss = inner(x)
+        while pending:
+            work, index = pending.pop()
+            work.wait()
+            parameters[index].grad.div_(RANKS)
+        return loss
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(TENSORS, "hooks of both kinds, backward twice, gradients accumulated")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.weight.register_hook(lambda g: g * 3)
+    layer.weight.register_post_accumulate_grad_hook(doubled)
+
+    def step(x: Tensor) -> None:
+        (layer(x) ** 2).sum().backward()
+        (layer(x) ** 3).sum().backward()
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(TENSORS, "autograd.grad runs hooks of tensors, and not those after accumulation")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.weight.register_hook(lambda g: g * 3)
+    layer.weight.register_post_accumulate_grad_hook(doubled)
+
+    def step(x: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad((layer(x) ** 2).sum(), list(layer.parameters()))
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(TENSORS, "backward(inputs=[parameters that a list holds])")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.weight.register_hook(averaged)
+    chosen = [layer.weight]
+
+    def step(x: Tensor) -> None:
+        (layer(x) ** 2).sum().backward(inputs=chosen)
+        torch.autograd.backward((layer(x) ** 2).sum(), inputs=chosen)
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(TENSORS, "hook of a tensor that the step computes; retain_grad")
+def _(rank: int) -> Built:
+    layer = linear()
+
+    def step(x: Tensor) -> Any:
+        hidden = layer(x)
+        hidden.register_hook(averaged)
+        hidden.retain_grad()
+        (hidden**2).sum().backward()
+        return hidden.grad + 0
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(TENSORS, "hook of an argument")
+def _(rank: int) -> Built:
+    layer = linear()
+    x = batch(rank).requires_grad_()
+    x.register_hook(lambda g: g * 5)
+    return Built(step_of(layer), (x,), {"": layer})
+
+
+@case(TENSORS, "register_multi_grad_hook, all")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.register_buffer("seen", torch.zeros(2, 3))
+
+    def note(gradients: Any) -> None:
+        layer.seen.copy_(gradients[0] + gradients[1][:, None])
+
+    register_multi_grad_hook(list(layer.parameters()), note)
+    return program(layer, rank)
+
+
+@case(TENSORS, "register_multi_grad_hook, any")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.register_buffer("seen", torch.zeros(()))
+
+    def note(gradient: Tensor) -> None:
+        layer.seen.add_(1)
+
+    register_multi_grad_hook(list(layer.parameters()), note, mode="any")
+    return program(layer, rank)
+
+
+@case(TENSORS, "hook that is registered and removed by the step")
+def _(rank: int) -> Built:
+    layer = linear()
+    inner = step_of(layer)
+
+    def step(x: Tensor) -> Tensor:
+        handle = layer.weight.register_hook(averaged)
+        loss = inner(x)
+        handle.remove()
+        return loss
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(TENSORS, "hook that the step registers and leaves there", refused="capture-hook")
+def _(rank: int) -> Built:
+    layer = linear()
+    inner = step_of(layer)
+
+    def step(x: Tensor) -> Tensor:
+        layer.weight.register_hook(averaged)
+        return inner(x)
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(TENSORS, "hook that removes itself", refused="capture-hook")
+def _(rank: int) -> Built:
+    layer = linear()
+
+    def once(gradient: Tensor) -> Tensor:
+        handle.remove()
+        return gradient * 2
+
+    handle = layer.weight.register_hook(once)
+    return program(layer, rank)
+
+
+@case(TENSORS, "hook that counts its calls", refused="capture-state")
+def _(rank: int) -> Built:
+    layer = linear()
+    calls = [0]
+
+    def every_second(gradient: Tensor) -> Tensor:
+        calls[0] += 1
+        return gradient * (calls[0] % 2)
+
+    layer.weight.register_hook(every_second)
+    return program(layer, rank)
+
+
+@case(TENSORS, "hook of a parameter that gets no gradient")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.weight.register_hook(lambda g: g * 2)
+    return Built(lambda x: layer(x).detach() + 1, (batch(rank),), {"": layer})
+
+
+# ------------------------------------------------------------------------------------------------- nodes
+@case(NODES, "Node.register_hook, register_prehook")
+def _(rank: int) -> Built:
+    layer = linear()
+
+    def step(x: Tensor) -> Tensor:
+        hidden = layer(x)
+        squared = hidden**2
+        squared.grad_fn.register_prehook(lambda outputs: (outputs[0] * 2,))
+        squared.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] + outputs[0],))
+        squared.sum().backward()
+        return hidden.detach() + 0
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(NODES, "AccumulateGrad.register_hook that averages over ranks")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.nodes = []
+    for parameter in layer.parameters():
+        node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+
+        def reduce(*_: Any, parameter: Tensor = parameter) -> None:
+            dist.all_reduce(parameter.grad)
+            parameter.grad.div_(RANKS)
+
+        node.register_hook(reduce)
+        layer.nodes.append(node)
+    return program(layer, rank)
+
+
+@case(NODES, "AccumulateGrad.register_prehook")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.node = get_gradient_edge(layer.weight).node
+    layer.node.register_prehook(lambda gradients: (gradients[0] * 4,))
+    layer.weight.register_hook(lambda g: g + 1)
+    return program(layer, rank)
+
+
+@case(NODES, "gradients with respect to edges (GradientEdge)")
+def _(rank: int) -> Built:
+    layer = linear()
+    edge = get_gradient_edge(layer.weight)
+    layer.weight.register_hook(lambda g: g * 2)
+    return Built(lambda x: torch.autograd.grad((layer(x) ** 2).sum(), [edge]), (batch(rank),), {"": layer})
+
+
+# ----------------------------------------------------------------------------------------------- modules
+@case(MODULES, "forward and forward-pre hooks, with keyword arguments")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.register_forward_pre_hook(lambda m, args: (args[0] * 2,))
+    layer.register_forward_pre_hook(lambda m, args, kwargs: ((args[0] + 1,), kwargs), with_kwargs=True)
+    layer.register_forward_hook(lambda m, args, y: y - 1)
+    layer.register_forward_hook(lambda m, args, kwargs, y: averaged(y), with_kwargs=True, always_call=True)
+    return program(layer, rank)
+
+
+@case(MODULES, "full backward and full backward-pre hooks")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.register_full_backward_pre_hook(lambda m, outputs: (averaged(outputs[0]),))
+    layer.register_full_backward_hook(lambda m, inputs, outputs: (inputs[0] * 2,))
+    return Built(step_of(layer), (batch(rank).requires_grad_(),), {"": layer})
+
+
+@case(MODULES, "backward hooks of the old kind")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.register_backward_hook(lambda m, inputs, outputs: tuple(None if g is None else g * 2 for g in inputs))
+    return program(layer, rank)
+
+
+def of_all_modules(register: str, hook: Callable[..., Any]) -> None:
+    @case(MODULES, register, alone=True)
+    def build(rank: int) -> Built:
+        layer = linear()
+        inner = step_of(layer)
+
+        def step(x: Tensor) -> Tensor:
+            handle = getattr(module_hooks, register)(hook)
+            try:
+                return inner(x)
+            finally:
+                handle.remove()
+
+        return Built(step, (batch(rank).requires_grad_(),), {"": layer})
+
+
+of_all_modules("register_module_forward_pre_hook", lambda m, args: (args[0] * 2,))
+of_all_modules("register_module_forward_hook", lambda m, args, y: averaged(y))
+of_all_modules("register_module_full_backward_pre_hook", lambda m, outputs: (averaged(outputs[0]),))
+of_all_modules("register_module_full_backward_hook", lambda m, inputs, outputs: (inputs[0] * 2,))
+
+
+@case(MODULES, "weight_norm as a forward-pre hook", refused="operator-unknown")
+def _(rank: int) -> Built:
+    old = nn.utils.weight_norm(linear())
+    return Built(lambda x: old(x).detach() + 0, (batch(rank),), {"": old})
+
+
+# -------------------------------------------------------------------------------------------- optimizers
+def optimized(layer: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> Built:
+    def step(x: Tensor) -> None:
+        optimizer.zero_grad()
+        (layer(x) ** 2).sum().backward()
+        optimizer.step()
+
+    return Built(step, (batch(rank),), {"": layer}, (optimizer,))
+
+
+@case(OPTIMIZERS, "step pre and post hooks")
+def _(rank: int) -> Built:
+    layer = linear()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.5, momentum=0.5)
+
+    def average(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad.copy_(averaged(parameter.grad))
+
+    def decay(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.mul_(0.5)
+
+    optimizer.register_step_pre_hook(average)
+    optimizer.register_step_post_hook(decay)
+    return optimized(layer, optimizer, rank)
+
+
+@case(OPTIMIZERS, "step hooks of all optimizers", alone=True)
+def _(rank: int) -> Built:
+    layer = linear()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.5)
+    inner = optimized(layer, optimizer, rank)
+
+    def average(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        for parameter in optimizer.param_groups[0]["params"]:
+            parameter.grad.copy_(averaged(parameter.grad))
+
+    def decay(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        with torch.no_grad():
+            for parameter in optimizer.param_groups[0]["params"]:
+                parameter.mul_(0.5)
+
+    def step(x: Tensor) -> None:
+        handles = register_optimizer_step_pre_hook(average), register_optimizer_step_post_hook(decay)
+        inner.function(x)
+        for handle in handles:
+            handle.remove()
+
+    return Built(step, inner.args, inner.modules, inner.optimizers)
+
+
+@case(OPTIMIZERS, "an optimizer for every parameter, in its hook")
+def _(rank: int) -> Built:
+    layer = linear()
+    optimizers = {p: torch.optim.SGD([p], lr=0.5, momentum=0.5) for p in layer.parameters()}
+
+    def step_now(parameter: Tensor) -> None:
+        dist.all_reduce(parameter.grad)
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in layer.parameters():
+        parameter.register_post_accumulate_grad_hook(step_now)
+    return Built(step_of(layer), (batch(rank),), {"": layer}, tuple(optimizers.values()))
+
+
+@case(OPTIMIZERS, "an optimizer that the capture does not know", refused="capture-state")
+def _(rank: int) -> Built:
+    layer = linear()
+    built = optimized(layer, torch.optim.SGD(layer.parameters(), lr=0.5), rank)
+    known = torch.optim.SGD(layer.parameters(), lr=0.5)
+    return Built(built.function, built.args, built.modules, (known,))
+
+
+@case(OPTIMIZERS, "_apply_optimizer_in_backward")
+def _(rank: int) -> Built:
+    from torch.distributed.optim import _apply_optimizer_in_backward
+
+    layer = linear()
+    _apply_optimizer_in_backward(torch.optim.SGD, layer.parameters(), {"lr": 0.5})
+    optimizers = tuple(parameter._in_backward_optimizers[0] for parameter in layer.parameters())
+    return Built(step_of(layer), (batch(rank),), {"": layer}, optimizers)
+
+
+# ----------------------------------------------------------------------------------------- saved tensors
+@case(SAVED, "saved_tensors_hooks")
+def _(rank: int) -> Built:
+    layer = linear()
+    inner = step_of(layer)
+
+    def step(x: Tensor) -> Tensor:
+        with saved_tensors_hooks(lambda t: t * 2, lambda t: t * 3):
+            return inner(x)
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(SAVED, "saved_tensors_hooks that round, and communicate")
+def _(rank: int) -> Built:
+    layer = linear()
+
+    def step(x: Tensor) -> None:
+        with saved_tensors_hooks(lambda t: averaged(t), lambda t: t):
+            loss = (layer(x).tanh() ** 2).sum()
+        loss.backward()
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(SAVED, "save_on_cpu")
+def _(rank: int) -> Built:
+    layer = linear()
+
+    def step(x: Tensor) -> None:
+        with save_on_cpu():
+            loss = (layer(x).tanh() ** 2).sum()
+        loss.backward()
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+def checkpointed(name: str, reentrant: bool) -> None:
+    @case(SAVED, name)
+    def build(rank: int) -> Built:
+        layer = linear()
+        layer.weight.register_hook(averaged)
+        layer.register_forward_hook(lambda m, args, y: y * 2)
+
+        def step(x: Tensor) -> None:
+            (checkpoint(lambda y: layer(y).tanh(), x, use_reentrant=reentrant) ** 2).sum().backward()
+
+        return Built(step, (batch(rank).requires_grad_(),), {"": layer})
+
+
+checkpointed("checkpoint, re-entrant", True)
+checkpointed("checkpoint, not re-entrant", False)
+
+
+# ---------------------------------------------------------------------------------------------- wrappers
+@case(WRAPPERS, "DistributedDataParallel", refused="capture-ddp")
+def _(rank: int) -> Built:
+    ddp = nn.parallel.DistributedDataParallel(linear())
+    return Built(step_of(ddp), (batch(rank),), {"": ddp})
+
+
+@case(WRAPPERS, "DistributedDataParallel with a communication hook, around a known module", refused="capture-ddp")
+def _(rank: int) -> Built:
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+
+    layer = linear()
+    held = [nn.parallel.DistributedDataParallel(layer)]
+    held[0].register_comm_hook(None, fp16_compress_hook)
+    return Built(lambda x: step_of(held[0])(x), (batch(rank),), {"": layer})
+
+
+@case(WRAPPERS, "DistributedDataParallel around a module that is called by itself")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.held = [nn.parallel.DistributedDataParallel(layer)]
+    return program(layer, rank)
+
+
+@case(WRAPPERS, "FullyShardedDataParallel", refused="capture-fsdp")
+def _(rank: int) -> Built:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    layer = FullyShardedDataParallel(linear(), device_id=torch.device("cpu"), use_orig_params=True)
+    return program(layer, rank)
+
+
+@case(WRAPPERS, "fully_shard, with hooks after accumulation", mesh={"dp": RANKS})
+def _(rank: int) -> Built:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    layer = nn.Linear(3, 4)
+    with torch.no_grad():
+        layer.weight.copy_(torch.arange(12.0).reshape(4, 3) / 4 - 1)
+        layer.bias.copy_(torch.arange(4.0))
+    fully_shard(layer, mesh=init_device_mesh("cpu", (RANKS,), mesh_dim_names=("dp",)))
+    layer.set_gradient_divide_factor(1.0)
+    layer.set_force_sum_reduction_for_comms(True)
+    layer.weight.register_post_accumulate_grad_hook(doubled)
+    return program(layer, rank)
+
+
+@case(WRAPPERS, "ZeroRedundancyOptimizer", refused="capture-state")
+def _(rank: int) -> Built:
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    layer = linear()
+    optimizer = ZeroRedundancyOptimizer(layer.parameters(), torch.optim.SGD, lr=0.5)
+    return optimized(layer, optimizer, rank)
