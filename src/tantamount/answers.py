@@ -5,11 +5,13 @@ The layer above proofs, reports and certificates; the command line and the pytes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tantamount.effort import Effort, effort_of
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
 from tantamount.proof import Progress
@@ -86,6 +88,10 @@ def refine(
     fold: bool | None = None,
     progress: Progress | None = None,
     limits: Limits | None = None,
+    effort: str | float | Effort = "normal",
+    timeout: float | None = None,
+    memory: int | None = None,
+    so_far: Callable[[Answer], None] | None = None,
 ) -> Answer:
     """Prove that the implementation refines the specification, output by output, or show where it does not.
 
@@ -95,9 +101,30 @@ def refine(
     ``strict`` refuses assumptions other than real arithmetic; ranks are mesh axes where their graphs are isomorphic,
     unless ``fold`` is ``False`` (or that proves nothing, and one by one they can be proved).
     ``progress(phase, done, total)`` is told of every node.
-    ``limits`` (default: those of the environment) bound what is executed in search of a counterexample.
+    ``limits`` (default: those of the environment) bound what is executed in search of a counterexample, ``effort``
+    every other search: ``low``, ``normal``, ``high``, or how many times the normal effort. After ``timeout`` seconds,
+    or when this process holds more than ``memory`` megabytes, the verdict on what is not proved by then is UNKNOWN;
+    ``so_far`` is told the answer as it would be if the work ended now, whenever more is proved under such a limit.
     Of programs with size symbols, all sizes are meant (docs/symbolic-sizes.md).
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
     subject = job_of(job, implementation, inputs=inputs, outputs=outputs, assume=assume)
-    found = refine_job(subject, strict=strict, fold=fold, progress=progress, limits=limits)
+    spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
+    return _answer(
+        refine_job(
+            subject,
+            strict=strict,
+            fold=fold,
+            progress=progress,
+            limits=limits,
+            effort=spent,
+            so_far=None if so_far is None else partial(_tell, so_far),
+        )
+    )
+
+
+def _tell(so_far: Callable[[Answer], None], found: Refinement) -> None:
+    so_far(_answer(found))
+
+
+def _answer(found: Refinement) -> Answer:
     return Answer(**{field.name: getattr(found, field.name) for field in fields(found)})

@@ -1,14 +1,20 @@
-"""Named limits on untrusted input: what is cut off, by which limit, how to raise it. Imports only ``errors``."""
+"""Named limits: on untrusted input (:class:`Limits`), and on how far a search goes (:class:`Bounds`).
+
+What is cut off, by which limit, how to raise it. What counts them while a job runs is :mod:`tantamount.effort`. Imports
+only ``errors``.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from math import log2
+from typing import Any
 
 from tantamount.errors import UserError
 
-__all__ = ["Limits", "limits_from_environment"]
+__all__ = ["STAGES", "Bound", "Bounds", "Limits", "bounds_table", "limits_from_environment"]
 
 _PREFIX = "TANTAMOUNT_LIMIT_"
 
@@ -83,3 +89,138 @@ def limits_from_environment(environment: Mapping[str, str] | None = None) -> Lim
             )
         changes[name] = int(text)
     return replace(Limits(), **changes)
+
+
+# ------------------------------------------------------------------------------------------------ bounds of searches
+COMPARISON, FORMS, PROOF, EXECUTION, DIAGNOSIS, REDUCTION, SIZES = (
+    "comparison", "forms", "proof", "execution", "diagnosis", "reduction", "sizes",
+)  # fmt: skip
+
+# Stage of the work that a bound ends or narrows -> what it means for the answer that it was hit.
+STAGES: Mapping[str, str] = {
+    COMPARISON: "Whether two normal forms are equal is then undecided: neither equal nor different.",
+    FORMS: "A tensor then has a coarser normal form, or none, so that less can be proved of it.",
+    PROOF: "A proof, or a relation, may then be missed.",
+    EXECUTION: "A counterexample may then be missed, or be larger than needed. Nothing is proved by executions.",
+    DIAGNOSIS: "What is wrong may then be said less well. No verdict rests on it.",
+    REDUCTION: "No smaller job may then be found, so that nothing is executed at smaller shapes.",
+    SIZES: "Sizes may then be left that are not covered; the report says so.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A row of the table of bounds. ``sentence`` says what is bounded; ``stage`` is one of :data:`STAGES`; ``scale``
+    says what ``--effort`` does to it: ``count`` (so many times as much), ``depth`` (one more for every doubling), or
+    ``fixed`` (nothing: more of it is not more effort)."""
+
+    name: str
+    default: int
+    sentence: str
+    stage: str
+    scale: str = "count"
+
+    @property
+    def topic(self) -> str:
+        """The name that reports and ``tantamount explain`` use."""
+        return f"limit-{self.name.replace('_', '-')}"
+
+
+def _bound(default: int, stage: str, sentence: str, scale: str = "count") -> Any:
+    return field(default=default, metadata={"sentence": sentence, "stage": stage, "scale": scale})
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Every number that ends or narrows a search, at its value for normal effort. The bounds are counts, never seconds,
+    so that verdicts repeat. None of them is about soundness: a search that ends early proves less, never more."""
+
+    # calculus: are two normal forms equal?
+    search_effort: int = _bound(10_000, COMPARISON, "Factors of all products that one comparison of two terms makes.")
+    expanded_terms: int = _bound(256, COMPARISON, "Terms that one polynomial may be multiplied out to.")
+    multiplied_power: int = _bound(4, COMPARISON, "Whole powers of a sum up to which it is multiplied out.", "depth")
+    expansion_depth: int = _bound(6, COMPARISON, "Times that products inside products are multiplied out.", "depth")
+    compared_depth: int = _bound(6, COMPARISON, "Functions inside functions whose arguments are compared.", "depth")
+    compared_pairs: int = _bound(200, COMPARISON, "Pairs of functions that are compared for one pair of terms.")
+    compared_terms: int = _bound(32, COMPARISON, "Terms that differ, among which pairs of functions are compared.")
+    replaced_functions: int = _bound(16, COMPARISON, "Functions found equal that are replaced in one comparison.")
+    recomputed_factors: int = _bound(200, COMPARISON, "Factors that are computed anew where they are compared.")
+    settled_factors: int = _bound(400, COMPARISON, "Factors that are computed anew where elements are chosen.")
+    settled_elements: int = _bound(8, COMPARISON, "Rows of several terms whose chosen elements are put together.")
+    unfolded_cuts: int = _bound(3, COMPARISON, "Times that tensors of cuts are replaced by their values.", "depth")
+    nested_cells: int = _bound(3, COMPARISON, "Sums inside sums that are compared cell by cell.", "depth")
+    cell_sums: int = _bound(24, COMPARISON, "Sums that are cut into common cells together.")
+    common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
+    leaf_places: int = _bound(64, COMPARISON, "Places at which one function reads tensors.")
+    # calculus: the normal form of a tensor
+    rebuilt_joins: int = _bound(8, FORMS, "Times that a term is computed anew after joins.", "depth")
+    merged_points: int = _bound(64, FORMS, "Points up to which a sum over boxes is made canonical point by point.")
+    merge_rounds: int = _bound(32, FORMS, "Rounds in which the boxes of a sum are merged.", "depth")
+    tied_names: int = _bound(24, FORMS, "Orders of bound variables that are tried where nothing tells them apart.")
+    opened_terms: int = _bound(8, FORMS, "Terms of a fraction of sums that are looked at, each with each.")
+    prime_divisor: int = _bound(1 << 16, FORMS, "Divisors that are tried to factor a number under a root.")
+    index_cases: int = _bound(5, FORMS, "Comparisons by which an index is split into cases.", "depth")
+    floor_steps: int = _bound(64, FORMS, "Boxes that a rounded index is cut into.")
+    form_cells: int = _bound(1 << 14, FORMS, "Cells of the common boxes of an operator's operands.")
+    layout_boxes: int = _bound(1 << 14, FORMS, "Boxes that a reshape may cut a tensor into.")
+    mask_candidates: int = _bound(64, FORMS, "Positions that are tried for one that a mask always keeps.")
+    undefined_terms: int = _bound(64, FORMS, "Terms that say where one piece of a tensor is undefined.")
+    undefined_pieces: int = _bound(256, FORMS, "Pieces of a tensor that say where it is undefined.")
+    table_elements: int = _bound(1 << 12, FORMS, "Elements of a recorded constant that become numbers.", "fixed")
+    table_pieces: int = _bound(2, FORMS, "Pieces of recorded numbers that are not round that become numbers.", "fixed")
+    table_ranks: int = _bound(64, FORMS, "Ranks for which numbers that differ by rank become numbers.", "fixed")
+    evaluated_points: int = _bound(1 << 25, FORMS, "Points at which a sum in a normal form is evaluated.")
+    # proof
+    paired_ranks: int = _bound(16, PROOF, "Ranks along an axis that are compared pair by pair.", "fixed")
+    cover_candidates: int = _bound(8, PROOF, "Implementation tensors that are tried for the relation of one tensor.")
+    cover_pieces: int = _bound(64, PROOF, "Pieces of a tensor that are placed one by one for its relation.")
+    cover_tiles: int = _bound(256, PROOF, "Tensors of single ranks that are tried as blocks of one tensor.")
+    single_ranks: int = _bound(20_000, PROOF, "Nodes of all ranks together that are tried rank by rank.")
+    size_regions: int = _bound(24, SIZES, "Proofs for sizes that take another way through the programs.")
+    size_executions: int = _bound(3, SIZES, "Sizes at which programs that were not proved are executed.")
+    tried_sizes: int = _bound(20_000, SIZES, "Combinations of small sizes that are tried.")
+    solver_steps: int = _bound(1_000_000, SIZES, "Steps of the solver for one question about sizes.")
+    # execution
+    witness_inputs: int = _bound(10, EXECUTION, "Random inputs on which both programs are executed.")
+    refuting_inputs: int = _bound(2, EXECUTION, "Random inputs that are tried once one output is refuted.", "fixed")
+    simplified_trials: int = _bound(400, EXECUTION, "Executions that simplify a counterexample.")
+    simplified_work: int = _bound(4_000_000_000, EXECUTION, "Element operations of all executions that simplify one.")
+    simplified_nodes: int = _bound(2_000, EXECUTION, "Nodes of all executions that simplify a counterexample.")
+    zeroed_elements: int = _bound(64, EXECUTION, "Elements of an input that are made zero one by one.")
+    alignment_work: int = _bound(
+        5_000_000, EXECUTION, "Element operations of the execution that says which tensors seem to agree.", "fixed"
+    )
+    # diagnosis
+    repair_inputs: int = _bound(4, DIAGNOSIS, "Random inputs that are tried until outputs differ.", "fixed")
+    repair_executions: int = _bound(60, DIAGNOSIS, "Executions of both programs that looking for a repair may take.")
+    repair_nodes: int = _bound(20_000, DIAGNOSIS, "Nodes of all executions that looking for a repair may take.")
+    repair_outputs: int = _bound(16, DIAGNOSIS, "Outputs, and repairs, that are looked at.")
+    repair_wholes: int = _bound(8, DIAGNOSIS, "Specification tensors that are tried in place of one value.")
+    repair_orders: int = _bound(6, DIAGNOSIS, "Orders in which tensors are exchanged for each other.")
+    repair_members: int = _bound(4, DIAGNOSIS, "Tensors of one kind that are changed alone.")
+    repair_numbers: int = _bound(8, DIAGNOSIS, "Numbers of the specification that are tried for one argument.")
+    repair_windows: int = _bound(16, DIAGNOSIS, "Parts of a tensor that a value is compared with.")
+    mismatch_ranks: int = _bound(8, DIAGNOSIS, "Ranks that are looked at one by one for the place of a difference.")
+    mismatch_depth: int = _bound(12, DIAGNOSIS, "Functions inside functions that are searched.", "depth")
+    # reduction
+    reduced_rounds: int = _bound(6, REDUCTION, "Times that numbers which turn out to be structure are fixed.", "depth")
+    reduced_sweeps: int = _bound(6, REDUCTION, "Times that every size is made smaller.", "depth")
+    reduced_trials: int = _bound(128, REDUCTION, "Values that are tried for one size.", "fixed")
+
+    def scaled(self, factor: float) -> Bounds:
+        """The bounds for ``factor`` times the normal effort."""
+        more = {b.name: _scaled(getattr(self, b.name), b.scale, factor) for b in bounds_table()}
+        return replace(self, **more)
+
+
+def _scaled(value: int, scale: str, factor: float) -> int:
+    if scale == "fixed":
+        return value
+    return max(1, round(value * factor) if scale == "count" else value + round(log2(factor)))
+
+
+def bounds_table() -> Iterator[Bound]:
+    """The rows of the table of bounds, in order."""
+    for one in fields(Bounds):
+        row: Field[int] = one
+        yield Bound(row.name, int(getattr(Bounds(), row.name)), **row.metadata)

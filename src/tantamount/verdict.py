@@ -12,6 +12,7 @@ from tantamount.ir.graph import Graph, Source
 __all__ = [
     "Assumption",
     "Counterexample",
+    "LimitHit",
     "Link",
     "Mismatch",
     "OutputReport",
@@ -139,6 +140,18 @@ class OutputReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitHit:
+    """A limit that ended or narrowed what was tried: its name as ``tantamount explain`` knows it
+    (``limit-expanded-terms``), what it allows (``256``, ``30 s``), what it would have taken at least (``None``: not
+    known), and how often it was hit."""
+
+    name: str
+    allowed: str
+    needed: int | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """What it took. ``folded``: all ranks were run as one, as mesh axes; ``classes``: how many groups of ranks were run
     as one each. ``seconds`` is CPU time by phase: ``read``, ``specification``, ``implementation``, ``relation``,
@@ -193,7 +206,8 @@ class Picture:
 class Report:
     """The whole answer to one job. Plain data; :class:`tantamount.answers.Answer` can also show and save itself.
 
-    ``refused`` are the assumptions that ``--strict`` refused."""
+    ``refused`` are the assumptions that ``--strict`` refused; ``limits`` what ended or narrowed a search, ``stopped``
+    the name of the limit that ended the work on the job before it was done (``limit-timeout``, ``limit-memory``)."""
 
     job: str
     verdict: Verdict
@@ -206,6 +220,8 @@ class Report:
     statistics: Statistics
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    limits: tuple[LimitHit, ...] = ()
+    stopped: str = ""
 
     @property
     def exit_code(self) -> int:

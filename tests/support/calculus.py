@@ -15,6 +15,7 @@ from tantamount.calculus.expand import distribute
 from tantamount.calculus.forms import Form
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.effort import Effort
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
@@ -25,8 +26,8 @@ from tantamount.ops.table import lookup
 class Workbench:
     """A store, a builder over it, and what tests ask of forms."""
 
-    def __init__(self) -> None:
-        self.store = Calculus()
+    def __init__(self, effort: Effort | None = None) -> None:
+        self.store = Calculus(effort)
         self.symbolic = Symbolic(self.store, Trace(assume_indices=True))
         self.b = Builder(self.symbolic)
         self.shapes: dict[str, tuple[tuple[int, ...], DType]] = {}

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tantamount.cli.pool import run_all
@@ -28,6 +29,14 @@ def piece(what: object) -> object:
     elif isinstance(what, tuple):  # says where it runs, then waits
         Path(what[0]).write_text(str(os.getpid()))
         time.sleep(what[1])
+    return what
+
+
+def telling(what: str, tell: Callable[[str], None]) -> str:
+    """Says how far it is; what is slow never ends."""
+    tell(f"{what} so far")
+    if what == "slow":
+        time.sleep(600)
     return what
 
 

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 MAX_LINES = 600
 
 # Part (a module or folder directly under the package) -> the other parts it may import. Bottom to top.
-BASE = frozenset({"errors", "limits", "sizes", "ir", "verdict", "writing"})
+BASE = frozenset({"errors", "limits", "effort", "sizes", "ir", "verdict", "writing"})
 PROOF = BASE | {"ops", "calculus", "reduction"}
 EXECUTION = PROOF | {"semantics", "proof"}
 DIAGNOSIS = EXECUTION | {"execution", "correspond"}
@@ -24,7 +24,8 @@ REFINEMENT = DIAGNOSIS | {"diagnosis"}
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "limits": frozenset({"errors"}),
-    "sizes": frozenset({"errors", "limits"}),
+    "effort": frozenset({"errors", "limits"}),
+    "sizes": frozenset({"errors", "limits", "effort"}),
     "ir": frozenset({"errors", "limits", "sizes"}),
     "verdict": frozenset({"errors", "limits", "ir"}),
     "writing": frozenset({"errors"}),

@@ -28,6 +28,7 @@ from tantamount.calculus.affine import (
     substitute_index,
     variable,
 )
+from tantamount.calculus.answers import Remembered
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.rules import RULES, RuleName
 from tantamount.calculus.terms import (
@@ -43,6 +44,7 @@ from tantamount.calculus.terms import (
     Term,
     single,
 )
+from tantamount.effort import Effort
 from tantamount.ir.types import Kind, Shape
 from tantamount.ops.algebra import Number
 
@@ -155,6 +157,7 @@ class Memo:
     merged: dict[tuple[Polynomial, Box | None, int], list[Term]] = field(
         default_factory=dict[tuple[Polynomial, Box | None, int], list[Term]]
     )
+    compared: dict[object, Remembered] = field(default_factory=dict[object, Remembered])  # two polynomials and a box
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
     mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
@@ -173,9 +176,15 @@ class Store(ABC):
     """The table of atoms of one proof. Nothing is ever removed; ``redirects`` maps a joined atom to its successor.
 
     The methods without a body are what rules need of those above them; :class:`tantamount.calculus.calculus.Calculus`
-    has them."""
+    has them.
 
-    def __init__(self) -> None:
+    ``effort`` bounds every search in it; ``left`` is what is left for the comparison that is going on (``None``: none
+    is), ``nested`` how many sums inside sums it compares cell by cell."""
+
+    def __init__(self, effort: Effort | None = None) -> None:
+        self.effort = effort if effort is not None else Effort()
+        self.left: int | None = None
+        self.nested = 0
         self.atoms: list[Atom] = []
         self.redirects: dict[int, tuple[int, Index]] = {}
         self.leaves = Leaves()
@@ -183,18 +192,12 @@ class Store(ABC):
         self.memo = Memo()
         self.fired: dict[RuleName, int] = dict.fromkeys(RULES, 0)
         self.sites_of_undefined: dict[int, dict[str, None]] = {}  # where a condition first made something undefined
-        self.nested_cells = 0  # sums inside sums that are being compared cell by cell
-        self.caches: dict[str, dict[Any, Any]] = {}
         self._buckets: dict[Any, _Bucket] = {}
         self._axes = 1 << 20
         self.leaf("iota", "iota", None, Facts(integer=True))
 
     def __getitem__(self, number: int) -> Atom:
         return self.atoms[number]
-
-    def cache(self, name: str) -> dict[Any, Any]:
-        """A table of the search for equality (``equal`` and ``effort``) that lives as long as the store."""
-        return self.caches.setdefault(name, {})
 
     @abstractmethod
     def simplify(self, flat: Flat, box: Ranges) -> list[Flat] | None:
@@ -277,6 +280,7 @@ class Store(ABC):
         ranges: tuple[int, ...],
         facts: Facts,
     ) -> tuple[int, Index]:
+        self.effort.check()
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket()

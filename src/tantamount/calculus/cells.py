@@ -21,10 +21,6 @@ from tantamount.calculus.terms import Flat, Polynomial, Term, factors_of
 
 __all__ = ["Cell", "common_cells"]
 
-_MAX_TERMS = 24  # sums that are looked at together
-_MAX_CELLS = 32
-_MAX_PLACES = 64  # where one atom reads leaves
-
 _Anchor = tuple[int, int]  # a leaf atom, and one of its coordinates
 
 
@@ -48,7 +44,11 @@ class _Run(NamedTuple):
 def common_cells(store: Store, x: Polynomial, y: Polynomial) -> Iterator[list[Cell]]:
     """Ways to write two Polynomials as sums over the same cells: one for every coordinate of a leaf at which each of
     their terms reads along bound variables."""
-    if not x or not y or len(x) + len(y) > _MAX_TERMS:
+    if not x or not y:
+        return
+    if len(x) + len(y) > store.effort.bounds.cell_sums:
+        if any(store.atoms[f[0]].op == "sum" for m, _ in (*x, *y) for f in m):
+            store.effort.hit("cell_sums", len(x) + len(y))
         return
     sides = [[flatten(store, m, c) for m, c in side] for side in (x, y)]
     anchors = [[_anchors(store, flat) for flat in side] for side in sides]
@@ -56,7 +56,7 @@ def common_cells(store: Store, x: Polynomial, y: Polynomial) -> Iterator[list[Ce
         if not all(anchor in found for side in anchors for found in side):
             continue
         if any(
-            _count(flat, found[anchor]) > _MAX_CELLS
+            store.effort.exceeds("common_cells", _count(flat, found[anchor]))
             for pair in zip(sides, anchors, strict=True)
             for flat, found in zip(*pair, strict=True)
         ):
@@ -66,9 +66,10 @@ def common_cells(store: Store, x: Polynomial, y: Polynomial) -> Iterator[list[Ce
             for pair in zip(sides, anchors, strict=True)
         )
         ends = sorted({end for run in (*left, *right) for end in run.interval})
-        if len(ends) <= _MAX_CELLS and any(run.variable is not None for run in (*left, *right)):
-            store.fired["common-cells"] += 1
-            yield [_cell(store, left, right, interval) for interval in pairwise(ends)]
+        if all(run.variable is None for run in (*left, *right)) or store.effort.exceeds("common_cells", len(ends)):
+            continue
+        store.fired["common-cells"] += 1
+        yield [_cell(store, left, right, interval) for interval in pairwise(ends)]
 
 
 def _anchors(store: Store, flat: Flat) -> dict[_Anchor, Coordinate]:
@@ -85,6 +86,7 @@ def _anchors(store: Store, flat: Flat) -> dict[_Anchor, Coordinate]:
 def _places(store: Store, number: int) -> Sequence[tuple[_Anchor, Coordinate]]:
     """The places at which an atom reads leaves, as coordinates of leaves in terms of its own coordinates."""
     memo = store.memo.places_of_leaves
+    most = store.effort.bounds.leaf_places
     found = memo.get(number)
     if found is None:
         atom = store.atoms[number]
@@ -94,10 +96,10 @@ def _places(store: Store, number: int) -> Sequence[tuple[_Anchor, Coordinate]]:
         for a, _, index in factors_of(*atom.arguments):
             for anchor, place in _places(store, a):
                 c = substitute(place, dict(enumerate(index)))
-                if all(v >= 0 for v, _ in c.parts) and len(here) < _MAX_PLACES:
+                if all(v >= 0 for v, _ in c.parts) and len(here) <= most:  # one more than that says that there are more
                     here[anchor, c] = None
         found = memo[number] = tuple(here)
-    return found
+    return found[:most] if store.effort.exceeds("leaf_places", len(found)) else found
 
 
 def _count(flat: Flat, c: Coordinate) -> int:

@@ -25,8 +25,6 @@ from tantamount.errors import Unsupported
 
 __all__ = ["settled"]
 
-_MAX_RECOMPUTED = 400  # factors computed anew at most
-_MAX_ELEMENTS = 8  # of rows with several terms that are put together in one polynomial
 _ORDERS = ("order", "argsort")
 
 
@@ -45,7 +43,7 @@ def settled(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
     if not any(_mentions(store, f.atom) for m, _ in x for f in m):
         return x
     try:
-        return _Settling(store, budget=_MAX_RECOMPUTED, box=box).polynomial(x)  # type: ignore[arg-type]
+        return _Settling(store, budget=store.effort.bounds.settled_factors, box=box).polynomial(x)  # type: ignore[arg-type]
     except Unsupported:
         return x
 
@@ -65,16 +63,20 @@ def _mentions(store: Store, number: int) -> bool:
 class _Settling(Rebuild):
     """Computes polynomials anew, sums over chosen positions by the values that they have."""
 
+    bound = "settled_factors"
+
     def _concerns(self, factor: Factor) -> bool:
-        return super()._concerns(factor) and _mentions(self.store, factor.atom)
+        return _mentions(self.store, factor.atom) and super()._concerns(factor)
 
     def polynomial(self, x: Polynomial) -> Polynomial:
         """The sum of the rebuilt terms, after sums that together are an element of a row with several terms."""
-        for _ in range(_MAX_ELEMENTS):
+        for _ in range(self.store.effort.bounds.settled_elements):
             changed = self._joined(x)
             if changed is None:
                 break
             x = changed
+        else:
+            self.store.effort.hit("settled_elements")
         return super().polynomial(x)
 
     def _joined(self, x: Polynomial) -> Polynomial | None:

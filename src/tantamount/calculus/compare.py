@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute, variable
+from tantamount.calculus.answers import EQUAL, Answer, Different, Undecided, undecided
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.expand import equal_polynomials
 from tantamount.calculus.forms import Box, Form, aligned, intersect, pin
@@ -13,24 +14,30 @@ from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.terms import Polynomial
 from tantamount.calculus.unfold import unfolded
+from tantamount.limits import COMPARISON
 
 __all__ = ["Difference", "equal", "fingerprint", "locate", "solve"]
 
 
 class Difference(NamedTuple):
-    """A box of the common axes on which two forms have different Polynomials."""
+    """A box of the common axes on which two forms have different Polynomials, and what is known of these: different
+    normal forms, or undecided."""
 
     box: Box
     left: Polynomial
     right: Polynomial
     sizes: tuple[int, ...]
+    answer: Different | Undecided
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a difference has no truth value: compare it with None")
 
 
 def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference | None:
-    """``None`` if the two forms of one shape are the same function; otherwise the first place where they differ.
+    """``None`` if the two forms of one shape are the same function; otherwise the first place where that was not shown.
 
     A difference of forms is not yet a difference of functions. With ``expand``, products are multiplied out before two
-    Polynomials are said to differ."""
+    Polynomials are said to differ; without, all that is not equal as it stands is undecided."""
     if f.pieces == g.pieces and f.dims == g.dims:
         return None
     f, g = aligned(store, [f, g])
@@ -46,17 +53,29 @@ def equal(store: Store, f: Form, g: Form, *, expand: bool = True) -> Difference 
                 continue
             if store.redirects:
                 a, b = refresh(store, a), refresh(store, b)
-            if a != b and not (expand and _equal_with_effort(store, a, b, cell)):
-                return Difference(cell, a, b, sizes)
+            if a == b:
+                continue
+            answer = _with_effort(store, a, b, cell) if expand else Undecided(reason="products were not multiplied out")
+            if isinstance(answer, (Different, Undecided)):
+                return Difference(cell, a, b, sizes, answer)
     return None
 
 
-def _equal_with_effort(store: Store, a: Polynomial, b: Polynomial, cell: Box) -> bool:
+def _with_effort(store: Store, a: Polynomial, b: Polynomial, cell: Box) -> Answer:
     """With leaves put back that stand for what was computed, and products multiplied out."""
+    before = store.effort.counts()
     further = list(unfolded(store, a, b))
     if any(x == y for x, y in further):
-        return True
-    return equal_polynomials(store, a, b, cell) or any(equal_polynomials(store, x, y, cell) for x, y in further)
+        return EQUAL
+    cut_off = Undecided(store.effort.since(before, COMPARISON))
+    answers: list[Answer] = []
+    for x, y in [(a, b), *further]:
+        answer = equal_polynomials(store, x, y, cell)
+        if answer.proved:
+            return answer
+        answers.append(answer)
+    open_ = [answer for answer in answers if isinstance(answer, Undecided)]
+    return undecided([*open_, cut_off]) if open_ or cut_off.hits else answers[-1]
 
 
 def fingerprint(store: Store, form: Form) -> frozenset[object]:

@@ -36,8 +36,6 @@ from tantamount.ops.functions import DISTINCT_IN_A_ROW
 
 __all__ = ["contract", "distinct", "gather", "maximum_over", "pointwise", "rows"]
 
-_MAX_CELLS = 1 << 14
-
 
 def pointwise(store: Store, apply: Callable[[Box, list[Polynomial]], Polynomial], forms: Sequence[Form]) -> Form:
     """``apply`` to the Polynomials of every cell; the forms have equal shapes."""
@@ -53,8 +51,7 @@ def pointwise(store: Store, apply: Callable[[Box, list[Polynomial]], Polynomial]
             for box, x in form.pieces
             if (meet := intersect(cell, box)) is not None
         ]
-        if len(cells) > _MAX_CELLS:
-            raise Unsupported(f"more than {_MAX_CELLS} cells")
+        _few(store, cells)
     sizes = first.sizes
     pieces: list[Piece] = []
     for cell, xs in cells:
@@ -121,12 +118,19 @@ def _add_operand(
                 cut[joint] = (max(cut[joint][0], low), min(cut[joint][1], high))
             if all(low < high for low, high in cut):
                 out.append(_Cell(tuple(cut), [*cell.polynomials, y]))
-    if len(out) > _MAX_CELLS:
-        raise Unsupported(f"more than {_MAX_CELLS} cells")
+    _few(store, out)
     return out
 
 
-def _columns(cells: Sequence[tuple[Box, Polynomial]], kept: int) -> list[tuple[Box, list[tuple[Box, Polynomial]]]]:
+def _few(store: Store, cells: Sequence[object]) -> None:
+    """Raises :class:`Unsupported` if there are too many cells."""
+    if store.effort.exceeds("form_cells", len(cells)):
+        raise Unsupported(f"{len(cells)} cells (limit-form-cells)")
+
+
+def _columns(
+    store: Store, cells: Sequence[tuple[Box, Polynomial]], kept: int
+) -> list[tuple[Box, list[tuple[Box, Polynomial]]]]:
     """Cells grouped by disjoint boxes of the result axes (cut where they overlap in part)."""
     boxes = list(dict.fromkeys(box[:kept] for box, _ in cells))
     if any(intersect(a, b) is not None for i, a in enumerate(boxes) for b in boxes[:i]):
@@ -134,8 +138,7 @@ def _columns(cells: Sequence[tuple[Box, Polynomial]], kept: int) -> list[tuple[B
         boxes = [()]
         for axis in cuts:
             boxes = [(*box, span) for box in boxes for span in itertools.pairwise(axis)]
-            if len(boxes) > _MAX_CELLS:
-                raise Unsupported(f"more than {_MAX_CELLS} cells")
+            _few(store, boxes)
     out: list[tuple[Box, list[tuple[Box, Polynomial]]]] = []
     for box in boxes:
         inside = [
@@ -165,7 +168,7 @@ def contract(store: Store, operands: Sequence[tuple[Form, tuple[int, ...]]], res
 
 def _summed(store: Store, joint: _Joint, products: Sequence[tuple[Box, Polynomial]]) -> Form:
     pieces: list[Piece] = []
-    for box, inside in _columns(products, joint.kept):
+    for box, inside in _columns(store, products, joint.kept):
         parts: list[Polynomial] = []
         for cell, x in inside:
             axes = {v: cell[v] for v in range(joint.kept, len(joint.sizes))}
@@ -181,7 +184,7 @@ def maximum_over(store: Store, form: Form, dims: Sequence[int]) -> Form:
     if 0 in joint.sizes[: joint.kept]:
         return Form(joint.dims, ())
     pieces: list[Piece] = []
-    for box, inside in _columns([(cell.box, cell.polynomials[0]) for cell in joint.cells], joint.kept):
+    for box, inside in _columns(store, [(cell.box, cell.polynomials[0]) for cell in joint.cells], joint.kept):
         summed = range(joint.kept, len(joint.sizes))
         members: list[tuple[Polynomial, Mapping[int, tuple[int, int]]]] = [
             (x, {v: cell[v] for v in summed}) for cell, x in inside

@@ -51,8 +51,6 @@ __all__ = [
 ]
 
 NAN, INF, MASKED, SOFT = KINDS = ("nan", "inf", "-inf", "soft")
-_MAX_TERMS = 64  # of one piece, and
-_MAX_PIECES = 256  # of one form: beyond, all that is kept is that something may be undefined
 _KEEPS_INFINITY = frozenset({"abs", "floor", "trunc", "round", "pi_times", "asinh", "sign"})
 _LOSES_NAN = frozenset({"isnan", "pow"})
 
@@ -205,7 +203,8 @@ def _bounded(store: Store, form: Form | None) -> Form | None:
     form = _or_none(form)
     if form is None:
         return None
-    if len(form.pieces) > _MAX_PIECES or any(len(x) > _MAX_TERMS for _, x in form.pieces):
+    terms = max((len(x) for _, x in form.pieces), default=0)
+    if store.effort.exceeds("undefined_pieces", len(form.pieces)) or store.effort.exceeds("undefined_terms", terms):
         return somewhere(store, form.shape)
     return form
 

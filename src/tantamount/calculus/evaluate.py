@@ -28,7 +28,6 @@ Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Environment = Mapping[int, Positions]  # variable -> its values; all arrays broadcast together
 
-_MAX_POINTS = 1 << 25  # of one sum, over all elements that need it
 _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
@@ -177,8 +176,9 @@ class Evaluator:
     def _bound(self, atom: Atom, axes: Environment) -> tuple[dict[int, Positions], int]:
         """The variables of a sum's summand: axes with one more dimension, in which the bound variables run together."""
         count = prod(atom.ranges)
-        if count * max(1, prod(np.broadcast_shapes(*(p.shape for p in axes.values())))) > _MAX_POINTS:
-            raise Unsupported(f"a sum evaluated at more than {_MAX_POINTS} points")
+        points = count * max(1, prod(np.broadcast_shapes(*(p.shape for p in axes.values()))))
+        if self.store.effort.exceeds("evaluated_points", points):
+            raise Unsupported(f"a sum evaluated at {points} points (limit-evaluated-points)")
         inner = {v: p[..., np.newaxis] for v, p in axes.items()}
         digits = np.unravel_index(np.arange(count), atom.ranges)
         for j, digit in enumerate(digits):

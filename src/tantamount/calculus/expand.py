@@ -2,7 +2,7 @@
 
 Only what differs is touched: common terms cancel first, sums are multiplied out at the top and inside the summands
 there, and two atoms of one operator are taken for equal if their arguments are, by the same procedure. All of it is
-bounded.
+bounded, and which bound ended a search is part of its answer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import count
 
 from tantamount.calculus import powers
 from tantamount.calculus.affine import Coordinate, Index, variable
+from tantamount.calculus.answers import EQUAL, Answer, Different, GaveUp, Remembered, Undecided
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.cells import common_cells
@@ -23,21 +24,15 @@ from tantamount.calculus.polynomials import add, as_factors, constant, multiply,
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.sums import close, flatten
-from tantamount.calculus.terms import Factor, Factors, Flat, Polynomial, Rational, Term, single
+from tantamount.calculus.terms import Factor, Factors, Flat, Polynomial, Rational, Term, factors_of, single
 from tantamount.errors import Unsupported
+from tantamount.limits import COMPARISON
 
 __all__ = ["distribute", "equal_polynomials"]
 
-_MAX_POWER = 4  # whole powers of a sum up to which it is multiplied out
-_MAX_TERMS = 256  # terms that one Polynomial may grow to
-_MAX_DEPTH = 6  # atoms inside atoms that are compared
-_MAX_PAIRS = 200  # pairs of atoms compared for one pair of Polynomials
-_MAX_RECOMPUTED = 200  # factors computed anew before two Polynomials are said to differ
 _CELL_EFFORT = 250  # that computing terms anew in one cell counts as
-_MAX_EFFORT = 10_000  # factors of all products that are made for one pair of Polynomials: some seconds
+_BOUND_AS_AXIS = 1 << 26  # fresh axes begin here
 Axes = Box | Mapping[int, tuple[int, int]]  # the intervals of axes 0, 1, ..., or of some by number
-_MAX_NESTED = 3  # sums inside sums that are compared cell by cell
-_BOUND_AS_AXIS = 1 << 26
 
 
 def distribute(store: Store, x: Polynomial, box: Axes = ()) -> Polynomial:
@@ -45,11 +40,12 @@ def distribute(store: Store, x: Polynomial, box: Axes = ()) -> Polynomial:
     polynomial in atoms. What would grow beyond a bound stays as it is. ``box`` bounds the axes, for what guards may
     conclude."""
     out = x
-    for _ in range(_MAX_DEPTH):
+    for _ in range(store.effort.bounds.expansion_depth):
         new = _once(store, out, box)
         if new is None or new == out:
             return out
         out = new
+    store.effort.hit("expansion_depth")
     return out
 
 
@@ -60,7 +56,7 @@ def _once(store: Store, x: Polynomial, box: Axes) -> Polynomial | None:
     for m, c in x:
         part = _term(store, m, c, box)
         total += len(part)
-        if total > _MAX_TERMS:
+        if store.effort.exceeds("expanded_terms", total):
             return None
         parts.append(part)
     return polynomial(store, (t for part in parts for t in part))
@@ -105,7 +101,7 @@ def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
         for n, d in store.atoms[a].arguments[0]:
             factors = (*rest, *substitute_factors(n, replace))
             pending.append(flatten(store, factors, exact(current.coefficient * d), current.ranges))
-        if len(pending) + len(done) > _MAX_TERMS:
+        if store.effort.exceeds("expanded_terms", len(pending) + len(done)):
             return (Term(m, c),)
     _spend(store, sum(len(f.factors) + len(f.ranges) for f in done))
     return polynomial(store, (t for f in done for t in close(store, f, box or None)))
@@ -113,15 +109,21 @@ def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
 
 def _spend(store: Store, effort: int) -> None:
     """Give a search up that becomes too long (outside of a search nothing is counted)."""
-    searching = store.cache("effort")
-    if searching:
-        searching["left"] -= effort
-        if searching["left"] < 0:
-            raise Unsupported("a search that is too long")
+    store.effort.check()
+    if store.left is None:
+        return
+    store.left -= effort
+    if store.left < 0:
+        most = store.effort.bounds.search_effort
+        store.effort.hit("search_effort", most - store.left)
+        raise GaveUp(f"a search that takes more than {most} factors")
 
 
 def _is_sum(store: Store, f: Factor) -> bool:
-    return store.atoms[f.atom].op == "polynomial" and isinstance(f.exponent, int) and 1 <= f.exponent <= _MAX_POWER
+    """Whether a factor is a sum to a whole power that is multiplied out."""
+    if store.atoms[f.atom].op != "polynomial" or not isinstance(f.exponent, int) or f.exponent < 1:
+        return False
+    return not store.effort.exceeds("multiplied_power", f.exponent)
 
 
 def _sum_like(store: Store, f: Factor) -> bool:
@@ -148,37 +150,62 @@ def _cleared(store: Store, x: Polynomial) -> Polynomial | None:
 # ------------------------------------------------------------------------------------------------ equality
 @dataclass
 class _Search:
-    """``proved`` remembers pairs of factors and their ratio (0: unknown); ``left`` is how many more pairs may be
-    compared."""
+    """``known`` remembers pairs of factors and their ratio (0: it has none), ``given_up`` the depth at which the search
+    for one ended early; ``left`` is how many more pairs may be compared; ``residual`` what was left of the outermost
+    difference."""
 
     store: Store
     box: Axes
-    proved: dict[tuple[Factor, Factor], Rational] = field(default_factory=dict[tuple[Factor, Factor], Rational])
-    left: int = _MAX_PAIRS
+    known: dict[tuple[Factor, Factor], Rational] = field(default_factory=dict[tuple[Factor, Factor], Rational])
+    given_up: dict[tuple[Factor, Factor], int] = field(default_factory=dict[tuple[Factor, Factor], int])
+    left: int = -1
+    residual: Polynomial = ()
     fresh: count[int] = field(default_factory=lambda: count(_BOUND_AS_AXIS))
 
+    def __post_init__(self) -> None:
+        self.left = self.store.effort.bounds.compared_pairs
+
     def polynomials(self, x: Polynomial, y: Polynomial, depth: int) -> bool:
-        """Whether ``x - y`` vanishes."""
+        """Whether ``x - y`` was shown to vanish."""
         store = self.store
         difference = add(store, x, scale(y, -1))
         if not difference:
             return True
         difference = distribute(store, difference, self.box)
-        for _ in range(16):
+        for _ in range(store.effort.bounds.replaced_functions):
             if not difference:
                 return True
             pair = self._equal_pair(difference, depth)
             if pair is None:
+                self._note(difference, depth)
                 return False
             store.fired["equal-arguments"] += 1
             difference = distribute(store, self._replaced(difference, *pair), self.box)
-        return False
+        if difference:
+            store.effort.hit("replaced_functions")
+            self._note(difference, depth)
+        return not difference
+
+    def _note(self, difference: Polynomial, depth: int) -> None:
+        if depth == 0:
+            self.residual = difference
 
     def _equal_pair(self, difference: Polynomial, depth: int) -> tuple[Factor, Factor, Rational] | None:
         """Two different factors f, g of the difference and q with f's atom = q * g's atom, in terms that could then
         cancel."""
-        if depth >= _MAX_DEPTH or len(difference) > 32:
+        effort = self.store.effort
+        if effort.exceeds("compared_terms", len(difference)):
             return None
+        for f, g in self._pairs(difference):
+            if effort.exceeds("compared_depth", depth + 1):
+                return None
+            ratio = self.ratio(f, g, depth + 1)
+            if ratio > 0 or (ratio and f.exponent.denominator == 1):
+                return f, g, ratio
+        return None
+
+    def _pairs(self, difference: Polynomial) -> Iterator[tuple[Factor, Factor]]:
+        """Factors of one operator and exponent, of two terms that would cancel if all their factors were equal."""
         atoms = self.store.atoms
         for i, (m, c) in enumerate(difference):
             for n, d in difference[:i]:
@@ -190,12 +217,8 @@ class _Search:
                     continue
                 for f in left:
                     for g in right:
-                        if f.exponent != g.exponent or not atoms[f.atom].op == atoms[g.atom].op != "leaf":
-                            continue
-                        ratio = self.ratio(f, g, depth + 1)
-                        if ratio > 0 or (ratio and f.exponent.denominator == 1):
-                            return f, g, ratio
-        return None
+                        if f.exponent == g.exponent and atoms[f.atom].op == atoms[g.atom].op != "leaf":
+                            yield f, g
 
     def _is_prime(self, f: Factor) -> bool:
         attributes = self.store.atoms[f.atom].attributes
@@ -212,21 +235,27 @@ class _Search:
 
     def ratio(self, f: Factor, g: Factor, depth: int) -> Rational:
         """The known q with ``atom of f = q * atom of g`` at their indices, for two atoms of one operator; 0 if
-        unknown."""
+        there is none, or none was found."""
         if f == g:
             return 1
-        known = self.proved.get((f, g))
+        effort = self.store.effort
+        known = self.known.get((f, g))
         if known is not None:
             return known
-        self.proved[f, g] = 0
+        if self.given_up.get((f, g), depth + 1) <= depth:
+            return 0
         if self.left <= 0:
+            effort.hit("compared_pairs")
             return 0
         self.left -= 1
+        self.given_up[f, g] = depth
+        before = effort.counts()
         if self.store.atoms[f.atom].op == "polynomial":
             result = self._proportion(f, g, depth)
         else:
             result = int(self._compare(f, g, depth))
-        self.proved[f, g] = result
+        if result or not effort.since(before, COMPARISON):
+            self.known[f, g] = result
         return result
 
     def _proportion(self, f: Factor, g: Factor, depth: int) -> Rational:
@@ -258,90 +287,143 @@ class _Search:
         axes: dict[int, Coordinate] = {
             -1 - j: variable(next(self.fresh)) for j in range(len(self.store.atoms[f.atom].ranges))
         }
-        return self._summand(f, axes), self._summand(g, axes)
+        out: list[Polynomial] = []
+        for a, _, index in (f, g):
+            replace = {**dict(enumerate(index)), **axes}
+            m, c = monomial(self.store, 1, substitute_factors(self.store.atoms[a].summand, replace))
+            out.append(polynomial(self.store, (Term(m, c),)))
+        return out[0], out[1]
 
-    def _summand(self, f: Factor, axes: Mapping[int, Coordinate]) -> Polynomial:
-        replace = {**dict(enumerate(f.at)), **axes}
-        return polynomial(
-            self.store, (monomial(self.store, 1, substitute_factors(self.store.atoms[f.atom].summand, replace)),)
-        )
+
+def _outdone(store: Store, found: Remembered) -> bool:
+    """True if the search ended early, at a bound that is further away now."""
+    if not isinstance(found.answer, Undecided):
+        return False
+    now, names = store.effort.bounds, [hit.name for hit in found.answer.hits]
+    return (
+        any(getattr(now, name) > getattr(found.bounds, name) for name in names)
+        or ("search_effort" in names and _left(store) > found.left)
+        or ("nested_cells" in names and store.nested < found.nested)
+    )
 
 
-def equal_polynomials(store: Store, x: Polynomial, y: Polynomial, box: Axes = ()) -> bool:
+def _left(store: Store) -> int:
+    """The effort that a search may take that begins now."""
+    return store.effort.bounds.search_effort if store.left is None else store.left
+
+
+def equal_polynomials(store: Store, x: Polynomial, y: Polynomial, box: Axes = ()) -> Answer:
     """Whether two Polynomials are equal on a box of the axes once products are multiplied out, at any (bounded) depth.
-    False means unknown."""
-    memo = store.cache("equal")
+
+    What is decided is remembered. What is not is remembered with the effort that it was given: with more of it, the
+    search is made again."""
+    memo = store.memo.compared
     key = (x, y, tuple(sorted(box.items())) if isinstance(box, Mapping) else box)
     found = memo.get(key)
-    if found is None:
-        found = memo[key] = any(way() for way in _ways(store, x, y, box))
-    return found
+    if found is None or _outdone(store, found):
+        could = _left(store), store.nested, store.effort.bounds
+        found = memo[key] = Remembered(_searched(store, x, y, box), *could)
+    elif isinstance(found.answer, Undecided):
+        for hit in found.answer.hits:  # an answer that rests on this one is undecided, too
+            store.effort.hit(hit.name, hit.needed)
+    return found.answer
 
 
-def _ways(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Iterator[Callable[[], bool]]:
-    """What is tried: products multiplied out (not in a cell, where more is known); the terms that differ computed anew
-    at the positions where they are compared (operands that coincide there, guards that are decided there); elements at
-    chosen positions whatever the choice; sums cut into cells; denominators cleared."""
-
-    def search(left: Polynomial, right: Polynomial) -> Callable[[], bool]:
-        return lambda: _within_effort(store, lambda: _Search(store, box).polynomials(left, right, 0))
-
-    in_cell = isinstance(box, Mapping)
-    if in_cell:
-        _spend(store, _CELL_EFFORT)
-    else:
-        yield search(x, y)
-    common = set(x) & set(y)
-    x, y = (tuple(t for t in side if t not in common) for side in (x, y))
-    rebuild = Rebuild(store, budget=_MAX_RECOMPUTED, box=box)
-    try:
-        left, right = rebuild.polynomial(x), rebuild.polynomial(y)
-    except Unsupported:
-        return
-    store.fired["computed-anew"] += (left, right) != (x, y)
-    yield lambda: left == right
-    if in_cell or (left, right) != (x, y):
-        yield search(left, right)
-    chosen = settled(store, x, box), settled(store, y, box)
-    if chosen != (x, y):
-        yield search(*chosen)
-    yield lambda: _equal_in_cells(store, x, y, box)
-    cleared = _cleared(store, add(store, left, scale(right, -1)))
-    if cleared is not None:
-        store.fired["cleared-denominators"] += 1
-        yield search(cleared, ())
+def _searched(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Answer:
+    before = store.effort.counts()
+    ways = _Ways(store, box, residual=add(store, x, scale(y, -1)))
+    if any(way() for way in ways.of(x, y)):
+        return EQUAL
+    hits = store.effort.since(before, COMPARISON)
+    return Undecided(hits, ways.problem) if hits or ways.problem else Different(ways.residual)
 
 
-def _within_effort(store: Store, search: Callable[[], bool]) -> bool:
-    """A search within the effort that is left of the one that it is a part of, if it is."""
-    searching = store.cache("effort")
-    outermost = "left" not in searching
-    searching.setdefault("left", _MAX_EFFORT)
-    try:
-        return search()
-    except Unsupported:
-        return False
-    finally:
-        if outermost:
-            del searching["left"]
+@dataclass
+class _Ways:
+    """What is tried for two Polynomials. ``residual``: what was left of their difference, ``problem``: what the
+    calculus could not express on the way."""
+
+    store: Store
+    box: Axes
+    residual: Polynomial
+    problem: str = ""
+
+    def of(self, x: Polynomial, y: Polynomial) -> Iterator[Callable[[], bool]]:
+        """Products multiplied out (not in a cell, where more is known); the terms that differ computed anew at the
+        positions where they are compared (operands that coincide there, guards that are decided there);
+        elements at chosen positions whatever the choice; sums cut into cells; denominators cleared."""
+        store, box = self.store, self.box
+        in_cell = isinstance(box, Mapping)
+        if in_cell:
+            _spend(store, _CELL_EFFORT)
+        else:
+            yield lambda: self._search(x, y)
+        common = set(x) & set(y)
+        a, b = (tuple(t for t in side if t not in common) for side in (x, y))
+        rebuild = Rebuild(store, budget=store.effort.bounds.recomputed_factors, box=box)
+        try:
+            left, right = rebuild.polynomial(a), rebuild.polynomial(b)
+        except Unsupported as problem:
+            self._cannot(problem)
+            return
+        store.fired["computed-anew"] += (left, right) != (a, b)
+        yield lambda: left == right
+        if in_cell or (left, right) != (a, b):
+            yield lambda: self._search(left, right)
+        chosen = settled(store, a, box), settled(store, b, box)
+        if chosen != (a, b):
+            yield lambda: self._search(*chosen, of_itself=False)
+        yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
+        cleared = _cleared(store, add(store, left, scale(right, -1)))
+        if cleared is not None:
+            store.fired["cleared-denominators"] += 1
+            yield lambda: self._search(cleared, (), of_itself=False)
+
+    def _search(self, x: Polynomial, y: Polynomial, *, of_itself: bool = True) -> bool:
+        search = _Search(self.store, self.box)
+        equal = self._within_effort(lambda: search.polynomials(x, y, 0))
+        if of_itself and search.residual:
+            self.residual = search.residual
+        return equal
+
+    def _within_effort(self, search: Callable[[], bool]) -> bool:
+        """A search within the effort that is left of the one that it is a part of, if it is."""
+        store = self.store
+        outermost = store.left is None
+        store.left = _left(store)
+        try:
+            return search()
+        except Unsupported as problem:
+            self._cannot(problem)
+            return False
+        finally:
+            if outermost:
+                store.left = None
+
+    def _cannot(self, problem: Unsupported) -> None:
+        if not isinstance(problem, GaveUp):  # which is counted
+            self.problem = problem.reason
 
 
 def _equal_in_cells(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> bool:
-    """Whether two Polynomials are sums over common cells, in each of which the summands are equal."""
-    if store.nested_cells >= _MAX_NESTED:
+    """Whether two Polynomials were shown to be sums over common cells, in each of which the summands are equal."""
+    if store.nested >= store.effort.bounds.nested_cells:
+        if _has_sum(store, x) and _has_sum(store, y):
+            store.effort.hit("nested_cells", store.nested + 1)
         return False
-    store.nested_cells += 1
     known = dict(box if isinstance(box, Mapping) else enumerate(box))
+    store.nested += 1
     try:
-        return _within_effort(
-            store,
-            lambda: any(
-                all(
-                    equal_polynomials(store, cell.left, cell.right, {**known, cell.axis: cell.interval})
-                    for cell in cells
-                )
-                for cells in common_cells(store, x, y)
-            ),
+        return any(
+            all(
+                equal_polynomials(store, cell.left, cell.right, {**known, cell.axis: cell.interval}).proved
+                for cell in cells
+            )
+            for cells in common_cells(store, x, y)
         )
     finally:
-        store.nested_cells -= 1
+        store.nested -= 1
+
+
+def _has_sum(store: Store, x: Polynomial) -> bool:
+    return any(store.atoms[f.atom].op == "sum" for f in factors_of(x))

@@ -29,7 +29,6 @@ __all__ = [
 ]  # fmt: skip
 
 Piece = tuple[Box, Polynomial]
-_MAX_PIECES = 1 << 14  # unrolling a dimension into more boxes than this is refused
 
 
 @dataclass(frozen=True)
@@ -323,8 +322,9 @@ def join_axes(store: Store, form: Form, first: int, count: int) -> Form:
         for piece in pieces:
             low, high = piece[0][first]
             merged = _mergeable(piece, first, inner)
-            if len(out) + (1 if merged else high - low) > _MAX_PIECES:  # before they are made
-                raise Unsupported(f"a layout that needs more than {_MAX_PIECES} boxes")
+            boxes = len(out) + (1 if merged else high - low)
+            if store.effort.exceeds("layout_boxes", boxes):  # before they are made
+                raise Unsupported(f"a layout that needs {boxes} boxes (limit-layout-boxes)")
             if merged:
                 out.append(_merged(piece, first, inner))
             else:

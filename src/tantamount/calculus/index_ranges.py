@@ -15,8 +15,6 @@ from tantamount.sizes.symbolic import whole
 
 __all__ = ["in_range"]
 
-_MAX_CASES = 5  # guards split on when bounding an index: at most 2**5 cases
-
 
 def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
     """True if ``0 <= x < size`` on the whole box, by cases over the comparisons that x contains."""
@@ -27,7 +25,7 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
     if direct is not None and direct[0] >= 0 and direct[1] < size:
         return True
     guards = sorted(_comparisons(store, x))
-    if len(guards) > _MAX_CASES:
+    if store.effort.exceeds("index_cases", len(guards)):
         return False
     for values in cases((0, 1), repeat=len(guards)):
         known = {(a, index): value for (a, index), value in zip(guards, values, strict=True)}

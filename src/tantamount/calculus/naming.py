@@ -12,10 +12,9 @@ from typing import Any
 
 from tantamount.calculus.affine import Coordinate, Index, substitute_index, variable
 from tantamount.calculus.terms import Factor, Factors
+from tantamount.effort import Effort
 
 __all__ = ["canonical"]
-
-_MAX_BRANCHES = 24
 
 
 def _ranks(keys: Sequence[Any]) -> list[int]:
@@ -69,7 +68,7 @@ class _Coloring:
         return len(set(self.variable)) == len(self.variable)
 
 
-def canonical(factors: Factors, ranges: Sequence[int]) -> tuple[Factors, tuple[int, ...]]:
+def canonical(effort: Effort, factors: Factors, ranges: Sequence[int]) -> tuple[Factors, tuple[int, ...]]:
     """The same product with bound variables ``-1 .. -m`` (over ``0..ranges``) renamed, reversed and ordered
     canonically."""
     if not ranges:
@@ -85,22 +84,26 @@ def canonical(factors: Factors, ranges: Sequence[int]) -> tuple[Factors, tuple[i
     if not coloring.discrete:
         coloring.factor = _ranks([(c, _offsets(f.at)) for c, f in zip(coloring.factor, factors, strict=True)])
         coloring.refine()
-    leaves = [coloring] if coloring.discrete else _individualise(coloring, [_MAX_BRANCHES])
+    leaves = [coloring] if coloring.discrete else _individualise(effort, coloring, [effort.bounds.tied_names])
     return min(_encode(leaf, factors, ranges) for leaf in leaves)
 
 
-def _individualise(coloring: _Coloring, budget: list[int]) -> list[_Coloring]:
+def _individualise(effort: Effort, coloring: _Coloring, budget: list[int]) -> list[_Coloring]:
     """All discrete colourings reached by singling out each member of the first tied class in turn (bounded)."""
     tied = min(c for c in coloring.variable if coloring.variable.count(c) > 1)
     found: list[_Coloring] = []
     for j, c in enumerate(coloring.variable):
-        if c != tied or (budget[0] <= 0 and found):
+        if c != tied:
             continue
+        if budget[0] <= 0 and found:
+            effort.hit("tied_names")
+            break
+        effort.check()
         budget[0] -= 1
         choice = coloring.copy()
         choice.variable = [2 * x + (x == tied and k != j) for k, x in enumerate(choice.variable)]
         choice.refine()
-        found.extend([choice] if choice.discrete else _individualise(choice, budget))
+        found.extend([choice] if choice.discrete else _individualise(effort, choice, budget))
     return found
 
 

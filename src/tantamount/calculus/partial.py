@@ -29,8 +29,6 @@ from tantamount.sizes.symbolic import is_size
 
 __all__ = ["always_positive", "contradictory", "is_zero", "minus_infinite", "negative_parts", "zero_parts"]
 
-_MAX_CANDIDATES = 64  # values of bound variables that are tried for one that a mask always keeps
-
 
 def zero_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
     """Booleans that together tell where x is zero: one for every factor of x that may be. Empty: nowhere."""
@@ -125,7 +123,7 @@ def _kept_somewhere(store: Store, flat: Flat, box: Ranges) -> bool:
                 values[rest._replace(offset=rest.offset + shift)] = None
         options.append(list(values))
     for count, chosen in enumerate(choices(*options)):
-        if count >= _MAX_CANDIDATES:
+        if store.effort.exceeds("mask_candidates", count + 1):
             return False
         if _all_hold(guards, dict(zip(bound, chosen, strict=True)), flat.ranges, box):
             return True

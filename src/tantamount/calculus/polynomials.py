@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from math import isqrt
 
 from tantamount.calculus.affine import Coordinate, Index, content, coordinate, variable
 from tantamount.calculus.atoms import Facts, Store
@@ -90,6 +91,7 @@ def term_key(term: Term) -> tuple[object, ...]:
 def polynomial(store: Store, terms: Iterable[Term], box: Ranges = None) -> Polynomial:
     """The canonical Polynomial of normalised monomials: equal ones added, lone ``polynomial`` factors opened, partial
     sums merged."""
+    store.effort.check()
     total: dict[Monomial, Rational] = {}
     pending = list(terms)
     affine = False
@@ -122,13 +124,15 @@ def polynomial(store: Store, terms: Iterable[Term], box: Ranges = None) -> Polyn
 def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] | None:
     """``u - b/(a + b) (u - v) = a/(a + b) u + b/(a + b) v``: open a difference over a denominator where parts of
     it and other terms together are one term again. Two results of attention, to different keys, are merged so."""
-    if len(total) > _MAX_OPENED:
+    if len(total) > store.effort.bounds.opened_terms:
+        if any(_is_denominator(store, f) for m in total for f in m):
+            store.effort.hit("opened_terms", len(total))
         return None
     for m, c in total.items():
         if not any(_is_denominator(store, f) for f in m):
             continue
         parts = _opened(store, Term(m, c))
-        if not 1 < len(parts) <= _MAX_OPENED:
+        if len(parts) < 2 or store.effort.exceeds("opened_terms", len(parts)):
             continue
         others = [Term(n, d) for n, d in total.items() if n != m]
         left: list[Term] = []
@@ -145,9 +149,6 @@ def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] |
     return None
 
 
-_MAX_OPENED = 8  # terms of sums that are looked at, each with each
-
-
 def _opened(store: Store, term: Term) -> list[Term]:
     """A product of sums as a sum, as far as it has not too many terms."""
     done: list[Term] = []
@@ -155,7 +156,7 @@ def _opened(store: Store, term: Term) -> list[Term]:
     while pending:
         m, c = pending.pop()
         opened = next((f for f in m if f.exponent == 1 and store.atoms[f.atom].op == "polynomial"), None)
-        if opened is None or len(pending) + len(done) > _MAX_OPENED:
+        if opened is None or len(pending) + len(done) > store.effort.bounds.opened_terms:
             done.append(Term(m, c))
             continue
         rest = tuple(f for f in m if f is not opened)
@@ -336,20 +337,18 @@ def as_factors(store: Store, x: Polynomial, exponent: Exponent = 1) -> tuple[Rat
 def _root(store: Store, c: Rational, exponent: Exponent) -> list[Factor]:
     """``c ** exponent`` of a positive rational as powers of primes; ``monomial`` takes whole powers out again."""
     out: list[Factor] = []
-    for p, k in prime_powers(c).items():
+    for p, k in prime_powers(store, c).items():
         out.append(Factor(store.leaf("prime", p, (), Facts(positive=True)), Fraction(k) * exponent, ()))
     return out
 
 
-_MAX_DIVISOR = 1 << 16
-
-
-def prime_powers(c: Rational) -> dict[int, int]:
+def prime_powers(store: Store, c: Rational) -> dict[int, int]:
     """A positive rational as a product of powers of primes (a large unfactored rest counts as one base)."""
     out: dict[int, int] = {}
+    most = store.effort.bounds.prime_divisor
     for n, sign in ((c.numerator, 1), (c.denominator, -1)):
         p = 2
-        while n > 1 and p <= _MAX_DIVISOR:
+        while n > 1 and p <= most:
             if p * p > n:
                 p = n
             while n % p == 0:
@@ -357,6 +356,7 @@ def prime_powers(c: Rational) -> dict[int, int]:
                 n //= p
             p += 1 if p == 2 else 2
         if n > 1:
+            store.effort.hit("prime_divisor", isqrt(n))
             out[n] = out.get(n, 0) + sign
     return out
 

@@ -140,7 +140,7 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
             parts.append(scale(_log_atom(store, single(a, index)), e))
     if c < 0 or rest:
         parts.append(_log_atom(store, (Term(tuple(rest), 1 if c > 0 else -1),)))
-    for p, k in prime_powers(abs(c)).items():
+    for p, k in prime_powers(store, abs(c)).items():
         parts.append(scale(_log_atom(store, constant(p)), k))
     return add(store, *parts, box=box)
 

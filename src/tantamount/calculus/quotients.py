@@ -18,8 +18,6 @@ from tantamount.calculus.terms import Polynomial
 
 __all__ = ["floor_of", "quotient"]
 
-_MAX_STEPS = 64  # boxes that one piece is cut into
-
 
 def floor_of(store: Store, form: Form) -> Form | None:
     """``floor`` of every element, if each is affine in the positions up to whole numbers; else ``None``."""
@@ -31,7 +29,7 @@ def floor_of(store: Store, form: Form) -> Form | None:
             form = split_axis(form, axis, block)
     pieces: list[Piece] = []
     for box, x in form.pieces:
-        steps = _steps(box, x)
+        steps = _steps(store, box, x)
         if steps is None:
             return None
         pieces.extend((cell, _floored(store, x, value)) for cell, value in steps)
@@ -55,7 +53,7 @@ def _floored(store: Store, x: Polynomial, value: int) -> Polynomial:
     return add(store, rest, affine)
 
 
-def _steps(box: Box, x: Polynomial) -> list[tuple[Box, int]] | None:
+def _steps(store: Store, box: Box, x: Polynomial) -> list[tuple[Box, int]] | None:
     """The box cut where the floor of the remaining fractional part is constant, with its value there."""
     _, parts, offset = split_affine(x)
     small = {v: q - _nearest(q) for v, q in parts.items() if q.denominator > 1}
@@ -64,7 +62,7 @@ def _steps(box: Box, x: Polynomial) -> list[tuple[Box, int]] | None:
     low, high = shift + sum(min(e) for e in ends), shift + sum(max(e) for e in ends)
     if floor(low) == floor(high):
         return [(box, floor(low))]
-    if len(small) != 1 or floor(high) - floor(low) >= _MAX_STEPS:
+    if len(small) != 1 or store.effort.exceeds("floor_steps", floor(high) - floor(low) + 1):
         return None
     ((axis, q),) = small.items()
     out: list[tuple[Box, int]] = []

@@ -21,6 +21,8 @@ class Rebuild:
     axes; ``leaves`` puts Polynomials (over the coordinates of the atom) in place of leaf atoms; without any of them,
     joined atoms are replaced."""
 
+    bound = "recomputed_factors"  # the one that ``budget`` is
+
     def __init__(
         self,
         store: Store,
@@ -37,6 +39,7 @@ class Rebuild:
         self.positions = positions
         self.budget = budget
         self.everything = budget > 0
+        self._ended = False  # by the budget
         self.store = store
         self.known = known or {}
         self.names = frozenset(a for a, _ in self.known)
@@ -64,6 +67,9 @@ class Rebuild:
         if self.leaves:
             return self._mentions_leaf(factor.atom)
         if self.everything:
+            if atom.op != "leaf" and self.budget <= 0 and not self._ended:
+                self._ended = True
+                self.store.effort.hit(self.bound)
             return self.budget > 0 and atom.op != "leaf"
         if self.positions:
             return atom.positional or factor.atom in self.store.redirects
@@ -97,6 +103,7 @@ class Rebuild:
             return (Term((factor,), 1),)
         found = self.memo.get(factor)
         if found is None:
+            self.store.effort.check()
             self.budget -= 1
             found = self.memo[factor] = self._compute(factor)
         return found
@@ -164,11 +171,12 @@ def refresh(store: Store, x: Polynomial) -> Polynomial:
     """The Polynomial with joined atoms replaced by their successors, at any depth."""
     if not store.redirects:
         return x
-    for _ in range(8):
+    for _ in range(store.effort.bounds.rebuilt_joins):
         before = len(store.redirects)
         x = Rebuild(store).polynomial(x)
         if len(store.redirects) == before:
-            break
+            return x
+    store.effort.hit("rebuilt_joins")
     return x
 
 

@@ -27,12 +27,10 @@ from tantamount.calculus.products import (
     substitute_polynomial,
 )
 from tantamount.calculus.terms import IOTA, Exponent, Factor, Factors, Flat, Ranges, Rational, Term, factors_of
+from tantamount.effort import Effort
 from tantamount.sizes.symbolic import is_size
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
-
-_MAX_EXPLODED = 64  # points up to which a set of boxes is canonicalised point by point
-_MAX_ROUNDS = 32
 
 
 def signature(store: Store, factors: Factors) -> tuple[tuple[int, Exponent], ...]:
@@ -80,6 +78,7 @@ def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
     out: list[Term] = []
     work = [flat]
     while work:
+        store.effort.check()
         current = _normalised(store, work.pop())
         if current is None:
             continue
@@ -117,7 +116,7 @@ def _normalised(store: Store, flat: Flat) -> Flat | None:
             coefficient *= n
     before = len(live)
     store.fired["unused-variables"] += before < len(flat.ranges) - len(units)
-    factors, live = _merge_radix(factors, live)
+    factors, live = _merge_radix(store.effort, factors, live)
     store.fired["digits"] += len(live) < before
     rename: dict[int, Coordinate] = {v: variable(-1 - j) for j, v in enumerate(live)}
     factors, coefficient = monomial(store, coefficient, substitute_factors(factors, rename))
@@ -134,7 +133,7 @@ def _vectors(factors: Factors, live: dict[int, int]) -> dict[int, dict[tuple[int
     return vectors
 
 
-def _merge_radix(factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[int, int]]:
+def _merge_radix(effort: Effort, factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[int, int]]:
     """``u`` and ``v`` with stride(u) = n_v * stride(v) everywhere are the digits of one variable of range n_u * n_v.
     Variables first run in the direction in which their first stride is positive."""
     vectors = _vectors(factors, live)
@@ -147,6 +146,7 @@ def _merge_radix(factors: Factors, live: dict[int, int]) -> tuple[Factors, dict[
     while changed:
         changed = False
         for u, v in permutations(live, 2):
+            effort.check()
             if vectors[u].keys() == vectors[v].keys() and all(
                 s == vectors[v][key] * live[v] for key, s in vectors[u].items()
             ):
@@ -208,7 +208,7 @@ def _box(store: Store, flat: Flat, box: Ranges) -> Term:
     for factors, bound in components:
         rename: dict[int, Coordinate] = {v: variable(-1 - j) for j, v in enumerate(bound)}
         named = substitute_factors(tuple(factors), rename)
-        local, ranges = canonical(named, [flat.ranges[-1 - v] for v in bound])
+        local, ranges = canonical(store.effort, named, [flat.ranges[-1 - v] for v in bound])
         store.fired["bound-names"] += local != named
         if _covers(store, local, ranges, box):
             store.fired["found-once"] += 1
@@ -284,7 +284,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
         if flat is None:
             continue
         sizes = tuple(f for f in flat.factors if is_symbolic_number(f))
-        factors, ranges = canonical(tuple(f for f in flat.factors if f not in sizes), flat.ranges)
+        factors, ranges = canonical(store.effort, tuple(f for f in flat.factors if f not in sizes), flat.ranges)
         shape = tuple(
             (a, e, tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)) for a, e, index in factors
         )
@@ -292,7 +292,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
     out: list[Term] = []
     for (sizes, shape), members in shapes.items():
         before = [points for points, _ in members]
-        after = _merge_points(before) if len(members) > 1 else before
+        after = _merge_points(store.effort, before) if len(members) > 1 else before
         if len(after) == len(before) and set(after) == set(before):
             out.extend(term for _, term in members)
             continue
@@ -328,16 +328,16 @@ def _flat(shape: _Shape, points: _Points) -> Flat:
     return Flat(points.weight, tuple(factors), tuple(n for _, n in points.vectors))
 
 
-def _merge_points(items: list[_Points]) -> list[_Points]:
+def _merge_points(effort: Effort, items: list[_Points]) -> list[_Points]:
     """The canonical boxes of a weighted set of points. Small sets are recomputed from their points, so that the result
     does not depend on the order in which they were added up; large ones rely on their vectors agreeing."""
-    items = _fixpoint(items)
+    items = _fixpoint(effort, items)
     if (
         len(items) > 1
         and not any(is_size(n) for item in items for _, n in item.vectors)
-        and _points_of(items) <= _MAX_EXPLODED
+        and not effort.exceeds("merged_points", _points_of(items))
     ):
-        items = _fixpoint([point for item in items for point in _explode(item)])
+        items = _fixpoint(effort, [point for item in items for point in _explode(item)])
     return items
 
 
@@ -345,12 +345,14 @@ def _points_of(items: list[_Points]) -> int:
     return sum(prod(n for _, n in item.vectors) for item in items)
 
 
-def _fixpoint(items: list[_Points]) -> list[_Points]:
-    for _ in range(_MAX_ROUNDS):
+def _fixpoint(effort: Effort, items: list[_Points]) -> list[_Points]:
+    for _ in range(effort.bounds.merge_rounds):
+        effort.check()
         before = set(items)
         items = [_radix(item) for item in _discover(_sweep(items))]
         if len(items) == len(before) and set(items) == before:
-            break
+            return items
+    effort.hit("merge_rounds")
     return items
 
 

@@ -29,10 +29,7 @@ from tantamount.sizes.symbolic import is_size, rational
 
 __all__ = ["Obligation", "Symbolic", "Trace"]
 
-_MAX_TABLE = 1 << 12  # recorded constants up to this many elements become numbers, larger ones stay opaque
-_MAX_PIECES = 2  # recorded numbers that are not round, in more pieces than this, are a table,
-_ROUND = 1 << 10  # and the denominators that round numbers have
-_MAX_RANKS = 64  # numbers that differ by rank and follow no line: up to this many ranks one piece each, else a table
+_ROUND = 1 << 10  # the largest denominator of round numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ class Symbolic(Interpretation):
             return constant_form(
                 self.prefix, affine_polynomial({v: s for v, s in zip(where, steps, strict=True) if v >= 0}, origin)
             )
-        if len(numbers) <= _MAX_RANKS:
+        if not self.store.effort.exceeds("table_ranks", len(numbers)):
             return self._cells(numbers, sizes)
         atom = self.store.leaf(
             "table", (sizes, tuple(numbers)), sizes, Facts(integer=all(n.denominator == 1 for n in numbers))
@@ -131,10 +128,12 @@ class Symbolic(Interpretation):
         return constant_form(self.prefix, single(atom, index))
 
     def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
-        if len(data) > _MAX_TABLE or any(isinstance(v, float) for v in data):
+        if self.store.effort.exceeds("table_elements", len(data)) or any(isinstance(v, float) for v in data):
             return self.spread(self._opaque_table(data, shape, kind), shape)
         form = self._cells(data, shape)
-        if len(form.pieces) > _MAX_PIECES and any(Fraction(v).denominator > _ROUND for v in data):
+        if any(Fraction(v).denominator > _ROUND for v in data) and self.store.effort.exceeds(
+            "table_pieces", len(form.pieces)
+        ):
             # a sum over a tensor in pieces has a term for every piece, and nothing follows from what the numbers are
             form = self._opaque_table(data, shape, kind)
         return self.spread(form, shape)
@@ -351,9 +350,10 @@ class Symbolic(Interpretation):
             len(indices) != 1
             or index is None
             or self.batch != tuple(range(len(self.mesh.sizes)))
-            or not 1 < self.mesh.world_size <= _MAX_RANKS
+            or self.mesh.world_size == 1
             or prod(index.shape[n:]) != 1
             or any(m for _, z in x.pieces for m, _ in z)
+            or self.store.effort.exceeds("table_ranks", self.mesh.world_size)
         ):
             return None
         values: list[Number] = []

@@ -13,8 +13,6 @@ from tantamount.calculus.terms import Polynomial, factors_of
 
 __all__ = ["define", "unfolded"]
 
-_ROUNDS = 3
-
 
 def define(store: Store, leaf: int, form: Form) -> None:
     """Remember what a leaf atom stands for, if that is one Polynomial over its coordinates."""
@@ -31,9 +29,10 @@ def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polyn
     definitions = store.leaves.definitions
     if not definitions:
         return
-    for _ in range(_ROUNDS):
-        differing = (_leaves(store, x) ^ _leaves(store, y)) & definitions.keys()
-        if not differing:
+    done = 0
+    while differing := (_leaves(store, x) ^ _leaves(store, y)) & definitions.keys():
+        done += 1
+        if store.effort.exceeds("unfolded_cuts", done):
             return
         store.fired["unfolded-definitions"] += 1
         rebuild = Rebuild(store, leaves={a: definitions[a] for a in differing})

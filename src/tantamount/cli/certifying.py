@@ -32,6 +32,7 @@ def certify(outcome: Outcome, path: Path) -> None:
     from tantamount.answers import Answer  # takes as long to import as a small job to prove
 
     if isinstance(outcome, Answer) and outcome.proved:
-        outcome.save_certificate(path)
+        if outcome.subject is not None:  # else the process that proved it has written it
+            outcome.save_certificate(path)
     else:
         error(f"no certificate was written to {path}: the verdict is {outcome.verdict.value}")

@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tantamount.cli import pool, terminal
 from tantamount.cli.process import reserve
+from tantamount.effort import MEMORY, TIMEOUT, Effort, Stopped, effort_of, stopping
 from tantamount.errors import UserError
 from tantamount.report.outcomes import ENVIRONMENT, Failure, Outcome, failure
+from tantamount.verdict import LimitHit, Report, Statistics, Verdict
 
 __all__ = ["Options", "check", "check_all", "load"]
+
+_GRACE = 5.0  # seconds that a process may take to stop by itself when its time is over
+_HEADROOM = 256 * 2**20  # bytes mapped but not held, for the report of a process that has used its memory up
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How jobs are checked. ``pages``: where the page of a job is written, by its path."""
+    """How jobs are checked. ``pages``: where the page of a job is written, by its path; ``certificate``: where that of
+    the only job is. ``effort``, ``timeout`` (seconds) and ``memory`` (megabytes) are those of one job."""
 
     strict: bool = False
     allow_outside: bool = False
     operators: tuple[Path, ...] = ()
     pages: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
+    effort: str = "normal"
+    timeout: float | None = None
+    memory: int | None = None
+    certificate: Path | None = None
+
+    @property
+    def limited(self) -> bool:
+        """True if time or memory of a job are limited."""
+        return self.timeout is not None or self.memory is not None
+
+    def start(self) -> Effort:
+        """The effort of a job whose time begins now. Raises :class:`UserError`."""
+        return effort_of(self.effort, self.timeout, self.memory)
 
 
 def load(files: Sequence[Path]) -> None:
@@ -34,28 +54,48 @@ def load(files: Sequence[Path]) -> None:
             load_operators(file)
 
 
-def check(path: Path, options: Options, progress: terminal.Progress | None = None) -> Outcome:
-    """One job, in this process, where the operators are loaded already. Raises nothing but interruptions."""
+def check(
+    path: Path,
+    options: Options,
+    progress: terminal.Progress | None = None,
+    tell: Callable[[Report], None] | None = None,
+) -> Outcome:
+    """One job, in this process, where the operators are loaded already. ``tell`` is told what is known so far, where
+    time or memory are limited. Raises nothing but interruptions."""
     try:
+        effort = options.start()
         from tantamount.answers import refine
 
         reserve()
         from tantamount.capture.job import read_job
 
         _refuse_what_shells_leave(path)
-        job = read_job(path, allow_outside=options.allow_outside)
-        report = refine(job, strict=options.strict, progress=progress)
+        more: dict[str, Any] = {}
+        if effort.limited or effort.factor != 1:
+            more["effort"] = effort
+        if effort.limited and tell is not None:
+            more["so_far"] = tell
+        with stopping(effort):
+            job = read_job(path, allow_outside=options.allow_outside)
+        report = refine(job, strict=options.strict, progress=progress, **more)
         if path in options.pages:  # here, where both programs still are
             report.save(options.pages[path])
+        if options.limited and options.certificate is not None and report.proved:
+            report.save_certificate(options.certificate)
         return report
+    except Stopped as stop:
+        return _stopped(path, stop, "while it was read")
     except Exception as problem:
+        if isinstance(problem, MemoryError) and options.memory is not None:
+            return _stopped(path, Stopped(MEMORY, f"{options.memory} MB"), "while it was read")
         return failure(str(path), problem, f"while checking {path}")
 
 
 def check_all(paths: Sequence[Path], options: Options, workers: int | None) -> Iterator[Outcome]:
     """Every job, in the order given: one alone in this process, several in ``workers`` processes (default: one for
-    every core). A job whose process dies has a :class:`Failure` like any other."""
-    if len(paths) == 1:
+    every core), and so is one whose time or memory is limited: that process can be ended whatever it does. A job whose
+    process dies has a :class:`Failure` like any other."""
+    if len(paths) == 1 and not options.limited:
         with terminal.progress(str(paths[0])) as progress:
             outcome = check(paths[0], options, progress)
         yield outcome
@@ -66,6 +106,8 @@ def check_all(paths: Sequence[Path], options: Options, workers: int | None) -> I
             paths,
             workers or pool.cores(),
             watch=lambda done, running: display.show(done, [str(path) for path in running]),
+            tells=options.limited,
+            seconds=None if options.timeout is None else options.timeout + _GRACE,
             preload=(
                 "tantamount.cli.main",
                 "tantamount.cli.checking",
@@ -75,18 +117,62 @@ def check_all(paths: Sequence[Path], options: Options, workers: int | None) -> I
         )
         for path, outcome in zip(paths, outcomes, strict=True):
             with display.paused():
-                yield _lost(path, outcome) if isinstance(outcome, pool.Lost) else outcome
+                yield _lost(path, outcome, options) if isinstance(outcome, pool.Lost) else outcome
 
 
-def _work(path: Path, options: Options) -> Outcome:
+def _work(path: Path, tell: Callable[[Report], None] | None = None, *, options: Options) -> Outcome:
     try:
         load(options.operators)
+        if options.memory is not None:
+            _allow(options.memory)
     except Exception as problem:
         return failure(str(path), problem, f"while loading operators for {path}")
-    return check(path, options)
+    return check(path, options, tell=tell)
 
 
-def _lost(path: Path, lost: pool.Lost) -> Failure:
+def _allow(megabytes: int) -> None:
+    """Let this process have no more than that: what it asks for beyond it is refused, instead of taken from others."""
+    try:
+        import resource
+    except ImportError:  # no such limits on this system
+        return
+    pages = [int(n) for n in Path("/proc/self/statm").read_text(encoding="ascii").split()[:2]]
+    mapped, held = (n * resource.getpagesize() for n in pages)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + max(0, megabytes * 10**6 - held) + _HEADROOM, hard))
+
+
+def _stopped(path: Path, stop: Stopped, when: str) -> Report:
+    """The report on a job of which nothing is known."""
+    text = f"{stop} {when}"
+    nothing = Statistics(0, 0, 0, False, 0, 0, {}, 0)
+    hit = LimitHit(stop.limit, stop.allowed)
+    return Report(
+        str(path), Verdict.UNKNOWN, (), 0, (), (), None, None, nothing,
+        notes=(text,), limits=(hit,), stopped=stop.limit,
+    )  # fmt: skip
+
+
+def _ended(path: Path, stop: Stopped, so_far: object) -> Report:
+    """The report on a job whose process had to be ended: what it told last."""
+    known = _stopped(path, stop, "and the process had to be ended")
+    if not isinstance(so_far, Report):
+        return known
+    outputs = tuple(o if o.verdict is not Verdict.UNKNOWN else replace(o, reason=str(stop)) for o in so_far.outputs)
+    return replace(
+        so_far, outputs=outputs, notes=(*so_far.notes, *known.notes), limits=(*known.limits, *so_far.limits),
+        stopped=stop.limit,
+    )  # fmt: skip
+
+
+def _lost(path: Path, lost: pool.Lost, options: Options) -> Outcome:
+    stop: Stopped | None = None
+    if lost.overdue:
+        stop = Stopped(TIMEOUT, f"{options.timeout:g} s")
+    elif options.memory is not None and lost.exit_code < 0:
+        stop = Stopped(MEMORY, f"{options.memory} MB")
+    if stop is not None:
+        return _ended(path, stop, lost.so_far)
     return Failure(
         job=str(path),
         exit_code=ENVIRONMENT,

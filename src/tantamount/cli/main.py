@@ -95,6 +95,17 @@ GitHub = Annotated[
     ),
 ]
 
+EffortOption = Annotated[
+    str,
+    typer.Option("--effort", metavar="LEVEL", help="How far searches go: low, normal, high, or N times normal."),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="S", help="What is not proved of a job after S seconds is UNKNOWN."),
+]
+Memory = Annotated[
+    int | None, typer.Option("--memory", metavar="MB", help="The same when its process holds more than MB megabytes.")
+]
 CertificateOut = Annotated[
     Path | None,
     typer.Option("--certificate", metavar="CERT", help="Write what `tantamount check` needs, if the job is PROVED."),
@@ -117,6 +128,9 @@ def refine(
     sarif: Sarif = None,
     github: GitHub = None,
     certificate: CertificateOut = None,
+    effort: EffortOption = "normal",
+    timeout: Timeout = None,
+    memory: Memory = None,
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.cli.certifying import certify, check_certifiable
@@ -134,8 +148,16 @@ def refine(
         check_certifiable(jobs, certificate)
     load(operators or ())
     options = Options(
-        strict=strict, allow_outside=allow_outside, operators=tuple(operators or ()), pages=pages_of(html, jobs)
+        strict=strict,
+        allow_outside=allow_outside,
+        operators=tuple(operators or ()),
+        pages=pages_of(html, jobs),
+        effort=effort,
+        timeout=timeout,
+        memory=memory,
+        certificate=certificate,
     )
+    options.start()  # what is no effort is said before any job is read
     outcomes: list[Outcome] = []
     with results.fenced():
         for outcome in check_all(jobs, options, workers):
@@ -257,7 +279,9 @@ def ops(
 def explain_topic(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="An error code, verdict, difference, assumption, rule, or operator."),
+        typer.Argument(
+            metavar="[NAME]", help="An error code, verdict, difference, assumption, rule, limit or operator."
+        ),
     ] = None,
     operators: Operators = None,
 ) -> int:

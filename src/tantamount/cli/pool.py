@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,10 +32,12 @@ R = TypeVar("R")
 @dataclass(frozen=True, slots=True)
 class Lost:
     """What is known of a process that ended without a result: its exit code, negative for a signal; or why there was
-    none (``unstarted``)."""
+    none (``unstarted``); what it told last (``so_far``), and whether it was ended because its time was over."""
 
     exit_code: int
     unstarted: str = ""
+    so_far: Any = None
+    overdue: bool = False
 
     def __str__(self) -> str:
         if self.unstarted:
@@ -52,6 +55,7 @@ class _Running(Generic[T]):
     number: int
     item: T
     process: BaseProcess
+    until: float = float("inf")
 
 
 def cores() -> int:
@@ -60,33 +64,39 @@ def cores() -> int:
 
 
 def run_all(
-    work: Callable[[T], R],
+    work: Callable[..., R],
     items: Sequence[T],
     workers: int,
     *,
+    tells: bool = False,
+    seconds: float | None = None,
     watch: Callable[[int, Sequence[T]], None] = lambda done, running: None,
     preload: Sequence[str] = (),
 ) -> Iterator[R | Lost]:
     """``work(item)`` of every item, at most ``workers`` at a time, in the order of the items; each as soon as it and
     those before it are there.
 
-    ``work`` is a function that a fresh process can import, its results can be pickled, and it raises nothing. Where no
-    more processes or descriptors are to be had, fewer run at a time; an item is lost if not even one can run.
+    ``work`` is a function that a fresh process can import, its results can be pickled, and it raises nothing. If it
+    ``tells``, it is called as ``work(item, tell)``, and what it told last is known even if its process is lost. A
+    process that takes more than ``seconds`` is killed. Where no more processes or descriptors are to be had, fewer run
+    at a time; an item is lost if not even one can run.
     ``watch(done, running)`` is told of every change; ``preload`` are modules that the workers share. When the iterator
     is closed, or an exception goes through it, the workers that are still running are killed.
     """
     waiting = deque(enumerate(items))
     running: dict[Any, _Running[T]] = {}
     results: dict[int, R | Lost] = {}
+    told: dict[int, Any] = {}
     done = given = 0
     context: ForkServerContext | None = None
     try:
         while given < len(items):
             while len(running) < workers and waiting:
                 number, item = waiting[0]
+                until = time.monotonic() + seconds if seconds is not None else float("inf")
                 try:
                     context = context or _context(preload)
-                    _start(context, work, number, item, running)
+                    _start(context, (work, item, tells), number, until, running)
                 except (OSError, EOFError, MemoryError) as problem:
                     if running:
                         break  # again when one of them has given back what it has
@@ -96,10 +106,25 @@ def run_all(
                     done += 1
                 waiting.popleft()
             watch(done, [one.item for one in running.values()])
-            for receiver in connection.wait(list(running)) if running else ():
-                one = running.pop(receiver)
-                results[one.number] = _result(receiver, one.process)
+            ends = min((one.until for one in running.values()), default=float("inf"))
+            patience = None if seconds is None else max(0.0, ends - time.monotonic())
+            for receiver in connection.wait(list(running), patience) if running else ():
+                one = running[receiver]
+                final, found = _result(receiver, one.process, told.get(one.number))
+                if not final:
+                    told[one.number] = found
+                    continue
+                del running[receiver]
+                results[one.number] = found
                 done += 1
+            for receiver, one in list(running.items()):
+                if one.until <= time.monotonic():
+                    del running[receiver]
+                    one.process.kill()
+                    one.process.join()
+                    receiver.close()
+                    results[one.number] = Lost(one.process.exitcode or 0, so_far=told.get(one.number), overdue=True)
+                    done += 1
             while given in results:
                 yield results.pop(given)
                 given += 1
@@ -111,13 +136,18 @@ def run_all(
 
 
 def _start(
-    context: ForkServerContext, work: Callable[[T], R], number: int, item: T, running: dict[Any, _Running[T]]
+    context: ForkServerContext,
+    task: tuple[Callable[..., Any], T, bool],
+    number: int,
+    until: float,
+    running: dict[Any, _Running[T]],
 ) -> None:
-    """Start a process for an item and enter it in ``running``. Raises :class:`OSError` if there can be none."""
+    """Start a process for a task (what to do with which item, and whether it tells) and enter it in ``running``. Raises
+    :class:`OSError` if there can be none."""
     receiver, sender = context.Pipe(duplex=False)
     try:
-        process = context.Process(target=_serve, args=(sender, work, item), daemon=True)
-        running[receiver] = _Running(number, item, process)  # first, so that an interruption finds it
+        process = context.Process(target=_serve, args=(sender, *task), daemon=True)
+        running[receiver] = _Running(number, task[1], process, until)  # first, so that an interruption finds it
         process.start()
     except BaseException as problem:
         if isinstance(problem, (OSError, EOFError, MemoryError)):
@@ -146,23 +176,27 @@ def _context(preload: Sequence[str]) -> ForkServerContext:
     return context
 
 
-def _result(receiver: Any, process: BaseProcess) -> Any:
+def _result(receiver: Any, process: BaseProcess, so_far: Any) -> tuple[bool, Any]:
+    """Whether what the process sent is its result, and what it sent."""
     try:
-        found = receiver.recv()
+        final, found = receiver.recv()
     except (EOFError, OSError):  # it ended before all was sent
         process.join()
-        return Lost(process.exitcode or 0)
-    finally:
+        final, found = True, Lost(process.exitcode or 0, so_far=so_far)
+    if final:
         receiver.close()
-    process.join()
-    return found
+        process.join()
+    return final, found
 
 
-def _serve(sender: Any, work: Callable[[Any], Any], item: Any) -> None:
+def _serve(sender: Any, work: Callable[..., Any], item: Any, tells: bool) -> None:
+    def tell(found: Any) -> None:
+        sender.send((False, found))
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-        sender.send(work(item))
+        sender.send((True, work(item, tell) if tells else work(item)))
         sender.close()
     except (MemoryError, OSError, RuntimeError):  # no thread, no memory to send: it is lost, and that is told once
         os._exit(1)

@@ -16,8 +16,9 @@ import numpy as np
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.correspond.values import fingerprint
+from tantamount.effort import Effort
 from tantamount.errors import TantamountError
-from tantamount.execution.plans import NotExecuted, Scale, draw, execute, plan_execution
+from tantamount.execution.plans import NotExecuted, Scale, TooLarge, draw, execute, plan_execution
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation_types import local_box
@@ -32,18 +33,19 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["align"]
 
-_LIGHT = 5_000_000  # element operations beyond which smaller shapes are executed, if there are any
 _SEED = 5
 
 
 def align(store: Store, job: Job, inputs: Inputs, limits: Limits) -> tuple[Candidates, Reduction | None]:
     """The candidates for tensors of every rank, by rank and node name; empty if nothing could be executed. A job that
-    is too large is executed at smaller shapes: the reduction that was made for it."""
-    light = replace(limits, witness_work=min(limits.witness_work, _LIGHT))
+    is too large is executed at smaller shapes, if there are any: the reduction that was made for it."""
+    light = replace(limits, witness_work=min(limits.witness_work, store.effort.bounds.alignment_work))
     try:
         plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), light)
-    except NotExecuted:
-        found = _align_reduced(job, limits)
+    except NotExecuted as problem:
+        if isinstance(problem, TooLarge):
+            store.effort.hit("alignment_work")
+        found = _align_reduced(job, limits, store.effort)
         if found[0]:
             return found
     try:
@@ -57,12 +59,12 @@ def align(store: Store, job: Job, inputs: Inputs, limits: Limits) -> tuple[Candi
     return ({} if execution is None else _matched(job, execution.specification, execution.ranks)), None
 
 
-def _align_reduced(job: Job, limits: Limits) -> tuple[Candidates, Reduction | None]:
+def _align_reduced(job: Job, limits: Limits, effort: Effort) -> tuple[Candidates, Reduction | None]:
     """Node names are the same at smaller shapes, and so are dimensions."""
     try:
-        reduction = reduce_job(job)
+        reduction = reduce_job(job, effort)
         smaller = reduction.job
-        store = Calculus()
+        store = Calculus(effort)
         inputs = build_inputs(store, smaller)
         plan = plan_execution(store, smaller, inputs, SpecificationRun(), RanksRun(smaller.mesh), limits)
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)

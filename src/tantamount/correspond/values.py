@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from tantamount.effort import Effort
 from tantamount.ir.layouts import layouts
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation_types import local_box
@@ -24,7 +25,6 @@ Box = tuple[tuple[int, int], ...]
 
 _PROJECTIONS = 3
 _DIGITS = 6
-_MAX_WINDOWS = 16
 _ROUNDING = 1e-9  # of the largest element
 _INFINITY = 123456.789  # stands for it in projections
 
@@ -63,7 +63,7 @@ def close(a: Array, b: Array) -> bool:
     return bool(same.all())
 
 
-def windows(whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, Array]]:
+def windows(effort: Effort, whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, Array]]:
     """The parts of a tensor that have a shape (dimensions of size 1 do not count): the whole (without a box) or equal
     blocks, in order. A part without elements is none of a tensor that has some."""
     if whole.size == prod(shape):
@@ -78,7 +78,7 @@ def windows(whole: Array, shape: tuple[int, ...]) -> Iterator[tuple[Box | None, 
     if len(local) != squeezed.ndim or any(n > m or m % n for n, m in zip(local, squeezed.shape, strict=True)):
         return
     counts = [m // n for n, m in zip(local, squeezed.shape, strict=True)]
-    if prod(counts) > _MAX_WINDOWS:
+    if effort.exceeds("repair_windows", prod(counts)):
         return
     for at in product(*map(range, counts)):
         box = tuple((k * n, (k + 1) * n) for k, n in zip(at, local, strict=True))

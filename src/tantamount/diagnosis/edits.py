@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, permutations
+from math import factorial
 
 import numpy as np
 
@@ -19,10 +20,6 @@ from tantamount.ir.graph import Argument, Node, Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = ["Edit", "edits_of"]
-
-_MAX_WHOLES = 8  # classes of the specification that are tried for one of the implementation
-_MAX_ORDERS = 6  # in which tensors are exchanged for each other
-_MAX_MEMBERS = 4  # members of a class that are changed alone
 
 
 @dataclass(frozen=True)
@@ -78,14 +75,14 @@ def _subsets(matches: ValueMatches, changes: dict[Place, Array]) -> Iterator[dic
         yield unmatched
     if matches.job.mesh.world_size > 1:  # one node, on all ranks
         names = list(dict.fromkeys(name for _, name in changes))
-        for name in names[:_MAX_MEMBERS] if len(names) > 1 else ():
+        for name in matches.effort.first("repair_members", names) if len(names) > 1 else ():
             yield {place: value for place, value in changes.items() if place[1] == name}
         return
     changed = list(changes)
     if len(changed) > 2:
         yield {place: changes[place] for place in changed[1:]}
     if len(changed) > 1:
-        for place in changed[:_MAX_MEMBERS]:
+        for place in matches.effort.first("repair_members", changed):
             yield {place: changes[place]}
 
 
@@ -221,7 +218,7 @@ def _replaced(matches: ValueMatches, c: Class, only_alike: bool = False) -> Iter
             for some in _subsets(matches, changes):
                 yield Edit("value", tuple(some), some, {place: wanted[place] for place in some})
         tried += found
-        if tried >= _MAX_WHOLES:
+        if matches.effort.exceeds("repair_wholes", tried + 1):
             return
 
 
@@ -276,7 +273,8 @@ def _parts(matches: ValueMatches, places: Sequence[Place], names: Sequence[str])
     if 1 < len(nodes) == len(wholes) and (
         matches.job.mesh.world_size > 1 or all(whole.size == value.size for whole in wholes.values())
     ):
-        for order in islice(permutations(wholes), _MAX_ORDERS):
+        matches.effort.exceeds("repair_orders", factorial(len(wholes)))
+        for order in islice(permutations(wholes), matches.effort.bounds.repair_orders):
             yield from _matched(matches, places, dict(zip(nodes, order, strict=True)), wholes)
         return
     for name, whole in list(wholes.items())[:2]:
@@ -310,7 +308,7 @@ def layouts(
         for boxes, parts in placements(whole, shape, mesh):
             yield [(None if boxes[rank] == everything else boxes[rank], parts[rank]) for rank, _ in places]
         return
-    pieces = list(windows(whole, shape))
+    pieces = list(windows(matches.effort, whole, shape))
     count, total = len(pieces), len(places)
     if not count:
         return
@@ -318,9 +316,10 @@ def layouts(
     if total % count == 0:
         orders[tuple(i * count // total for i in range(total))] = None
         orders[tuple(i % count for i in range(total))] = None
+    members = matches.effort.bounds.repair_members
     if total <= 4:
         for i in range(total):
-            orders |= {tuple(w if j == i else -1 for j in range(total)): None for w in range(min(count, _MAX_MEMBERS))}
+            orders |= {tuple(w if j == i else -1 for j in range(total)): None for w in range(min(count, members))}
     for order in orders:
         yield [None if k < 0 else pieces[k] for k in order]
 

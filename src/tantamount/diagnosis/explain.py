@@ -16,8 +16,6 @@ from tantamount.calculus.terms import IOTA, Factor, Polynomial, Rational, Term, 
 
 __all__ = ["Finding", "describe"]
 
-_MAX_DEPTH = 12
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -173,7 +171,8 @@ class _Walk:
                     return self._offset(f, g, x, y, inside, s)
         for f in left:
             for g in right:
-                if self._op(f) == self._op(g) and f[1] == g[1] and depth < _MAX_DEPTH:
+                alike = self._op(f) == self._op(g) and f[1] == g[1]
+                if alike and not self.store.effort.exceeds("mismatch_depth", depth + 1):
                     deeper = self.atoms(f, g, depth + 1)
                     if deeper is not None:
                         return deeper

@@ -80,8 +80,6 @@ def _says_all(finding: Finding) -> bool:
     return finding.atom is None and finding.kind in _PLAIN
 
 
-_MAX_RANKS = 8  # ranks that are looked at one by one
-
 # how much a kind of difference says; positions alone may be due to the placement that was guessed
 _RANK = ("unreduced", "factor", "constant", "exponent", "operand", "range", "missing", "extra", "different", "offset")
 
@@ -394,7 +392,7 @@ class _Search:
 
     def _rank_by_rank(self, whole: Form, twin: str) -> Finding | None:
         """A difference other than of positions, between the specification's tensor and what one rank holds."""
-        for rank in range(min(self.job.mesh.world_size, _MAX_RANKS)):
+        for rank in self.store.effort.first("mismatch_ranks", range(self.job.mesh.world_size)):
             here = self.implementation.local(self.store, rank, twin)
             if here is None or not here.pieces or not whole.pieces:
                 continue

@@ -181,6 +181,6 @@ def _matters(matches: ValueMatches, name: str, where: Array, wanted: Part, place
     shape = matches.value(place).shape
     if not isinstance(changed, np.ndarray):
         return False
-    now = next((part for box, part in windows(changed, shape) if box == wanted[1]), None)
+    now = next((part for box, part in windows(matches.effort, changed, shape) if box == wanted[1]), None)
     before = matches.part(wanted, shape)
     return now is not None and before is not None and not close(now, before)

@@ -43,6 +43,7 @@ class Replay:
     def __init__(self, plan: Plan, leaves: Leaves, seed: int) -> None:
         """Raises what :func:`tantamount.execution.plans.execute` raises."""
         self.job: Job = plan.job
+        self.allowed = plan.store.effort
         self.seed = seed
         self.given: Given = given(plan, leaves, seed)
         on = self.given
@@ -79,6 +80,7 @@ class Replay:
         graph = replace(self.job.implementation[rank], nodes=nodes, outputs=())  # with its declared operators
         reference = Reference(rank=rank, seed=self.seed, masks=self.given.masks(rank))
         self.effort += 1
+        self.allowed.check()
         try:
             with np.errstate(all="ignore"):
                 found = run(graph, reference, inputs, constant=constant_of(self.given.constants))[node.name]

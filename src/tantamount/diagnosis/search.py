@@ -16,16 +16,14 @@ from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, edits_of
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.diagnosis.value_matches import ValueMatches
+from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale, draw
 
 __all__ = ["Repair", "find_repair"]
 
-_SEEDS = (11, 12, 13, 14)  # inputs that are tried until outputs differ
+_FIRST_SEED = 11
 _CONFIRMATIONS = 2  # more inputs that a change must repair
-_BUDGET = 60  # executions of both programs that all changes together may take
-_LARGEST = 20_000  # what that is at most, in nodes
-_OUTPUTS = 16  # outputs that are looked at
 
 
 @dataclass(frozen=True)
@@ -45,21 +43,27 @@ class Repair:
 
 def find_repair(plan: Plan, outputs: Sequence[str]) -> Repair | None:
     """The change that repairs the first of the failing ``outputs``, and more of them if it can."""
-    names = list(dict.fromkeys((*outputs, *(o.name for o in plan.job.specification.outputs))))[:_OUTPUTS]
+    effort = plan.store.effort
+    every = list(dict.fromkeys((*outputs, *(o.name for o in plan.job.specification.outputs))))
+    names = effort.first("repair_outputs", every)
     names = [name for name in names if _checkable(plan, name)]
-    start = _start(plan, names)
+    seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
+    start = _start(plan, names, seeds)
     if start is None:
+        effort.hit("repair_inputs")
         return None
-    found = sorted(_accepted(start, _budget(plan)), key=lambda one: one.cost)
-    for candidate in found[:_OUTPUTS]:
-        if all(_again(plan, names, candidate, seed) for seed in _SEEDS[-_CONFIRMATIONS:]):
+    found = sorted(_accepted(start, effort, _budget(plan)), key=lambda one: one.cost)
+    for candidate in effort.first("repair_outputs", found):
+        if all(_again(plan, names, candidate, seed) for seed in seeds[-_CONFIRMATIONS:]):
             return Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
     return None
 
 
-def _budget(plan: Plan) -> int:
+def _budget(plan: Plan) -> tuple[int, str]:
+    """Nodes that all changes together may take, and the bound that says so."""
+    bounds = plan.store.effort.bounds
     nodes = len(plan.job.specification.nodes) + sum(len(graph.nodes) for graph in plan.job.implementation)
-    return min(_LARGEST, _BUDGET * nodes)
+    return min((bounds.repair_nodes, "repair_nodes"), (bounds.repair_executions * nodes, "repair_executions"))
 
 
 def _checkable(plan: Plan, name: str) -> bool:
@@ -88,7 +92,7 @@ class _Candidate:
     cost: tuple[int, ...]
 
 
-def _start(plan: Plan, names: Sequence[str], seeds: Sequence[int] = _SEEDS) -> _Start | None:
+def _start(plan: Plan, names: Sequence[str], seeds: Sequence[int]) -> _Start | None:
     for seed in seeds:
         try:
             replay = Replay(plan, draw(plan, seed, Scale()), seed)
@@ -106,7 +110,7 @@ _SIMPLE = ("bypass", "literal", "scale")
 _GOOD = 2  # a change of this weight says why: nothing further is looked for
 
 
-def _accepted(start: _Start, budget: int) -> list[_Candidate]:
+def _accepted(start: _Start, effort: Effort, budget: tuple[int, str]) -> list[_Candidate]:
     """Changes that repair something: first what can be said simply, where values stop being known ones before anywhere
     else; then where something may be missing; then any value."""
     matches = start.matches
@@ -137,7 +141,9 @@ def _accepted(start: _Start, budget: int) -> list[_Candidate]:
                 repaired = _repaired(start, edit)
                 if repaired:
                     found.append(_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired)))
-                if matches.replay.effort > budget:
+                effort.check()
+                if matches.replay.effort > budget[0]:
+                    effort.hit(budget[1])
                     return found
         if any(one.cost[0] == 0 and one.cost[1] <= _GOOD for one in found):
             return found

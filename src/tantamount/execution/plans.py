@@ -214,6 +214,7 @@ def execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL) -> E
 
     Raises :class:`NotExecuted` where the reference interpreter cannot, :class:`InternalError` if the inputs of the two
     sides do not satisfy the job's relation."""
+    plan.store.effort.check()
     try:
         return _execute(plan, leaves, seed, ties)
     except _Unpaired:

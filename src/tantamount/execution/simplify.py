@@ -12,20 +12,23 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["simplify"]
 
-_TRIALS = 400  # executions that simplifying may take
-_WORK = 4_000_000_000  # and element operations,
-_NODES = 2_000  # and nodes of both programs
-_ELEMENTWISE = 64  # elements of a tensor that are zeroed one by one
-
 
 class _Budget:
     def __init__(self, plan: Plan, differs: Callable[[Leaves], bool]) -> None:
         nodes = sum(len(graph.nodes) for graph in (plan.job.specification, *plan.job.implementation))
-        self.left = min(_TRIALS, _WORK // max(1, plan.work), _NODES // nodes)
+        self._effort = plan.store.effort
+        bounds = self._effort.bounds
+        self.left, self._bound = min(
+            (bounds.simplified_trials, "simplified_trials"),
+            (bounds.simplified_work // max(1, plan.work), "simplified_work"),
+            (bounds.simplified_nodes // nodes, "simplified_nodes"),
+        )
         self._differs = differs
 
     def __call__(self, leaves: Leaves) -> bool:
+        self._effort.check()
         if self.left <= 0:
+            self._effort.hit(self._bound)
             return False
         self.left -= 1
         return self._differs(leaves)
@@ -46,7 +49,7 @@ def simplify(plan: Plan, leaves: Leaves, differs: Callable[[Leaves], bool]) -> N
                 best = trial
                 break
     for leaf in sorted(plan.leaves, key=lambda leaf: -leaf.size):
-        if leaf.size <= _ELEMENTWISE:
+        if not plan.store.effort.exceeds("zeroed_elements", leaf.size):
             best = _fewer(best, leaf.name, check)
 
 

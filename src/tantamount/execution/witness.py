@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -55,7 +56,6 @@ SCALES = (
     Scale(positive=True, sparse=True),
 )
 _SINGULAR = (*(Scale(sparse=True),) * 4, *(Scale(positive=True, sparse=True),) * 2)  # first, of values equal otherwise
-_ENOUGH = 2  # executions, once one output is refuted
 _SHOWN = 1 << 14  # elements of one input that a counterexample lists
 _EDGE = 8  # elements per dimension that it lists of a larger one
 
@@ -110,11 +110,15 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> S
         plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
         singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
         state = _Search(plan, {}, {}, {}, singular)
-        for seed, scale in enumerate((*(_SINGULAR if singular else ()), *SCALES)):
+        scales = (*(_SINGULAR if singular else ()), *SCALES)
+        for seed in count():
             agreeing = [name for name in open_ if name not in state.found]
-            if not agreeing or (state.found and seed >= _ENOUGH):
+            most, done = (
+                ("refuting_inputs", seed) if state.found else ("witness_inputs", seed - len(scales) + len(SCALES))
+            )
+            if not agreeing or proof.store.effort.exceeds(most, done + 1):
                 break
-            state.sample(seed, scale, agreeing)
+            state.sample(seed, scales[seed % len(scales)], agreeing)
     except TooLarge:
         raise
     except NotExecuted as problem:

@@ -14,6 +14,7 @@ KINDS: Mapping[str, str] = {
     "difference": "Differences",
     "assumption": "Assumptions",
     "rule": "Rules of the calculus",
+    "limit": "Limits of searches",
     "operator": "Operators",
 }
 

@@ -10,10 +10,11 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 
+from tantamount.effort import MEMORY, TIMEOUT
 from tantamount.errors import UserError
 from tantamount.explanations.operators import operator_topic
 from tantamount.explanations.topic import Section, Topic
-from tantamount.limits import Limits
+from tantamount.limits import STAGES, Bound, Limits, bounds_table
 from tantamount.ops.table import table
 
 __all__ = ["find", "topics"]
@@ -36,7 +37,7 @@ def topics() -> Mapping[str, Topic]:
     """Every topic that is not an operator, by name, kind after kind."""
     found: dict[str, Topic] = {}
     tables = (_table(f"{kind}s", kind) for kind in ("verdict", "difference", "assumption", "rule"))
-    for topic in (*_errors(), *chain.from_iterable(tables)):
+    for topic in (*_errors(), *chain.from_iterable(tables), *map(_bound, bounds_table()), *_stops()):
         found[topic.name] = topic
     return found
 
@@ -55,7 +56,7 @@ def find(name: str) -> Topic:
     near = called or get_close_matches(name, [*known, *rows], n=5, cutoff=0.6)
     raise UserError(
         "topic-unknown", place="command line", found=f"the name {name!r}" + (", which several have" if called else ""),
-        needed="an error code, a verdict, a kind of difference, an assumption, a rule or an operator",
+        needed="an error code, a verdict, a kind of difference, an assumption, a rule, a limit or an operator",
         hint=f"nearest: {', '.join(near[:12])}" if near else "`tantamount explain` lists all but operators",
     )  # fmt: skip
 
@@ -80,6 +81,43 @@ def _limit(name: str, entry: Mapping[str, str]) -> Topic:
     default, variable = getattr(Limits(), name), f"TANTAMOUNT_LIMIT_{name.upper()}"
     value = Section("The limit", f"`{name}`, {default} unless the variable `{variable}` says otherwise.")
     return Topic(topic.name, topic.kind, f"{topic.title}: {name}", (value, *topic.sections))
+
+
+def _bound(bound: Bound) -> Topic:
+    """The topic of one bound of a search, made from its row of the table."""
+    scale = {
+        "count": "`--effort` multiplies it: `low` by 1/4, `high` by 16, a number by that number.",
+        "depth": "`--effort` adds one for every doubling of the effort.",
+        "fixed": "`--effort` leaves it as it is.",
+    }[bound.scale]
+    sections = (
+        Section("The limit", f"{bound.sentence} {bound.default} with normal effort. {scale}"),
+        Section(_HEADINGS["meaning"], STAGES[bound.stage]),
+        Section(_HEADINGS["do"], _RAISE if bound.scale != "fixed" else _FIXED),
+    )
+    return Topic(bound.topic, "limit", bound.sentence.rstrip("."), sections)
+
+
+_RAISE = (
+    "Nothing, if the verdict is what you expected. Otherwise ask again with `--effort high`, or more. A search that "
+    "ends early proves less, never more: no PROVED and no REFUTED rests on it."
+)
+_FIXED = "Nothing: more of it would be another way to compute, not a longer search."
+
+
+def _stops() -> Iterator[Topic]:
+    """The topics of the limits that end the work on a job."""
+    for name, option, what in (
+        (TIMEOUT, "--timeout", "The wall-clock time that `--timeout` allows for a job, reading included, was over"),
+        (MEMORY, "--memory", "The process held more memory than `--memory` allows"),
+    ):
+        meaning = (
+            "The work ended there. Outputs that were proved by then are PROVED, with what they rest on; an output that "
+            "an execution refuted is REFUTED; all others are UNKNOWN, and so is the job, unless one is refuted. The "
+            "report says where the work was."
+        )
+        todo = f"Ask again with a larger `{option}`, or with `--effort low`, which gives up earlier on every question."
+        yield Topic(name, "limit", what, (Section(_HEADINGS["meaning"], meaning), Section(_HEADINGS["do"], todo)))
 
 
 def _table(name: str, kind: str) -> Iterator[Topic]:

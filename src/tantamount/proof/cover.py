@@ -27,9 +27,6 @@ from tantamount.verdict import Relation
 __all__ = ["PIECES", "relate"]
 
 PIECES = "pieces at "  # how the text of an index map begins
-_MAX_PIECES = 64  # pieces of an implementation tensor that are placed in the specification's one by one
-_MAX_TILES = 256  # tensors of single ranks with the right atoms that are tried
-_MAX_CANDIDATES = 8  # implementation tensors with the right atoms that are tried per specification tensor
 
 
 def relate(store: Store, job: Job, specification: SpecificationRun, implementation: RanksRun) -> dict[str, Relation]:
@@ -56,7 +53,7 @@ def relate(store: Store, job: Job, specification: SpecificationRun, implementati
         if key not in memo:
             found = [item for item in index.get(fingerprint(store, whole), []) if kinds.get(item[0], kind) is kind]
             likely = sorted(found, key=lambda item: not layouts(whole.shape, sizes, local=item[1]))
-            memo[key] = _cover(store, whole, likely[:_MAX_CANDIDATES], implementation)
+            memo[key] = _cover(store, whole, store.effort.first("cover_candidates", likely), implementation)
             if memo[key] is None and not implementation.folded:
                 held = _held(store, job, implementation) if held is None else held
                 memo[key] = _tiled(store, whole, held.get(fingerprint(store, whole), []))
@@ -108,7 +105,7 @@ def _held(store: Store, job: Job, run: RanksRun) -> dict[frozenset[object], list
 def _tiled(store: Store, whole: Form, held: Sequence[_Held]) -> tuple[str, str, str] | None:
     """The whole as blocks, each of them a tensor of one rank: of micro-batches, or of the steps of a ring."""
     tiles: dict[Box, Expression] = {}
-    for one in held[:_MAX_TILES]:
+    for one in store.effort.first("cover_tiles", held):
         shape = one.form.shape[len(one.ranks.mesh.sizes) :]
         if len(shape) != len(whole.shape):
             continue
@@ -194,7 +191,7 @@ def _index_map(store: Store, whole: Form, run: RanksRun, name: str) -> tuple[str
     """``whole[index map of mesh and local axes]``, piece by piece, if the ranks' tensors cover the whole; and the same
     as a clean expression, if there is one."""
     stacked = run.stacked(store, name)
-    if stacked is None or not 0 < len(stacked.pieces) <= _MAX_PIECES:
+    if stacked is None or not stacked.pieces or store.effort.exceeds("cover_pieces", len(stacked.pieces)):
         return None
     places = locate(store, whole, stacked)
     images = [_image(box, index) for box, index in places or ()]

@@ -6,10 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tantamount.calculus import forms
+from tantamount.calculus.answers import Different
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
+from tantamount.calculus.printing import axis_names, show_polynomial
 from tantamount.calculus.terms import factors_of
+from tantamount.effort import further
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -44,9 +47,10 @@ __all__ = [
     "show",
 ]
 
+_SHOWN = 3  # terms of a difference
+_LONG = 80  # characters of one
 
 PARTLY = "equal where both are defined, but "  # why a value is not proved whose normal forms are equal
-_MAX_PAIRED = 16  # ranks along one mesh axis of which every pair is compared for being replicas
 
 
 def show(placements: Sequence[Placement]) -> str:
@@ -255,14 +259,18 @@ def _check(
         return OutputReport(name, Verdict.PROVED, relation, expectation.text, notes=notes)
     other = _infer(store, job, name, whole, run, expectation.name, expand=expand)
     if other is not None:
-        reason = f"the expectation {expectation.text} does not hold: {_clause(problem)}"
+        reason = f"the expectation {expectation.text} does not hold: {_clause(store, problem)}"
         return OutputReport(name, Verdict.REFUTED, other[0], expectation.text, reason, notes=other[1])
     if expectation.problem:
         return OutputReport(
             name, Verdict.REFUTED, None, expectation.text, f"the expectation cannot hold: {expectation.problem}"
         )
     return OutputReport(
-        name, Verdict.UNKNOWN, None, expectation.text, f"{name} = {expectation.text} was not proved: {_clause(problem)}"
+        name,
+        Verdict.UNKNOWN,
+        None,
+        expectation.text,
+        f"{name} = {expectation.text} was not proved: {_clause(store, problem)}",
     )
 
 
@@ -271,8 +279,22 @@ def _sums(job: Job, placements: Sequence[Placement]) -> str:
     return f"this relation sums over ranks of {' and '.join(axes)}: each holds one summand"
 
 
-def _clause(problem: Difference | str) -> str:
-    return problem if isinstance(problem, str) else "the two sides have different normal forms"
+def _clause(store: Store, problem: Difference | str) -> str:
+    """Why two forms were not shown to be equal: that they differ only where that was found."""
+    if isinstance(problem, str):
+        return problem
+    answer = problem.answer
+    if isinstance(answer, Different):
+        names = axis_names(len(problem.sizes))
+        terms = [show_polynomial(store, (term,), names) for term in answer.residual[:_SHOWN]]
+        more = f" and {len(answer.residual) - _SHOWN} more" if len(answer.residual) > _SHOWN else ""
+        shown = ", ".join(term if len(term) <= _LONG else f"{term[:_LONG]}…" for term in terms)
+        return f"different normal forms (terms {shown}{more})"
+    if not answer.hits:
+        return f"undecided: {answer.reason}"
+    hit = " and ".join(f"{one.topic} ({one.bound})" for one in answer.hits)
+    was = "was" if len(answer.hits) == 1 else "were"
+    return f"undecided: {hit} {was} hit; {further(store.effort.factor)} would go on"
 
 
 def _infer(
@@ -309,10 +331,11 @@ def independent(store: Store, stacked: Form, placements: Sequence[Placement]) ->
         if not isinstance(p, Partial):
             continue
         size = stacked.shape[axis]
+        paired = size if not store.effort.exceeds("paired_ranks", size) else store.effort.bounds.paired_ranks
         parts = [forms.slice_form(store, stacked, axis, k, k + 1, 1) for k in range(size)]
         for k in range(size):
             for j in range(k):
-                if (k < _MAX_PAIRED or k - j == 1) and equal(store, parts[j], parts[k], expand=False) is None:
+                if (k < paired or k - j == 1) and equal(store, parts[j], parts[k], expand=False) is None:
                     return False
     return True
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
+from tantamount.effort import Effort
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.classes import rank_classes
@@ -38,13 +39,14 @@ class Options:
     ``fold``: ranks whose graphs are isomorphic are mesh axes (``None``: yes, but the caller may try again without);
     ``cut``: both programs go on from fresh tensors where they agree (``None``: if they are long); ``align`` says which
     tensors seem to agree, without which nothing is cut; ``limits`` (default: those of the environment) bound what is
-    executed for that; ``progress(phase, done, total)`` is told of every node, ``lap`` the name of every phase that
-    ends."""
+    executed for that, ``effort`` bounds every search; ``progress(phase, done, total)`` is told of every node, ``lap``
+    the name of every phase that ends."""
 
     fold: bool | None = None
     cut: bool | None = None
     align: Align | None = None
     limits: Limits = field(default_factory=limits_from_environment)
+    effort: Effort = field(default_factory=Effort)
     progress: Progress | None = None
     lap: Callable[[str], None] = _unheard
 
@@ -91,6 +93,10 @@ class Proof:
             self._relations = relate(self.store, self.job, self.specification, self.implementation)
         return self._relations
 
+    def known_relations(self) -> Mapping[str, Relation]:
+        """The relations that :meth:`relations` has found; empty if it was not asked."""
+        return self._relations or {}
+
     def assumptions(self) -> tuple[Assumption, ...]:
         """Every assumption that this proof used, in a fixed order."""
         return gather_assumptions(self.store, self.job, self.inputs, self.specification, self.implementation)
@@ -100,7 +106,7 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     """Both programs in the calculus. Raises :class:`UserError` if relations contradict each other or the ranks'
     collectives or messages do not match."""
     how = options if options is not None else Options()
-    store = Calculus()
+    store = Calculus(how.effort)
     classes = rank_classes(job.implementation, job.mesh, how.fold is not False)
     inputs = build_inputs(store, job)
     how.lap("inputs")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 
-from tantamount.errors import TantamountError, Unsupported, UserError
+from tantamount.effort import Effort
+from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
 from tantamount.ir.graph import Constant, Graph, Node
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, Expression, InputRelation
@@ -31,8 +33,6 @@ from tantamount.reduction.structure import Step, Structure
 from tantamount.sizes.traced import FIXED, HUGE, Polynomial, Size, SizeFacts, evaluate, product, variables
 
 __all__ = ["NotReduced", "Reduction", "reduce_job"]
-
-_ROUNDS = 6  # how often numbers that turn out to be structure are fixed before giving up
 
 
 class NotReduced(TantamountError):
@@ -60,28 +60,29 @@ class _Broken(Exception):
         self.pins = pins
 
 
-def reduce_job(job: Job) -> Reduction:
-    """The job with every size as small as the programs allow, and different sizes different.
+def reduce_job(job: Job, effort: Effort | None = None) -> Reduction:
+    """The job with every size as small as the programs allow, and different sizes different. ``effort`` (default:
+    normal) bounds how often that is tried.
 
     Raises :class:`NotReduced` where no size can shrink or the smaller job is not a valid one."""
+    effort = effort if effort is not None else Effort()
     pins: Pins = frozenset()
-    place = ""
-    for _ in range(_ROUNDS):
+    for done in count(1):
         try:
-            return _attempt(job, pins)
-        except _Broken as broken:
-            place = broken.place
-            if broken.pins <= pins:
-                break
+            return _attempt(job, pins, effort)
+        except _Broken as broken:  # numbers that turn out to be structure are fixed
+            if broken.pins <= pins or effort.exceeds("reduced_rounds", done + 1):
+                raise NotReduced(f"at smaller shapes {broken.place} does not do the same") from None
             pins |= broken.pins
         except RelationProblem as problem:
             raise NotReduced(str(problem)) from None
         except Unsupported as problem:
             raise NotReduced(problem.reason) from None
-    raise NotReduced(f"at smaller shapes {place} does not do the same")
+    raise InternalError("counting ended")
 
 
-def _attempt(job: Job, pins: Pins) -> Reduction:
+def _attempt(job: Job, pins: Pins, effort: Effort) -> Reduction:
+    effort.check()
     gathered = gather(job, pins)
     facts = gathered.facts
     prices = _prices(gathered, job)
@@ -94,7 +95,8 @@ def _attempt(job: Job, pins: Pins) -> Reduction:
         facts.add(kind, p)
     classes = {facts.representative(v) for v in known}
     conditions = [fact for fact in facts.found if variables(fact[1]) <= classes]
-    sizes = solve(conditions, _prices(gathered, job), {v: facts.values[v] for v in classes}, _taken(gathered, job))
+    values = {v: facts.values[v] for v in classes}
+    sizes = solve(conditions, _prices(gathered, job), values, _taken(gathered, job), effort)
     if all(new == facts.values[v] for v, new in sizes.items()):
         raise NotReduced("no size can shrink")
     whole = _Everywhere(facts, sizes)

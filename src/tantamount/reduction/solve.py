@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
 
+from tantamount.effort import Effort
 from tantamount.sizes.traced import (
     Polynomial,
     SizeFact,
@@ -26,20 +27,18 @@ __all__ = ["ENOUGH", "solve"]
 
 ENOUGH = 1 << 20  # elements of all tensors together: few enough to execute at once
 
-_SWEEPS = 6  # how often every variable is tried
-_TRIALS = 128  # all values below this one are tried for a variable
-_PRIMES = frozenset(n for n in range(2, _TRIALS) if all(n % k for k in range(2, int(n**0.5) + 1)))
-
 
 def solve(
     facts: Iterable[SizeFact],
     prices: Mapping[Polynomial, int],
     values: Mapping[int, int],
     taken: Iterable[int],
+    effort: Effort | None = None,
 ) -> dict[int, int]:
     """The new value of every variable of ``facts`` and ``prices``, small in the sum of ``prices`` (with their numbers
     of occurrences). ``values`` are those of the job; different ones stay different, and none becomes one of
     ``taken``."""
+    effort = effort if effort is not None else Effort()
     facts = [fact for fact in facts if not _obvious(fact)]
     names = sorted({v for p in (*(p for _, p in facts), *prices) for v in variables(p)})
     here = {v: values[v] for v in names}
@@ -47,17 +46,22 @@ def solve(
     for v in names:
         groups.setdefault(values[v], []).append(v)
     ties: list[SizeFact] = [("==", (((a,), 1), ((b,), -1))) for group in groups.values() for a, b in pairwise(group)]
-    best = _search([*facts, *ties], prices, taken, here).descend(here)
-    loose = _search(facts, prices, taken, here)
+    best = _search([*facts, *ties], prices, taken, here, effort).descend(here)
+    loose = _search(facts, prices, taken, here, effort)
     return best if loose.price(best) <= ENOUGH else loose.loosened(best)
 
 
 def _search(
-    facts: Sequence[SizeFact], prices: Mapping[Polynomial, int], taken: Iterable[int], values: Mapping[int, int]
+    facts: Sequence[SizeFact],
+    prices: Mapping[Polynomial, int],
+    taken: Iterable[int],
+    values: Mapping[int, int],
+    effort: Effort,
 ) -> _Search:
     solved = _triangular([p for kind, p in facts if kind == "=="], values)
     dependent = {s.variable for s in solved}
-    return _Search(facts, prices, frozenset(taken), values, solved, [v for v in values if v not in dependent])
+    free = [v for v in values if v not in dependent]
+    return _Search(facts, prices, frozenset(taken), values, solved, free, effort)
 
 
 def _obvious(fact: SizeFact) -> bool:
@@ -153,6 +157,7 @@ class _Search:
     values: Mapping[int, int]
     solved: Sequence[_Solved]
     free: Sequence[int]
+    effort: Effort
 
     def complete(self, at: Mapping[int, int]) -> dict[int, int] | None:
         """The value of every variable from those of the free ones; ``None`` if one is not whole, or taken."""
@@ -183,13 +188,17 @@ class _Search:
         """Variables made small one after the other (or those of one of ``moves`` together), until nothing changes or
         the price is at most ``stop``."""
         moves = moves or [[v] for v in self.free]
-        for _ in range(_SWEEPS):
+        for _ in range(self.effort.bounds.reduced_sweeps):
+            self.effort.check()
             before = best
             for move in sorted(moves, key=lambda move: (-self._gain(move, best), move)):
                 if self.price(best) > stop:
-                    best = self._moved(best, move, _candidates(max(best[v] for v in move)))
+                    old = max(best[v] for v in move)
+                    self.effort.exceeds("reduced_trials", old)
+                    best = self._moved(best, move, _candidates(old, self.effort.bounds.reduced_trials))
             if best == before:
-                break
+                return best
+        self.effort.hit("reduced_sweeps")
         return best
 
     def loosened(self, best: dict[int, int]) -> dict[int, int]:
@@ -221,10 +230,12 @@ class _Search:
         return self.price(best) - self.price({**best, **{v: best[v] // 8 for v in move}})
 
 
-def _candidates(old: int) -> Iterator[int]:
-    """Smaller values. Primes first: products of different sizes then stay different, too."""
-    small = range(2, min(old, _TRIALS))
-    yield from (n for n in small if n in _PRIMES)
-    yield from (n for n in small if n not in _PRIMES)
-    shift = max(0, old.bit_length() - _TRIALS.bit_length())
-    yield from (old >> k for k in range(shift, 0, -1) if old >> k >= _TRIALS)
+def _candidates(old: int, trials: int) -> Iterator[int]:
+    """Smaller values: all below ``trials``, then halves. Primes first: products of different sizes then stay different,
+    too."""
+    small = range(2, min(old, trials))
+    primes = frozenset(n for n in small if all(n % k for k in range(2, int(n**0.5) + 1)))
+    yield from (n for n in small if n in primes)
+    yield from (n for n in small if n not in primes)
+    shift = max(0, old.bit_length() - trials.bit_length())
+    yield from (old >> k for k in range(shift, 0, -1) if old >> k >= trials)

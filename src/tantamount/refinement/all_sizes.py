@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tantamount.effort import Effort
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.proof import Options, Progress, Proof, prove
@@ -21,9 +22,6 @@ from tantamount.sizes.symbolic import Condition, Space
 from tantamount.verdict import Assumption, OutputReport, Verdict, worst
 
 __all__ = ["refine_at_all_sizes"]
-
-_MAX_REGIONS = 24  # proofs, each for the sizes that take another way through it
-_EXECUTED = 3  # sizes at which programs that could not be proved are executed
 
 At = Callable[[Mapping[str, int]], Job]
 
@@ -56,15 +54,15 @@ def refine_at_all_sizes(
         apart = _attempt(at, domain.hints, ranks)
         first, options = (apart, ranks) if apart.proved else (first, options)
     if not first.proved:
-        return _not_proved(job, at, refine_one, first, start)
+        return _not_proved(job, at, refine_one, first, start, options.effort)
     proofs = [first]
     covered = [_open(domain, first)]
     left = ""
     while covered[-1]:
-        outside = find_sizes(domain, covered)
+        outside = find_sizes(domain, covered, options.effort)
         if outside.none:
             break
-        if outside.sizes is None or len(proofs) == _MAX_REGIONS:
+        if outside.sizes is None or options.effort.exceeds("size_regions", len(proofs) + 1):
             left = "whether there are others is not known" if outside.sizes is None else "others were not tried"
             break
         found = _attempt(at, outside.sizes, options.silent())
@@ -176,15 +174,18 @@ def _executed(
     return replace(report, outputs=outputs, notes=(note, *report.notes))
 
 
-def _not_proved(job: Job, at: At, refine_one: Callable[[Job], Refinement], proof: _Attempt, start: float) -> Refinement:
+def _not_proved(
+    job: Job, at: At, refine_one: Callable[[Job], Refinement], proof: _Attempt, start: float, effort: Effort
+) -> Refinement:
     """A counterexample at some sizes, else what is not known."""
     best: Refinement | None = None
-    for sizes in varied_sizes(job.sizes, _EXECUTED):
+    for sizes in varied_sizes(job.sizes, effort.bounds.size_executions, effort):
         report = _executed(at, refine_one, job.sizes, sizes)
         if report is not None and report.verdict is Verdict.REFUTED:
             return report
         if report is not None and report.verdict is not Verdict.PROVED:
             best = best or report
+    effort.hit("size_executions")
     if best is not None:
         return best
     reason = f"not proved for all sizes with {job.sizes}: {_why(proof)}"

@@ -1,14 +1,16 @@
-"""One job from start to verdict."""
+"""One job from start to verdict, or to what was known when time or memory were used up."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from tantamount.correspond.alignment import align
 from tantamount.diagnosis.localise import find_mismatch
+from tantamount.effort import Effort, Stopped, stopping
 from tantamount.errors import UserError
 from tantamount.execution.plans import TooLarge
 from tantamount.execution.reduced import search_reduced
@@ -18,12 +20,12 @@ from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.proof.outputs import PARTLY
 from tantamount.refinement.all_sizes import refine_at_all_sizes
-from tantamount.refinement.result import Refinement, accepted, statistics
-from tantamount.verdict import OutputReport, Verdict, worst
+from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
+from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Verdict, worst
 
 __all__ = ["Captured", "job_of", "refine_job"]
 
-_APART = 20_000  # nodes of all ranks together, which are tried one by one where they could not be proved as axes
+_SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
 class Captured(Protocol):
@@ -64,62 +66,171 @@ def refine_job(
     fold: bool | None = None,
     progress: Progress | None = None,
     limits: Limits | None = None,
+    effort: Effort | None = None,
+    so_far: Callable[[Refinement], None] | None = None,
 ) -> Refinement:
-    """The verdict on a job; the arguments are those of :func:`tantamount.refine`. Raises :class:`UserError`."""
-    clock = _Clock()
+    """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
+    spent, and ``so_far`` is told the report as it would be if the work ended now, whenever more is known (only where
+    time or memory are limited). Raises :class:`UserError`."""
+    how = effort if effort is not None else Effort()
+    state = _State(job, strict, how, so_far or _unheard)
     bounds = limits if limits is not None else limits_from_environment()
-    options = Options(fold=fold, align=align, limits=bounds, progress=progress, lap=clock.lap)
-    if job.at is not None:
-        return refine_at_all_sizes(
-            job, job.at, lambda one: refine_job(one, strict=strict, fold=fold, limits=bounds), options, strict
-        )
-    proof = prove(job, options)
-    searched = Searched(proof.check(expand=False))
+    options = Options(
+        fold=fold, align=align, limits=bounds, effort=how, progress=state.noting(progress), lap=state.clock.lap
+    )
+    try:
+        with stopping(how):
+            if job.at is not None:
+                one = partial(refine_job, strict=strict, fold=fold, limits=bounds, effort=how)
+                return replace(refine_at_all_sizes(job, job.at, one, options, strict), limits=limits_hit(how))
+            _refine(state, options)
+    except Stopped as stop:
+        state.stopped = stop
+    except MemoryError:
+        if how.megabytes is None:
+            raise
+        state.stopped = how.out_of_memory()
+    return state.report()
+
+
+def _refine(state: _State, options: Options) -> None:
+    job, clock = state.job, state.clock
+    proof = state.proof = prove(job, options)
+    searched = Searched(_checked(state, proof, expand=False))
     clock.lap("outputs")
     proof.relations()
     clock.lap("relation")
     if _open(searched.outputs):
-        proof, searched = _with_effort(proof, searched.outputs, clock)
+        proof, searched = _with_effort(state, proof, searched.outputs)
     checked = searched.outputs
+    state.know(proof, checked)
     failing = _open(checked)
     mismatch, reductions = find_mismatch(proof, failing, searched.plan)
     clock.lap("localise")
     if len(failing) > 1:  # of one the mismatch says it
         checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
-    assumptions = proof.assumptions()
-    verdict, refused = accepted(worst(output.verdict for output in checked), assumptions, strict, ("real-arithmetic",))
-    return Refinement(
-        job=job.path,
-        verdict=verdict,
-        outputs=checked,
-        outputs_total=len(job.specification.outputs),
-        assumptions=assumptions,
-        relations=tuple(proof.relations().values()),
-        mismatch=mismatch,
-        counterexample=searched.counterexample,
-        statistics=statistics(job, proof, clock.seconds),
-        notes=searched.notes,
-        refused=refused,
-        subject=job,
-        proof=proof,
-    )
+    state.mismatch = mismatch
+    state.know(proof, checked)
+    state.assumptions = proof.assumptions()
 
 
-def _with_effort(proof: Proof, before: tuple[OutputReport, ...], clock: _Clock) -> tuple[Proof, Searched]:
+@dataclass
+class _State:
+    """What is known of a job so far. ``outputs`` are those that something is known of; ``assumptions`` are what those
+    that are proved rest on, gathered before they are called proved here."""
+
+    job: Job
+    strict: bool
+    effort: Effort
+    so_far: Callable[[Refinement], None]
+    clock: _Clock = field(default_factory=lambda: _Clock())
+    proof: Proof | None = None
+    outputs: dict[str, OutputReport] = field(default_factory=dict[str, OutputReport])
+    assumptions: tuple[Assumption, ...] = ()
+    mismatch: Mismatch | None = None
+    counterexample: Counterexample | None = None
+    notes: tuple[str, ...] = ()
+    stopped: Stopped | None = None
+    at: str = "before anything was proved"
+
+    def noting(self, progress: Progress | None) -> Progress:
+        """The progress, which also says where the work was when it was stopped."""
+
+        def note(phase: str, done: int, total: int) -> None:
+            self.effort.check()
+            self.at = f"in the {phase}, at tensor {done} of {total}"
+            if progress is not None:
+                progress(phase, done, total)
+
+        return note
+
+    def know(self, proof: Proof, outputs: Sequence[OutputReport]) -> None:
+        """More is known of some outputs, by a proof."""
+        known = {name for name, output in self.outputs.items() if output.verdict is Verdict.PROVED}
+        more = any(output.verdict is Verdict.PROVED and output.name not in known for output in outputs)
+        if self.effort.limited and (more or proof is not self.proof):
+            self.assumptions = proof.assumptions()  # first: what is proved without them is not known yet
+        self.proof = proof
+        self.outputs = {**self.outputs, **{output.name: output for output in outputs}}
+        if self.effort.limited:
+            self.so_far(self.report())
+
+    def report(self) -> Refinement:
+        """The report on what is known."""
+        job, stop = self.job, self.stopped
+        outputs = tuple(
+            self.outputs.get(output.name) or self._unknown(output.name)
+            for output in job.specification.outputs
+            if output.name in job.outputs
+        )
+        verdict, refused = accepted(
+            worst(output.verdict for output in outputs), self.assumptions, self.strict, ("real-arithmetic",)
+        )
+        return Refinement(
+            job=job.path,
+            verdict=verdict,
+            outputs=outputs,
+            outputs_total=len(job.specification.outputs),
+            assumptions=self.assumptions,
+            relations=() if self.proof is None else tuple(self.proof.known_relations().values()),
+            mismatch=self.mismatch,
+            counterexample=self.counterexample,
+            statistics=statistics(job, self.proof, self.clock.seconds),
+            notes=(*self.notes, *(() if stop is None else (f"{stop} {self.at}: what is known so far",))),
+            refused=refused,
+            limits=limits_hit(self.effort, stop),
+            stopped="" if stop is None else stop.limit,
+            subject=job,
+            proof=self.proof if stop is None else None,
+        )
+
+    def _unknown(self, name: str) -> OutputReport:
+        why = f"{self.stopped} {self.at}" if self.stopped is not None else "not looked at so far"
+        return OutputReport(name, Verdict.UNKNOWN, None, self.job.outputs[name].text, why)
+
+
+def _checked(
+    state: _State, proof: Proof, *, expand: bool, only: Collection[str] | None = None
+) -> tuple[OutputReport, ...]:
+    """A report for every output (of ``only`` those). Where time or memory are limited, what is proved is known at once,
+    so that it stays known."""
+    if not state.effort.limited:
+        return proof.check(expand=expand, only=only)
+    found: list[OutputReport] = []
+    known, kept, cost = 0, 0.0, 0.0
+    for name in [output.name for output in state.job.specification.outputs if only is None or output.name in only]:
+        state.at = f"comparing the output {name}"
+        found += proof.check(expand=expand, only=[name])
+        begun = time.monotonic()
+        if begun - kept >= _SHARE * cost:  # gathering what they rest on costs a share of the time at most
+            state.know(proof, [output for output in found[known:] if output.verdict is Verdict.PROVED])
+            known, kept = len(found), time.monotonic()
+            cost = kept - begun
+    state.know(proof, [output for output in found[known:] if output.verdict is Verdict.PROVED])
+    return tuple(found)
+
+
+def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> tuple[Proof, Searched]:
     """What is known of outputs that were not proved at once, and the proof that shows it: values first, for what
     differs on an input needs no search for a proof, which takes longest where there is none; then with products
     multiplied out; then rank by rank."""
+    clock = state.clock
+    state.at = "looking for a counterexample"
     searched = _executed(proof, before)
     clock.lap("witness")
-    checked = _proved_with_effort(proof, before, searched.outputs)
+    state.counterexample, state.notes = searched.counterexample, searched.notes
+    state.know(proof, [output for output in searched.outputs if output.verdict is Verdict.REFUTED])
+    checked = _proved_with_effort(state, proof, before, searched.outputs)
     clock.lap("outputs")
-    if proof.options.fold is None and proof.folded and _may_need_ranks(proof.job, checked):
+    if proof.options.fold is None and proof.folded and _may_need_ranks(proof, checked):
+        state.at = "proving it rank by rank"
         apart = prove(proof.job, replace(proof.options, fold=False))
         again = apart.check()
         clock.lap("outputs")
         if not _open(again):
             apart.relations()
             clock.lap("relation")
+            state.notes = ()
             return apart, Searched(again)
     return proof, replace(searched, outputs=checked)
 
@@ -128,13 +239,15 @@ def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
     return [output for output in outputs if output.verdict is not Verdict.PROVED]
 
 
-def _may_need_ranks(job: Job, checked: Sequence[OutputReport]) -> bool:
+def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
     """Whether a proof rank by rank may succeed where one with ranks as axes did not: numbers that differ by rank, such
     as where a rank's part begins, are tables there, and decide nothing; and nothing was refuted."""
-    ranks = job.implementation
-    differ = any(graph.nodes != ranks[0].nodes for graph in ranks)
-    few = sum(len(graph.nodes) for graph in ranks) <= _APART
-    return differ and few and all(output.verdict is not Verdict.REFUTED for output in checked)
+    ranks = proof.job.implementation
+    if all(graph.nodes == ranks[0].nodes for graph in ranks):
+        return False
+    if any(output.verdict is Verdict.REFUTED for output in checked):
+        return False
+    return not proof.options.effort.exceeds("single_ranks", sum(len(graph.nodes) for graph in ranks))
 
 
 def _executed(proof: Proof, checked: tuple[OutputReport, ...]) -> Searched:
@@ -145,21 +258,24 @@ def _executed(proof: Proof, checked: tuple[OutputReport, ...]) -> Searched:
 
 
 def _proved_with_effort(
-    proof: Proof, before: Sequence[OutputReport], checked: tuple[OutputReport, ...]
+    state: _State, proof: Proof, before: Sequence[OutputReport], checked: tuple[OutputReport, ...]
 ) -> tuple[OutputReport, ...]:
-    """Outputs that no execution refuted, with products multiplied out."""
+    """Outputs that no execution refuted, with products multiplied out; of those that are still open, why."""
     reasons = {output.name: output.reason for output in before}
     names = [o.name for o in _open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
     if not names:
         return checked
-    again = proof.check(only=names)
-    better = {o.name: o for o in again if o.verdict is Verdict.PROVED or PARTLY in (o.reason or "")}
-    return tuple(
-        replace(better[o.name], notes=(*better[o.name].notes, *o.notes))
-        if o.name in better and better[o.name].verdict is not Verdict.PROVED
-        else better.get(o.name, o)
-        for o in checked
-    )
+    again = {output.name: output for output in _checked(state, proof, expand=True, only=names)}
+    return tuple(_with_more(output, again.get(output.name), reasons) for output in checked)
+
+
+def _with_more(output: OutputReport, again: OutputReport | None, reasons: Mapping[str, str]) -> OutputReport:
+    """The report on an output with what was found with more effort."""
+    if again is None or again.verdict is Verdict.PROVED:
+        return again or output
+    if PARTLY in (again.reason or ""):
+        return replace(again, notes=(*again.notes, *output.notes))
+    return replace(output, reason=again.reason) if output.reason == reasons[output.name] else output
 
 
 def _explained(output: OutputReport, reduction: str) -> OutputReport:
@@ -182,3 +298,7 @@ class _Clock:
         now = time.process_time()
         self.seconds[phase] = now - self._last
         self._last = now
+
+
+def _unheard(_: Refinement) -> None:
+    """Tells nobody."""

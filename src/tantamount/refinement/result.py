@@ -6,11 +6,12 @@ import resource
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tantamount.effort import Effort, Stopped
 from tantamount.ir.job import Job
 from tantamount.proof import Proof
-from tantamount.verdict import Assumption, Report, Statistics, Verdict
+from tantamount.verdict import Assumption, LimitHit, Report, Statistics, Verdict
 
-__all__ = ["Refinement", "accepted", "statistics"]
+__all__ = ["Refinement", "accepted", "limits_hit", "statistics"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,13 @@ def accepted(
         return verdict, ()
     refused = tuple(dict.fromkeys(a.name for a in assumptions if a.name not in allowed))
     return (Verdict.UNKNOWN if refused else verdict), refused
+
+
+def limits_hit(effort: Effort, stop: Stopped | None = None) -> tuple[LimitHit, ...]:
+    """The limits that were hit, the one that stopped everything first, then the most frequent ones."""
+    hits = sorted(effort.hits.values(), key=lambda hit: (-hit.count, hit.name))
+    found = [LimitHit(hit.topic, str(hit.bound), hit.needed, hit.count) for hit in hits]
+    return (*(() if stop is None else (LimitHit(stop.limit, stop.allowed),)), *found)
 
 
 def statistics(job: Job, proof: Proof | None, seconds: Mapping[str, float]) -> Statistics:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from tantamount.errors import InternalError
 from tantamount.ir.graph import Source
 from tantamount.report.outcomes import INTERNAL, USAGE, Failure
-from tantamount.verdict import Counterexample, Mismatch, OutputReport, Relation, Report, Statistics
+from tantamount.verdict import Counterexample, LimitHit, Mismatch, OutputReport, Relation, Report, Statistics
 
 __all__ = ["SCHEMA", "as_document", "as_error", "as_job", "as_text"]
 
@@ -38,6 +38,8 @@ def as_job(report: Report) -> dict[str, Any]:
         "counterexample": _counterexample(report.counterexample) if report.counterexample is not None else None,
         "relations": [_relation(relation) for relation in report.relations],
         "notes": list(report.notes),
+        "limits": [_limit(hit) for hit in report.limits],
+        "stopped": report.stopped,
         "statistics": _statistics(report.statistics),
     }
 
@@ -139,6 +141,10 @@ def _counterexample(found: Counterexample) -> dict[str, Any]:
         "sizes": {str(old): list(new) for old, new in found.sizes.items()},
         "inputs": {name: _value(value) for name, value in found.inputs.items()},
     }
+
+
+def _limit(hit: LimitHit) -> dict[str, Any]:
+    return {"name": hit.name, "allowed": hit.allowed, "needed": hit.needed, "count": hit.count}
 
 
 def _statistics(found: Statistics) -> dict[str, Any]:

@@ -32,6 +32,7 @@ _OUTPUTS = 12  # of one verdict, unless verbose
 _INPUTS = 8  # of a counterexample, unless verbose
 _VALUE = 100  # characters of each of them
 _NAME = 24  # characters of a tensor's name that relations are aligned behind
+_LIMITS = 6  # that were hit, unless verbose
 _SIZES = 6  # of a reduction, unless verbose
 _BLANK: Line = ()
 
@@ -52,6 +53,7 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
         _outputs(report, verbose),
         _assumptions(report, verbose),
         _titled("Notes", [row for note in report.notes for row in _bullet(note)]),
+        _limits(report, verbose),
         _relations(report.relations) if verbose else [],
         _statistics(report.statistics) if verbose else [],
     ]
@@ -71,6 +73,8 @@ def summary(report: Report) -> str:
         return report.mismatch.headline
     chosen = [output for output in report.outputs if output.verdict is report.verdict]
     if not chosen:
+        if report.stopped:
+            return next(iter(report.notes), report.stopped)
         return "nothing was checked" if report.verdict is Verdict.VACUOUS else ""
     more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
     first = chosen[0]
@@ -257,6 +261,22 @@ def _assumption(assumption: Assumption, width: int, verbose: bool) -> Iterable[L
     yield (Span(f"  {assumption.name:<{width}}  "), Span(first), at)
     for row in rest:
         yield from paragraph(row, width + 4)
+
+
+def _limits(report: Report, verbose: bool) -> list[Line]:
+    """The limits that were hit: of what is proved or refuted, only if ``verbose``."""
+    if not verbose and report.verdict in (Verdict.PROVED, Verdict.REFUTED):
+        return []
+    shown = report.limits if verbose else report.limits[:_LIMITS]
+    width = max((len(hit.name) for hit in shown), default=0)
+    rows: list[str] = []
+    for hit in shown:
+        more = [f"at least {hit.needed} needed"] if hit.needed is not None else []
+        more += [f"{hit.count} times"] if hit.count > 1 else []
+        rows.append(f"{hit.name:<{width}}  {hit.allowed}" + (f" ({', '.join(more)})" if more else ""))
+    if len(shown) < len(report.limits):
+        rows.append(f"and {len(report.limits) - len(shown)} more (-v lists them)")
+    return _titled("Limits that were hit", [line for row in rows for line in paragraph(row, 2)])
 
 
 # ------------------------------------------------------------------------------------------------ verbose

@@ -4,5 +4,5 @@
 assumed of them, and ``search`` finds sizes outside of what is covered; ``traced`` sizes record where each came from,
 for :mod:`tantamount.reduction`.
 
-May import: ``errors``, ``limits``.
+May import: ``errors``, ``limits``, ``effort``.
 """

@@ -6,8 +6,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, cast
 
+from tantamount.effort import Effort
 from tantamount.sizes.domain import Domain
 from tantamount.sizes.polynomials import Polynomial
 from tantamount.sizes.symbolic import Condition, holds
@@ -15,9 +17,7 @@ from tantamount.sizes.symbolic import Condition, holds
 __all__ = ["Region", "find_sizes", "small_sizes", "varied_sizes"]
 
 Region = Sequence[Condition]  # sizes at which all of these hold
-_MILLISECONDS = 2000  # of z3, for one question
 _SMALL = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 32, 48, 64)
-_TRIED = 20_000  # combinations of small sizes
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,20 @@ class Found:
     none: bool = False
 
 
-def small_sizes(domain: Domain) -> Iterator[dict[str, int]]:
+def small_sizes(domain: Domain, effort: Effort | None = None) -> Iterator[dict[str, int]]:
     """Sizes of the domain, small ones first and those that differ from each other before those that do not."""
     names = [s.name for s in domain.symbols]
     choices = [[n for n in _SMALL if s.low <= n <= s.high] or [s.low, s.hint] for s in domain.symbols]
-    points = itertools.islice(itertools.product(*choices), _TRIED)
+    effort = effort if effort is not None else Effort()
+    effort.exceeds("tried_sizes", prod(map(len, choices)))
+    points = itertools.islice(itertools.product(*choices), effort.bounds.tried_sizes)
     fitting = (values for point in points if domain.contains(values := dict(zip(names, point, strict=True))))
     yield from sorted(fitting, key=lambda v: (len(set(v.values())) < len(v), max(v.values()), tuple(v.values())))
 
 
-def varied_sizes(domain: Domain, count: int) -> list[dict[str, int]]:
+def varied_sizes(domain: Domain, count: int, effort: Effort | None = None) -> list[dict[str, int]]:
     """Some small sizes that have as few sizes in common as possible."""
-    left = list(small_sizes(domain))
+    left = list(small_sizes(domain, effort))
     chosen: list[dict[str, int]] = []
     while left and len(chosen) < count:
         used = {(name, value) for values in chosen for name, value in values.items()}
@@ -49,29 +51,33 @@ def varied_sizes(domain: Domain, count: int) -> list[dict[str, int]]:
     return chosen
 
 
-def find_sizes(domain: Domain, covered: Sequence[Region]) -> Found:
-    """Sizes of the domain outside all covered regions: generic ones, if there are."""
+def find_sizes(domain: Domain, covered: Sequence[Region], effort: Effort | None = None) -> Found:
+    """Sizes of the domain outside all covered regions: generic ones, if there are. ``effort`` (default: normal) bounds
+    what is tried for that."""
+    effort = effort if effort is not None else Effort()
     try:
         import z3  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
-        return _tried(domain, covered)
-    return _solved(cast("Any", z3), domain, covered)
+        return _tried(domain, covered, effort)
+    return _solved(cast("Any", z3), domain, covered, effort)
 
 
 def _inside(region: Region, values: Mapping[str, int]) -> bool:
     return all(holds(condition, values) for condition in region)
 
 
-def _tried(domain: Domain, covered: Sequence[Region]) -> Found:
-    for values in small_sizes(domain):
+def _tried(domain: Domain, covered: Sequence[Region], effort: Effort) -> Found:
+    for values in small_sizes(domain, effort):
         if not any(_inside(region, values) for region in covered):
             return Found(values)
     return Found(None)
 
 
-def _solved(z3: Any, domain: Domain, covered: Sequence[Region]) -> Found:
+def _solved(z3: Any, domain: Domain, covered: Sequence[Region], effort: Effort) -> Found:
     solver = z3.Solver()
-    solver.set("timeout", _MILLISECONDS)
+    solver.set("rlimit", effort.bounds.solver_steps)  # steps, not seconds: answers repeat
+    if (left := effort.left()) is not None:
+        solver.set("timeout", max(1, round(1000 * left)))
     symbols = {s.name: z3.Int(s.name) for s in domain.symbols}
     for s in domain.symbols:
         solver.add(symbols[s.name] >= s.low, symbols[s.name] <= s.high)
@@ -80,6 +86,9 @@ def _solved(z3: Any, domain: Domain, covered: Sequence[Region]) -> Found:
     for region in covered:
         solver.add(z3.Or(*(z3.Not(_formula(z3, condition, symbols)) for condition in region)))
     answer = solver.check()
+    if answer == z3.unknown:
+        effort.check()
+        effort.hit("solver_steps")
     if answer != z3.sat:
         return Found(None, answer == z3.unsat)
     for s in domain.symbols:  # as many as can be stay what they were at capture, so that nothing coincides by chance

@@ -12,6 +12,7 @@ from tantamount.calculus.boxes import Weighted, decompose, progression
 from tantamount.calculus.naming import canonical
 from tantamount.calculus.sums import _explode, _merge_points, _Points  # pyright: ignore[reportPrivateUsage]
 from tantamount.calculus.terms import Factor, Factors
+from tantamount.effort import Effort
 
 
 def count(boxes: Sequence[Weighted]) -> dict[tuple[int, ...], object]:
@@ -69,10 +70,10 @@ def test_merged_sums_are_multisets() -> None:
                     total[point.origin] += point.weight  # type: ignore[assignment]
             return {k: w for k, w in total.items() if w}
 
-        merged = _merge_points(items)
+        merged = _merge_points(Effort(), items)
         assert weights(merged) == weights(items)
         r.shuffle(items)
-        assert sorted(_merge_points(items)) == sorted(merged)
+        assert sorted(_merge_points(Effort(), items)) == sorted(merged)
 
 
 def test_canonical_names_are_a_renaming() -> None:
@@ -106,7 +107,7 @@ def test_canonical_names_are_a_renaming() -> None:
                 found[tuple(sorted((a, e, substitute_index(i, at)) for a, e, i in product_of))] += 1
             return found
 
-        named, sizes = canonical(factors, ranges)
+        named, sizes = canonical(Effort(), factors, ranges)
         assert terms(named, sizes) == terms(factors, ranges)
         order = list(range(m))
         r.shuffle(order)
@@ -118,5 +119,5 @@ def test_canonical_names_are_a_renaming() -> None:
             replace[-1 - old] = variable(-1 - new, -1 if turn else 1, ranges[old] - 1 if turn else 0)
         other = [Factor(a, e, substitute_index(i, replace)) for a, e, i in factors]
         r.shuffle(other)
-        unstable += canonical(tuple(other), renamed) != (named, sizes)
+        unstable += canonical(Effort(), tuple(other), renamed) != (named, sizes)
     assert unstable <= 3  # bounded individualisation: a tie may stay open, which costs completeness only

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support import pieces
-from support.pieces import piece
+from support.pieces import piece, telling
 from tantamount.cli.pool import Lost, run_all
 
 
@@ -26,6 +26,14 @@ def test_a_crash_a_kill_and_an_exit_lose_one_piece_each() -> None:
     found = list(run_all(piece, ["a", "crash", "kill", "exit", "raise", "b"], 2))
     assert found == ["a", Lost(-signal.SIGABRT), Lost(-signal.SIGKILL), Lost(7), Lost(1), "b"]
     assert [str(one) for one in found[1:4]] == ["killed by SIGABRT", "killed by SIGKILL", "ended with exit code 7"]
+
+
+def test_a_piece_that_takes_too_long_is_ended_and_what_it_told_is_kept() -> None:
+    start = time.monotonic()
+    done, lost = run_all(telling, ["quick", "slow"], 2, tells=True, seconds=3.0)
+    assert done == "quick"
+    assert lost == Lost(-signal.SIGKILL, so_far="slow so far", overdue=True)
+    assert time.monotonic() - start < 20
 
 
 def test_every_piece_has_a_process_of_its_own() -> None:

@@ -72,7 +72,7 @@ def test_a_cut_at_a_number_needs_as_many_rows(tmp_path: Path) -> None:
 
 
 def test_what_is_not_covered_is_printed_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing_known(domain: Domain, covered: object) -> size_search.Found:
+    def nothing_known(domain: Domain, covered: object, effort: object) -> size_search.Found:
         return size_search.Found(None)
 
     monkeypatch.setattr("tantamount.refinement.all_sizes.find_sizes", nothing_known)

@@ -1,0 +1,296 @@
+"""Every bound of the table can be hit, by something small, and is then named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from support.calculus import Workbench
+from support.jobs import job_files
+from tantamount import read_job
+from tantamount.answers import refine
+from tantamount.calculus.compare import equal
+from tantamount.calculus.forms import Form, join_axes
+from tantamount.calculus.index_ranges import in_range
+from tantamount.calculus.polynomials import prime_powers
+from tantamount.calculus.rebuild import refresh
+from tantamount.calculus.unfold import define, unfolded
+from tantamount.correspond.alignment import align
+from tantamount.effort import Effort
+from tantamount.errors import TantamountError, Unsupported
+from tantamount.ir.types import DType, Kind
+from tantamount.limits import Bounds, bounds_table
+from tantamount.proof import Options, prove
+from tantamount.reduction import reduce_job
+from tantamount.sizes.domain import Domain, Symbol
+from tantamount.sizes.search import find_sizes, small_sizes
+
+EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+Work = Callable[[Effort, Path], object]
+
+
+# ------------------------------------------------------------------------------------------------ the calculus
+def compare(w: Workbench, x: object, y: object) -> None:
+    equal(w.store, x.value, y.value)  # type: ignore[attr-defined]
+
+
+def squares(effort: Effort, _: Path, power: int = 2) -> None:
+    w = Workbench(effort)
+    a, b = w.input("a", 4), w.input("b", 4)
+    total = w.b.add(a, b)
+    product = total
+    for _ in range(power - 1):
+        product = w.b.mul(product, total)
+    compare(w, product, w.b.mul(w.b.mul(a, b), 2))
+
+
+def functions(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    a, b = w.input("a", 4), w.input("b", 4)
+    total = w.b.add(a, b)
+    other = w.b.add(w.b.add(w.b.mul(a, a), w.b.mul(b, b)), w.b.mul(w.b.mul(a, b), 2))
+    compare(w, w.b.function("tanh", w.b.mul(total, total)), w.b.function("tanh", other))
+
+
+def causal(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x, s, b = w.input("x", 8), w.input("s", 8, 8), w.b
+
+    def part(low: int, high: int, columns: int) -> object:
+        weights = b.exp(b.slice(b.slice(s, 0, low, high), 1, 0, columns))
+        rows = b.reshape(b.add(b.iota(high - low), low), (high - low, 1))
+        later = b.less(rows, b.reshape(b.iota(columns), (1, columns)))
+        return b.sum(b.div(b.slice(x, 0, low, high), b.sum(b.where(later, 0, weights), (1,))))
+
+    compare(w, part(0, 8, 8), b.add(b.add(part(0, 2, 2), part(2, 5, 5)), part(5, 8, 8)))  # type: ignore[arg-type]
+
+
+def cut(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x = w.input("x", 4)
+    inner = w.b.exp(x)
+    ((_, kept),) = inner.value.pieces
+    leaf = w.input("cut", 4)
+    ((_, hidden),) = leaf.value.pieces
+    define(w.store, hidden[0][0][0][0], inner.value)
+    list(unfolded(w.store, hidden, kept))
+
+
+def joined(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x = w.input("x", 8)
+    first = w.b.exp(w.b.slice(x, 0, 0, 1))
+    w.b.exp(x)
+    assert w.store.redirects
+    refresh(w.store, first.value.pieces[0][1])
+
+
+def partial_sums(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x = w.input("x", 8)
+    w.b.add(w.b.sum(w.b.slice(x, 0, 0, 3)), w.b.sum(w.b.slice(x, 0, 5, 8)))
+
+
+def tied(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    m = w.input("m", 4, 4)
+    w.b.sum(w.b.mul(m, w.b.permute(m, (1, 0))))
+
+
+def fractions(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    a, b, c = w.input("a", 4), w.input("b", 4), w.input("c", 4)
+    total = w.b.add(w.b.exp(a), w.b.exp(b))
+    w.b.add(w.b.add(w.b.div(a, total), w.b.mul(b, c)), c)
+
+
+def primes(effort: Effort, _: Path) -> None:
+    prime_powers(Workbench(effort).store, Fraction(7))
+
+
+def index(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    later = w.b.cast(w.b.less(w.input("x", 4), 0), DType.INT64)
+    ((box, x),) = later.value.pieces
+    in_range(w.store, x, 1, box)
+
+
+def rounded(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    w.aten("aten.div.Tensor_mode", w.b.iota(10), 3, rounding_mode="floor")
+
+
+def pieces(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x = w.input("x", 3)
+    long = w.b.concat([x, w.b.exp(x)], 0)
+    w.b.add(long, w.b.concat([w.b.exp(x), x], 0))
+
+
+def layout(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    grid = w.b.concat([w.input("x", 3, 2), w.input("y", 3, 2)], 1)
+    join_axes(w.store, Form(((3, 4),), grid.value.pieces), 0, 2)
+
+
+def constants(effort: Effort, _: Path) -> None:
+    Workbench(effort).symbolic.table((Fraction(1, 2000), Fraction(1, 3000), Fraction(1, 5000)), (3,), Kind.FLOAT)
+
+
+def evaluated(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    w.value(w.b.sum(w.input("x", 4)), w.data())
+
+
+# ------------------------------------------------------------------------------------------------ sizes
+DOMAIN = Domain((Symbol("S", 2, 100, 8), Symbol("T", 2, 100, 8)))
+
+
+def sizes(effort: Effort, _: Path) -> None:
+    list(small_sizes(DOMAIN, effort))
+    find_sizes(DOMAIN, [], effort)
+
+
+# ------------------------------------------------------------------------------------------------ jobs
+def job(effort: Effort, folder: Path, specification: str, *ranks: str, tables: str = EVERYTHING) -> None:
+    mesh = {} if len(ranks) == 1 else {"tp": len(ranks)}
+    refine(read_job(job_files(folder, specification, ranks, tables, mesh, {"tp": tuple(mesh)})), effort=effort)
+
+
+LAYER = "x: float32[4, 4]\nw: float32[4, 4]\nv: float32[4, 4]\na = mm(x, w)\nb = mm(a, v)\nc = relu(b)\n-> c"
+
+
+def wrong(effort: Effort, folder: Path) -> None:
+    for old, new in (("mm(a, v)", "mm(a, w)"), ("relu(b)", "mul(b, 2)"), ("mm(x, w)", "mm(w, x)")):
+        job(effort, folder, LAYER, LAYER.replace(old, new))
+
+
+def true_but_unknown(effort: Effort, folder: Path) -> None:
+    sine = "x: float32[4]\na = aten.sin.default(x)\nb = mul(a, a)\nc = aten.cos.default(x)\nd = mul(c, c)\n"
+    job(effort, folder, f"{sine}z = add(b, d)\n-> z", "x: float32[4]\nz = aten.ones_like.default(x)\n-> z")
+
+
+def related(effort: Effort, folder: Path) -> None:
+    job(effort, folder, LAYER, LAYER)
+    turned = "x: float32[4, 4]\nt = t(x)\nr = relu(t)\n-> r"
+    job(effort, folder, "x: float32[4, 4]\nr = relu(x)\n-> r", turned, tables='[inputs]\ndefault = "Replicate()"\n')
+
+
+def by_rank(effort: Effort, folder: Path) -> None:
+    sine = (
+        "x: float32[4]\ns = mul(x, {})\na = aten.sin.default(s)\nb = mul(a, a)\n"
+        "c = aten.cos.default(s)\nd = mul(c, c)\n"
+    )
+    ranks = [f"{sine.format(k)}z = add(b, d)\n-> z" for k in (1, 5, 2)]
+    job(effort, folder, "x: float32[4]\nz = aten.ones_like.default(x)\n-> z", *ranks)
+
+
+def summed(effort: Effort, folder: Path) -> None:
+    rank = "x: float32[4]\ny = aten.sum.default(x)\n-> y"
+    job(effort, folder, "x: float32[8]\ny = aten.sum.default(x)\n-> y", rank, rank, tables='[inputs]\nx = "Shard(0)"\n')
+
+
+def two_outputs(effort: Effort, folder: Path) -> None:
+    """One of them wrong, the other one right but not proved."""
+    sine = "x: float32[4]\na = aten.sin.default(x)\nb = mul(a, a)\nc = aten.cos.default(x)\nd = mul(c, c)\n"
+    right = "x: float32[4]\ny = mul(x, 2)\nz = aten.ones_like.default(x)\n-> y, z"
+    job(effort, folder, right, f"{sine}y = mul(x, 3)\nz = add(b, d)\n-> y, z")
+
+
+def aligned(effort: Effort, folder: Path) -> None:
+    task = read_job(job_files(folder, LAYER, [LAYER], EVERYTHING, {}, {}))
+    prove(task, Options(cut=True, align=align, effort=effort))
+
+
+def reduced(effort: Effort, folder: Path) -> None:
+    large = "x: float32[640, 320]\nw: float32[320, 960]\ny = mm(x, w)\n-> y"
+    reduce_job(read_job(job_files(folder, large, [large], EVERYTHING, {}, {})), effort)
+
+
+# Bound -> what hits it, and the value that it has for that.
+HITS: dict[str, tuple[Work, int]] = {
+    "search_effort": (squares, 1),
+    "expanded_terms": (squares, 1),
+    "multiplied_power": (lambda effort, folder: squares(effort, folder, 3), 2),
+    "expansion_depth": (functions, 0),
+    "compared_depth": (functions, 0),
+    "compared_pairs": (functions, 0),
+    "compared_terms": (functions, 1),
+    "replaced_functions": (functions, 0),
+    "recomputed_factors": (causal, 1),
+    "unfolded_cuts": (cut, 0),
+    "nested_cells": (causal, 0),
+    "cell_sums": (causal, 1),
+    "common_cells": (causal, 1),
+    "leaf_places": (causal, 1),
+    "rebuilt_joins": (joined, 0),
+    "merged_points": (partial_sums, 1),
+    "merge_rounds": (partial_sums, 0),
+    "tied_names": (tied, 0),
+    "opened_terms": (fractions, 1),
+    "prime_divisor": (primes, 1),
+    "index_cases": (index, 0),
+    "floor_steps": (rounded, 1),
+    "form_cells": (pieces, 1),
+    "layout_boxes": (layout, 1),
+    "table_elements": (constants, 1),
+    "table_pieces": (constants, 1),
+    "table_ranks": (by_rank, 1),
+    "evaluated_points": (evaluated, 1),
+    "paired_ranks": (summed, 1),
+    "cover_candidates": (related, 0),
+    "cover_pieces": (related, 0),
+    "single_ranks": (by_rank, 0),
+    "tried_sizes": (sizes, 1),
+    "solver_steps": (sizes, 1),
+    "witness_inputs": (true_but_unknown, 1),
+    "refuting_inputs": (two_outputs, 0),
+    "simplified_trials": (wrong, 1),
+    "simplified_work": (wrong, 1),
+    "simplified_nodes": (wrong, 1),
+    "zeroed_elements": (wrong, 0),
+    "alignment_work": (aligned, 0),
+    "repair_inputs": (wrong, 0),
+    "repair_executions": (wrong, 0),
+    "repair_nodes": (wrong, 0),
+    "repair_outputs": (wrong, 0),
+    "repair_wholes": (wrong, 0),
+    "reduced_sweeps": (reduced, 0),
+    "reduced_trials": (reduced, 1),
+}
+
+# What takes more than a small job: the bound is asked about as any other (tests/unit/test_effort.py).
+NOT_HERE = {
+    "settled_factors", "settled_elements", "mask_candidates", "undefined_terms", "undefined_pieces",
+    "cover_tiles", "repair_numbers",
+    "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
+    "mismatch_depth", "reduced_rounds",
+}  # fmt: skip
+
+
+# Hit by these things with normal effort, too.
+ALWAYS = {"refuting_inputs", "witness_inputs", "table_pieces", "reduced_trials"}
+
+
+def test_every_bound_is_hit_or_named() -> None:
+    assert HITS.keys() | NOT_HERE == {bound.name for bound in bounds_table()}
+    assert not HITS.keys() & NOT_HERE
+
+
+@pytest.mark.parametrize("name", HITS)
+def test_a_bound_is_hit_by_something_small(name: str, tmp_path: Path) -> None:
+    if name == "solver_steps":
+        pytest.importorskip("z3", reason="the extra smt")
+    work, value = HITS[name]
+    effort = Effort(bounds=replace(Bounds(), **{name: value}))
+    with suppress(Unsupported, TantamountError):
+        work(effort, tmp_path)
+    assert effort.hits[name].bound == value
+    normal = Effort()
+    work(normal, tmp_path)
+    assert (name in normal.hits) == (name in ALWAYS)
