@@ -19,7 +19,8 @@ from support.error_codes import sites
 from tantamount.errors import DataDependent
 from tantamount.explanations.markdown import index, page
 from tantamount.explanations.operators import operator_topic
-from tantamount.explanations.topics import KINDS, Section, topics
+from tantamount.explanations.topic import KINDS, Section
+from tantamount.explanations.topics import topics
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply

@@ -19,7 +19,7 @@ __all__ = [
     "Picture",
     "Relation",
     "Report",
-    "Side",
+    "ProgramPicture",
     "Statistics",
     "Verdict",
     "worst",
@@ -155,7 +155,7 @@ class LimitHit:
 class Statistics:
     """What it took. ``folded``: all ranks were run as one, as mesh axes; ``classes``: how many groups of ranks were run
     as one each. ``seconds`` is CPU time by phase: ``read``, ``specification``, ``implementation``, ``relation``,
-    ``witness``."""
+    ``witness``. ``rules``: how often each rule of the calculus fired; those that never did are left out."""
 
     specification_nodes: int
     implementation_nodes: int
@@ -166,10 +166,11 @@ class Statistics:
     seconds: Mapping[str, float]
     peak_memory_bytes: int
     classes: int = 1
+    rules: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ProgramPicture:
     """One program to be drawn: the graph that ``ranks`` run (empty: the specification), and by node name the normal
     form of every tensor as text."""
 
@@ -195,8 +196,8 @@ class Picture:
     program once; ``outputs`` the node behind each checked output, and the implementation's in every program that has
     it."""
 
-    specification: Side
-    implementation: tuple[Side, ...]
+    specification: ProgramPicture
+    implementation: tuple[ProgramPicture, ...]
     links: tuple[Link, ...]
     outputs: Mapping[str, tuple[str, tuple[str | None, ...]]]
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from support.jobs import SHORT
-from tantamount.calculus.atoms import Store
+from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
 from tantamount.calculus.evaluate import Evaluator
 from tantamount.ir.graph import Argument, Graph, Node, Output, Ref
@@ -249,7 +249,7 @@ def parts(spmd: Spmd, wholes: dict[str, np.ndarray]) -> list[dict[str, np.ndarra
 
 def check(spmd: Spmd, seed: int) -> list[str]:
     """Both runs have the values of the execution at every node on every rank; the nodes whose forms are not equal."""
-    job, store = spmd.job, Store()
+    job, store = spmd.job, Calculus()
     inputs = build_inputs(store, job)
     specification = run_specification(store, job, inputs)
     classes, ranks = rank_classes(spmd.graphs, spmd.mesh), rank_classes(spmd.graphs, spmd.mesh, fold=False)

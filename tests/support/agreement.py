@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.expand import distribute
 from tantamount.calculus.forms import Form, aligned
@@ -273,7 +274,7 @@ def check(
 ) -> Failure | None:
     """Compare every tensor. ``deep``: also refreshed and distributed forms, and pairs of equal forms on other data."""
     expected = run_reference(program, seed) if expected is None else expected
-    store = Store()
+    store = Calculus()
     symbolic = Symbolic(store, Trace(assume_indices=True))
     started = time.perf_counter()
     try:
@@ -442,7 +443,7 @@ def check_mutant(r: Random, program: Program, pool: Sequence[Tensor], seed: int,
     pool = run_reference(program, seed)
     if (mutant := mutated(r, program, pool, seed)) is None:
         return None
-    store = Store()
+    store = Calculus()
     symbolic = Symbolic(store, Trace(assume_indices=True))
     try:
         x, y = run_symbolic(program, symbolic)[-1], run_symbolic(mutant, symbolic)[-1]

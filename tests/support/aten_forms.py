@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from support.aten_agreement import Foreign, Watched, executed, operand
 from support.aten_calls import Call
-from tantamount.calculus.atoms import Store
+from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import TantamountError
@@ -31,7 +31,7 @@ def form_difference(call: Call) -> str | None:
     call, or values that are not determined)."""
     if sum(x.numel() for x in call.tensors) > LARGEST or torch.Tag.nondeterministic_seeded in call.overload.tags:
         return None
-    store = Store()
+    store = Calculus()
     symbolic = Symbolic(store, Trace(assume_indices=True))
     leaves: dict[tuple[str, Any], Any] = {}
 

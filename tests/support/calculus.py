@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tantamount.calculus.atoms import Store
+from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
 from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.expand import distribute
@@ -27,7 +27,7 @@ class Workbench:
     """A store, a builder over it, and what tests ask of forms."""
 
     def __init__(self, effort: Effort | None = None) -> None:
-        self.store = Store(effort)
+        self.store = Calculus(effort)
         self.symbolic = Symbolic(self.store, Trace(assume_indices=True))
         self.b = Builder(self.symbolic)
         self.shapes: dict[str, tuple[tuple[int, ...], DType]] = {}

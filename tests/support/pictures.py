@@ -8,7 +8,7 @@ from support.reports import STATISTICS
 from tantamount.answers import Answer
 from tantamount.ir.graph import Graph, Node, Output, Ref, Source
 from tantamount.ir.types import DType, TensorType
-from tantamount.verdict import Link, Mismatch, OutputReport, Picture, Relation, Side, Verdict
+from tantamount.verdict import Link, Mismatch, OutputReport, Picture, ProgramPicture, Relation, Verdict
 
 __all__ = ["Pictured", "chain", "large", "picture_report"]
 
@@ -55,8 +55,8 @@ def picture_report(
         if name in graph.by_name
     ]
 
-    def side(graph: Graph, ranks: tuple[int, ...]) -> Side:
-        return Side(graph, ranks, {node.name: f"{node.name}[i, j] = x[i, j]" for node in graph.nodes})
+    def side(graph: Graph, ranks: tuple[int, ...]) -> ProgramPicture:
+        return ProgramPicture(graph, ranks, {node.name: f"{node.name}[i, j] = x[i, j]" for node in graph.nodes})
 
     picture = Picture(
         side(specification, ()),

@@ -23,6 +23,7 @@ STATISTICS = Statistics(
     terms=77,
     seconds={"read": 0.25, "specification": 0.5},
     peak_memory_bytes=100 * 2**20,
+    rules={"layout": 12, "weighted-sums": 3},
 )
 
 

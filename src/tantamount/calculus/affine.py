@@ -8,10 +8,11 @@ by offset last: an order that shifting by a shard's offset does not disturb.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
+from typing import NamedTuple
 
 from tantamount.sizes.symbolic import common_divisor, rational, whole
 
@@ -20,6 +21,7 @@ __all__ = [
     "Index",
     "Lattice",
     "coordinate",
+    "fixed",
     "lattice",
     "meet",
     "substitute",
@@ -27,18 +29,30 @@ __all__ = [
     "variable",
 ]
 
-Coordinate = tuple[tuple[tuple[int, int], ...], int]
+
+class Coordinate(NamedTuple):
+    """``offset + sum(stride * variable)``: ``parts`` are the (variable, stride)."""
+
+    parts: tuple[tuple[int, int], ...]
+    offset: int
+
+
 Index = tuple[Coordinate, ...]
 
 
 def variable(number: int, stride: int = 1, offset: int = 0) -> Coordinate:
     """``offset + stride * variable``."""
-    return (((number, stride),), offset)
+    return Coordinate(((number, stride),), offset)
+
+
+def fixed(value: int) -> Coordinate:
+    """The coordinate that has one value, whatever the variables."""
+    return Coordinate((), value)
 
 
 def coordinate(parts: Mapping[int, int], offset: int) -> Coordinate:
     """The canonical coordinate with these strides."""
-    return (tuple(sorted((v, s) for v, s in parts.items() if s)), offset)
+    return Coordinate(tuple(sorted([(v, s) for v, s in parts.items() if s])), offset)
 
 
 def substitute(c: Coordinate, replace: Mapping[int, Coordinate]) -> Coordinate:
@@ -49,43 +63,39 @@ def substitute(c: Coordinate, replace: Mapping[int, Coordinate]) -> Coordinate:
         image = replace.get(v)
         if image is None:
             return c
-        return (image[0] if s == 1 else tuple([(w, s * t) for w, t in image[0]]), offset + s * image[1])
-    if not any(v in replace for v, _ in parts):
-        return c
+        if s == 1:
+            return Coordinate(image.parts, offset + image.offset) if offset else image
+        return Coordinate(tuple([(w, s * t) for w, t in image.parts]), offset + s * image.offset)
     total: dict[int, int] = {}
+    changed = False
     for v, s in parts:
         image = replace.get(v)
         if image is None:
             total[v] = total.get(v, 0) + s
             continue
-        offset += s * image[1]
-        for w, t in image[0]:
+        changed = True
+        offset += s * image.offset
+        for w, t in image.parts:
             total[w] = total.get(w, 0) + s * t
-    return coordinate(total, offset)
+    return coordinate(total, offset) if changed else c
 
 
 def substitute_index(index: Index, replace: Mapping[int, Coordinate]) -> Index:
     """:func:`substitute` in every coordinate."""
-    return tuple(substitute(c, replace) for c in index)
+    return tuple([substitute(c, replace) for c in index])  # a list: half the time of a generator
 
 
 # --------------------------------------------------------------------------------------------------- lattices
-class Lattice:
+class Lattice(NamedTuple):
     """A coset ``base + {columns @ z : z integer}`` of a saturated sublattice of Z^n, in canonical form.
 
     ``columns`` is in column echelon form: ``pivots[i]`` is the first row in which column i is non-zero, that entry is
     positive and pivots increase. ``base`` is reduced modulo the columns. Two cosets are equal iff these data are.
     """
 
-    __slots__ = ("base", "columns", "pivots")
-
-    def __init__(self, columns: tuple[tuple[int, ...], ...], pivots: tuple[int, ...], base: tuple[int, ...]) -> None:
-        self.columns = columns
-        self.pivots = pivots
-        self.base = base
-
-    def key(self) -> tuple[object, ...]:
-        return (self.columns, self.base)
+    columns: tuple[tuple[int, ...], ...]
+    pivots: tuple[int, ...]
+    base: tuple[int, ...]
 
     def solve(self, index: Sequence[Coordinate]) -> Index | None:
         """The integer affine z with ``base + columns @ z = index``, or ``None``."""
@@ -98,7 +108,7 @@ class Lattice:
                 return None
             z = {v: s // d for v, s in parts.items() if s}
             k = offset // d
-            found.append((tuple(sorted(z.items())), k))
+            found.append(Coordinate(tuple(sorted(z.items())), k))
             for j in range(pivot, len(rows)):
                 m = column[j]
                 if m:
@@ -126,14 +136,14 @@ def lattice(index: Sequence[Coordinate]) -> Lattice:
             columns.setdefault(v, {})[j] = s
     vectors = tuple(sorted({_dense(c, len(index)) for c in columns.values()}))
     basis, pivots = _saturated(vectors)
-    return _reduced(basis, pivots, [offset for _, offset in index])
+    return _coset(basis, pivots, [offset for _, offset in index])
 
 
 def _dense(column: Mapping[int, int], n: int) -> tuple[int, ...]:
     return tuple(column.get(j, 0) for j in range(n))
 
 
-def _reduced(basis: tuple[tuple[int, ...], ...], pivots: tuple[int, ...], point: list[int]) -> Lattice:
+def _coset(basis: tuple[tuple[int, ...], ...], pivots: tuple[int, ...], point: list[int]) -> Lattice:
     """The coset of ``point``, its base reduced so that every pivot entry lies in [0, pivot value)."""
     for column, pivot in zip(basis, pivots, strict=True):
         q = point[pivot] // column[pivot]
@@ -217,7 +227,7 @@ def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
 
 
 def meet(a: Lattice, b: Lattice) -> bool:
-    """Whether two cosets have a point in common: ``a.columns z - b.columns w = b.base - a.base`` for integers."""
+    """True if two cosets have a point in common: ``a.columns z - b.columns w = b.base - a.base`` for integers."""
     rows = len(a.base)
     difference = [y - x for x, y in zip(a.base, b.base, strict=True)]
     vectors = [list(c) for c in (*a.columns, *b.columns)]
@@ -237,7 +247,7 @@ def span(a: Lattice, b: Lattice) -> Lattice:
     """The smallest saturated coset that contains two cosets with a point in common."""
     vectors = tuple(sorted({*a.columns, *b.columns}))
     basis, pivots = _saturated(vectors)
-    return _reduced(basis, pivots, list(a.base))
+    return _coset(basis, pivots, list(a.base))
 
 
 def content(values: Sequence[Fraction | int]) -> Fraction:
@@ -249,6 +259,3 @@ def content(values: Sequence[Fraction | int]) -> Fraction:
         numerator = common_divisor(numerator, value.numerator)
         denominator = lcm(denominator, value.denominator)
     return Fraction(numerator, denominator)
-
-
-Replace = Callable[[int], Coordinate]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from tantamount.calculus.atoms import Polynomial
+from tantamount.calculus.terms import Polynomial
 from tantamount.effort import Hit
 from tantamount.errors import Unsupported
+from tantamount.limits import Bounds
 
-__all__ = ["EQUAL", "Answer", "Different", "Equal", "GaveUp", "Undecided", "undecided"]
+__all__ = ["EQUAL", "Answer", "Different", "Equal", "GaveUp", "Remembered", "Undecided", "undecided"]
 
 
 class GaveUp(Unsupported):
@@ -66,3 +67,12 @@ def undecided(answers: Iterable[Undecided]) -> Undecided:
     found = list(answers)
     hits = {hit.name: hit for answer in found for hit in answer.hits}
     return Undecided(tuple(hits.values()), next((answer.reason for answer in found if answer.reason), ""))
+
+
+class Remembered(NamedTuple):
+    """An answer, and what the search for it could spend: effort, depth of cells, and bounds."""
+
+    answer: Answer
+    left: int
+    nested: int
+    bounds: Bounds

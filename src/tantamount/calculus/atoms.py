@@ -12,49 +12,65 @@ the old atoms are redirected to it, so that identity does not depend on the orde
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
-from tantamount.calculus.affine import Coordinate, Index, Lattice, lattice, meet, span, substitute_index, variable
+from tantamount.calculus.affine import (
+    Coordinate,
+    Index,
+    Lattice,
+    fixed,
+    lattice,
+    meet,
+    span,
+    substitute_index,
+    variable,
+)
+from tantamount.calculus.answers import Remembered
+from tantamount.calculus.boxes import Box
+from tantamount.calculus.rules import RULES, RuleName
+from tantamount.calculus.terms import (
+    IOTA,
+    Exponent,
+    Factor,
+    Factors,
+    Flat,
+    Monomial,
+    Polynomial,
+    Ranges,
+    Rational,
+    Term,
+    single,
+)
 from tantamount.effort import Effort
 from tantamount.ir.types import Kind, Shape
+from tantamount.ops.algebra import Number
 
-__all__ = [
-    "Atom",
-    "Exponent",
-    "Facts",
-    "Factor",
-    "Factors",
-    "IOTA",
-    "Polynomial",
-    "Monomial",
-    "Rational",
-    "Store",
-    "Term",
-]
-
-Rational = Fraction | int
-Exponent = Rational
-Factor = tuple[int, Exponent, Index]  # atom[index] ** exponent
-Monomial = tuple[Factor, ...]  # sorted, one entry per (atom, index)
-Factors = tuple[Factor, ...]  # not normalised
-Term = tuple[Monomial, Rational]  # coefficient * product
-Polynomial = tuple[Term, ...]  # sorted sum of terms with distinct monomials and non-zero coefficients
+__all__ = ["BOOLEAN", "Atom", "Facts", "KnownRange", "Store"]
 
 # operators whose arguments are formal or bound: fixing a coordinate does not simplify them by itself
 _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
-IOTA = 0  # the atom whose value is its one coordinate
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of every value of an atom. ``positive`` means > 0."""
+    """Properties that every value of an atom is known to have. ``positive`` means > 0."""
 
     positive: bool = False
     nonnegative: bool = False
     integer: bool = False
     boolean: bool = False
+
+    @staticmethod
+    def of(kind: Kind, positive: bool = False) -> Facts:
+        """The facts that hold of every tensor of this kind; ``positive`` if that is known besides."""
+        boolean = kind is Kind.BOOL
+        return Facts(positive, positive or boolean, integer=kind in (Kind.INT, Kind.BOOL), boolean=boolean)
+
+
+BOOLEAN = Facts(integer=True, boolean=True, nonnegative=True)  # 0 or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +92,91 @@ class Atom:
     shape: Shape | None = None
     positional: bool = False  # its value depends on positions as numbers: at a fixed position it is another expression
 
+    @property
+    def summand(self) -> Monomial:
+        """Of a ``sum``: the product that is summed."""
+        return self.arguments[0][0].monomial
+
+    @property
+    def position(self) -> Coordinate:
+        """Of a comparison ``[rest + position < 0]``: the part that is affine in its coordinates."""
+        return self.arguments[1][0].monomial[0].at[0]
+
+
+class _Record(NamedTuple):
+    """A coset of slots, and the atom that all uses on it are."""
+
+    coset: Lattice
+    atom: int
+
 
 @dataclass(slots=True)
 class _Bucket:
-    records: list[tuple[Lattice, int]] = field(default_factory=list[tuple[Lattice, int]])
+    """The disjoint cosets of one skeleton."""
+
+    records: list[_Record] = field(default_factory=list[_Record])
 
 
-class Store:
+@dataclass(slots=True)
+class Leaves:
+    """The sources of a proof: inputs, recorded numbers, random draws, and what was cut out of both programs."""
+
+    numbers: dict[tuple[str, Any], int] = field(default_factory=dict[tuple[str, Any], int])  # kind and name -> atom
+    definitions: dict[int, Polynomial] = field(default_factory=dict[int, Polynomial])  # what a leaf stands for
+    tables: dict[tuple[Shape, tuple[Number, ...]], int] = field(
+        default_factory=dict[tuple[Shape, tuple[Number, ...]], int]
+    )  # recorded numbers -> atom
+    constant_shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])  # of constants that are not recorded
+
+
+class KnownRange(NamedTuple):
+    """The least and greatest value of a polynomial where the coordinates of its ``fact`` atom lie in closed spans."""
+
+    spans: tuple[tuple[int, int], ...]
+    low: int
+    high: int
+
+
+@dataclass(slots=True)
+class KnownRanges:
+    """Integers of which an interval is known: the indices of the specification, which are assumed to be in range.
+
+    ``assumed`` are these indices with their size and box, and how many atoms had been joined when they were recorded
+    last. ``spared`` belongs to :mod:`tantamount.calculus.ignored_labels`: by the number of assumptions."""
+
+    assumed: dict[tuple[Polynomial, int, Box], int] = field(default_factory=dict[tuple[Polynomial, int, Box], int])
+    of_atoms: dict[int, list[KnownRange]] = field(default_factory=dict[int, list[KnownRange]])
+    spared: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+
+
+@dataclass(slots=True)
+class Memo:
+    """Answers about atoms and terms that are asked for again and again. Atoms never change, so they stay true; where
+    joining atoms or a new assumption matters, their number is part of the key."""
+
+    merged: dict[tuple[Polynomial, Box | None, int], list[Term]] = field(
+        default_factory=dict[tuple[Polynomial, Box | None, int], list[Term]]
+    )
+    compared: dict[object, Remembered] = field(default_factory=dict[object, Remembered])  # two polynomials and a box
+    infinite: dict[int, bool] = field(default_factory=dict[int, bool])
+    infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
+    mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
+    boolean_maxima: set[int] = field(default_factory=set[int])
+    kinds_of_undefined: dict[int, str] = field(default_factory=dict[int, str])
+    stale: dict[int, dict[int, bool]] = field(default_factory=dict[int, dict[int, bool]])
+    booleans_inside: dict[int, frozenset[tuple[int, Index]]] = field(
+        default_factory=dict[int, frozenset[tuple[int, Index]]]
+    )
+    places_of_leaves: dict[int, tuple[tuple[tuple[int, int], Coordinate], ...]] = field(
+        default_factory=dict[int, tuple[tuple[tuple[int, int], Coordinate], ...]]
+    )  # (leaf, its coordinate), and where an atom reads it
+
+
+class Store(ABC):
     """The table of atoms of one proof. Nothing is ever removed; ``redirects`` maps a joined atom to its successor.
+
+    The methods without a body are what rules need of those above them; :class:`tantamount.calculus.calculus.Calculus`
+    has them.
 
     ``effort`` bounds every search in it; ``left`` is what is left for the comparison that is going on (``None``: none
     is), ``nested`` how many sums inside sums it compares cell by cell."""
@@ -94,19 +187,41 @@ class Store:
         self.nested = 0
         self.atoms: list[Atom] = []
         self.redirects: dict[int, tuple[int, Index]] = {}
+        self.leaves = Leaves()
+        self.ranges = KnownRanges()
+        self.memo = Memo()
+        self.fired: dict[RuleName, int] = dict.fromkeys(RULES, 0)
+        self.sites_of_undefined: dict[int, dict[str, None]] = {}  # where a condition first made something undefined
         self._buckets: dict[Any, _Bucket] = {}
-        self._leaves: dict[Any, int] = {}
-        self.index_facts: dict[int, list[tuple[tuple[tuple[int, int], ...], int, int]]] = {}
-        self.caches: dict[str, dict[Any, Any]] = {}
         self._axes = 1 << 20
         self.leaf("iota", "iota", None, Facts(integer=True))
 
     def __getitem__(self, number: int) -> Atom:
         return self.atoms[number]
 
-    def cache(self, name: str) -> dict[Any, Any]:
-        """A memo table that lives as long as the store."""
-        return self.caches.setdefault(name, {})
+    @abstractmethod
+    def simplify(self, flat: Flat, box: Ranges) -> list[Flat] | None:
+        """One step of simplification of a summed product by its conditions; ``None`` if there is none."""
+
+    @abstractmethod
+    def absorb(self, m: Monomial, c: Rational, box: Ranges) -> Polynomial | None:
+        """A product simplified by its conditions; ``None`` if they cannot help."""
+
+    @abstractmethod
+    def covered(self, factor: Factor, size: int, box: Ranges) -> bool:
+        """True if an equality is known to hold for exactly one value of the bound variable -1, which is below size."""
+
+    @abstractmethod
+    def found_or_ignored(self, factor: Factor, size: int, box: Ranges) -> Factors | None:
+        """The sum of an equality over the bound variable -1 as ``1 - [t == k]``; ``None`` if it is not known to be."""
+
+    @abstractmethod
+    def at_fixed_positions(self, x: Polynomial) -> Polynomial:
+        """The polynomial computed anew where positions that count as numbers have become numbers."""
+
+    @abstractmethod
+    def assuming(self, known: Mapping[tuple[int, Index], int], factor: Factor) -> Polynomial:
+        """A factor computed anew with truth values put in for boolean atoms at places."""
 
     def fresh_axes(self, count: int) -> range:
         """Axis numbers that occur nowhere else: for bound variables that pose as axes while a factor is rebuilt."""
@@ -116,9 +231,9 @@ class Store:
 
     def leaf(self, kind: str, name: Any, shape: Shape | None, facts: Facts) -> int:
         """The atom of an input tensor (or of another source ``kind``); one coordinate per dimension."""
-        number = self._leaves.get((kind, name))
+        number = self.leaves.numbers.get((kind, name))
         if number is None:
-            number = self._leaves[kind, name] = len(self.atoms)
+            number = self.leaves.numbers[kind, name] = len(self.atoms)
             arity = 1 if shape is None else len(shape)
             guards = frozenset((number,)) if facts.boolean else frozenset[int]()
             self.atoms.append(
@@ -150,9 +265,9 @@ class Store:
             for parts, offset in index:
                 cut = sum(1 for v, _ in parts if v < 0)  # bound variables sort first
                 bound.append(parts[:cut])
-                slots.append((parts[cut:], offset))
+                slots.append(Coordinate(parts[cut:], offset))
             shape.append((a, e, tuple(bound)))
-        polynomial: Polynomial = ((factors, 1),)
+        polynomial: Polynomial = (Term(factors, 1),)
         return self._unify(("sum", ranges, tuple(shape)), slots, "sum", (), (polynomial,), ranges, facts)
 
     def _unify(
@@ -172,26 +287,26 @@ class Store:
         for known, number in bucket.records:
             z = known.solve(slots)
             if z is not None:
+                self.fired["atoms-of-slots"] += 1
                 return number, z
         new = lattice(slots)
-        joined: list[tuple[Lattice, int]] = []
+        joined: list[_Record] = []
         changed = True
         while changed:
             changed = False
             for record in bucket.records:
-                if record not in joined and meet(record[0], new):
-                    new = span(new, record[0])
+                if record not in joined and meet(record.coset, new):
+                    new = span(new, record.coset)
                     joined.append(record)
                     changed = True
         number = self._create(new, op, attributes, arguments, ranges, facts)
         for record in joined:
             bucket.records.remove(record)
-            old, before = record[1], record[0]
-            z = new.solve(before.coordinates())
+            z = new.solve(record.coset.coordinates())
             if z is None:  # the span contains both by construction
                 raise AssertionError("joined coset does not contain its part")
-            self.redirects[old] = (number, z)
-        bucket.records.append((new, number))
+            self.redirects[record.atom] = (number, z)
+        bucket.records.append(_Record(new, number))
         z = new.solve(slots)
         if z is None:
             raise AssertionError("coset does not contain its own point")
@@ -218,12 +333,12 @@ class Store:
                 for a, e, index in m:
                     guards |= self.atoms[a].guards
                     positional = positional or a == IOTA or self.atoms[a].positional
-                    factors.append((a, e, tuple(_refill(old, next(points)) for old in index)))
-                terms.append((tuple(factors), c))
+                    factors.append(Factor(a, e, tuple(_refill(old, next(points)) for old in index)))
+                terms.append(Term(tuple(factors), c))
             inner.append(tuple(terms))
         signature: tuple[tuple[int, Exponent], ...] = ((number, 1),)
         if op == "sum":
-            signature = tuple(sorted((a, e) for a, e, _ in inner[0][0][0]))
+            signature = tuple(sorted((a, e) for a, e, _ in inner[0][0].monomial))
         if facts.boolean:
             guards.add(number)
         if op in _BINDERS or (op in ("less", "equal") and inner[0]):
@@ -251,22 +366,16 @@ class Store:
             a, z = self.redirects[a]
             replace = dict(enumerate(index))
             index = substitute_index(z, replace)
-        return (a, e, index)
+        return Factor(a, e, index)
 
     def input(self, name: str, shape: Shape, kind: Kind, source: str = "input", positive: bool = False) -> Polynomial:
         """The Polynomial of an input tensor over axes 0, 1, ... (one per dimension)."""
-        facts = Facts(
-            positive=positive,
-            integer=kind in (Kind.INT, Kind.BOOL),
-            boolean=kind is Kind.BOOL,
-            nonnegative=positive or kind is Kind.BOOL,
-        )
-        number = self.leaf(source, name, shape, facts)
-        index = tuple(variable(k) if size != 1 else ((), 0) for k, size in enumerate(shape))
-        return ((((number, 1, index),), 1),)
+        number = self.leaf(source, name, shape, Facts.of(kind, positive))
+        index = tuple(variable(k) if size != 1 else fixed(0) for k, size in enumerate(shape))
+        return single(number, index)
 
 
 def _refill(old: Coordinate, axes: Coordinate) -> Coordinate:
     """The bound part of ``old`` with its axis part and offset replaced by ``axes``."""
-    cut = sum(1 for v, _ in old[0] if v < 0)
-    return (old[0][:cut] + axes[0], axes[1])
+    cut = sum(1 for v, _ in old.parts if v < 0)
+    return Coordinate(old.parts[:cut] + axes.parts, axes.offset)

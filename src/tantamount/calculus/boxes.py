@@ -56,7 +56,7 @@ def combination(vectors: Sequence[tuple[int, ...]], target: Sequence[int]) -> tu
 
 
 def independent(vectors: Sequence[tuple[int, ...]]) -> bool:
-    """Whether no vector is a rational combination of the others."""
+    """True if no vector is a rational combination of the others."""
     return combination(vectors, [0] * len(vectors[0])) is not None
 
 

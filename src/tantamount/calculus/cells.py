@@ -12,11 +12,12 @@ from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
 
-from tantamount.calculus.affine import Coordinate, substitute
-from tantamount.calculus.atoms import Polynomial, Store, Term
+from tantamount.calculus.affine import Coordinate, fixed, substitute, variable
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.polynomials import polynomial
 from tantamount.calculus.products import substitute_factors
-from tantamount.calculus.sums import Flat, close, flatten
+from tantamount.calculus.sums import close, flatten
+from tantamount.calculus.terms import Flat, Polynomial, Term, factors_of
 
 __all__ = ["Cell", "common_cells"]
 
@@ -24,7 +25,7 @@ _Anchor = tuple[int, int]  # a leaf atom, and one of its coordinates
 
 
 class Cell(NamedTuple):
-    """What two Polynomials sum over an interval of a fresh axis."""
+    """The summands of two polynomials over an interval of a fresh axis."""
 
     left: Polynomial
     right: Polynomial
@@ -67,6 +68,7 @@ def common_cells(store: Store, x: Polynomial, y: Polynomial) -> Iterator[list[Ce
         ends = sorted({end for run in (*left, *right) for end in run.interval})
         if all(run.variable is None for run in (*left, *right)) or store.effort.exceeds("common_cells", len(ends)):
             continue
+        store.fired["common-cells"] += 1
         yield [_cell(store, left, right, interval) for interval in pairwise(ends)]
 
 
@@ -76,34 +78,34 @@ def _anchors(store: Store, flat: Flat) -> dict[_Anchor, Coordinate]:
     for a, _, index in flat.factors:
         for anchor, place in _places(store, a):
             c = substitute(place, dict(enumerate(index)))
-            if all(v < 0 for v, _ in c[0]) and (not c[0] or any(s == 1 for _, s in c[0])):
+            if all(v < 0 for v, _ in c.parts) and (not c.parts or any(s == 1 for _, s in c.parts)):
                 found[anchor] = c if found.setdefault(anchor, c) == c else None
     return {anchor: c for anchor, c in found.items() if c is not None}
 
 
 def _places(store: Store, number: int) -> Sequence[tuple[_Anchor, Coordinate]]:
-    """Where an atom reads leaves, in terms of its own coordinates."""
-    memo: dict[int, Sequence[tuple[_Anchor, Coordinate]]] = store.cache("places")
+    """The places at which an atom reads leaves, as coordinates of leaves in terms of its own coordinates."""
+    memo = store.memo.places_of_leaves
     most = store.effort.bounds.leaf_places
     found = memo.get(number)
     if found is None:
         atom = store.atoms[number]
         here: dict[tuple[_Anchor, Coordinate], None] = {}
         if atom.op == "leaf":
-            here.update((((number, k), (((k, 1),), 0)), None) for k in range(len(atom.shape or ())))
-        for a, _, index in (f for x in atom.arguments for m, _ in x for f in m):
+            here.update((((number, k), variable(k)), None) for k in range(len(atom.shape or ())))
+        for a, _, index in factors_of(*atom.arguments):
             for anchor, place in _places(store, a):
                 c = substitute(place, dict(enumerate(index)))
-                if all(v >= 0 for v, _ in c[0]) and len(here) <= most:  # one more than that says that there are more
+                if all(v >= 0 for v, _ in c.parts) and len(here) <= most:  # one more than that says that there are more
                     here[anchor, c] = None
         found = memo[number] = tuple(here)
     return found[:most] if store.effort.exceeds("leaf_places", len(found)) else found
 
 
 def _count(flat: Flat, c: Coordinate) -> int:
-    """How many runs there are."""
-    sizes = [flat.ranges[-1 - v] for v, s in c[0] if s == 1]
-    return prod(flat.ranges[-1 - v] for v, _ in c[0]) // max(sizes, default=1)
+    """The number of runs that :func:`_runs` would return."""
+    sizes = [flat.ranges[-1 - v] for v, s in c.parts if s == 1]
+    return prod(flat.ranges[-1 - v] for v, _ in c.parts) // max(sizes, default=1)
 
 
 def _runs(flat: Flat, c: Coordinate) -> list[_Run]:
@@ -114,10 +116,10 @@ def _runs(flat: Flat, c: Coordinate) -> list[_Run]:
     others = [(v, s) for v, s in parts if v != along]
     out: list[_Run] = []
     for values in product(*(range(flat.ranges[-1 - v]) for v, _ in others)):
-        fixed: dict[int, Coordinate] = {v: ((), value) for (v, _), value in zip(others, values, strict=True)}
-        ranges = tuple(1 if -1 - j in fixed else n for j, n in enumerate(flat.ranges))
+        values_at: dict[int, Coordinate] = {v: fixed(value) for (v, _), value in zip(others, values, strict=True)}
+        ranges = tuple(1 if -1 - j in values_at else n for j, n in enumerate(flat.ranges))
         low = offset + sum(s * value for (_, s), value in zip(others, values, strict=True))
-        part = Flat(flat.coefficient, substitute_factors(flat.factors, fixed), ranges)
+        part = Flat(flat.coefficient, substitute_factors(flat.factors, values_at), ranges)
         out.append(_Run(part, along, (low, low + size)))
     return out
 
@@ -131,7 +133,7 @@ def _cell(store: Store, left: Sequence[_Run], right: Sequence[_Run], interval: t
         terms: list[Term] = []
         for (c, factors, ranges), v, (low, high) in runs:
             if low <= interval[0] and interval[1] <= high:
-                place: Coordinate = ((), interval[0] - low) if one else (((axis, 1),), -low)
+                place: Coordinate = fixed(interval[0] - low) if one else variable(axis, 1, -low)
                 here = {} if v is None else {v: place}
                 rest = tuple(1 if -1 - j in here else n for j, n in enumerate(ranges))
                 terms.extend(close(store, Flat(c, substitute_factors(factors, here), rest), {axis: interval}))

@@ -16,10 +16,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tantamount.calculus import comparisons, powers
-from tantamount.calculus.affine import Coordinate, Index, substitute, substitute_index
-from tantamount.calculus.atoms import IOTA, Factor, Facts, Polynomial, Store
-from tantamount.calculus.polynomials import ONE, add, as_factors, constant, iota, multiply, pinned, scale, sum_over
+from tantamount.calculus.affine import Coordinate, Index, substitute, substitute_index, variable
+from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.polynomials import add, as_factors, constant, iota, multiply, pinned, scale, sum_over
 from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, position, single
 from tantamount.errors import Unsupported
 
 __all__ = ["settled"]
@@ -39,7 +40,7 @@ class _Chosen(NamedTuple):
 
 def settled(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
     """The polynomial with every element at a chosen position written as one of the stable order, or as an extremum."""
-    if not any(_mentions(store, f[0]) for m, _ in x for f in m):
+    if not any(_mentions(store, f.atom) for m, _ in x for f in m):
         return x
     try:
         return _Settling(store, budget=store.effort.bounds.settled_factors, box=box).polynomial(x)  # type: ignore[arg-type]
@@ -49,14 +50,14 @@ def settled(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
 
 def _mentions(store: Store, number: int) -> bool:
     """Whether an atom has an order of a row inside."""
-    memo = store.cache("mentions order")
+    memo = store.memo.mentions_order
     found = memo.get(number)
     if found is None:
         atom = store.atoms[number]
         memo[number] = found = atom.op in _ORDERS or any(
-            _mentions(store, f[0]) for x in atom.arguments for m, _ in x for f in m
+            _mentions(store, f.atom) for x in atom.arguments for m, _ in x for f in m
         )
-    return bool(found)
+    return found
 
 
 class _Settling(Rebuild):
@@ -65,7 +66,7 @@ class _Settling(Rebuild):
     bound = "settled_factors"
 
     def _concerns(self, factor: Factor) -> bool:
-        return _mentions(self.store, factor[0]) and super()._concerns(factor)
+        return _mentions(self.store, factor.atom) and super()._concerns(factor)
 
     def polynomial(self, x: Polynomial) -> Polynomial:
         """The sum of the rebuilt terms, after sums that together are an element of a row with several terms."""
@@ -85,28 +86,28 @@ class _Settling(Rebuild):
         terms = dict(x)
         for m, c in x:
             for factor in m:
-                if store.atoms[factor[0]].op != "sum" or factor[1] != 1:
+                if store.atoms[factor.atom].op != "sum" or factor.exponent != 1:
                     continue
-                factors, axes = self._opened(factor[0], factor[2])
+                factors, axes = self._opened(factor.atom, factor.at)
                 for axis in axes:
                     for guard in factors:
                         chosen = self._chosen(guard, axis) if axis in _axes_of(guard) else None
                         if chosen is None or chosen.length != axes[axis][1]:
                             continue
                         over = {axis: axes[axis]}
-                        product = multiply(store, ((((guard),), 1),), chosen.value, self.box)
+                        product = multiply(store, (Term((guard,), 1),), chosen.value, self.box)
                         whole = sum_over(store, product, over, self.box)
                         start = next(((n, d) for n, d in whole if factor in n and all(f in m for f in n)), None)
                         if start is None or (len(whole) == 1 and start[0] == (factor,)):
                             continue  # the latter: see _sum
                         rest = [f for f in m if f not in start[0]]
                         q = Fraction(c) / start[1]
-                        times = multiply(store, ((tuple(rest), 1),), scale(whole, q), self.box)
+                        times = multiply(store, (Term(tuple(rest), 1),), scale(whole, q), self.box)
                         if any(terms.get(n) != d for n, d in times):
                             continue
                         value, done = self._canonical(chosen, axis)
                         value = value if done else sum_over(store, value, over, self.box)
-                        value = multiply(store, ((tuple(rest), 1),), scale(value, q), self.box)
+                        value = multiply(store, (Term(tuple(rest), 1),), scale(value, q), self.box)
                         left = tuple(t for t in x if t[0] not in dict(times))
                         return add(store, left, value, box=self.box)
         return None
@@ -117,9 +118,9 @@ class _Settling(Rebuild):
         replace: dict[int, Coordinate] = dict(enumerate(index))
         axes: dict[int, tuple[int, int]] = {}
         for j, (n, axis) in enumerate(zip(atom.ranges, self.store.fresh_axes(len(atom.ranges)), strict=True)):
-            replace[-1 - j] = (((axis, 1),), 0)
+            replace[-1 - j] = variable(axis)
             axes[axis] = self.box[axis] = (0, n)
-        return [(b, e, substitute_index(inner, replace)) for b, e, inner in atom.arguments[0][0][0]], axes
+        return [Factor(b, e, substitute_index(inner, replace)) for b, e, inner in atom.summand], axes
 
     def _sum(self, a: int, index: Index) -> Polynomial:
         store = self.store
@@ -159,15 +160,15 @@ class _Settling(Rebuild):
 
     def _chosen(self, guard: Factor, axis: int) -> _Chosen | None:
         store = self.store
-        atom = store.atoms[guard[0]]
-        if atom.op != "equal" or guard[1] != 1 or len(atom.arguments[0]) != 1:
+        atom = store.atoms[guard.atom]
+        if atom.op != "equal" or guard.exponent != 1 or len(atom.arguments[0]) != 1:
             return None
         ((m, c),) = atom.arguments[0]
         if abs(c) != 1 or len(m) != 1 or m[0][1] != 1 or store.atoms[m[0][0]].op not in _ORDERS:
             return None
-        here = dict(enumerate(guard[2]))
-        position = substitute(atom.arguments[1][0][0][0][2][0], here)
-        if position != (((axis, -int(c)),), 0):  # c O + position = 0 is O = axis
+        here = dict(enumerate(guard.at))
+        compared = substitute(atom.position, here)
+        if compared != variable(axis, -int(c)):  # c O + position = 0 is O = axis
             return None
         order = store.atoms[m[0][0]]
         at = dict(enumerate(substitute_index(m[0][2], here)))
@@ -188,12 +189,12 @@ class _Settling(Rebuild):
         if chosen.descending:
             place = add(store, constant(last), scale(place, -1))
         number, index = store.apply("argsort", (False, 0), (place, chosen.row), Facts())
-        guard = comparisons.compare(store, "equal", ((((number, 1, index),), 1),), iota((((axis, 1),), 0)), self.box)
+        guard = comparisons.compare(store, "equal", single(number, index), iota(variable(axis)), self.box)
         return multiply(store, guard, chosen.value, self.box), False
 
 
 def _axes_of(f: Factor) -> set[int]:
-    return {v for parts, _ in f[2] for v, _ in parts}
+    return {v for parts, _ in f.at for v, _ in parts}
 
 
 def _elements(store: Store, row: Polynomial, axis: int) -> tuple[Polynomial, int] | None:
@@ -202,13 +203,13 @@ def _elements(store: Store, row: Polynomial, axis: int) -> tuple[Polynomial, int
         return None
     number, exponent, index = row[0][0][0]
     atom = store.atoms[number]
-    if atom.op != "sum" or exponent != 1 or len(atom.ranges) != 1 or len(atom.arguments[0][0][0]) != 1:
+    if atom.op != "sum" or exponent != 1 or len(atom.ranges) != 1 or len(atom.summand) != 1:
         return None
-    pair, one, inner = atom.arguments[0][0][0][0]
+    pair, one, inner = atom.summand[0]
     if store.atoms[pair].op != "pair" or one != 1:
         return None
-    at = dict(enumerate(substitute_index(inner, {**dict(enumerate(index)), -1: (((axis, 1),), 0)})))
-    position, value = (pinned(store, x, at) for x in store.atoms[pair].arguments)
-    if position != ((((IOTA, 1, ((((axis, 1),), 0),)),), 1),):
+    at = dict(enumerate(substitute_index(inner, {**dict(enumerate(index)), -1: variable(axis)})))
+    place, value = (pinned(store, x, at) for x in store.atoms[pair].arguments)
+    if place != position(variable(axis)):
         return None
     return value, atom.ranges[0]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
-from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute, variable
+from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute, variable
 from tantamount.calculus.answers import EQUAL, Answer, Different, Undecided, undecided
-from tantamount.calculus.atoms import Facts, Polynomial, Store
+from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.expand import equal_polynomials
 from tantamount.calculus.forms import Box, Form, aligned, intersect, pin
 from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.rebuild import refresh
+from tantamount.calculus.terms import Polynomial
 from tantamount.calculus.unfold import unfolded
 from tantamount.limits import COMPARISON
 
@@ -78,12 +79,12 @@ def _with_effort(store: Store, a: Polynomial, b: Polynomial, cell: Box) -> Answe
 
 
 def fingerprint(store: Store, form: Form) -> frozenset[object]:
-    """What two forms of one function have in common whatever their boxes: the atoms and exponents of each term."""
+    """The coefficient, atoms and exponents of each term: equal for two forms of one function, whatever their boxes."""
     return frozenset((c, tuple(sorted((a, e) for a, e, _ in m))) for _, x in form.pieces for m, c in x)
 
 
 def locate(store: Store, whole: Form, part: Form, *, unique: bool = False) -> list[tuple[Box, Index]] | None:
-    """Where ``part`` lies in ``whole``: for every piece of ``part`` its box and the affine map from its axes to the
+    """The place of ``part`` in ``whole``: for every piece of ``part`` its box and the affine map from its axes to the
     index of ``whole`` (one coordinate per dimension) at which ``whole`` has the same value. ``None`` if some piece has
     no place, or if the value alone does not determine the place. With ``unique`` also ``None`` if there are several
     places."""
@@ -133,7 +134,7 @@ def solve(
     b, at_part = store.apply("place", (), (y,), Facts())
     if a != b:
         return None
-    solution: dict[int, Coordinate] = {v: ((), low) for v, (low, high) in enumerate(source) if high - low == 1}
+    solution: dict[int, Coordinate] = {v: fixed(low) for v, (low, high) in enumerate(source) if high - low == 1}
     for left, right in zip(at_whole, at_part, strict=True):
         digits = _digits(left, right, source, box)
         if digits is None:
@@ -143,7 +144,7 @@ def solve(
                 return None
     if anywhere:
         for v in free:
-            solution.setdefault(v, ((), source[v][0]))
+            solution.setdefault(v, fixed(source[v][0]))
     if any(v not in solution for v in free):
         return None
     for v, c in solution.items():
@@ -156,8 +157,8 @@ def solve(
 
 
 def _span(c: Coordinate, box: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    low = high = c[1]
-    for v, s in c[0]:
+    low = high = c.offset
+    for v, s in c.parts:
         a, b = box[v][0] * s, (box[v][1] - 1) * s
         low, high = low + min(a, b), high + max(a, b)
     return low, high
@@ -167,12 +168,12 @@ def _digits(left: Coordinate, right: Coordinate, source: Box, box: Box) -> dict[
     """Solve ``left = right`` for the variables of ``left``, as digits of a mixed-radix number: coarsest stride
     first."""
     out: dict[int, Coordinate] = {}
-    parts = dict(right[0])
-    rest = right[1] - left[1]
-    for v, s in sorted(left[0], key=lambda p: -abs(p[1])):
+    parts = dict(right.parts)
+    rest = right.offset - left.offset
+    for v, s in sorted(left.parts, key=lambda p: -abs(p[1])):
         mine = {w: t // s for w, t in parts.items() if t % s == 0}
         others = {w: t for w, t in parts.items() if w not in mine}
-        smaller = [p for p in left[0] if abs(p[1]) < abs(s)]
+        smaller = [p for p in left.parts if abs(p[1]) < abs(s)]
         low = sum(min(t * source[w][0], t * (source[w][1] - 1)) for w, t in smaller)
         q = rest // s if not smaller else (rest - low) // s if s > 0 else rest // s
         out[v] = coordinate(mine, q)

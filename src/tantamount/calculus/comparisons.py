@@ -11,18 +11,33 @@ from fractions import Fraction
 from math import floor, prod
 from typing import NamedTuple
 
-from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index
-from tantamount.calculus.atoms import IOTA, Factor, Facts, Monomial, Polynomial, Rational, Store
-from tantamount.calculus.polynomials import ONE, ZERO, add, constant, polynomial, scale
+from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
+from tantamount.calculus.atoms import BOOLEAN, Facts, KnownRange, Store
+from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.naming import bound_variables
+from tantamount.calculus.polynomials import add, constant, polynomial, scale
 from tantamount.calculus.products import (
     affine_part,
     is_boolean,
     is_integer,
+    leading_sign,
     monomial,
     substitute_factors,
     substitute_polynomial,
 )
-from tantamount.calculus.sums import Ranges
+from tantamount.calculus.terms import (
+    IOTA,
+    ONE,
+    ZERO,
+    Factor,
+    Polynomial,
+    Ranges,
+    Rational,
+    Term,
+    factors_of,
+    position,
+    single,
+)
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import POSITIONS_IN_A_ROW
 from tantamount.sizes.symbolic import rational, whole
@@ -49,19 +64,20 @@ def compare(
     """``[x < y]`` (op ``less``) or ``[x == y]`` (op ``equal``): the sign of ``x - y``, its affine part kept apart in
     one index."""
     difference = add(store, x, scale(y, -1))
-    if x != y:
-        from tantamount.calculus.powers import unbounded
-
-        if (unbounded(store, x) and unbounded(store, y)) or sum(unbounded(store, (term,)) for term in difference) > 1:
-            raise Unsupported("a comparison of infinities")
+    if x != y and (
+        (unbounded(store, x) and unbounded(store, y)) or sum(unbounded(store, (term,)) for term in difference) > 1
+    ):
+        raise Unsupported("a comparison of infinities")
     rest, parts, offset = split_affine(difference)
     if not rest:
         return _affine_guard(store, op, parts, offset, box, oriented)
-    if not parts and len(rest) == 1 and is_boolean(store, ((rest[0][0], 1),)):
-        low, high = (_decide(op, offset), _decide(op, offset + rest[0][1]))
-        return add(store, constant(low), scale(((rest[0][0], 1),), high - low))
+    if not parts and len(rest) == 1:
+        boolean = (rest[0]._replace(coefficient=1),)
+        if is_boolean(store, boolean):
+            low, high = (_decide(op, offset), _decide(op, offset + rest[0].coefficient))
+            return add(store, constant(low), scale(boolean, high - low))
     g: Rational = content([*(c for _, c in rest), *parts.values()])
-    sign = _leading_sign(rest)
+    sign = leading_sign(rest)
     integral = is_integer(store, scale(rest, Fraction(1) / g))
     negated = False
     if sign < 0 and (op == "equal" or integral):
@@ -86,40 +102,28 @@ def compare(
         if span is not None:
             decided = decide_interval(op, bounds[0] + span[0], bounds[1] + span[1])
             if decided is not None:
+                store.fired["decided-comparisons"] += 1
                 return constant(decided ^ int(negated))
-    atom, where = store.apply(
-        op, (), (rest, ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
-    )
-    guard: Polynomial = ((((atom, 1, where),), 1),)
+    atom, where = store.apply(op, (), (rest, position(index)), BOOLEAN)
+    guard: Polynomial = single(atom, where)
     return add(store, ONE, scale(guard, -1)) if negated else guard
 
 
 def split_affine(x: Polynomial) -> tuple[Polynomial, dict[int, Fraction], Fraction]:
     """A Polynomial as what is not affine in the positions, the strides, and the constant."""
-    rest: list[tuple[Monomial, Rational]] = []
+    rest: list[Term] = []
     parts: dict[int, Fraction] = {}
     offset = Fraction(0)
     for m, c in x:
-        found = None if m and m[-1][0] != IOTA else affine_part(m, c)
+        found = None if m and m[-1].atom != IOTA else affine_part(m, c)
         if found is None:
-            rest.append((m, c))
+            rest.append(Term(m, c))
         else:
-            offset += found[1]
-            for v, s in found[0]:
+            strides, start = found
+            offset += start
+            for v, s in strides:
                 parts[v] = parts.get(v, Fraction(0)) + s
     return tuple(rest), {v: q for v, q in parts.items() if q}, offset
-
-
-def _leading_sign(x: Polynomial) -> int:
-    total: Rational = 0
-    head: object = None
-    for m, c in x:
-        key = tuple((a, e) for a, e, _ in m)
-        if key != head and total:
-            break
-        head = key
-        total += c
-    return -1 if total < 0 else 1
 
 
 def _decide(op: str, value: Rational) -> int:
@@ -154,21 +158,20 @@ def _affine_guard(
     if span is not None:
         decided = decide_interval(op, *span)
         if decided is not None:
+            store.fired["decided-comparisons"] += 1
             return constant(decided)
-    reverse = oriented and op == "less" and index[0][0][1] < 0
+    reverse = oriented and op == "less" and index.parts[0][1] < 0
     if reverse:
-        index = coordinate({v: -s for v, s in index[0]}, -index[1] - 1)
-    atom, where = store.apply(
-        op, (), ((), ((((IOTA, 1, (index,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
-    )
-    guard: Polynomial = ((((atom, 1, where),), 1),)
+        index = coordinate({v: -s for v, s in index.parts}, -index.offset - 1)
+    atom, where = store.apply(op, (), ((), position(index)), BOOLEAN)
+    guard: Polynomial = single(atom, where)
     return add(store, ONE, scale(guard, -1)) if reverse else guard
 
 
 def interval(c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, int] | None:
     """The least and greatest value of a coordinate, if the interval of every variable is known."""
-    low = high = c[1]
-    for v, s in c[0]:
+    low = high = c.offset
+    for v, s in c.parts:
         if v < 0 and -1 - v < len(ranges):
             a, b = 0, ranges[-1 - v] - 1
         elif v >= 0 and box is not None and (v in box if isinstance(box, Mapping) else v < len(box)):
@@ -186,19 +189,19 @@ def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
     if not x or box is None:
         return
     if isinstance(box, tuple):
-        store.cache("ranges")[x, size, box] = len(store.redirects)
+        store.ranges.assumed[x, size, box] = len(store.redirects)
     atom, index = store.apply("fact", (), (x,), Facts())
     covered_box: list[tuple[int, int]] = []
     seen: set[int] = set()
     for c in index:
-        if len(c[0]) > 1 or any(abs(s) != 1 or v in seen for v, s in c[0]):
+        if len(c.parts) > 1 or any(abs(s) != 1 or v in seen for v, s in c.parts):
             return  # the points known are not a box of coordinates: forget the fact
-        seen.update(v for v, _ in c[0])
+        seen.update(v for v, _ in c.parts)
         span = interval(c, box, ())
         if span is None:
             return
         covered_box.append((span[0], span[1]))
-    store.index_facts.setdefault(atom, []).append((tuple(covered_box), 0, size - 1))
+    store.ranges.of_atoms.setdefault(atom, []).append(KnownRange(tuple(covered_box), 0, size - 1))
 
 
 def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...] = ()) -> tuple[int, int] | None:
@@ -207,11 +210,11 @@ def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...]
     length = _positions(store, x)
     if length is not None:
         return 0, length - 1
-    if not x or not store.index_facts:
+    if not x or not store.ranges.of_atoms:
         return None
     atom, index = store.apply("fact", (), (x,), Facts())
     spans = [interval(c, box, ranges) for c in index]
-    for known, low, high in store.index_facts.get(atom, ()):
+    for known, low, high in store.ranges.of_atoms.get(atom, ()):
         if all(s is not None and k[0] <= s[0] and s[1] <= k[1] for s, k in zip(spans, known, strict=True)):
             return low, high
     return None
@@ -241,12 +244,12 @@ def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Ratio
     for m, c in x:
         if not m:
             a, b = 1, 1
-        elif is_boolean(store, ((m, 1),)):
+        elif is_boolean(store, (Term(m, 1),)):
             a, b = 0, 1
         else:
-            span = fact_about(store, ((m, 1),), box) if len(x) > 1 else None
-            if span is None and len(m) == 1 and m[0][0] == IOTA and m[0][1] == 1:
-                span = interval(m[0][2][0], box, ())
+            span = fact_about(store, (Term(m, 1),), box) if len(x) > 1 else None
+            if span is None and len(m) == 1 and m[0].atom == IOTA and m[0].exponent == 1:
+                span = interval(m[0].at[0], box, ())
             if span is None:
                 return None
             a, b = span
@@ -256,14 +259,14 @@ def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Ratio
 
 
 def covered(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
-    """Whether ``SUM_{v < size} [t + s v + r == 0] = 1``: exactly one v fits, because of what is known of t."""
+    """True if ``SUM_{v < size} [t + s v + r == 0] = 1``: exactly one v fits, because of what is known of t."""
     guard = comparison(store, factor)
     if guard is None:
         return False
-    stride = dict(guard.affine[0]).get(-1, 0)
-    if abs(stride) != 1 or any(-1 in dict(parts) for m, _ in guard.rest for _, _, index in m for parts, _ in index):
+    stride = dict(guard.affine.parts).get(-1, 0)
+    if abs(stride) != 1 or any(-1 in bound_variables(factor) for factor in factors_of(guard.rest)):
         return False
-    other: Coordinate = (tuple(p for p in guard.affine[0] if p[0] != -1), guard.affine[1])
+    other: Coordinate = Coordinate(tuple(p for p in guard.affine.parts if p[0] != -1), guard.affine.offset)
     span = interval(other, box, ())
     bounds = fact_about(store, guard.rest, box) if guard.rest else (0, 0)
     if span is None or bounds is None:
@@ -283,14 +286,14 @@ class Comparison(NamedTuple):
 
 def comparison(store: Store, factor: Factor) -> Comparison | None:
     """A comparison atom at an index, read back; ``None`` for any other factor."""
-    atom = store.atoms[factor[0]]
+    atom = store.atoms[factor.atom]
     if atom.op not in ("less", "equal"):
         return None
     # a sum must not be normalised while it has free bound variables (those of its own would capture them)
-    bound = sorted({v for c in factor[2] for v, _ in c[0] if v < 0})
-    away: dict[int, Coordinate] = {v: (((_LIFTED - v, 1),), 0) for v in bound}
-    back: dict[int, Coordinate] = {_LIFTED - v: (((v, 1),), 0) for v in bound}
-    replace = dict(enumerate(substitute_index(factor[2], away)))
+    bound = sorted({v for c in factor.at for v, _ in c.parts if v < 0})
+    away: dict[int, Coordinate] = {v: variable(_LIFTED - v) for v in bound}
+    back: dict[int, Coordinate] = {_LIFTED - v: variable(v) for v in bound}
+    replace = dict(enumerate(substitute_index(factor.at, away)))
     rest = polynomial(store, (monomial(store, c, substitute_factors(m, replace)) for m, c in atom.arguments[0]))
-    affine = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
+    affine = substitute(atom.position, replace)
     return Comparison(atom.op, substitute_polynomial(rest, back), substitute(affine, back))

@@ -31,7 +31,7 @@ class Reading(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def reading(literal: Fraction) -> Reading | None:
-    """What the absolute value of a literal stands for; ``None`` for itself."""
+    """The root that the absolute value of a literal stands for; ``None`` if it stands for itself."""
     size = abs(literal)
     if size.denominator == 1 or size.numerator < _FEW_DIGITS:
         return None

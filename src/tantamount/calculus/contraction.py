@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, variable
-from tantamount.calculus.atoms import Facts, Polynomial, Store
+from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.forms import (
     Box,
     Form,
@@ -29,7 +29,8 @@ from tantamount.calculus.forms import (
     refactor,
     reshape,
 )
-from tantamount.calculus.polynomials import ONE, add, iota, multiply, pinned, sum_over
+from tantamount.calculus.polynomials import add, iota, multiply, pinned, sum_over
+from tantamount.calculus.terms import ONE, Polynomial, factors_of, single, sole_power
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import DISTINCT_IN_A_ROW
 
@@ -215,6 +216,7 @@ def gather(
         return Form(joint.dims, ())
     if 0 in joint.sizes:
         raise Unsupported("an index into an empty dimension")
+    store.fired["one-hot"] += 1
     products: list[tuple[Box, Polynomial]] = []
     seen: set[tuple[int, Polynomial, Box]] = set()
     for cell in joint.cells:
@@ -239,11 +241,12 @@ def _position(joint: _Joint, label: int) -> Coordinate:
     for k in reversed(range(len(sizes))):
         parts.append((joint.first[label] + k, stride))
         stride *= sizes[k]
-    return tuple(sorted(parts)), 0
+    return Coordinate(tuple(sorted(parts)), 0)
 
 
 def one_hot(store: Store, index: Form, size: int) -> Form:
     """``[index[i...] == v]`` with a new last dimension v of the given size."""
+    store.fired["one-hot"] += 1
     dims = (*index.dims, *axes_of((size,)))
     axis = len(index.sizes)
     pieces: list[Piece] = []
@@ -255,9 +258,9 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
 
 
 def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
-    """Whether the tuples of indices differ from place to place: whether every axis of the places (what follows the
-    first ``batch`` dimensions) can be read off the indices. It can be read off one that is affine in the positions, if
-    the strides, in order, each exceed all that the smaller ones can add up to; and off an order of the elements of a
+    """True if the tuples of indices differ from place to place, which is so if every axis of the places (what follows
+    the first ``batch`` dimensions) can be read off the indices. It can be read off one that is affine in the positions,
+    if the strides, in order, each exceed all that the smaller ones can add up to; and off an order of the elements of a
     row, where no position comes twice, if the axes that say which row it is can be."""
     joint = aligned(store, indices)
     first = sum(len(dim) for dim in joint[0].dims[:batch])
@@ -285,9 +288,10 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
 
 def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None:
     """For an element of an order of a row: the axis that runs through the row, and those that say which row it is."""
-    if len(x) != 1 or abs(x[0][1]) != 1 or len(x[0][0]) != 1:
+    power = sole_power(x)
+    if power is None or abs(power[1]) != 1:
         return None
-    number, exponent, index = x[0][0][0]
+    number, exponent, index = power[0]
     atom = store.atoms[number]
     if exponent != 1 or atom.op not in DISTINCT_IN_A_ROW:
         return None
@@ -295,11 +299,11 @@ def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None
     if len(parts) != 1:
         return None
     along = next(iter(parts))
-    row = (v for x in atom.arguments[1:] for m, _ in x for _, _, at in m for inner, _ in at for v, _ in inner)
+    row = (v for f in factors_of(*atom.arguments[1:]) for c in f.at for v, _ in c.parts)
     if along in row:
         return None
-    here = [v for v, _ in index[along][0]]
-    others = {v for c, coordinate in enumerate(index) if c != along for v, _ in coordinate[0]}
+    here = [v for v, _ in index[along].parts]
+    others = {v for c, coordinate in enumerate(index) if c != along for v, _ in coordinate.parts}
     return (here[0], others) if len(here) == 1 and here[0] not in others else None
 
 
@@ -311,6 +315,7 @@ def rows(
 
     A row is a formal sum of ``pair`` atoms with distinct positions, so equal sums are equal rows; what is applied to
     equal arguments has equal values, whatever the function is."""
+    store.fired["functions-of-rows"] += 1
     sets = [_pairs(store, form) for form in forms]
     parallel = sets[0].shape
     out: list[Form] = []
@@ -322,7 +327,7 @@ def rows(
 
         def value(box: Box, xs: list[Polynomial], k: int = k) -> Polynomial:
             number, index = store.apply(name, (*attributes, k), tuple(xs), Facts())
-            return ((((number, 1, index),), 1),)
+            return single(number, index)
 
         spread = [expand(reshape(store, row, (*parallel, 1)), shape) for row in sets]
         out.append(pointwise(store, value, [expand(where, shape), *spread]))
@@ -339,5 +344,5 @@ def _pairs(store: Store, form: Form) -> Form:
         value = pin(store, cell.box, cell.polynomials[0], joint.sizes)
         at = pin(store, cell.box, iota(position), joint.sizes)
         number, index = store.apply("pair", (), (at, value), Facts(integer=True))
-        pairs.append((cell.box, ((((number, 1, index),), 1),)))
+        pairs.append((cell.box, single(number, index)))
     return _summed(store, joint, pairs)

@@ -24,11 +24,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tantamount.calculus import comparisons, contraction, forms, partial, powers
-from tantamount.calculus.atoms import Factor, Facts, Polynomial, Store, Term
+from tantamount.calculus.atoms import BOOLEAN, Facts, Store
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.polynomials import ONE, ZERO, add, multiply, polynomial, scale
+from tantamount.calculus.infinities import is_negative_infinity, unbounded
+from tantamount.calculus.polynomials import add, multiply, polynomial, scale
 from tantamount.calculus.products import is_boolean, substitute_polynomial
 from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Term, single
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number
@@ -62,7 +64,7 @@ def _leaf(store: Store, kind: str) -> int:
 
 
 def _kinds(store: Store) -> dict[int, str]:
-    found: dict[int, str] = store.cache("kinds of undefined")
+    found = store.memo.kinds_of_undefined
     if not found:
         found.update({_leaf(store, kind): kind for kind in KINDS})
     return found
@@ -71,13 +73,13 @@ def _kinds(store: Store) -> dict[int, str]:
 def kind_of(store: Store, term: Term) -> str:
     """The kind of a term of ``undefined``."""
     kinds = _kinds(store)
-    return next(kinds[a] for a, _, _ in term[0] if a in kinds)
+    return next(kinds[a] for a, _, _ in term.monomial if a in kinds)
 
 
 def body(store: Store, term: Term) -> tuple[Factor, ...]:
     """The booleans of a term of ``undefined``."""
     kinds = _kinds(store)
-    return tuple(f for f in term[0] if f[0] not in kinds)
+    return tuple(f for f in term.monomial if f.atom not in kinds)
 
 
 def with_undefined(form: Form, undefined: Form | None) -> Form:
@@ -87,7 +89,7 @@ def with_undefined(form: Form, undefined: Form | None) -> Form:
 
 def sites_of(store: Store) -> dict[int, dict[str, None]]:
     """The nodes at which the condition of a boolean atom first made something undefined."""
-    return store.cache("sites of undefined")
+    return store.sites_of_undefined
 
 
 # ------------------------------------------------------------------------------------------------ sets of conditions
@@ -95,7 +97,7 @@ def _term(store: Store, kind: str, condition: Polynomial) -> Polynomial:
     """The terms of ``undefined`` that say: of this kind where the boolean holds."""
     if not condition:
         return ZERO
-    return multiply(store, ((((_leaf(store, kind), 1, ()),), 1),), condition)
+    return multiply(store, single(_leaf(store, kind), ()), condition)
 
 
 def _normal(store: Store, x: Polynomial, box: Box) -> Polynomial:
@@ -105,7 +107,7 @@ def _normal(store: Store, x: Polynomial, box: Box) -> Polynomial:
             return x
         if any(c < 0 for _, c in x):
             return _by_kind(store, x, box)
-        x = polynomial(store, [(m, 1) for m, _ in x], box)
+        x = polynomial(store, [Term(m, 1) for m, _ in x], box)
     return _by_kind(store, x, box)
 
 
@@ -113,7 +115,7 @@ def _by_kind(store: Store, x: Polynomial, box: Box) -> Polynomial:
     """One condition for each kind: that the sum of its terms, which counts, is not 0."""
     out: list[Polynomial] = []
     for kind in KINDS:
-        count = polynomial(store, [(body(store, t), t[1]) for t in x if kind_of(store, t) == kind], box)
+        count = polynomial(store, [Term(body(store, t), t.coefficient) for t in x if kind_of(store, t) == kind], box)
         if count:
             none = comparisons.compare(store, "equal", count, ZERO, box)
             out.append(_frozen(store, _term(store, kind, add(store, ONE, scale(none, -1)))))
@@ -129,11 +131,11 @@ def _frozen(store: Store, x: Polynomial) -> Polynomial:
             atom = store.atoms[a]
             if atom.op == "polynomial" and atom.facts.boolean:
                 inside = polynomial(store, substitute_polynomial(atom.arguments[0], dict(enumerate(index))))
-                b, at = store.apply("not", (), (inside,), Facts(integer=True, boolean=True, nonnegative=True))
-                factors.append((b, 1, at))
+                b, at = store.apply("not", (), (inside,), BOOLEAN)
+                factors.append(Factor(b, 1, at))
             else:
-                factors.append((a, e, index))
-        out.append((tuple(sorted(factors)), c))
+                factors.append(Factor(a, e, index))
+        out.append(Term(tuple(sorted(factors)), c))
     return polynomial(store, out)
 
 
@@ -143,8 +145,8 @@ def _thawed(store: Store, form: Form) -> Form:
     def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
         out: list[Polynomial] = []
         for m, c in xs[0]:
-            negated = [f for f in m if store.atoms[f[0]].op == "not"]
-            term: Polynomial = ((tuple(f for f in m if f not in negated), c),)
+            negated = [f for f in m if store.atoms[f.atom].op == "not"]
+            term: Polynomial = (Term(tuple(f for f in m if f not in negated), c),)
             for a, _, index in negated:
                 inside = polynomial(store, substitute_polynomial(store.atoms[a].arguments[0], dict(enumerate(index))))
                 term = multiply(store, term, inside, box)
@@ -162,7 +164,7 @@ def _changed(store: Store, form: Form | None, kinds: Mapping[str, str], frozen: 
     swap = {number: _leaf(store, kinds[kind]) for number, kind in names.items() if kind in kinds}
 
     def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
-        terms = [(tuple(sorted((swap.get(a, a), e, i) for a, e, i in m)), c) for m, c in xs[0]]
+        terms = [Term(tuple(sorted(Factor(swap.get(a, a), e, i) for a, e, i in m)), c) for m, c in xs[0]]
         found = _normal(store, polynomial(store, terms, box), box)
         return _frozen(store, found) if frozen else found
 
@@ -209,8 +211,8 @@ def _bounded(store: Store, form: Form | None) -> Form | None:
 
 def somewhere(store: Store, shape: Shape) -> Form:
     """That nothing is known of where this is undefined."""
-    number = store.leaf("undefined", "somewhere", (), Facts(integer=True, boolean=True, nonnegative=True))
-    return constant_form(shape, _term(store, SOFT, ((((number, 1, ()),), 1),)))
+    number = store.leaf("undefined", "somewhere", (), BOOLEAN)
+    return constant_form(shape, _term(store, SOFT, single(number, ())))
 
 
 def _split(store: Store, form: Form) -> list[Form]:
@@ -329,10 +331,8 @@ class Definedness(Symbolic):
             return partial.zero_parts(self.store, xs[1], box)
         if name == "pow" and powers.strictly_positive(self.store, xs[0]):
             return []
-        a, index = self.store.apply(
-            "undefined", (name,), tuple(xs), Facts(integer=True, boolean=True, nonnegative=True)
-        )
-        return [((((a, 1, index),), 1),)]
+        a, index = self.store.apply("undefined", (name,), tuple(xs), BOOLEAN)
+        return [single(a, index)]
 
     def _compared(self, out: Form, *xs: Form) -> Form:
         return with_undefined(out, union(self.store, *(_changed(self.store, x.undefined, _ALL_SOFT) for x in xs)))
@@ -342,7 +342,7 @@ class Definedness(Symbolic):
 
     def equal(self, x: Form, y: Form) -> Form:
         for one, other in ((x, y), (y, x)):
-            if not all(powers.is_negative_infinity(self.store, z) for _, z in other.pieces):
+            if not all(is_negative_infinity(self.store, z) for _, z in other.pieces):
                 continue
             if all(partial.minus_infinite(self.store, z, box) is not None for box, z in one.pieces):
                 defined = with_undefined(one, _without(self.store, one.undefined, MASKED))
@@ -360,14 +360,12 @@ class Definedness(Symbolic):
         return with_undefined(out, union(self.store, *records))
 
     def _nothing_finite(self, box: Box, xs: list[Polynomial]) -> list[Polynomial]:
-        if not _has_infinity(self.store, xs[0]) or powers.unbounded(self.store, xs[0]):
+        if not _has_infinity(self.store, xs[0]) or unbounded(self.store, xs[0]):
             return []
         found = partial.minus_infinite(self.store, xs[0], box)
         if found is None:  # a maximum under other arithmetic, of an unknown set
-            a, at = self.store.apply(
-                "undefined", ("maximum",), (xs[0],), Facts(integer=True, boolean=True, nonnegative=True)
-            )
-            found = ((((a, 1, at),), 1),)
+            a, at = self.store.apply("undefined", ("maximum",), (xs[0],), BOOLEAN)
+            found = single(a, at)
         return [found] if found else []
 
     def where(self, condition: Form, x: Form, y: Form) -> Form:
@@ -498,7 +496,7 @@ class Definedness(Symbolic):
 
 def _has_infinity(store: Store, x: Polynomial) -> bool:
     """Whether an infinity occurs in a Polynomial, at any depth of sums and maxima."""
-    memo = store.cache("infinity inside")
+    memo = store.memo.infinity_inside
 
     def inside(number: int) -> bool:
         found = memo.get(number)

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import IOTA, Atom, Exponent, Factors, Polynomial, Store
+from tantamount.calculus.atoms import Atom, Store
 from tantamount.calculus.forms import Form
+from tantamount.calculus.terms import IOTA, Exponent, Factors, Polynomial
 from tantamount.errors import InternalError, Unsupported
 from tantamount.ops.functions import FUNCTIONS, evaluate_rows
 
@@ -236,8 +237,8 @@ class Evaluator:
 
 
 def _coordinate(c: Coordinate, axes: Environment) -> Positions:
-    total: Positions = np.array(c[1], dtype=np.int64)
-    for v, s in c[0]:
+    total: Positions = np.array(c.offset, dtype=np.int64)
+    for v, s in c.parts:
         total = total + s * axes[v]
     return total
 

@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
-from typing import NamedTuple
 
 from tantamount.calculus import powers
-from tantamount.calculus.affine import Coordinate, Index
-from tantamount.calculus.answers import EQUAL, Answer, Different, GaveUp, Undecided
-from tantamount.calculus.atoms import Factor, Factors, Polynomial, Rational, Store
+from tantamount.calculus.affine import Coordinate, Index, variable
+from tantamount.calculus.answers import EQUAL, Answer, Different, GaveUp, Remembered, Undecided
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.cells import common_cells
 from tantamount.calculus.choices import settled
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.sums import Flat, close, flatten
+from tantamount.calculus.sums import close, flatten
+from tantamount.calculus.terms import Factor, Factors, Flat, Polynomial, Rational, Term, factors_of, single
 from tantamount.errors import Unsupported
-from tantamount.limits import COMPARISON, Bounds
+from tantamount.limits import COMPARISON
 
 __all__ = ["distribute", "equal_polynomials"]
 
@@ -63,13 +63,13 @@ def _once(store: Store, x: Polynomial, box: Axes) -> Polynomial | None:
 
 
 def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
-    exponentials = [f for f in m if store.atoms[f[0]].op == "exp"]
-    others = tuple(f for f in m if store.atoms[f[0]].op != "exp")
+    exponentials = [f for f in m if store.atoms[f.atom].op == "exp"]
+    others = tuple(f for f in m if store.atoms[f.atom].op != "exp")
     out = _polynomial(store, others, c, box)
     for a, e, index in exponentials:
         argument = pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
         expanded = _once(store, argument, box)
-        factor: Polynomial = ((((a, e, index),), 1),)
+        factor: Polynomial = single(a, index, exponent=e)
         if expanded is not None and expanded != argument:
             with contextlib.suppress(Unsupported):
                 factor = powers.exponential(store, scale(expanded, e))
@@ -81,7 +81,7 @@ def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
 
 def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
     if not any(_sum_like(store, f) for f in m):
-        return ((m, c),)
+        return (Term(m, c),)
     flat = flatten(store, m, c)
     pending: list[Flat] = [flat]
     done: list[Flat] = []
@@ -91,17 +91,18 @@ def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
         if chosen is None:
             done.append(current)
             continue
+        store.fired["multiplying-out"] += 1
         a, e, index = chosen
         rest = list(current.factors)
         rest.remove(chosen)
         if e != 1:
-            rest.append((a, exact(e - 1), index))
+            rest.append(Factor(a, exact(e - 1), index))
         replace = dict(enumerate(index))
         for n, d in store.atoms[a].arguments[0]:
             factors = (*rest, *substitute_factors(n, replace))
             pending.append(flatten(store, factors, exact(current.coefficient * d), current.ranges))
         if store.effort.exceeds("expanded_terms", len(pending) + len(done)):
-            return ((m, c),)
+            return (Term(m, c),)
     _spend(store, sum(len(f.factors) + len(f.ranges) for f in done))
     return polynomial(store, (t for f in done for t in close(store, f, box or None)))
 
@@ -120,16 +121,16 @@ def _spend(store: Store, effort: int) -> None:
 
 def _is_sum(store: Store, f: Factor) -> bool:
     """Whether a factor is a sum to a whole power that is multiplied out."""
-    if store.atoms[f[0]].op != "polynomial" or not isinstance(f[1], int) or f[1] < 1:
+    if store.atoms[f.atom].op != "polynomial" or not isinstance(f.exponent, int) or f.exponent < 1:
         return False
-    return not store.effort.exceeds("multiplied_power", f[1])
+    return not store.effort.exceeds("multiplied_power", f.exponent)
 
 
 def _sum_like(store: Store, f: Factor) -> bool:
     if _is_sum(store, f):
         return True
-    atom = store.atoms[f[0]]
-    return atom.op == "sum" and f[1] == 1 and any(_is_sum(store, g) for g in atom.arguments[0][0][0])
+    atom = store.atoms[f.atom]
+    return atom.op == "sum" and f.exponent == 1 and any(_is_sum(store, g) for g in atom.summand)
 
 
 def _cleared(store: Store, x: Polynomial) -> Polynomial | None:
@@ -142,7 +143,7 @@ def _cleared(store: Store, x: Polynomial) -> Polynomial | None:
                 below[a, index] = min(int(e), below.get((a, index), 0))
     if not below or len(x) < 2:
         return None
-    factors = tuple((a, -e, index) for (a, index), e in below.items())
+    factors = tuple(Factor(a, -e, index) for (a, index), e in below.items())
     return polynomial(store, [monomial(store, c, (*m, *factors)) for m, c in x])
 
 
@@ -178,6 +179,7 @@ class _Search:
             if pair is None:
                 self._note(difference, depth)
                 return False
+            store.fired["equal-arguments"] += 1
             difference = distribute(store, self._replaced(difference, *pair), self.box)
         if difference:
             store.effort.hit("replaced_functions")
@@ -198,7 +200,7 @@ class _Search:
             if effort.exceeds("compared_depth", depth + 1):
                 return None
             ratio = self.ratio(f, g, depth + 1)
-            if ratio > 0 or (ratio and f[1].denominator == 1):
+            if ratio > 0 or (ratio and f.exponent.denominator == 1):
                 return f, g, ratio
         return None
 
@@ -215,18 +217,18 @@ class _Search:
                     continue
                 for f in left:
                     for g in right:
-                        if f[1] == g[1] and atoms[f[0]].op == atoms[g[0]].op != "leaf":
+                        if f.exponent == g.exponent and atoms[f.atom].op == atoms[g.atom].op != "leaf":
                             yield f, g
 
     def _is_prime(self, f: Factor) -> bool:
-        attributes = self.store.atoms[f[0]].attributes
+        attributes = self.store.atoms[f.atom].attributes
         return bool(attributes) and attributes[0] == "prime"
 
     def _replaced(self, x: Polynomial, old: Factor, new: Factor, ratio: Rational) -> Polynomial:
         """``old -> ratio ** e * new`` in every term."""
-        q, roots = as_factors(self.store, constant(ratio), old[1])
+        q, roots = as_factors(self.store, constant(ratio), old.exponent)
         terms = [
-            monomial(self.store, c * q, (*(new if f == old else f for f in m), *roots)) if old in m else (m, c)
+            monomial(self.store, c * q, (*(new if f == old else f for f in m), *roots)) if old in m else Term(m, c)
             for m, c in x
         ]
         return polynomial(self.store, terms)
@@ -248,7 +250,7 @@ class _Search:
         self.left -= 1
         self.given_up[f, g] = depth
         before = effort.counts()
-        if self.store.atoms[f[0]].op == "polynomial":
+        if self.store.atoms[f.atom].op == "polynomial":
             result = self._proportion(f, g, depth)
         else:
             result = int(self._compare(f, g, depth))
@@ -259,14 +261,14 @@ class _Search:
     def _proportion(self, f: Factor, g: Factor, depth: int) -> Rational:
         """The ratio of two sums, read off a term that they share once multiplied out."""
         x, y = (
-            distribute(self.store, self._argument(self.store.atoms[h[0]].arguments[0], h), self.box) for h in (f, g)
+            distribute(self.store, self._argument(self.store.atoms[h.atom].arguments[0], h), self.box) for h in (f, g)
         )
         other = dict(y)
         q: Rational = next((exact(Fraction(c) / other[m]) for m, c in x if m in other), 1)
         return q if self.polynomials(x, scale(y, q), depth) else 0
 
     def _compare(self, f: Factor, g: Factor, depth: int) -> bool:
-        a, b = self.store.atoms[f[0]], self.store.atoms[g[0]]
+        a, b = self.store.atoms[f.atom], self.store.atoms[g.atom]
         if a.attributes != b.attributes or len(a.arguments) != len(b.arguments) or a.op in ("element", "max"):
             return False
         if a.op == "sum":
@@ -277,40 +279,32 @@ class _Search:
         )
 
     def _argument(self, x: Polynomial, f: Factor) -> Polynomial:
-        replace = dict(enumerate(f[2]))
+        replace = dict(enumerate(f.at))
         return polynomial(self.store, [monomial(self.store, c, substitute_factors(m, replace)) for m, c in x])
 
     def _summands(self, f: Factor, g: Factor) -> tuple[Polynomial, Polynomial]:
         """Both summands over the same fresh axes in place of their bound variables."""
         axes: dict[int, Coordinate] = {
-            -1 - j: (((next(self.fresh), 1),), 0) for j in range(len(self.store.atoms[f[0]].ranges))
+            -1 - j: variable(next(self.fresh)) for j in range(len(self.store.atoms[f.atom].ranges))
         }
         out: list[Polynomial] = []
         for a, _, index in (f, g):
             replace = {**dict(enumerate(index)), **axes}
-            m, c = monomial(self.store, 1, substitute_factors(self.store.atoms[a].arguments[0][0][0], replace))
-            out.append(polynomial(self.store, ((m, c),)))
+            m, c = monomial(self.store, 1, substitute_factors(self.store.atoms[a].summand, replace))
+            out.append(polynomial(self.store, (Term(m, c),)))
         return out[0], out[1]
 
 
-class _Remembered(NamedTuple):
-    """An answer, and what the search for it could spend: effort, depth of cells, and bounds."""
-
-    answer: Answer
-    left: int
-    nested: int
-    bounds: Bounds
-
-    def outdone(self, store: Store) -> bool:
-        """Whether the search ended early, at a bound that is further away now."""
-        if not isinstance(self.answer, Undecided):
-            return False
-        now, names = store.effort.bounds, [hit.name for hit in self.answer.hits]
-        return (
-            any(getattr(now, name) > getattr(self.bounds, name) for name in names)
-            or ("search_effort" in names and _left(store) > self.left)
-            or ("nested_cells" in names and store.nested < self.nested)
-        )
+def _outdone(store: Store, found: Remembered) -> bool:
+    """True if the search ended early, at a bound that is further away now."""
+    if not isinstance(found.answer, Undecided):
+        return False
+    now, names = store.effort.bounds, [hit.name for hit in found.answer.hits]
+    return (
+        any(getattr(now, name) > getattr(found.bounds, name) for name in names)
+        or ("search_effort" in names and _left(store) > found.left)
+        or ("nested_cells" in names and store.nested < found.nested)
+    )
 
 
 def _left(store: Store) -> int:
@@ -323,12 +317,12 @@ def equal_polynomials(store: Store, x: Polynomial, y: Polynomial, box: Axes = ()
 
     What is decided is remembered. What is not is remembered with the effort that it was given: with more of it, the
     search is made again."""
-    memo: dict[object, _Remembered] = store.cache("equal")
+    memo = store.memo.compared
     key = (x, y, tuple(sorted(box.items())) if isinstance(box, Mapping) else box)
     found = memo.get(key)
-    if found is None or found.outdone(store):
+    if found is None or _outdone(store, found):
         could = _left(store), store.nested, store.effort.bounds
-        found = memo[key] = _Remembered(_searched(store, x, y, box), *could)
+        found = memo[key] = Remembered(_searched(store, x, y, box), *could)
     elif isinstance(found.answer, Undecided):
         for hit in found.answer.hits:  # an answer that rests on this one is undecided, too
             store.effort.hit(hit.name, hit.needed)
@@ -372,6 +366,7 @@ class _Ways:
         except Unsupported as problem:
             self._cannot(problem)
             return
+        store.fired["computed-anew"] += (left, right) != (a, b)
         yield lambda: left == right
         if in_cell or (left, right) != (a, b):
             yield lambda: self._search(left, right)
@@ -381,6 +376,7 @@ class _Ways:
         yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
         cleared = _cleared(store, add(store, left, scale(right, -1)))
         if cleared is not None:
+            store.fired["cleared-denominators"] += 1
             yield lambda: self._search(cleared, (), of_itself=False)
 
     def _search(self, x: Polynomial, y: Polynomial, *, of_itself: bool = True) -> bool:
@@ -430,4 +426,4 @@ def _equal_in_cells(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> bo
 
 
 def _has_sum(store: Store, x: Polynomial) -> bool:
-    return any(store.atoms[f[0]].op == "sum" for m, _ in x for f in m)
+    return any(store.atoms[f.atom].op == "sum" for f in factors_of(x))

@@ -14,19 +14,20 @@ from fractions import Fraction
 from functools import cached_property
 from math import prod
 
-from tantamount.calculus.affine import Coordinate, variable
-from tantamount.calculus.atoms import Factor, Polynomial, Store, Term
+from tantamount.calculus.affine import Coordinate, Index, fixed, variable
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.boxes import Box
 from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.products import substitute_polynomial
+from tantamount.calculus.terms import Factor, Polynomial, Term, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Shape
 
 __all__ = [
     "Box", "Form", "Piece", "aligned", "canonical", "concat", "constant_form", "expand", "factorisation", "flip",
-    "intersect", "number_of", "permute", "refactor", "reshape", "slice_form",
+    "identity", "intersect", "leaf_form", "number_of", "permute", "refactor", "reshape", "slice_form",
 ]  # fmt: skip
 
-Box = tuple[tuple[int, int], ...]
 Piece = tuple[Box, Polynomial]
 
 
@@ -61,7 +62,7 @@ class Form:
         for k in reversed(range(len(self.dims[dim]))):
             parts.append((first + k, stride))
             stride *= self.dims[dim][k]
-        return tuple(reversed(parts)), 0
+        return Coordinate(tuple(reversed(parts)), 0)
 
 
 def axes_of(shape: Shape) -> tuple[tuple[int, ...], ...]:
@@ -75,19 +76,28 @@ def constant_form(shape: Shape, x: Polynomial) -> Form:
     return Form(dims, () if 0 in sizes else ((tuple((0, size) for size in sizes), x),))
 
 
+def identity(shape: Shape) -> Index:
+    """The index of a tensor of this shape at its own axes; a dimension of size 1 has none."""
+    axes = itertools.count()
+    return tuple(fixed(0) if size == 1 else variable(next(axes)) for size in shape)
+
+
+def leaf_form(leaf: int, shape: Shape) -> Form:
+    """The tensor of this shape whose elements are those of a leaf atom."""
+    return constant_form(shape, single(leaf, identity(shape)))
+
+
 def number_of(form: Form) -> Fraction | None:
     """The number that every element of a form is, if it is one."""
     found = {x for _, x in form.pieces}
     if len(found) != 1:
         return None
-    x = found.pop()
-    if not x:
-        return Fraction(0)
-    return Fraction(x[0][1]) if len(x) == 1 and not x[0][0] else None
+    number = sole_number(found.pop())
+    return None if number is None else Fraction(number)
 
 
 def intersect(a: Box, b: Box) -> Box | None:
-    """What two boxes have in common; ``None`` if that is nothing."""
+    """The box of the points that are in both boxes; ``None`` if there are none."""
     out = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
     return None if any(low >= high for low, high in out) else out
 
@@ -95,7 +105,7 @@ def intersect(a: Box, b: Box) -> Box | None:
 def pin(store: Store, box: Box, x: Polynomial, sizes: Sequence[int]) -> Polynomial:
     """The Polynomial with axes along which the box is one point wide substituted."""
     points: dict[int, Coordinate] = {
-        k: ((), low)
+        k: fixed(low)
         for k, ((low, high), size) in enumerate(zip(box, sizes, strict=True))
         if high - low == 1 and size > 1
     }
@@ -144,6 +154,12 @@ def _coalesce(store: Store, pieces: list[Piece], axes: int) -> list[Piece]:
 
 def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
     """One piece for two neighbours along an axis, if one Polynomial describes both."""
+    joined = _joined(store, p, q, axis)
+    store.fired["joined-boxes"] += joined is not None
+    return joined
+
+
+def _joined(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
     (low, middle), (start, high) = p[0][axis], q[0][axis]
     if middle != start:
         return None
@@ -155,22 +171,24 @@ def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
         line = _interpolate(p[1], q[1], axis, low)
         if (
             line is None
-            or pinned(store, line, {axis: ((), low)}) != p[1]
-            or pinned(store, line, {axis: ((), start)}) != q[1]
+            or pinned(store, line, {axis: fixed(low)}) != p[1]
+            or pinned(store, line, {axis: fixed(start)}) != q[1]
         ):
             return None
         return box, line
-    if p_unit and pinned(store, q[1], {axis: ((), low)}) == p[1] and _is_defined(store, q[1], axis, low):
+    if p_unit and pinned(store, q[1], {axis: fixed(low)}) == p[1] and _is_defined(store, q[1], axis, low):
         return box, q[1]
-    if q_unit and pinned(store, p[1], {axis: ((), start)}) == q[1] and _is_defined(store, p[1], axis, start):
+    if q_unit and pinned(store, p[1], {axis: fixed(start)}) == q[1] and _is_defined(store, p[1], axis, start):
         return box, p[1]
     return None
 
 
 def _is_defined(store: Store, x: Polynomial, axis: int, point: int) -> bool:
-    """Whether x may be used at ``axis = point``, outside the box it was made for: no term with a divisor vanishes.
+    """True if x may be used at ``axis = point``, outside the box it was made for: no term with a divisor vanishes.
     A guard that is 0 would hide a divisor that is 0 there too, and the sum of such terms may cancel the divisor."""
-    return all(all(e > 0 for _, e, _ in term[0]) or bool(pinned(store, (term,), {axis: ((), point)})) for term in x)
+    return all(
+        all(e > 0 for _, e, _ in term.monomial) or bool(pinned(store, (term,), {axis: fixed(point)})) for term in x
+    )
 
 
 def _interpolate(x: Polynomial, y: Polynomial, axis: int, low: int) -> Polynomial | None:
@@ -191,9 +209,11 @@ def _interpolate(x: Polynomial, y: Polynomial, axis: int, low: int) -> Polynomia
                 if parts != parts2:
                     return None
                 step = offset2 - offset
-                coordinates.append((tuple(sorted([*parts, (axis, step)])) if step else parts, offset - low * step))
-            factors.append((a, e, tuple(coordinates)))
-        out.append((tuple(factors), c))
+                coordinates.append(
+                    Coordinate(tuple(sorted([*parts, (axis, step)])) if step else parts, offset - low * step)
+                )
+            factors.append(Factor(a, e, tuple(coordinates)))
+        out.append(Term(tuple(factors), c))
     return tuple(out)
 
 
@@ -240,7 +260,7 @@ def _merged(piece: Piece, a: int, inner: int) -> Piece:
     box, x = piece
     low, high = box[a]
     replace: dict[int, Coordinate] = {v: variable(v - 1) for v in range(a + 2, len(box))}
-    replace[a] = ((), low if high - low == 1 else 0)
+    replace[a] = fixed(low if high - low == 1 else 0)
     replace[a + 1] = variable(a, 1, -low * inner if high - low == 1 else 0)
     return (*box[:a], (low * inner, high * inner), *box[a + 2 :]), substitute_polynomial(x, replace)
 
@@ -269,7 +289,7 @@ def split_axis(form: Form, axis: int, inner: int) -> Form:
         k = axis - first
         dims.append((*dim[:k], outer, inner, *dim[k + 1 :]) if 0 <= k < len(dim) else dim)
         first += len(dim)
-    replace: dict[int, Coordinate] = {axis: (((axis, inner), (axis + 1, 1)), 0)}
+    replace: dict[int, Coordinate] = {axis: Coordinate(((axis, inner), (axis + 1, 1)), 0)}
     replace.update({v: variable(v + 1) for v in range(axis + 1, len(form.sizes))})
     pieces: list[Piece] = []
     for box, x in form.pieces:
@@ -284,7 +304,7 @@ def split_axis(form: Form, axis: int, inner: int) -> Form:
                 end = min(high, (q + 1) * inner)
                 digits = ((q, q + 1), (r, r + end - low))
             z = y
-            points: dict[int, Coordinate] = {axis + j: ((), d[0]) for j, d in enumerate(digits) if d[1] - d[0] == 1}
+            points: dict[int, Coordinate] = {axis + j: fixed(d[0]) for j, d in enumerate(digits) if d[1] - d[0] == 1}
             if points:
                 z = substitute_polynomial(y, points)
             pieces.append(((*box[:axis], *digits, *box[axis + 1 :]), z))
@@ -324,7 +344,7 @@ def _unrolled(piece: Piece, a: int, inner: int) -> list[Piece]:
     box, x = piece
     out: list[Piece] = []
     for q in range(*box[a]):
-        replace: dict[int, Coordinate] = {a: ((), q), a + 1: variable(a, 1, -q * inner)}
+        replace: dict[int, Coordinate] = {a: fixed(q), a + 1: variable(a, 1, -q * inner)}
         replace.update({v: variable(v - 1) for v in range(a + 2, len(box))})
         low, high = box[a + 1]
         out.append(((*box[:a], (q * inner + low, q * inner + high), *box[a + 2 :]), substitute_polynomial(x, replace)))
@@ -503,7 +523,7 @@ def _slice_axis(
     unit = length == 1
     new = (*sizes[:k], *(() if unit else (length,)), *sizes[k + 1 :])
     dims = (*form.dims[:dim], new, *form.dims[dim + 1 :])
-    replace: dict[int, Coordinate] = {axis: ((), start) if unit else variable(axis, step, start)}
+    replace: dict[int, Coordinate] = {axis: fixed(start) if unit else variable(axis, step, start)}
     if unit:
         replace.update({v: variable(v - 1) for v in range(axis + 1, len(form.sizes))})
     pieces: list[Piece] = []

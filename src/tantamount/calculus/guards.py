@@ -1,4 +1,4 @@
-"""What a product may conclude from its boolean factors.
+"""Products simplified by their boolean factors.
 
 A boolean is a 0/1-valued factor. In a product ``g * f`` with g boolean, f matters only where g = 1, so f may be
 simplified under that assumption. An equality ``[t == v]`` replaces t by v in every other comparison of t, which
@@ -8,32 +8,52 @@ intervals then decide. This is what makes a vocabulary-parallel embedding a slic
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index
-from tantamount.calculus.atoms import IOTA, Factor, Factors, Facts, Monomial, Polynomial, Rational, Store
+from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute_index, variable
+from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
 from tantamount.calculus.masks import some_hold
 from tantamount.calculus.polynomials import add, as_factors, polynomial, product
 from tantamount.calculus.products import exact, substitute_factors, substitute_polynomial
-from tantamount.calculus.sums import Flat, Ranges, close, flatten
+from tantamount.calculus.sums import close, flatten
+from tantamount.calculus.terms import (
+    Factor,
+    Factors,
+    Flat,
+    Monomial,
+    Polynomial,
+    Ranges,
+    Rational,
+    Term,
+    factors_of,
+    position,
+)
 from tantamount.sizes.symbolic import common_divisor
 
 __all__ = ["absorb", "simplify"]
 
-_LIFTED = 1 << 40  # a bound variable v poses as axis _LIFTED - v, inside one function only
-Known = Mapping[tuple[int, tuple[Coordinate, ...]], int]
+Known = Mapping[tuple[int, Index], int]  # the truth values of booleans: atoms at places
 
 
-def _literal(store: Store, factor: Factor) -> tuple[Factor, int] | None:
-    """A boolean factor as (atom factor, value): the factor itself is 1, or a factor P of ``1 - P`` is 0."""
-    atom = store.atoms[factor[0]]
-    if not atom.facts.boolean or factor[1].denominator != 1 or factor[1] <= 0:
+class _Literal(NamedTuple):
+    """A boolean factor as an atom and its value where the product is not 0: it is 1, or P of ``1 - P`` is 0."""
+
+    atom: Factor
+    value: int
+
+
+def _literal(store: Store, factor: Factor) -> _Literal | None:
+    """A boolean factor read as a comparison (or another boolean atom) that must hold or must not; ``None`` if it is
+    composite."""
+    atom = store.atoms[factor.atom]
+    if not atom.facts.boolean or factor.exponent.denominator != 1 or factor.exponent <= 0:
         return None
     if atom.op != "polynomial":
-        return factor, 1
+        return _Literal(factor, 1)
     inner = atom.arguments[0]
-    if len(inner) == 2 and not inner[0][0] and inner[0][1] == 1 and inner[1][1] == -1 and len(inner[1][0]) == 1:
-        return substitute_factors(inner[1][0], dict(enumerate(factor[2])))[0], 0
+    if len(inner) == 2 and inner[0] == Term((), 1) and inner[1].coefficient == -1 and len(inner[1].monomial) == 1:
+        return _Literal(substitute_factors(inner[1].monomial, dict(enumerate(factor.at)))[0], 0)
     return None
 
 
@@ -55,7 +75,7 @@ def absorb(store: Store, m: Monomial, c: Rational, box: Ranges) -> Polynomial | 
     opened: list[Factor] = []
     closed: list[Factor] = []
     for factor in m:
-        atom = store.atoms[factor[0]]
+        atom = store.atoms[factor.atom]
         if _is_one_hot(store, factor):
             opened.append(factor)
             useful = True
@@ -72,10 +92,10 @@ def absorb(store: Store, m: Monomial, c: Rational, box: Ranges) -> Polynomial | 
 def _spread_over(store: Store, m: Monomial, c: Rational, box: Ranges) -> Polynomial | None:
     """A guard times a sum of one-hot contractions: each summand may absorb the guard by itself."""
     for factor in m:
-        atom = store.atoms[factor[0]]
-        if atom.op != "polynomial" or factor[1] != 1 or atom.facts.boolean:
+        atom = store.atoms[factor.atom]
+        if atom.op != "polynomial" or factor.exponent != 1 or atom.facts.boolean:
             continue
-        inner = substitute_polynomial(atom.arguments[0], dict(enumerate(factor[2])))
+        inner = substitute_polynomial(atom.arguments[0], dict(enumerate(factor.at)))
         if any(_is_one_hot(store, f) for term, _ in inner for f in term):
             rest = tuple(f for f in m if f is not factor)
             return add(store, *(product(store, exact(c * d), (*rest, *term), box) for term, d in inner), box=box)
@@ -83,26 +103,27 @@ def _spread_over(store: Store, m: Monomial, c: Rational, box: Ranges) -> Polynom
 
 
 def _is_one_hot(store: Store, factor: Factor) -> bool:
-    atom = store.atoms[factor[0]]
-    return (
-        atom.op == "sum" and factor[1] == 1 and any(store.atoms[a].op == "equal" for a, _, _ in atom.arguments[0][0][0])
-    )
+    atom = store.atoms[factor.atom]
+    return atom.op == "sum" and factor.exponent == 1 and any(store.atoms[a].op == "equal" for a, _, _ in atom.summand)
 
 
 def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
     """One step of simplification by the boolean factors; ``None`` if there is none, no flats if the product is zero."""
     literals = [(f, found) for f in flat.factors if (found := _literal(store, f)) is not None]
-    composite = [f for f in flat.factors if store.atoms[f[0]].facts.boolean and store.atoms[f[0]].op == "polynomial"]
+    composite = [
+        f for f in flat.factors if store.atoms[f.atom].facts.boolean and store.atoms[f.atom].op == "polynomial"
+    ]
     if not literals and not composite:
         return None
     known: dict[tuple[int, tuple[Coordinate, ...]], int] = {}
     for _, (factor, value) in literals:
-        key = (factor[0], factor[2])
+        key = (factor.atom, factor.at)
         if known.setdefault(key, value) != value:
             return []  # P * (1 - P)
     for factor, (inner, value) in literals:
         cut = _cut(store, flat, factor, comparison(store, inner), value, box)
         if cut is not None:
+            store.fired["cut-ranges"] += 1
             return cut
     for factor, (inner, value) in literals:
         guard = comparison(store, inner) if value else None
@@ -110,6 +131,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             continue
         solved = _eliminate(store, flat, factor, guard, box)
         if solved is not None:
+            store.fired["solved-equalities"] += 1
             return solved
         if not guard.rest:
             continue
@@ -136,15 +158,15 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         if replaced is not None:
             return replaced
     for factor in flat.factors:
-        own = (factor[0], factor[2])
+        own = (factor.atom, factor.at)
         reach = _variables(
-            factor[2]
+            factor.at
         )  # inside the factor an index has no other variables but those that it binds itself
         inside = {key: value for key, value in known.items() if key != own and _variables(key[1]) <= reach}
-        if not store.atoms[factor[0]].guards & ({a for a, _ in inside} - {factor[0]}):
+        if not store.atoms[factor.atom].guards & ({a for a, _ in inside} - {factor.atom}):
             continue
         literal = _literal(store, factor)
-        if literal is not None and literal[0] is not factor:
+        if literal is not None and literal.atom is not factor:
             continue  # 1 - P: replacing P by the value that this very factor gives it would lose the factor
         replaced = _assume(store, flat, factor, inside, box)
         if replaced is not None:
@@ -154,7 +176,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
 
 def _mentions_maximum(store: Store, number: int) -> bool:
     """Whether a maximum of booleans is inside an atom."""
-    known = store.cache("boolean maxima")
+    known = store.memo.boolean_maxima
     return bool(known) and any(a in known for a in store.atoms[number].guards)
 
 
@@ -167,10 +189,10 @@ def _decide_under(store: Store, equal: Comparison, other: Factor, box: Ranges, r
     guard = comparison(store, other)
     if guard is None or guard.rest != equal.rest:
         return None
-    parts = dict(guard.affine[0])
-    for v, s in equal.affine[0]:
+    parts = dict(guard.affine.parts)
+    for v, s in equal.affine.parts:
         parts[v] = parts.get(v, 0) - s
-    span = interval(coordinate(parts, guard.affine[1] - equal.affine[1]), box, ranges)
+    span = interval(coordinate(parts, guard.affine.offset - equal.affine.offset), box, ranges)
     return None if span is None else decide_interval(guard.op, *span)
 
 
@@ -182,26 +204,26 @@ def _guards_inside(
     pending = [boolean]
     while pending:
         factor = pending.pop()
-        atom = store.atoms[factor[0]]
+        atom = store.atoms[factor.atom]
         if atom.op == "polynomial":
-            replace = dict(enumerate(factor[2]))
+            replace = dict(enumerate(factor.at))
             pending.extend(f for m, _ in atom.arguments[0] for f in substitute_factors(m, replace))
             continue
         decided = _decide_under(store, equal, factor, box, ranges)
         if decided is not None:
-            found[factor[0], factor[2]] = decided
+            found[factor.atom, factor.at] = decided
     return found
 
 
 def _booleans_inside(store: Store, number: int) -> frozenset[tuple[int, Index]]:
     """The booleans inside an atom, at indices in its coordinates; without those that depend on what it binds, of which
     nothing outside can know the value."""
-    memo: dict[int, frozenset[tuple[int, Index]]] = store.cache("booleans inside")
+    memo = store.memo.booleans_inside
     found = memo.get(number)
     if found is None:
         inside: set[tuple[int, Index]] = set()
         for x in store.atoms[number].arguments:
-            for a, _, index in (f for m, _ in x for f in m):
+            for a, _, index in factors_of(x):
                 if store.atoms[a].facts.boolean:
                     inside.add((a, index))
                 if store.atoms[a].guards:
@@ -213,18 +235,16 @@ def _booleans_inside(store: Store, number: int) -> frozenset[tuple[int, Index]]:
 
 def _assume(store: Store, flat: Flat, factor: Factor, known: Known, box: Ranges) -> list[Flat] | None:
     """``factor`` rebuilt with the known truth values put in; ``None`` if that changes nothing."""
-    from tantamount.calculus.rebuild import Rebuild
-
-    replace = dict(enumerate(factor[2]))
-    if not any((a, substitute_index(index, replace)) in known for a, index in _booleans_inside(store, factor[0])):
+    replace = dict(enumerate(factor.at))
+    if not any((a, substitute_index(index, replace)) in known for a, index in _booleans_inside(store, factor.atom)):
         return None
     posing = store.fresh_axes(len(flat.ranges))
-    away: dict[int, Coordinate] = {-1 - j: (((axis, 1),), 0) for j, axis in enumerate(posing)}
-    back: dict[int, Coordinate] = {axis: (((-1 - j, 1),), 0) for j, axis in enumerate(posing)}
+    away: dict[int, Coordinate] = {-1 - j: variable(axis) for j, axis in enumerate(posing)}
+    back: dict[int, Coordinate] = {axis: variable(-1 - j) for j, axis in enumerate(posing)}
     moved = substitute_factors((factor,), away)[0]
-    values = {(a, substitute_factors(((a, 1, index),), away)[0][2]): value for (a, index), value in known.items()}
-    result = Rebuild(store, known=values).factor(moved)
-    if result == (((moved,), 1),):
+    values = {(a, substitute_index(index, away)): value for (a, index), value in known.items()}
+    result = store.assuming(values, moved)
+    if result == (Term((moved,), 1),):
         return None
     if not result:
         return []
@@ -248,15 +268,15 @@ def _eliminate(store: Store, flat: Flat, factor: Factor, guard: Comparison, box:
             continue
         low = offset % modulus
         for rest in (low, low - modulus):
-            span = interval((small, rest), box, flat.ranges)
+            span = interval(Coordinate(small, rest), box, flat.ranges)
             if span is not None and -modulus < span[0] and span[1] < modulus:
                 # big is a multiple of the modulus and small is nearer to 0 than that: both vanish
-                guards = [_raw_equal(store, (small, rest)), _raw_equal(store, (big, offset - rest))]
+                guards = [_raw_equal(store, Coordinate(small, rest)), _raw_equal(store, Coordinate(big, offset - rest))]
                 return [Flat(flat.coefficient, (*others, *guards), flat.ranges)]
     for v, s in parts:
         if v >= 0 or abs(s) != 1:
             continue
-        solution: Coordinate = (tuple((w, -s * t) for w, t in parts if w != v), -s * offset)
+        solution: Coordinate = Coordinate(tuple((w, -s * t) for w, t in parts if w != v), -s * offset)
         span = interval(solution, box, flat.ranges)
         size = flat.ranges[-1 - v]
         if span is None:
@@ -284,11 +304,11 @@ def _cut(
         return _reached(flat, guard.affine, box) if value and isinstance(box, Mapping) else None
     if guard.op != "less":
         return None
-    for v, s in guard.affine[0]:
+    for v, s in guard.affine.parts:
         if v >= 0:
             continue
-        others: Coordinate = (tuple(p for p in guard.affine[0] if p[0] != v), guard.affine[1])
-        if others[0] and not isinstance(box, Mapping):
+        others: Coordinate = Coordinate(tuple(p for p in guard.affine.parts if p[0] != v), guard.affine.offset)
+        if others.parts and not isinstance(box, Mapping):
             continue
         span = interval(others, box, flat.ranges)
         if span is None:
@@ -310,10 +330,10 @@ def _cut(
 def _reached(flat: Flat, affine: Coordinate, box: Mapping[int, tuple[int, int]]) -> list[Flat] | None:
     """A guard ``[s v + r == 0]`` cuts the range of a bound variable v to what ``-r / s`` reaches on the box: all other
     terms are 0. A part of a convolution, which was given a part of the rows, so becomes the convolution there."""
-    for v, s in affine[0]:
+    for v, s in affine.parts:
         if v >= 0:
             continue
-        span = interval((tuple(p for p in affine[0] if p[0] != v), affine[1]), box, flat.ranges)
+        span = interval(Coordinate(tuple(p for p in affine.parts if p[0] != v), affine.offset), box, flat.ranges)
         if span is None:
             continue
         ends = (-span[1], -span[0]) if s > 0 else span  # abs(s) v lies between
@@ -340,30 +360,26 @@ def _narrowed(flat: Flat, factors: Factors, v: int, span: tuple[int, int]) -> Fl
     if low >= high:
         return None
     ranges = tuple(high - low if -1 - j == v else n for j, n in enumerate(flat.ranges))
-    return Flat(flat.coefficient, substitute_factors(factors, {v: (((v, 1),), low)}), ranges)
+    return Flat(flat.coefficient, substitute_factors(factors, {v: variable(v, 1, low)}), ranges)
 
 
 def _raw_equal(store: Store, c: Coordinate) -> Factor:
-    sign = -1 if c[0][0][1] < 0 else 1
+    sign = -1 if c.parts[0][1] < 0 else 1
     divisor = 0
-    for _, s in c[0]:
+    for _, s in c.parts:
         divisor = common_divisor(divisor, s)
-    if c[1] % divisor:
+    if c.offset % divisor:
         return _never(store)
-    index: Coordinate = (tuple((v, sign * s // divisor) for v, s in c[0]), sign * c[1] // divisor)
-    bound = [v for v, _ in index[0] if v < 0]
+    index: Coordinate = Coordinate(tuple((v, sign * s // divisor) for v, s in c.parts), sign * c.offset // divisor)
+    bound = [v for v, _ in index.parts if v < 0]
     axes = dict(zip(bound, store.fresh_axes(len(bound)), strict=True))
-    lifted = coordinate({axes.get(v, v): s for v, s in index[0]}, index[1])
-    atom, where = store.apply(
-        "equal", (), ((), ((((IOTA, 1, (lifted,)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
-    )
-    back: dict[int, Coordinate] = {lifted_v: (((v, 1),), 0) for v, lifted_v in axes.items()}
-    return substitute_factors(((atom, 1, where),), back)[0]
+    lifted = coordinate({axes.get(v, v): s for v, s in index.parts}, index.offset)
+    atom, where = store.apply("equal", (), ((), position(lifted)), BOOLEAN)
+    back: dict[int, Coordinate] = {lifted_v: variable(v) for v, lifted_v in axes.items()}
+    return substitute_factors((Factor(atom, 1, where),), back)[0]
 
 
 def _never(store: Store) -> Factor:
     """The guard ``[1 == 0]``."""
-    atom, where = store.apply(
-        "equal", (), ((), ((((IOTA, 1, (((), 1),)),), 1),)), Facts(integer=True, boolean=True, nonnegative=True)
-    )
-    return (atom, 1, where)
+    atom, where = store.apply("equal", (), ((), position(fixed(1))), BOOLEAN)
+    return Factor(atom, 1, where)

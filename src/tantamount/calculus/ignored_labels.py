@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tantamount.calculus.affine import Coordinate, coordinate
-from tantamount.calculus.atoms import Factor, Factors, Polynomial, Store
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import compare, comparison, fact_about
 from tantamount.calculus.naming import bound_variables
-from tantamount.calculus.polynomials import ONE, add, as_factors, constant, multiply, scale
+from tantamount.calculus.polynomials import add, as_factors, constant, multiply, scale
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import refresh, refresh_ranges
-from tantamount.calculus.sums import Ranges
+from tantamount.calculus.terms import ONE, Factor, Factors, Polynomial, Ranges, factors_of
 
 __all__ = ["found_or_ignored"]
 
@@ -21,10 +21,10 @@ def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Fa
     of them: where ``t != k`` it is t that is one of them, and exactly one v fits; where ``t == k`` none does. A loss
     states the fact when it replaces ignored labels before it looks up their logits."""
     guard = comparison(store, factor)
-    if guard is None or guard.op != "equal" or not guard.rest or set(dict(guard.affine[0])) != {-1}:
+    if guard is None or guard.op != "equal" or not guard.rest or set(dict(guard.affine.parts)) != {-1}:
         return None
-    stride, offset = dict(guard.affine[0])[-1], guard.affine[1]
-    if abs(stride) != 1 or any(bound_variables(f) for m, _ in guard.rest for f in m):
+    stride, offset = dict(guard.affine.parts)[-1], guard.affine.offset
+    if abs(stride) != 1 or any(map(bound_variables, factors_of(guard.rest))):
         return None
     low, high = (-offset - size + 1, -offset) if stride == 1 else (-offset, -offset + size - 1)
     for k in _spared(store):
@@ -41,8 +41,8 @@ def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Fa
 
 def _spared(store: Store) -> tuple[int, ...]:
     """The k of facts about ``t (1 - [t == k])``."""
-    memo = store.cache("spared")
-    facts = store.cache("ranges")
+    memo = store.ranges.spared
+    facts = store.ranges.assumed
     found = memo.get(len(facts))
     if found is None:
         numbers = {k for x, _, _ in facts for k in _values_spared(store, x)}
@@ -61,6 +61,10 @@ def _values_spared(store: Store, x: Polynomial) -> set[int]:
             for inner, _ in atom.arguments[0]:
                 for f in substitute_factors(inner, replace):
                     guard = comparison(store, f)
-                    if guard is not None and guard.op == "equal" and guard.affine == coordinate({}, guard.affine[1]):
-                        found.add(-guard.affine[1])
+                    if (
+                        guard is not None
+                        and guard.op == "equal"
+                        and guard.affine == coordinate({}, guard.affine.offset)
+                    ):
+                        found.add(-guard.affine.offset)
     return found

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from itertools import product as cases
 
 from tantamount.calculus.affine import Coordinate, coordinate
-from tantamount.calculus.atoms import Factor, Polynomial, Store
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import bounds_of, comparison, fact_about, interval, split_affine
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import Rebuild, refresh, refresh_ranges
-from tantamount.calculus.sums import Ranges
+from tantamount.calculus.terms import Factor, Polynomial, Ranges, factors_of
 from tantamount.sizes.symbolic import whole
 
 __all__ = ["in_range"]
 
 
 def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
-    """Whether ``0 <= x < size`` on the whole box, by cases over the comparisons that x contains."""
+    """True if ``0 <= x < size`` on the whole box, by cases over the comparisons that x contains."""
     if store.redirects:
         refresh_ranges(store)
         x = refresh(store, x)
@@ -31,7 +31,7 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
         known = {(a, index): value for (a, index), value in zip(guards, values, strict=True)}
         constraints: dict[Polynomial, list[tuple[bool, Coordinate]]] = {}
         for (a, index), value in known.items():
-            guard = comparison(store, (a, 1, index))
+            guard = comparison(store, Factor(a, 1, index))
             if guard is not None and guard.op == "less":
                 constraints.setdefault(guard.rest, []).append((value == 1, guard.affine))
         if any(_contradictory(found, box) for found in constraints.values()):
@@ -45,7 +45,7 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
 def _comparisons(store: Store, x: Polynomial) -> set[tuple[int, tuple[Coordinate, ...]]]:
     """The comparison atoms that are factors of x, also inside sums of booleans."""
     found: set[tuple[int, tuple[Coordinate, ...]]] = set()
-    pending: list[Factor] = [f for m, _ in x for f in m]
+    pending: list[Factor] = list(factors_of(x))
     while pending:
         a, _, index = pending.pop()
         atom = store.atoms[a]
@@ -69,10 +69,10 @@ def _contradictory(found: list[tuple[bool, Coordinate]], box: Ranges) -> bool:
 
 
 def _minus(a: Coordinate, b: Coordinate) -> Coordinate:
-    parts = dict(a[0])
-    for v, s in b[0]:
+    parts = dict(a.parts)
+    for v, s in b.parts:
         parts[v] = parts.get(v, 0) - s
-    return coordinate(parts, a[1] - b[1])
+    return coordinate(parts, a.offset - b.offset)
 
 
 def _case_in_range(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index
-from tantamount.calculus.atoms import Factor, Polynomial, Store
+from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute_index, variable
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import interval
 from tantamount.calculus.products import substitute_polynomial
-from tantamount.calculus.sums import Flat, Ranges, flatten
+from tantamount.calculus.sums import flatten
+from tantamount.calculus.terms import Factor, Flat, Polynomial, Ranges, Term
 
 __all__ = ["some_hold"]
 
@@ -21,7 +22,7 @@ def some_hold(
     """The maxima of booleans inside the factors of a product of which a literal is a member, each with its value 1.
 
     ``literals`` are booleans, each with the value that it has where the product is not 0."""
-    known = store.cache("boolean maxima")
+    known = store.memo.boolean_maxima
     if not known or not literals:
         return {}
     out: dict[tuple[int, Index], int] = {}
@@ -37,9 +38,9 @@ def some_hold(
 
 def _maxima(store: Store, factor: Factor) -> list[tuple[int, Index]]:
     """The maxima of booleans inside a factor, at indices that do not depend on what is bound inside it."""
-    known = store.cache("boolean maxima")
+    known = store.memo.boolean_maxima
     found: list[tuple[int, Index]] = []
-    pending: list[tuple[int, Index]] = [(factor[0], factor[2])]
+    pending: list[tuple[int, Index]] = [(factor.atom, factor.at)]
     while pending:
         number, index = pending.pop()
         atom = store.atoms[number]
@@ -56,36 +57,36 @@ def _maxima(store: Store, factor: Factor) -> list[tuple[int, Index]]:
 
 
 def _is_member(
-    store: Store, term: tuple[tuple[Factor, ...], object], literals: Sequence[tuple[Factor, int]],
+    store: Store, term: Term, literals: Sequence[tuple[Factor, int]],
     ranges: tuple[int, ...], box: Ranges,
 ) -> bool:  # fmt: skip
     """Whether the literals say that one member of a set of booleans, ``element`` atoms summed over a range, holds."""
-    inner = flatten(store, term[0], 1)
+    inner = flatten(store, term.monomial, 1)
     if len(inner.factors) != 1 or store.atoms[inner.factors[0][0]].op != "element":
         return False
     a, _, index = inner.factors[0]
     # what the set binds gets numbers of its own: those of the product are bound outside
     bound = {v for parts, _ in index for v, _ in parts if v < 0} if inner.ranges else set[int]()
-    outside = {v for f in term[0] for parts, _ in f[2] for v, _ in parts if v < 0}
+    outside = {v for f in term.monomial for parts, _ in f.at for v, _ in parts if v < 0}
     if outside and inner.ranges:
         return False
-    apart: dict[int, Coordinate] = {v: (((_FIRST - 1 - v, 1),), 0) for v in bound}
+    apart: dict[int, Coordinate] = {v: variable(_FIRST - 1 - v) for v in bound}
     inside = dict(enumerate(substitute_index(index, apart)))
     member: Polynomial = substitute_polynomial(store.atoms[a].arguments[0], inside)
     free = {_FIRST + j: n for j, n in enumerate(inner.ranges)}
     if len(member) == 1 and member[0][1] == 1:
         wanted = [(f, 1) for f in member[0][0]]
-    elif len(member) == 2 and member[0] == ((), 1) and member[1][1] == -1 and len(member[1][0]) == 1:
+    elif len(member) == 2 and member[0] == Term((), 1) and member[1][1] == -1 and len(member[1][0]) == 1:
         wanted = [(member[1][0][0], 0)]
     else:
         return False
     opened: list[tuple[Factor, int]] = []
     for f, value in wanted:
-        atom = store.atoms[f[0]]
+        atom = store.atoms[f.atom]
         x = atom.arguments[0] if atom.op == "polynomial" else ()
-        if len(x) == 2 and x[0] == ((), 1) and x[1][1] == -1 and len(x[1][0]) == 1:
+        if len(x) == 2 and x[0] == Term((), 1) and x[1][1] == -1 and len(x[1][0]) == 1:
             (b, e, at) = x[1][0][0]
-            opened.append(((b, e, substitute_index(at, dict(enumerate(f[2])))), 1 - value))
+            opened.append((Factor(b, e, substitute_index(at, dict(enumerate(f.at)))), 1 - value))
         else:
             opened.append((f, value))
     return _matched(opened, literals, free, {}, ranges, box)
@@ -119,7 +120,7 @@ def _unified(
         rest = coordinate({v: s for v, s in parts.items() if v not in free}, b[1] - a[1])
         unknown = [(v, -parts[v]) for v in parts if v in free and parts[v]]
         if not unknown:
-            if rest != ((), 0):
+            if rest != fixed(0):
                 return None
             continue
         if len(unknown) > 1 or unknown[0][0] in chosen:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tantamount.calculus.affine import Coordinate, Index, substitute_index
-from tantamount.calculus.atoms import Factor, Factors
+from tantamount.calculus.affine import Coordinate, Index, substitute_index, variable
+from tantamount.calculus.terms import Factor, Factors
 from tantamount.effort import Effort
 
 __all__ = ["canonical"]
@@ -72,17 +72,17 @@ def canonical(effort: Effort, factors: Factors, ranges: Sequence[int]) -> tuple[
     """The same product with bound variables ``-1 .. -m`` (over ``0..ranges``) renamed, reversed and ordered
     canonically."""
     if not ranges:
-        return tuple(sorted(factors, key=lambda f: (f[0], f[1], _axes(f[2]), _offsets(f[2])))), ()
+        return tuple(sorted(factors, key=lambda f: (f.atom, f.exponent, _axes(f.at), _offsets(f.at)))), ()
     coloring = _Coloring(factors, len(ranges))
     coloring.refine()
     if not coloring.discrete:
-        coloring.factor = _ranks([(c, _axes(f[2])) for c, f in zip(coloring.factor, factors, strict=True)])
+        coloring.factor = _ranks([(c, _axes(f.at)) for c, f in zip(coloring.factor, factors, strict=True)])
         coloring.refine()
     if not coloring.discrete:
         coloring.variable = _ranks([(c, n) for c, n in zip(coloring.variable, ranges, strict=True)])
         coloring.refine()
     if not coloring.discrete:
-        coloring.factor = _ranks([(c, _offsets(f[2])) for c, f in zip(coloring.factor, factors, strict=True)])
+        coloring.factor = _ranks([(c, _offsets(f.at)) for c, f in zip(coloring.factor, factors, strict=True)])
         coloring.refine()
     leaves = [coloring] if coloring.discrete else _individualise(effort, coloring, [effort.bounds.tied_names])
     return min(_encode(leaf, factors, ranges) for leaf in leaves)
@@ -111,12 +111,12 @@ def _encode(coloring: _Coloring, factors: Factors, ranges: Sequence[int]) -> tup
     order = sorted(range(len(ranges)), key=coloring.variable.__getitem__)
     name = {old: -1 - new for new, old in enumerate(order)}
     sizes = tuple(ranges[old] for old in order)
-    replace: dict[int, Coordinate] = {-1 - old: (((new, 1),), 0) for old, new in name.items()}
+    replace: dict[int, Coordinate] = {-1 - old: variable(new) for old, new in name.items()}
     named = [
-        (color, (a, e, substitute_index(index, replace)))
+        (color, Factor(a, e, substitute_index(index, replace)))
         for color, (a, e, index) in zip(coloring.factor, factors, strict=True)
     ]
-    named.sort(key=lambda item: (item[0], _axes(item[1][2]), _bound(item[1][2]), _offsets(item[1][2])))
+    named.sort(key=_color_and_place)
     reverse: dict[int, Coordinate] = {}
     decided: set[int] = set()
     for _, (_, _, index) in named:
@@ -125,11 +125,16 @@ def _encode(coloring: _Coloring, factors: Factors, ranges: Sequence[int]) -> tup
                 if v < 0 and v not in decided:
                     decided.add(v)
                     if s < 0:
-                        reverse[v] = (((v, -1),), sizes[-1 - v] - 1)
+                        reverse[v] = variable(v, -1, sizes[-1 - v] - 1)
     if reverse:
-        named = [(color, (a, e, substitute_index(index, reverse))) for color, (a, e, index) in named]
-        named.sort(key=lambda item: (item[0], _axes(item[1][2]), _bound(item[1][2]), _offsets(item[1][2])))
+        named = [(color, Factor(a, e, substitute_index(index, reverse))) for color, (a, e, index) in named]
+        named.sort(key=_color_and_place)
     return tuple(factor for _, factor in named), sizes
+
+
+def _color_and_place(item: tuple[int, Factor]) -> tuple[Any, ...]:
+    color, factor = item
+    return (color, _axes(factor.at), _bound(factor.at), _offsets(factor.at))
 
 
 def _bound(index: Index) -> tuple[Any, ...]:
@@ -138,4 +143,4 @@ def _bound(index: Index) -> tuple[Any, ...]:
 
 def bound_variables(factor: Factor) -> set[int]:
     """The bound variables that a factor's index mentions."""
-    return {v for parts, _ in factor[2] for v, _ in parts if v < 0}
+    return {v for parts, _ in factor.at for v, _ in parts if v < 0}

@@ -9,11 +9,12 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product as choices
 
-from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Factor, Factors, Polynomial, Store
+from tantamount.calculus.affine import Coordinate, coordinate, fixed, variable
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import compare, comparison, decide_interval, interval
-from tantamount.calculus.polynomials import ONE, ZERO, add, as_factors, multiply, polynomial, scale
-from tantamount.calculus.powers import infinity, maximum_of, nonnegative, set_of, strictly_positive, unbounded
+from tantamount.calculus.infinities import infinity_atom
+from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale
+from tantamount.calculus.powers import maximum_of, nonnegative, set_of, strictly_positive, unbounded
 from tantamount.calculus.products import (
     is_boolean,
     is_nonnegative,
@@ -22,7 +23,8 @@ from tantamount.calculus.products import (
     substitute_factors,
     substitute_polynomial,
 )
-from tantamount.calculus.sums import Flat, Ranges, flatten
+from tantamount.calculus.sums import flatten
+from tantamount.calculus.terms import ONE, ZERO, Factor, Factors, Flat, Polynomial, Ranges, Term
 
 __all__ = ["always_positive", "contradictory", "is_zero", "minus_infinite", "negative_parts", "zero_parts"]
 
@@ -36,9 +38,9 @@ def zero_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
         return [ONE]
     out: list[Polynomial] = []
     for a, e, index in factors:
-        if e < 0 or known_positive(store, (a, e, index)):
+        if e < 0 or known_positive(store, Factor(a, e, index)):
             continue
-        found = is_zero(store, polynomial(store, [(((a, 1, index),), 1)], box), box)
+        found = is_zero(store, polynomial(store, [Term((Factor(a, 1, index),), 1)], box), box)
         if found:
             out.append(found)
     return out
@@ -50,7 +52,7 @@ def negative_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]
         return []
     c, factors = as_factors(store, x)
     signed = tuple(f for f in factors if not known_positive(store, f))
-    found = compare(store, "less", polynomial(store, [(signed, 1 if c > 0 else -1)], box), ZERO, box)
+    found = compare(store, "less", polynomial(store, [Term(signed, 1 if c > 0 else -1)], box), ZERO, box)
     return [found] if found else []
 
 
@@ -77,9 +79,9 @@ def _none_holds(store: Store, masks: list[tuple[Factors, tuple[int, ...]]], box:
     members: list[Polynomial] = []
     for factors, ranges in masks:
         fresh = store.fresh_axes(len(ranges))
-        away: dict[int, Coordinate] = {-1 - j: (((axis, 1),), 0) for j, axis in enumerate(fresh)}
+        away: dict[int, Coordinate] = {-1 - j: variable(axis) for j, axis in enumerate(fresh)}
         span = {axis: (0, n) for axis, n in zip(fresh, ranges, strict=True)}
-        member = polynomial(store, [(substitute_factors(factors, away), 1)])
+        member = polynomial(store, [Term(substitute_factors(factors, away), 1)])
         if member == ONE:
             return ZERO
         if not is_boolean(store, member):
@@ -110,14 +112,14 @@ def _kept_somewhere(store: Store, flat: Flat, box: Ranges) -> bool:
         return False
     options: list[list[Coordinate]] = []
     for v, n in zip(bound, flat.ranges, strict=True):
-        values: dict[Coordinate, None] = {((), 0): None, ((), n - 1): None}
+        values: dict[Coordinate, None] = {fixed(0): None, fixed(n - 1): None}
         for _, (parts, offset), _ in guards:
             stride = dict(parts).get(v, 0)
             if abs(stride) != 1 or any(w < 0 and w != v for w, _ in parts):
                 continue
-            rest: Coordinate = (tuple((w, -stride * s) for w, s in parts if w != v), -stride * offset)
+            rest = Coordinate(tuple((w, -stride * s) for w, s in parts if w != v), -stride * offset)
             for shift in (0, -1, 1):
-                values[rest[0], rest[1] + shift] = None
+                values[rest._replace(offset=rest.offset + shift)] = None
         options.append(list(values))
     for count, chosen in enumerate(choices(*options)):
         if store.effort.exceeds("mask_candidates", count + 1):
@@ -129,15 +131,15 @@ def _kept_somewhere(store: Store, flat: Flat, box: Ranges) -> bool:
 
 def _affine_guard(store: Store, factor: Factor) -> tuple[str, Coordinate, int] | None:
     """A comparison of positions as (operator, affine, the truth value that it must have), if the factor is one."""
-    atom = store.atoms[factor[0]]
-    if not atom.facts.boolean or factor[1] != 1:
+    atom = store.atoms[factor.atom]
+    if not atom.facts.boolean or factor.exponent != 1:
         return None
     value = 1
     if atom.op == "polynomial":
         inner = atom.arguments[0]
-        if len(inner) != 2 or inner[0] != ((), 1) or inner[1][1] != -1 or len(inner[1][0]) != 1:
+        if len(inner) != 2 or inner[0] != Term((), 1) or inner[1][1] != -1 or len(inner[1][0]) != 1:
             return None
-        factor = substitute_factors(inner[1][0], dict(enumerate(factor[2])))[0]
+        factor = substitute_factors(inner[1][0], dict(enumerate(factor.at)))[0]
         value = 0
     guard = comparison(store, factor)
     return (guard.op, guard.affine, value) if guard is not None and not guard.rest else None
@@ -153,12 +155,12 @@ def _all_hold(
     for op, affine, value in guards:
         parts: dict[int, int] = {}
         offset = affine[1]
-        for v, s in affine[0]:
-            inner = chosen.get(v, (((v, 1),), 0))
-            offset += s * inner[1]
-            for w, t in inner[0]:
+        for v, s in affine.parts:
+            inner = chosen.get(v, variable(v))
+            offset += s * inner.offset
+            for w, t in inner.parts:
                 parts[w] = parts.get(w, 0) + s * t
-        span = interval((tuple(sorted((v, s) for v, s in parts.items() if s)), offset), box, ())
+        span = interval(coordinate(parts, offset), box, ())
         if span is None or decide_interval(op, *span) != value:
             return False
     return True
@@ -167,22 +169,22 @@ def _all_hold(
 # ------------------------------------------------------------------------------------------------ infinities
 def minus_infinite(store: Store, x: Polynomial, box: Ranges) -> Polynomial | None:
     """``[x == -inf]`` of a Polynomial whose finite part is defined; ``None`` where that is not known."""
-    infinite = infinity(store, 1)[0][0][0][0]
+    infinite = infinity_atom(store)
     conditions: list[Polynomial] = []
     for m, c in x:
-        if any(f[0] == infinite for f in m):
-            rest: Polynomial = ((tuple(f for f in m if f[0] != infinite), 1),)
-            if c > 0 or len(rest[0][0]) != len(m) - 1 or not is_boolean(store, rest):
+        if any(f.atom == infinite for f in m):
+            rest: Polynomial = (Term(tuple(f for f in m if f.atom != infinite), 1),)
+            if c > 0 or len(rest[0].monomial) != len(m) - 1 or not is_boolean(store, rest):
                 return None
             conditions.append(polynomial(store, rest, box) if rest[0][0] else ONE)
-        elif unbounded(store, ((m, c),)):
+        elif unbounded(store, (Term(m, c),)):
             return None
     if len(x) == 1 and len(x[0][0]) == 1 and x[0][1] == 1 and x[0][0][0][1] == 1:
         a, _, index = x[0][0][0]
         if store.atoms[a].op == "max":
             elements = substitute_polynomial(store.atoms[a].arguments[0], dict(enumerate(index)))
             return nothing_finite(store, elements, box)
-    elif not conditions and any(store.atoms[f[0]].op == "max" for m, _ in x for f in m):
+    elif not conditions and any(store.atoms[f.atom].op == "max" for m, _ in x for f in m):
         return None
     finite = ONE
     for condition in conditions:
@@ -199,9 +201,9 @@ def nothing_finite(store: Store, elements: Polynomial, box: Ranges) -> Polynomia
             return None
         a, _, index = flat.factors[0]
         fresh = store.fresh_axes(len(flat.ranges))
-        away: dict[int, Coordinate] = {-1 - j: (((axis, 1),), 0) for j, axis in enumerate(fresh)}
-        back: dict[int, Coordinate] = {axis: (((-1 - j, 1),), 0) for j, axis in enumerate(fresh)}
-        inside = dict(enumerate(substitute_factors(((a, 1, index),), away)[0][2]))
+        away: dict[int, Coordinate] = {-1 - j: variable(axis) for j, axis in enumerate(fresh)}
+        back: dict[int, Coordinate] = {axis: variable(-1 - j) for j, axis in enumerate(fresh)}
+        inside = dict(enumerate(substitute_factors((Factor(a, 1, index),), away)[0][2]))
         terms = substitute_polynomial(store.atoms[a].arguments[0], inside)
         member = polynomial(store, [monomial(store, c, n) for n, c in terms])
         condition = minus_infinite(store, member, None)
@@ -224,15 +226,15 @@ def contradictory(store: Store, m: Factors) -> bool:
     bounds: dict[object, list[tuple[str, int, Fraction, bool]]] = {}
     for factor in m:
         value = 1
-        atom = store.atoms[factor[0]]
+        atom = store.atoms[factor.atom]
         inner = factor
         if atom.op == "polynomial" and atom.facts.boolean:
             found = atom.arguments[0]
-            if len(found) != 2 or found[0] != ((), 1) or found[1][1] != -1 or len(found[1][0]) != 1:
+            if len(found) != 2 or found[0] != Term((), 1) or found[1][1] != -1 or len(found[1][0]) != 1:
                 continue
-            inner = substitute_factors(found[1][0], dict(enumerate(factor[2])))[0]
+            inner = substitute_factors(found[1][0], dict(enumerate(factor.at)))[0]
             value = 0
-        guard = comparison(store, inner) if factor[1] == 1 else None
+        guard = comparison(store, inner) if factor.exponent == 1 else None
         if guard is None:
             continue
         constant = sum((Fraction(c) for n, c in guard.rest if not n), Fraction(0)) + guard.affine[1]

@@ -10,19 +10,8 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import isqrt
 
-from tantamount.calculus.affine import Coordinate, Index, content, coordinate
-from tantamount.calculus.atoms import (
-    IOTA,
-    Exponent,
-    Factor,
-    Factors,
-    Facts,
-    Monomial,
-    Polynomial,
-    Rational,
-    Store,
-    Term,
-)
+from tantamount.calculus.affine import Coordinate, Index, content, coordinate, variable
+from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.products import (
     affine_part,
     exact,
@@ -31,17 +20,31 @@ from tantamount.calculus.products import (
     is_nonnegative,
     is_positive,
     known_nonnegative,
+    leading_sign,
     monomial,
     size_term,
     substitute_factors,
 )
-from tantamount.calculus.sums import Flat, Ranges, close, merge, signature
+from tantamount.calculus.sums import close, merge, signature
+from tantamount.calculus.terms import (
+    IOTA,
+    ZERO,
+    Exponent,
+    Factor,
+    Factors,
+    Flat,
+    Monomial,
+    Polynomial,
+    Ranges,
+    Rational,
+    Term,
+    factors_of,
+    single,
+)
 from tantamount.errors import Unsupported
 from tantamount.sizes.symbolic import is_size, rational, whole, whole_part
 
 __all__ = [
-    "ONE",
-    "ZERO",
     "add",
     "as_factors",
     "constant",
@@ -53,20 +56,17 @@ __all__ = [
     "sum_over",
 ]
 
-ZERO: Polynomial = ()
-ONE: Polynomial = (((), 1),)
-
 
 def constant(value: Rational) -> Polynomial:
     """The Polynomial with this value everywhere."""
     if is_size(value):
         return (size_term([(value, 1)]),) if value else ZERO
-    return (((), exact(value)),) if value else ZERO
+    return (Term((), exact(value)),) if value else ZERO
 
 
 def iota(c: Coordinate) -> Polynomial:
     """The Polynomial whose value is an affine map of the axes."""
-    return affine_polynomial(dict(c[0]), c[1]) if c[0] else constant(c[1])
+    return affine_polynomial(dict(c.parts), c.offset) if c.parts else constant(c.offset)
 
 
 def affine_polynomial(parts: Mapping[int, Rational], offset: Rational) -> Polynomial:
@@ -79,7 +79,7 @@ def affine_polynomial(parts: Mapping[int, Rational], offset: Rational) -> Polyno
     start = whole_part(rational(offset) / g)
     c = coordinate({v: whole(q / g) for v, q in parts.items()}, start)
     rest = exact(offset - g * start)
-    head: Term = (((IOTA, 1, (c,)),), exact(g))
+    head: Term = Term((Factor(IOTA, 1, (c,)),), exact(g))
     return tuple(sorted((*constant(rest), head), key=term_key)) if rest else (head,)
 
 
@@ -97,14 +97,14 @@ def polynomial(store: Store, terms: Iterable[Term], box: Ranges = None) -> Polyn
     affine = False
     while pending:
         m, c = pending.pop()
-        if len(m) == 1 and m[0][1] == 1:
-            atom = store.atoms[m[0][0]]
+        if len(m) == 1 and m[0].exponent == 1:
+            atom = store.atoms[m[0].atom]
             if atom.op == "polynomial":
-                replace = dict(enumerate(m[0][2]))
+                replace = dict(enumerate(m[0].at))
                 for inner, d in atom.arguments[0]:
                     pending.append(monomial(store, exact(c * d), substitute_factors(inner, replace)))
                 continue
-        affine = affine or bool(m and m[-1][0] == IOTA)
+        affine = affine or bool(m and m[-1].atom == IOTA)
         value = total.get(m, 0) + c
         if value:
             total[m] = value
@@ -116,8 +116,9 @@ def polynomial(store: Store, terms: Iterable[Term], box: Ranges = None) -> Polyn
         _merge_partial_sums(store, total, box)
         collapsed = _collapsed(store, total)
         if collapsed is not None:
+            store.fired["fractions"] += 1
             return polynomial(store, collapsed, box)
-    return tuple(sorted(((m, exact(c)) for m, c in total.items()), key=term_key))
+    return tuple(sorted((Term(m, exact(c)) for m, c in total.items()), key=term_key))
 
 
 def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] | None:
@@ -130,10 +131,10 @@ def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] |
     for m, c in total.items():
         if not any(_is_denominator(store, f) for f in m):
             continue
-        parts = _opened(store, (m, c))
+        parts = _opened(store, Term(m, c))
         if len(parts) < 2 or store.effort.exceeds("opened_terms", len(parts)):
             continue
-        others = [term for term in total.items() if term[0] != m]
+        others = [Term(n, d) for n, d in total.items() if n != m]
         left: list[Term] = []
         for part in parts:
             for k, other in enumerate(others):
@@ -154,47 +155,51 @@ def _opened(store: Store, term: Term) -> list[Term]:
     pending = [term]
     while pending:
         m, c = pending.pop()
-        opened = next((f for f in m if f[1] == 1 and store.atoms[f[0]].op == "polynomial"), None)
+        opened = next((f for f in m if f.exponent == 1 and store.atoms[f.atom].op == "polynomial"), None)
         if opened is None or len(pending) + len(done) > store.effort.bounds.opened_terms:
-            done.append((m, c))
+            done.append(Term(m, c))
             continue
         rest = tuple(f for f in m if f is not opened)
-        replace = dict(enumerate(opened[2]))
-        for n, d in store.atoms[opened[0]].arguments[0]:
+        replace = dict(enumerate(opened.at))
+        for n, d in store.atoms[opened.atom].arguments[0]:
             pending.append(monomial(store, exact(c * d), (*rest, *substitute_factors(n, replace))))
     return done
 
 
 def _together(store: Store, x: Term, y: Term) -> Term | None:
     """``x + y`` if that is one term, where y is x times something over a denominator that x does not have."""
-    inverse = tuple((a, -e, index) for a, e, index in x[0])
-    if any(store.atoms[a].facts.boolean for a, _, _ in x[0]):
+    inverse = tuple(Factor(a, -e, index) for a, e, index in x.monomial)
+    if any(store.atoms[a].facts.boolean for a, _, _ in x.monomial):
         return None
-    ratio, quotient = monomial(store, exact(Fraction(y[1]) / Fraction(x[1])), (*y[0], *inverse))
+    ratio, quotient = monomial(store, exact(Fraction(y.coefficient) / Fraction(x.coefficient)), (*y.monomial, *inverse))
     if not quotient or not any(_is_denominator(store, f) for f in ratio):
         return None
     if any(
-        store.atoms[a].op not in ("sum", "polynomial") or (e < 0 and (a, e, index) not in y[0]) for a, e, index in ratio
+        store.atoms[a].op not in ("sum", "polynomial") or (e < 0 and Factor(a, e, index) not in y.monomial)
+        for a, e, index in ratio
     ):
         return None  # only sums can be one term together; and nothing may stand below that did not in y
-    c, factors = as_factors(store, (((), 1), (ratio, quotient)))
-    m, value = monomial(store, exact(Fraction(x[1]) * c), (*x[0], *factors))
+    c, factors = as_factors(store, (Term((), 1), Term(ratio, quotient)))
+    m, value = monomial(store, exact(Fraction(x.coefficient) * c), (*x.monomial, *factors))
     boxed = {
-        f[0] for f in factors if f[1] > 0 and store.atoms[f[0]].op == "polynomial"
+        f.atom for f in factors if f.exponent > 0 and store.atoms[f.atom].op == "polynomial"
     }  # a sum that is not one term ...
-    return None if any(f[0] in boxed and f[1] > 0 for f in m) else (m, value)  # ... must be what stands below in x
+    return (
+        None if any(f.atom in boxed and f.exponent > 0 for f in m) else Term(m, value)
+    )  # ... must be what stands below in x
 
 
 def _normalise_affine(total: dict[Monomial, Rational]) -> None:
     parts: dict[int, Rational] = {}
     offset: Rational = total.pop((), 0)
-    for m in [m for m in total if m[-1][0] == IOTA]:
+    for m in [m for m in total if m[-1].atom == IOTA]:
         found = affine_part(m, total[m])
         if found is None:
             continue
         del total[m]
-        offset += found[1]
-        for v, s in found[0]:
+        strides, start = found
+        offset += start
+        for v, s in strides:
             parts[v] = parts.get(v, 0) + s
     total.update(affine_polynomial(parts, offset))
 
@@ -208,7 +213,7 @@ def _merge_partial_sums(store: Store, total: dict[Monomial, Rational], box: Rang
         if len(members) < 2:
             continue
         members = [m for m in members if m in total]  # merging another group may have cancelled some
-        old = tuple((m, total[m]) for m in members)
+        old = tuple(Term(m, total[m]) for m in members)
         new = _merged(store, old, box)
         if len(new) == len(old) and set(new) == set(old):
             continue
@@ -226,10 +231,10 @@ def _merged(store: Store, terms: Polynomial, box: Ranges) -> list[Term]:
     """:func:`merge`, remembered: a residual stream meets the same terms at every step."""
     if isinstance(box, Mapping) or (box is not None and not isinstance(box, tuple)):
         return merge(store, terms, box)
-    memo = store.cache("merge")
-    key = (terms, box, len(store.index_facts))
+    memo = store.memo.merged
+    key = (terms, box, len(store.ranges.of_atoms))
     found = memo.get(key)
-    if found is None or any(f[0] in store.redirects for m, _ in found for f in m):
+    if found is None or any(f.atom in store.redirects for f in factors_of(tuple(found))):
         found = memo[key] = merge(store, terms, box)
     return found
 
@@ -244,7 +249,7 @@ def add(store: Store, *polynomials: Polynomial, box: Ranges = None) -> Polynomia
 
 def scale(x: Polynomial, q: Rational) -> Polynomial:
     """``q * x``."""
-    return tuple((m, exact(c * q)) for m, c in x) if q else ZERO
+    return tuple(Term(m, exact(c * q)) for m, c in x) if q else ZERO
 
 
 def pinned(store: Store, x: Polynomial, replace: Mapping[int, Coordinate], box: Ranges = None) -> Polynomial:
@@ -255,28 +260,26 @@ def pinned(store: Store, x: Polynomial, replace: Mapping[int, Coordinate], box: 
     for m, c in x:
         factors = substitute_factors(m, replace)
         changed = changed or factors != m
-        if any(store.atoms[f[0]].positional and _fixed(old, f) for old, f in zip(m, factors, strict=True)):
-            from tantamount.calculus.rebuild import Rebuild
-
-            out.extend(Rebuild(store, positions=True).polynomial(((factors, c),)))
+        if any(store.atoms[f.atom].positional and _fixed(old, f) for old, f in zip(m, factors, strict=True)):
+            store.fired["computed-anew"] += 1
+            out.extend(store.at_fixed_positions((Term(factors, c),)))
         else:
             out.append(monomial(store, c, factors))
     return polynomial(store, out, box) if changed else x
 
 
 def _fixed(old: Factor, new: Factor) -> bool:
-    """Whether a coordinate became a constant."""
-    return any(a[0] and not b[0] for a, b in zip(old[2], new[2], strict=True))
+    """True if a coordinate became a constant."""
+    return any(a.parts and not b.parts for a, b in zip(old.at, new.at, strict=True))
 
 
 def multiply(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> Polynomial:
     """The product; each operand of several terms is one factor."""
     if not x or not y:
         return ZERO
-    if len(x) == 1 and not x[0][0]:
-        return scale(y, x[0][1])
-    if len(y) == 1 and not y[0][0]:
-        return scale(x, y[0][1])
+    for number, other in ((x, y), (y, x)):
+        if len(number) == 1 and not number[0].monomial:
+            return scale(other, number[0].coefficient)
     c, f = as_factors(store, x)
     d, g = as_factors(store, y)
     return product(store, exact(c * d), (*f, *g), box)
@@ -284,13 +287,11 @@ def multiply(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> 
 
 def product(store: Store, coefficient: Rational, factors: Factors, box: Ranges = None) -> Polynomial:
     """One product of factors as a Polynomial, with booleans used to simplify the other factors."""
-    from tantamount.calculus.guards import absorb
-
     m, c = monomial(store, coefficient, factors)
     if not c:
         return ZERO
-    simplified = absorb(store, m, c, box)
-    return polynomial(store, ((m, c),), box) if simplified is None else simplified
+    simplified = store.absorb(m, c, box)
+    return polynomial(store, (Term(m, c),), box) if simplified is None else simplified
 
 
 def as_factors(store: Store, x: Polynomial, exponent: Exponent = 1) -> tuple[Rational, Factors]:
@@ -304,30 +305,31 @@ def as_factors(store: Store, x: Polynomial, exponent: Exponent = 1) -> tuple[Rat
         m = (*m, _lin_atom(store, inner))
     if exponent == 1:
         return c, m
+    store.fired["powers"] += 1
     if not c:  # the sum cancelled once what its terms share was pulled out
         if exponent < 0:
             raise Unsupported("a negative power of zero")
         return 0, ()
     if exponent.denominator == 1:
-        return Fraction(c) ** int(exponent), tuple((a, e * exponent, index) for a, e, index in m)
+        return Fraction(c) ** int(exponent), tuple(Factor(a, e * exponent, index) for a, e, index in m)
     outside: list[Factor] = []
     inside: list[Factor] = []
     for a, e, index in m:
-        if known_nonnegative(store, (a, e, index)) or e.denominator > 1:
-            outside.append((a, e * exponent, index))
+        if known_nonnegative(store, Factor(a, e, index)) or e.denominator > 1:
+            outside.append(Factor(a, e * exponent, index))
         elif e.numerator % 2 == 0:  # (x^2k)^p = (x^2)^(k p): sqrt(x x) is |x|, not x
-            b, _, where = _lin_atom(store, ((((a, 2, index),), 1),))
-            outside.append((b, Fraction(e) / 2 * exponent, where))
+            b, _, where = _lin_atom(store, single(a, index, exponent=2))
+            outside.append(Factor(b, Fraction(e) / 2 * exponent, where))
         else:
-            inside.append((a, e, index))
+            inside.append(Factor(a, e, index))
     sign = 1 if c > 0 else -1
     if len(inside) == 1 and sign == 1:  # an odd power has the sign of its base
         a, e, index = inside.pop()
-        outside.append((a, e * exponent, index))
+        outside.append(Factor(a, e * exponent, index))
     elif inside or sign < 0:
         rest, value = monomial(store, sign, inside)
-        a, _, index = _lin_atom(store, ((rest, value),))
-        outside.append((a, exponent, index))
+        a, _, index = _lin_atom(store, (Term(rest, value),))
+        outside.append(Factor(a, exponent, index))
     outside.extend(_root(store, abs(c), exponent))
     return 1, tuple(outside)
 
@@ -336,7 +338,7 @@ def _root(store: Store, c: Rational, exponent: Exponent) -> list[Factor]:
     """``c ** exponent`` of a positive rational as powers of primes; ``monomial`` takes whole powers out again."""
     out: list[Factor] = []
     for p, k in prime_powers(store, c).items():
-        out.append((store.leaf("prime", p, (), Facts(positive=True)), Fraction(k) * exponent, ()))
+        out.append(Factor(store.leaf("prime", p, (), Facts(positive=True)), Fraction(k) * exponent, ()))
     return out
 
 
@@ -363,15 +365,7 @@ def _split_content(store: Store, x: Polynomial) -> tuple[Rational, Monomial, Pol
     """``x = c * shared * inner``: c the content (with the sign of the first terms), shared the factors of every term,
     and the denominators of any: 1 + a/b = (b + a)/b."""
     g: Rational = exact(content([c for _, c in x]))
-    total: Rational = 0
-    head: object = None
-    for m, c in x:
-        key = tuple((a, e) for a, e, _ in m)
-        if key != head and total:
-            break
-        head = key
-        total += c
-    if total < 0:
+    if leading_sign(x) < 0:
         g = -g
     shared: dict[tuple[int, Index], Exponent] | None = None
     below: dict[tuple[int, Index], Exponent] = {}
@@ -379,27 +373,28 @@ def _split_content(store: Store, x: Polynomial) -> tuple[Rational, Monomial, Pol
         here = {(a, index): e for a, e, index in m if e > 0 or not store.atoms[a].facts.boolean}
         shared = here if shared is None else {key: min(e, here[key]) for key, e in shared.items() if key in here}
         for a, e, index in m:
-            if _is_denominator(store, (a, e, index)):
+            if _is_denominator(store, Factor(a, e, index)):
                 below[a, index] = min(e, below.get((a, index), 0))
+    store.fired["fractions"] += bool(below)
     shared = {**(shared or {}), **below}
     pulled: Monomial = ()
     if shared:
-        pulled = tuple(sorted((a, e, index) for (a, index), e in shared.items()))
-        booleans = [f for f in pulled if store.atoms[f[0]].facts.boolean]
-        inverse = tuple((a, -e, index) for a, e, index in pulled if not store.atoms[a].facts.boolean)
+        pulled = tuple(sorted(Factor(a, e, index) for (a, index), e in shared.items()))
+        booleans = [f for f in pulled if store.atoms[f.atom].facts.boolean]
+        inverse = tuple(Factor(a, -e, index) for a, e, index in pulled if not store.atoms[a].facts.boolean)
         inner = polynomial(
             store,
             [monomial(store, exact(c / Fraction(g)), (*(f for f in m if f not in booleans), *inverse)) for m, c in x],
         )
         if len(inner) < 2:  # what is left merged into one term
-            (m, c) = inner[0] if inner else ((), 0)
-            return exact(g * c), pulled, ((m, 1),)
+            (m, c) = inner[0] if inner else Term((), 0)
+            return exact(g * c), pulled, (Term(m, 1),)
         return g, pulled, inner
     return g, (), x if g == 1 else scale(x, Fraction(1) / g)
 
 
 def _is_denominator(store: Store, factor: Factor) -> bool:
-    """Whether a factor is a whole negative power of a sum that is never negative, such as those of exponentials.
+    """True if a factor is a whole negative power of a sum that is never negative, such as those of exponentials.
 
     What it is in is undefined where the sum is 0, so that a fraction may be extended by it. (It is left where it is in
     other sums: nothing is gained there.)"""
@@ -418,13 +413,13 @@ def _lin_atom(store: Store, inner: Polynomial) -> Factor:
         boolean=is_boolean(store, inner),
     )
     number, index = store.apply("polynomial", (), (inner,), facts)
-    return (number, 1, index)
+    return Factor(number, 1, index)
 
 
 def sum_over(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box: Ranges = None) -> Polynomial:
     """The Polynomial summed over some axes, each over its half-open interval."""
     ranges = tuple(high - low for low, high in axes.values())
-    replace: dict[int, Coordinate] = {axis: (((-1 - j, 1),), low) for j, (axis, (low, _)) in enumerate(axes.items())}
+    replace: dict[int, Coordinate] = {axis: variable(-1 - j, 1, low) for j, (axis, (low, _)) in enumerate(axes.items())}
     terms: list[Term] = []
     for m, c in x:
         terms.extend(close(store, Flat(c, substitute_factors(m, replace), ranges), box))

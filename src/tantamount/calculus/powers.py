@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tantamount.calculus.atoms import Factor, Facts, Polynomial, Rational, Store
+from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.infinities import infinity, infinity_atom, is_negative_infinity, unbounded
 from tantamount.calculus.polynomials import (
-    ONE,
-    ZERO,
     add,
     as_factors,
     constant,
@@ -21,7 +20,18 @@ from tantamount.calculus.polynomials import (
     sum_over,
 )
 from tantamount.calculus.products import exact, is_boolean, is_integer, is_nonnegative, is_positive, known_positive
-from tantamount.calculus.sums import Ranges
+from tantamount.calculus.terms import (
+    ONE,
+    ZERO,
+    Factor,
+    Polynomial,
+    Ranges,
+    Rational,
+    Term,
+    single,
+    sole_factor,
+    sole_number,
+)
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS
 
@@ -29,9 +39,6 @@ __all__ = [
     "exponential",
     "function",
     "gated",
-    "infinite_signs",
-    "infinity",
-    "is_negative_infinity",
     "logarithm",
     "maximum",
     "maximum_of",
@@ -39,37 +46,7 @@ __all__ = [
     "nonzero",
     "power",
     "set_of",
-    "unbounded",
 ]
-
-
-def infinity(store: Store, sign: int) -> Polynomial:
-    """A symbolic infinity. It only ever leaves a form through ``exp`` and ``maximum``."""
-    return ((((_infinity(store), 1, ()),), sign),)
-
-
-def _infinity(store: Store) -> int:
-    return store.leaf("infinity", "infinity", (), Facts(positive=True))
-
-
-def is_negative_infinity(store: Store, x: Polynomial) -> bool:
-    """Whether x is minus infinity everywhere."""
-    return len(x) == 1 and x[0][1] < 0 and len(x[0][0]) == 1 and x[0][0][0][0] == _infinity(store)
-
-
-def unbounded(store: Store, x: Polynomial) -> bool:
-    """Whether an infinity occurs in the sum itself (not inside a maximum, an exponential or another function)."""
-    return any(_infinite(store, a) for m, _ in x for a, _, _ in m)
-
-
-def _infinite(store: Store, number: int) -> bool:
-    memo = store.cache("infinite")
-    found = memo.get(number)
-    if found is None:
-        atom = store.atoms[number]
-        found = atom.op in ("polynomial", "sum") and unbounded(store, atom.arguments[0])
-        found = memo[number] = found or number == _infinity(store)
-    return found
 
 
 def gated(store: Store, guard: Polynomial, x: Polynomial, box: Ranges = None) -> Polynomial:
@@ -79,13 +56,8 @@ def gated(store: Store, guard: Polynomial, x: Polynomial, box: Ranges = None) ->
     return multiply(store, guard, x, box)
 
 
-def infinite_signs(store: Store, x: Polynomial) -> set[bool]:
-    """Of the infinite terms of a sum, which signs occur (``True``: minus)."""
-    return {c < 0 for m, c in x if any(_infinite(store, a) for a, _, _ in m)}
-
-
 def nonzero(store: Store, x: Polynomial) -> bool:
-    """Whether x is known to be different from 0 wherever it is defined."""
+    """True if x is known to be different from 0 wherever it is defined."""
     if not x:
         return False
     c, factors = as_factors(store, x)
@@ -93,7 +65,7 @@ def nonzero(store: Store, x: Polynomial) -> bool:
 
 
 def strictly_positive(store: Store, x: Polynomial) -> bool:
-    """Whether x is known to be > 0 wherever it is defined."""
+    """True if x is known to be > 0 wherever it is defined."""
     if not x:
         return False
     c, factors = as_factors(store, x)
@@ -101,7 +73,7 @@ def strictly_positive(store: Store, x: Polynomial) -> bool:
 
 
 def nonnegative(store: Store, x: Polynomial) -> bool:
-    """Whether x is known to be >= 0 wherever it is defined."""
+    """True if x is known to be >= 0 wherever it is defined."""
     return all(c > 0 and is_nonnegative(store, m) for m, c in x)
 
 
@@ -124,24 +96,26 @@ def power(store: Store, x: Polynomial, exponent: Rational, box: Ranges = None) -
 
 def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     """exp of a sum as a product: the coefficient of a term becomes the exponent of its atom."""
-    infinite = _infinity(store)
+    infinite = infinity_atom(store)
+    store.fired["exp-of-sums"] += len(x) > 1 or any(c != 1 for _, c in x)
     factors: list[Factor] = []
     others: list[Polynomial] = []
     for m, c in x:
         if any(a == infinite for a, _, _ in m):
-            rest = tuple(f for f in m if f[0] != infinite)
-            guard: Polynomial = ((rest, 1),)
+            rest = tuple(f for f in m if f.atom != infinite)
+            guard: Polynomial = (Term(rest, 1),)
             if c > 0 or len(rest) != len(m) - 1 or not is_boolean(store, guard):
                 raise Unsupported("exp of plus infinity")
+            store.fired["infinity"] += 1
             others.append(add(store, ONE, scale(guard, -1)))  # exp(-inf) = 0 where the guard holds, else exp(0) = 1
-        elif unbounded(store, ((m, c),)):
+        elif unbounded(store, (Term(m, c),)):
             raise Unsupported("exp of an infinity inside a sum that is one factor")
-        elif len(m) == 1 and m[0][1] == 1 and store.atoms[m[0][0]].op == "log":
-            argument = pinned(store, store.atoms[m[0][0]].arguments[0], dict(enumerate(m[0][2])))
+        elif len(m) == 1 and m[0].exponent == 1 and store.atoms[m[0].atom].op == "log":
+            argument = pinned(store, store.atoms[m[0].atom].arguments[0], dict(enumerate(m[0].at)))
             others.append(power(store, argument, c, box))
         else:
-            a, index = store.apply("exp", (), (((m, 1),),), Facts(positive=True, nonnegative=True))
-            factors.append((a, c, index))
+            a, index = store.apply("exp", (), ((Term(m, 1),),), Facts(positive=True, nonnegative=True))
+            factors.append(Factor(a, c, index))
     out = product(store, 1, tuple(factors), box)
     for other in others:
         out = multiply(store, out, other, box)
@@ -153,18 +127,19 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     if not x:
         raise Unsupported("log of zero")
     c, factors = as_factors(store, x)
+    store.fired["log-of-products"] += 1
     parts: list[Polynomial] = []
     rest: list[Factor] = []
     for a, e, index in factors:
         atom = store.atoms[a]
-        if not known_positive(store, (a, e, index)):
-            rest.append((a, e, index))
+        if not known_positive(store, Factor(a, e, index)):
+            rest.append(Factor(a, e, index))
         elif atom.op == "exp":
             parts.append(scale(pinned(store, atom.arguments[0], dict(enumerate(index))), e))
         else:
-            parts.append(scale(_log_atom(store, (((((a, 1, index)),), 1),)), e))
+            parts.append(scale(_log_atom(store, single(a, index)), e))
     if c < 0 or rest:
-        parts.append(_log_atom(store, ((tuple(rest), 1 if c > 0 else -1),)))
+        parts.append(_log_atom(store, (Term(tuple(rest), 1 if c > 0 else -1),)))
     for p, k in prime_powers(store, abs(c)).items():
         parts.append(scale(_log_atom(store, constant(p)), k))
     return add(store, *parts, box=box)
@@ -173,7 +148,7 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
 def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
     argument = polynomial(store, argument)
     a, index = store.apply("log", (), (argument,), Facts())
-    return ((((a, 1, index),), 1),)
+    return single(a, index)
 
 
 def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
@@ -182,31 +157,34 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if name == "abs":
         return power(store, power(store, xs[0], 2), Fraction(1, 2))
     if declared.fixes_integers and is_integer(store, xs[0]):
+        store.fired["declared-functions"] += 1
         return xs[0]
     if not any(xs) and declared.at_zero is not None and len(xs) == 1:
+        store.fired["declared-functions"] += 1
         return constant(declared.at_zero)
     sign = 1
     if (declared.odd or declared.even) and xs[0] and as_factors(store, xs[0])[0] < 0:
+        store.fired["declared-functions"] += 1
         xs = (scale(xs[0], -1),)
         sign = -1 if declared.odd else 1
     if declared.commutative:
         xs = tuple(sorted(xs, key=repr))
     facts = Facts(integer=declared.integer, nonnegative=declared.nonnegative)
     a, index = store.apply(name, (), xs, facts)
-    return ((((a, 1, index),), sign),)
+    return single(a, index, coefficient=sign)
 
 
 # ------------------------------------------------------------------------------------------------ maxima
 def _elements(store: Store, x: Polynomial) -> Polynomial:
     """The set {x} as a formal sum of ``element`` atoms; the set of a maximum is the set it is the maximum of."""
     if is_negative_infinity(store, x):
+        store.fired["infinity"] += 1
         return ZERO
-    if len(x) == 1 and x[0][1] == 1 and len(x[0][0]) == 1 and x[0][0][0][1] == 1:
-        a, _, index = x[0][0][0]
-        if store.atoms[a].op == "max":
-            return pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
+    factor = sole_factor(x)
+    if factor is not None and factor.exponent == 1 and store.atoms[factor.atom].op == "max":
+        return pinned(store, store.atoms[factor.atom].arguments[0], dict(enumerate(factor.at)))
     a, index = store.apply("element", (), (x,), Facts(integer=True))
-    return ((((a, 1, index),), 1),)
+    return single(a, index)
 
 
 def set_of(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box: Ranges = None) -> Polynomial:
@@ -217,18 +195,17 @@ def set_of(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box
 def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
     """The maximum of a formal set: multiplicities do not matter."""
     while any(c != 1 for _, c in elements):
-        elements = polynomial(store, [(m, 1) for m, _ in elements])
+        elements = polynomial(store, [Term(m, 1) for m, _ in elements])
     if not elements:
         return infinity(store, -1)
-    if len(elements) == 1 and len(elements[0][0]) == 1:
-        a, _, index = elements[0][0][0]
-        if store.atoms[a].op == "element":
-            return pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
+    factor = sole_factor(elements)
+    if factor is not None and store.atoms[factor.atom].op == "element":
+        return pinned(store, store.atoms[factor.atom].arguments[0], dict(enumerate(factor.at)))
     members: list[Polynomial] = []
     for m, _ in elements:
-        atom = store.atoms[m[0][0]]
+        atom = store.atoms[m[0].atom]
         if atom.op == "sum":
-            atom = store.atoms[atom.arguments[0][0][0][0][0]]
+            atom = store.atoms[atom.summand[0].atom]
         members.append(atom.arguments[0])
     boolean = all(is_boolean(store, x) for x in members)
     facts = Facts(
@@ -237,18 +214,20 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
         positive=any(all(c > 0 and is_positive(store, m) for m, c in x) and bool(x) for x in members),
         nonnegative=boolean or any(all(c > 0 and is_positive(store, m) for m, c in x) for x in members),
     )
+    store.fired["maxima"] += 1
     a, index = store.apply("max", (), (elements,), facts)
     if boolean:
-        store.cache("boolean maxima")[a] = True
-    return ((((a, 1, index),), 1),)
+        store.memo.boolean_maxima.add(a)
+    return single(a, index)
 
 
 def maximum(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> Polynomial:
     """The greater of two Polynomials at every point: the maximum over the union of their sets."""
     if x == y:
         return x
-    if all(len(z) == 0 or (len(z) == 1 and not z[0][0]) for z in (x, y)):
-        return max(x, y, key=lambda z: Fraction(z[0][1]) if z else Fraction(0))
+    numbers = (sole_number(x), sole_number(y))
+    if numbers[0] is not None and numbers[1] is not None:
+        return x if numbers[0] >= numbers[1] else y
     for z, other in ((x, y), (y, x)):  # max(0, -t) = max(0, t) - t: one of the two is kept
         if not z and not unbounded(store, other) and as_factors(store, other)[0] < 0:
             return add(store, maximum(store, (), scale(other, -1), box), other, box=box)

@@ -7,9 +7,10 @@ from fractions import Fraction
 from itertools import count
 from typing import Any, cast
 
-from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import IOTA, Exponent, Factor, Polynomial, Rational, Store
+from tantamount.calculus.affine import Coordinate, variable
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.products import substitute_factors
+from tantamount.calculus.terms import IOTA, Exponent, Factor, Polynomial, Rational, Term
 
 __all__ = ["axis_names", "show_coordinate", "show_polynomial", "show_number"]
 
@@ -37,11 +38,11 @@ def show_number(value: Rational) -> str:
 def show_coordinate(c: Coordinate, names: Mapping[int, str]) -> str:
     """An affine map as text: ``2i+j-3``."""
     parts: list[str] = []
-    for v, s in c[0]:
+    for v, s in c.parts:
         name = names.get(v, f"?{v}")
         parts.append(name if s == 1 else f"-{name}" if s == -1 else f"{s}{name}")
-    if c[1] or not parts:
-        parts.append(str(c[1]))
+    if c.offset or not parts:
+        parts.append(str(c.offset))
     return "+".join(parts).replace("+-", "-")
 
 
@@ -95,15 +96,15 @@ class _Printer:
             for j, n in enumerate(atom.ranges):
                 k = next(self.fresh)
                 name = _BOUND[k % len(_BOUND)] + (str(k // len(_BOUND)) if k >= len(_BOUND) else "")
-                variable = (1 << 30) + k
-                inner[variable] = name
-                fresh[-1 - j] = (((variable, 1),), 0)
+                shown = (1 << 30) + k
+                inner[shown] = name
+                fresh[-1 - j] = variable(shown)
                 ranges.append(f"{name}<{n}")
-            factors = substitute_factors(atom.arguments[0][0][0], {**replace, **fresh})
+            factors = substitute_factors(atom.summand, {**replace, **fresh})
             body = " ".join(self.factor(f, inner, depth - 1) for f in factors[:8])
             return f"sum[{', '.join(ranges)}]({body}{' …' if len(factors) > 8 else ''})"
         arguments = [
-            self.polynomial(tuple((substitute_factors(m, replace), c) for m, c in x), names, depth - 1)
+            self.polynomial(tuple(Term(substitute_factors(m, replace), c) for m, c in x), names, depth - 1)
             for x in atom.arguments
         ]
         if atom.op == "polynomial":

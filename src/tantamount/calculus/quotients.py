@@ -9,11 +9,12 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, floor, lcm
 
-from tantamount.calculus.atoms import Polynomial, Store
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import split_affine
 from tantamount.calculus.forms import Box, Form, Piece, canonical, number_of, split_axis
 from tantamount.calculus.polynomials import add, affine_polynomial, scale
 from tantamount.calculus.products import is_integer
+from tantamount.calculus.terms import Polynomial
 
 __all__ = ["floor_of", "quotient"]
 

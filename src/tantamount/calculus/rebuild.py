@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tantamount.calculus import comparisons, powers
-from tantamount.calculus.affine import Coordinate, Index, substitute_index
-from tantamount.calculus.atoms import Factor, Polynomial, Store
-from tantamount.calculus.polynomials import ONE, add, constant, iota, multiply, pinned, polynomial, sum_over
-from tantamount.calculus.products import monomial, substitute_factors, substitute_polynomial
+from tantamount.calculus.affine import Coordinate, Index, substitute, substitute_index, variable
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, sum_over
+from tantamount.calculus.products import monomial, substitute_polynomial
+from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of, single
 from tantamount.ops.functions import FUNCTIONS
 
 __all__ = ["Rebuild", "refresh", "refresh_ranges"]
@@ -43,11 +44,11 @@ class Rebuild:
         self.known = known or {}
         self.names = frozenset(a for a, _ in self.known)
         self.memo: dict[Factor, Polynomial] = {}
-        self._stale: dict[int, bool] = store.cache("stale").setdefault(len(store.redirects), {})
+        self._stale = store.memo.stale.setdefault(len(store.redirects), {})
 
     def polynomial(self, x: Polynomial) -> Polynomial:
         """The sum of the rebuilt terms."""
-        if not any(self._concerns(f) for m, _ in x for f in m):
+        if not any(map(self._concerns, factors_of(x))):
             return x
         parts: list[Polynomial] = []
         for m, c in x:
@@ -60,27 +61,27 @@ class Rebuild:
         return polynomial(self.store, (term for part in parts for term in part))
 
     def _concerns(self, factor: Factor) -> bool:
-        atom = self.store.atoms[factor[0]]
+        atom = self.store.atoms[factor.atom]
         if self.names:
             return bool(atom.guards & self.names)
         if self.leaves:
-            return self._mentions_leaf(factor[0])
+            return self._mentions_leaf(factor.atom)
         if self.everything:
             if atom.op != "leaf" and self.budget <= 0 and not self._ended:
                 self._ended = True
                 self.store.effort.hit(self.bound)
             return self.budget > 0 and atom.op != "leaf"
         if self.positions:
-            return atom.positional or factor[0] in self.store.redirects
-        if factor[0] in self.store.redirects:
+            return atom.positional or factor.atom in self.store.redirects
+        if factor.atom in self.store.redirects:
             return True
-        return atom.op != "leaf" and self._is_stale(factor[0])
+        return atom.op != "leaf" and self._is_stale(factor.atom)
 
     def _mentions_leaf(self, number: int) -> bool:
         found = self._mentions.get(number)
         if found is None:
             found = self._mentions[number] = number in self.leaves or any(
-                self._mentions_leaf(a) for x in self.store.atoms[number].arguments for m, _ in x for a, _, _ in m
+                self._mentions_leaf(factor.atom) for factor in factors_of(*self.store.atoms[number].arguments)
             )
         return found
 
@@ -88,18 +89,18 @@ class Rebuild:
         found = self._stale.get(number)
         if found is None:
             found = number in self.store.redirects or any(
-                self._is_stale(a) for x in self.store.atoms[number].arguments for m, _ in x for a, _, _ in m
+                self._is_stale(factor.atom) for factor in factors_of(*self.store.atoms[number].arguments)
             )
             self._stale[number] = found
         return found
 
     def factor(self, factor: Factor) -> Polynomial:
         """The value of one factor."""
-        value = self.known.get((factor[0], factor[2]))
+        value = self.known.get((factor.atom, factor.at))
         if value is not None:
             return constant(value)
         if not self._concerns(factor):
-            return ((((factor,)), 1),)
+            return (Term((factor,), 1),)
         found = self.memo.get(factor)
         if found is None:
             self.store.effort.check()
@@ -114,8 +115,8 @@ class Rebuild:
         if a in self.leaves:
             return self._power(pinned(store, self.leaves[a], dict(enumerate(index))), e)
         if atom.op == "leaf":
-            m, c = monomial(store, 1, ((a, e, index),))
-            return polynomial(store, ((m, c),))
+            m, c = monomial(store, 1, (Factor(a, e, index),))
+            return polynomial(store, (Term(m, c),))
         if atom.op == "sum":
             return self._power(self._sum(a, index), e)
         replace = dict(enumerate(index))
@@ -132,7 +133,7 @@ class Rebuild:
             return self._power(powers.logarithm(store, arguments[0]), e)
         if atom.op in ("less", "equal"):
             rest = self._argument(substitute_polynomial(atom.arguments[0], replace))
-            position = substitute_factors(atom.arguments[1][0][0], replace)[0][2][0]
+            position = substitute(atom.position, replace)
             value = comparisons.compare(
                 store, atom.op, add(store, rest, iota(position)), (), self.box, oriented=self.everything
             )
@@ -142,7 +143,7 @@ class Rebuild:
             value = powers.function(store, atom.op, tuple(arguments))
         else:
             number, where = store.apply(atom.op, atom.attributes, tuple(arguments), atom.facts)
-            value = ((((number, 1, where),), 1),)
+            value = single(number, where)
         return self._power(value, e)
 
     def _argument(self, x: Polynomial) -> Polynomial:
@@ -158,11 +159,11 @@ class Rebuild:
         axes: dict[int, tuple[int, int]] = {}
         fresh = self.store.fresh_axes(len(atom.ranges))  # never one that an enclosing rebuild or ``known`` mentions
         for j, (n, axis) in enumerate(zip(atom.ranges, fresh, strict=True)):
-            replace[-1 - j] = (((axis, 1),), 0)
+            replace[-1 - j] = variable(axis)
             axes[axis] = self.box[axis] = (0, n)
         summand = ONE
-        for b, e, inner in atom.arguments[0][0][0]:
-            summand = multiply(self.store, summand, self.factor((b, e, substitute_index(inner, replace))))
+        for b, e, inner in atom.summand:
+            summand = multiply(self.store, summand, self.factor(Factor(b, e, substitute_index(inner, replace))))
         return sum_over(self.store, summand, axes, self.box if self.everything else None)
 
 
@@ -180,12 +181,12 @@ def refresh(store: Store, x: Polynomial) -> Polynomial:
 
 
 def refresh_ranges(store: Store) -> None:
-    """What was assumed of indices, said again of their Polynomials with joined atoms replaced.
+    """Record the assumed ranges of indices again, for their polynomials with joined atoms replaced.
 
     A fact is found by the atom of its Polynomial; where a guard in it was joined with another one since (``[t + 100 ==
     0]`` with ``[t - b == 0]``), the same Polynomial has another atom. Both Polynomials have the same values, so the
     fact holds of both."""
-    recorded = store.cache("ranges")
+    recorded = store.ranges.assumed
     for (x, size, box), known in list(recorded.items()):
         if known != len(store.redirects):
             recorded[x, size, box] = len(store.redirects)

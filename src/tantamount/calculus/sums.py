@@ -8,13 +8,13 @@ adds flat terms of one shape as weighted sets of points, so partial sums of shar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 from math import prod
 from typing import Any, NamedTuple
 
-from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import IOTA, Exponent, Factor, Factors, Facts, Rational, Store, Term
+from tantamount.calculus.affine import Coordinate, fixed, substitute, variable
+from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.boxes import Weighted, combination, decompose, independent, progression
 from tantamount.calculus.naming import bound_variables, canonical
 from tantamount.calculus.products import (
@@ -26,21 +26,11 @@ from tantamount.calculus.products import (
     substitute_factors,
     substitute_polynomial,
 )
+from tantamount.calculus.terms import IOTA, Exponent, Factor, Factors, Flat, Ranges, Rational, Term, factors_of
 from tantamount.effort import Effort
 from tantamount.sizes.symbolic import is_size
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
-
-# the half-open interval of every axis, where known: of axes 0, 1, ..., or of some axes by number
-Ranges = Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]] | None
-
-
-class Flat(NamedTuple):
-    """``coefficient * SUM_{-1 in 0..ranges[0], -2 in 0..ranges[1], ...} product of factors``."""
-
-    coefficient: Rational
-    factors: Factors
-    ranges: tuple[int, ...]
 
 
 def signature(store: Store, factors: Factors) -> tuple[tuple[int, Exponent], ...]:
@@ -55,11 +45,11 @@ def signature(store: Store, factors: Factors) -> tuple[tuple[int, Exponent], ...
 
 def _open(store: Store, factor: Factor, start: int) -> tuple[Factors, tuple[int, ...]]:
     """The summand of a sum atom at an index, bound variables numbered from ``start``."""
-    atom = store.atoms[factor[0]]
-    replace: dict[int, Coordinate] = dict(enumerate(factor[2]))
+    atom = store.atoms[factor.atom]
+    replace: dict[int, Coordinate] = dict(enumerate(factor.at))
     for j in range(len(atom.ranges)):
-        replace[-1 - j] = (((-1 - start - j, 1),), 0)
-    return substitute_factors(atom.arguments[0][0][0], replace), atom.ranges
+        replace[-1 - j] = variable(-1 - start - j)
+    return substitute_factors(atom.summand, replace), atom.ranges
 
 
 def flatten(
@@ -70,7 +60,11 @@ def flatten(
     done: list[Factor] = []
     while pending:
         factor = pending.pop()
-        if store.atoms[factor[0]].op == "sum" and factor[1] == 1 and (not only_bound or bound_variables(factor)):
+        if (
+            store.atoms[factor.atom].op == "sum"
+            and factor.exponent == 1
+            and (not only_bound or bound_variables(factor))
+        ):
             inner, extra = _open(store, factor, len(ranges))
             ranges = (*ranges, *extra)
             pending.extend(inner)
@@ -81,34 +75,34 @@ def flatten(
 
 def close(store: Store, flat: Flat, box: Ranges = None) -> list[Term]:
     """The flat term as monomials (several where a lone sum of terms is summed term by term)."""
-    from tantamount.calculus.guards import simplify
-
     out: list[Term] = []
     work = [flat]
     while work:
         store.effort.check()
-        current = _reduce(store, work.pop())
+        current = _normalised(store, work.pop())
         if current is None:
             continue
-        more = simplify(store, current, box)
+        more = store.simplify(current, box)
         if more is not None:
+            store.fired["guards"] += 1
             work.extend(more)
             continue
         parts = _distribute(store, current)
         if parts is not None:
+            store.fired["linear-sums"] += 1
             work.extend(parts)
             continue
         out.append(_box(store, current, box))
-    return [term for term in out if term[1]]
+    return [term for term in out if term.coefficient]
 
 
-def _reduce(store: Store, flat: Flat) -> Flat | None:
+def _normalised(store: Store, flat: Flat) -> Flat | None:
     """Combine factors, open nested sums, drop unit and unused bound variables, merge mixed-radix pairs."""
     flat = flatten(store, flat.factors, flat.coefficient, flat.ranges, only_bound=True)
     factors, coefficient = monomial(store, flat.coefficient, flat.factors)
     if not coefficient or 0 in flat.ranges:
         return None
-    units: dict[int, Coordinate] = {-1 - j: ((), 0) for j, n in enumerate(flat.ranges) if n == 1}
+    units: dict[int, Coordinate] = {-1 - j: fixed(0) for j, n in enumerate(flat.ranges) if n == 1}
     if units:
         factors, coefficient = monomial(store, coefficient, substitute_factors(factors, units))
     used = {v for f in factors for v in bound_variables(f)}
@@ -117,11 +111,14 @@ def _reduce(store: Store, flat: Flat) -> Flat | None:
         if -1 - j in used:
             live[-1 - j] = n
         elif is_size(n):
-            factors = (*factors, (IOTA, 1, (((), n),)))
+            factors = (*factors, Factor(IOTA, 1, (fixed(n),)))
         elif n != 1:
             coefficient *= n
+    before = len(live)
+    store.fired["unused-variables"] += before < len(flat.ranges) - len(units)
     factors, live = _merge_radix(store.effort, factors, live)
-    rename: dict[int, Coordinate] = {v: (((-1 - j, 1),), 0) for j, v in enumerate(live)}
+    store.fired["digits"] += len(live) < before
+    rename: dict[int, Coordinate] = {v: variable(-1 - j) for j, v in enumerate(live)}
     factors, coefficient = monomial(store, coefficient, substitute_factors(factors, rename))
     return Flat(coefficient, factors, tuple(live.values()))
 
@@ -140,7 +137,7 @@ def _merge_radix(effort: Effort, factors: Factors, live: dict[int, int]) -> tupl
     """``u`` and ``v`` with stride(u) = n_v * stride(v) everywhere are the digits of one variable of range n_u * n_v.
     Variables first run in the direction in which their first stride is positive."""
     vectors = _vectors(factors, live)
-    flips: dict[int, Coordinate] = {v: (((v, -1),), live[v] - 1) for v, d in vectors.items() if d[min(d)] < 0}
+    flips: dict[int, Coordinate] = {v: variable(v, -1, live[v] - 1) for v, d in vectors.items() if d[min(d)] < 0}
     if flips:
         factors = substitute_factors(factors, flips)
         vectors = _vectors(factors, live)
@@ -153,7 +150,7 @@ def _merge_radix(effort: Effort, factors: Factors, live: dict[int, int]) -> tupl
             if vectors[u].keys() == vectors[v].keys() and all(
                 s == vectors[v][key] * live[v] for key, s in vectors[u].items()
             ):
-                factors = substitute_factors(factors, {u: ((), 0)})
+                factors = substitute_factors(factors, {u: fixed(0)})
                 live[v] *= live.pop(u)
                 changed = len(live) > 1
                 break
@@ -172,8 +169,9 @@ def _components(flat: Flat) -> tuple[list[Factor], list[tuple[list[Factor], list
         joined: tuple[list[Factor], set[int]] = ([factor], bound)
         rest: list[tuple[list[Factor], set[int]]] = []
         for group in groups:
-            if group[1] & joined[1]:
-                joined = (group[0] + joined[0], group[1] | joined[1])
+            (members, variables) = group
+            if variables & joined[1]:
+                joined = (members + joined[0], variables | joined[1])
             else:
                 rest.append(group)
         groups = [*rest, joined]
@@ -187,7 +185,7 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
         return None
     _, components = _components(flat)
     for factors, _ in components:
-        linear = [f for f in factors if store.atoms[f[0]].op == "polynomial" and f[1] == 1]
+        linear = [f for f in factors if store.atoms[f.atom].op == "polynomial" and f.exponent == 1]
         if len(factors) > 1:
             hot = {v for f in factors if _at_most_one(store, f) for v in bound_variables(f)}
             linear = [f for f in linear if bound_variables(f) & hot]
@@ -196,8 +194,8 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
         chosen = linear[0]
         others = list(flat.factors)
         others.remove(chosen)
-        inner = store.atoms[chosen[0]].arguments[0]
-        replace = dict(enumerate(chosen[2]))
+        inner = store.atoms[chosen.atom].arguments[0]
+        replace = dict(enumerate(chosen.at))
         return [
             Flat(exact(flat.coefficient * c), (*others, *substitute_factors(m, replace)), flat.ranges) for m, c in inner
         ]
@@ -208,47 +206,45 @@ def _box(store: Store, flat: Flat, box: Ranges) -> Term:
     free, components = _components(flat)
     coefficient = flat.coefficient
     for factors, bound in components:
-        rename: dict[int, Coordinate] = {v: (((-1 - j, 1),), 0) for j, v in enumerate(bound)}
-        local, ranges = canonical(
-            store.effort, substitute_factors(tuple(factors), rename), [flat.ranges[-1 - v] for v in bound]
-        )
+        rename: dict[int, Coordinate] = {v: variable(-1 - j) for j, v in enumerate(bound)}
+        named = substitute_factors(tuple(factors), rename)
+        local, ranges = canonical(store.effort, named, [flat.ranges[-1 - v] for v in bound])
+        store.fired["bound-names"] += local != named
         if _covers(store, local, ranges, box):
+            store.fired["found-once"] += 1
             continue
         ignoring = _found_or_ignored(store, local, ranges, box)
         if ignoring is not None:
+            store.fired["ignored-labels"] += 1
             free.extend(ignoring)
             continue
-        free.append((*_sum_atom(store, local, ranges),))
+        free.append(_sum_atom(store, local, ranges))
     return monomial(store, coefficient, free)
 
 
 def _covers(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges) -> bool:
     """``SUM_v [t == v] = 1`` where it is known that t lies in the range of v."""
-    if len(factors) != 1 or len(ranges) != 1 or store.atoms[factors[0][0]].op != "equal":
+    if len(factors) != 1 or len(ranges) != 1 or store.atoms[factors[0].atom].op != "equal":
         return False
-    from tantamount.calculus.comparisons import covered
-
-    return covered(store, factors[0], ranges[0], box)
+    return store.covered(factors[0], ranges[0], box)
 
 
 def _found_or_ignored(store: Store, factors: Factors, ranges: tuple[int, ...], box: Ranges) -> Factors | None:
     """``SUM_v [t == v] = 1 - [t == k]`` where it is known that t lies in the range of v or is k."""
-    if len(factors) != 1 or len(ranges) != 1 or not store.cache("ranges") or not _at_most_one(store, factors[0]):
+    if len(factors) != 1 or len(ranges) != 1 or not store.ranges.assumed or not _at_most_one(store, factors[0]):
         return None
-    from tantamount.calculus.ignored_labels import found_or_ignored
-
-    return found_or_ignored(store, factors[0], ranges[0], box)
+    return store.found_or_ignored(factors[0], ranges[0], box)
 
 
 def _at_most_one(store: Store, factor: Factor) -> bool:
-    """Whether ``factor`` is ``[t + s v == 0]`` with t free of the bound variable v and s != 0: true for one v at
+    """True if ``factor`` is ``[t + s v == 0]`` with t free of the bound variable v and s != 0: true for one v at
     most."""
-    atom = store.atoms[factor[0]]
-    if atom.op != "equal" or factor[1] != 1:
+    atom = store.atoms[factor.atom]
+    if atom.op != "equal" or factor.exponent != 1:
         return False
-    rest, position = (substitute_polynomial(x, dict(enumerate(factor[2]))) for x in atom.arguments)
-    (affine,) = position[0][0][0][2]
-    return any(v < 0 for v, _ in affine[0]) and not any(bound_variables(f) for m, _ in rest for f in m)
+    replace = dict(enumerate(factor.at))
+    rest, affine = substitute_polynomial(atom.arguments[0], replace), substitute(atom.position, replace)
+    return any(v < 0 for v, _ in affine.parts) and not any(map(bound_variables, factors_of(rest)))
 
 
 def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor:
@@ -258,12 +254,14 @@ def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor
         positive=is_positive(store, factors),
         nonnegative=is_nonnegative(store, factors),
         integer=all(
-            x.facts.integer and f[1].denominator == 1 and f[1] > 0 for x, f in zip(atoms, factors, strict=True)
+            x.facts.integer and f.exponent.denominator == 1 and f.exponent > 0
+            for x, f in zip(atoms, factors, strict=True)
         ),
         boolean=one_hot,
     )
+    store.fired["sums-as-atoms"] += 1
     number, index = store.summation(factors, ranges, facts)
-    return (number, 1, index)
+    return Factor(number, 1, index)
 
 
 # ------------------------------------------------------------------------------------------------ merging partial sums
@@ -282,7 +280,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
     """Terms of one signature with partial sums merged wherever their points fit together."""
     shapes: dict[tuple[Factors, _Shape], list[tuple[_Points, Term]]] = {}
     for m, c in terms:
-        flat = _reduce(store, flatten(store, m, c))
+        flat = _normalised(store, flatten(store, m, c))
         if flat is None:
             continue
         sizes = tuple(f for f in flat.factors if is_symbolic_number(f))
@@ -290,7 +288,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
         shape = tuple(
             (a, e, tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)) for a, e, index in factors
         )
-        shapes.setdefault((sizes, shape), []).append((_points(factors, ranges, flat.coefficient), (m, c)))
+        shapes.setdefault((sizes, shape), []).append((_points(factors, ranges, flat.coefficient), Term(m, c)))
     out: list[Term] = []
     for (sizes, shape), members in shapes.items():
         before = [points for points, _ in members]
@@ -298,6 +296,7 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
         if len(after) == len(before) and set(after) == set(before):
             out.extend(term for _, term in members)
             continue
+        store.fired["weighted-sums"] += 1
         for points in after:
             flat = _flat(shape, points)
             out.extend(close(store, flat._replace(factors=(*flat.factors, *sizes)), box))
@@ -323,9 +322,9 @@ def _flat(shape: _Shape, points: _Points) -> Flat:
         index: list[Coordinate] = []
         for parts in axes:
             bound = [(-1 - j, v[slot]) for j, (v, _) in enumerate(points.vectors) if v[slot]]
-            index.append((tuple(sorted([*bound, *parts])), points.origin[slot]))
+            index.append(Coordinate(tuple(sorted([*bound, *parts])), points.origin[slot]))
             slot += 1
-        factors.append((a, e, tuple(index)))
+        factors.append(Factor(a, e, tuple(index)))
     return Flat(points.weight, tuple(factors), tuple(n for _, n in points.vectors))
 
 

@@ -12,12 +12,14 @@ from fractions import Fraction
 from math import isinf, prod
 
 from tantamount.calculus import comparisons, contraction, forms, index_ranges, partial, powers, quotients
-from tantamount.calculus.affine import variable
-from tantamount.calculus.atoms import Facts, Polynomial, Store
+from tantamount.calculus.affine import fixed, variable
+from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.polynomials import ONE, ZERO, add, affine_polynomial, constant, iota, multiply, scale
+from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
+from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean
+from tantamount.calculus.terms import ONE, ZERO, Polynomial, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
@@ -25,7 +27,7 @@ from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
 from tantamount.ops.functions import FUNCTIONS
 from tantamount.sizes.symbolic import is_size, rational
 
-__all__ = ["Obligation", "Symbolic", "Trace", "identity"]
+__all__ = ["Obligation", "Symbolic", "Trace"]
 
 _ROUND = 1 << 10  # the largest denominator of round numbers
 
@@ -44,7 +46,7 @@ class Obligation:
 
 @dataclass
 class Trace:
-    """What one run leaves behind besides values: obligations met on the way, in order, and a count of dropouts.
+    """The record of one run besides its values: obligations met on the way, in order, and a count of dropouts.
 
     ``assume_indices``: the indices of this program are taken to be in range (a specification).
     ``readings``: the literals that stand for other numbers."""
@@ -84,13 +86,14 @@ class Symbolic(Interpretation):
         if isinstance(value, float):
             if not isinf(value):
                 raise Unsupported("a number that is not exact")
-            return powers.infinity(self.store, 1 if value > 0 else -1)
+            return infinity(self.store, 1 if value > 0 else -1)
         if is_size(value):
             return constant(value)
         number = Fraction(value)
         read = reading(number)
         if read is None:
             return constant(number)
+        self.store.fired["rounded-roots"] += 1
         self.trace.readings[number] = read
         return scale(powers.power(self.store, constant(read.radicand), Fraction(1, read.root)), 1 if number > 0 else -1)
 
@@ -121,8 +124,8 @@ class Symbolic(Interpretation):
         atom = self.store.leaf(
             "table", (sizes, tuple(numbers)), sizes, Facts(integer=all(n.denominator == 1 for n in numbers))
         )
-        index = tuple(variable(v) if v >= 0 else ((), 0) for v in where)
-        return constant_form(self.prefix, ((((atom, 1, index),), 1),))
+        index = tuple(variable(v) if v >= 0 else fixed(0) for v in where)
+        return constant_form(self.prefix, single(atom, index))
 
     def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
         if self.store.effort.exceeds("table_elements", len(data)) or any(isinstance(v, float) for v in data):
@@ -137,19 +140,19 @@ class Symbolic(Interpretation):
 
     def _opaque_table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
         """Recorded numbers as a leaf, or as rows of the leaf of a table that has them: equal data, equal elements."""
-        tables: dict[tuple[Shape, tuple[Number, ...]], int] = self.store.cache("tables")
+        tables = self.store.leaves.tables
         row = prod(shape[1:])
         for (known, numbers), atom in tables.items():
             if known[1:] == shape[1:] and shape and shape[0] <= known[0]:
                 for start in range(known[0] - shape[0] + 1):
                     if numbers[start * row : start * row + len(data)] == data:
-                        whole = forms.constant_form(known, ((((atom, 1, identity(known)),), 1),))
+                        whole = forms.leaf_form(atom, known)
                         return forms.slice_form(self.store, whole, 0, start, start + shape[0], 1)
         lowest = min(data, default=0) if not any(isinstance(v, float) for v in data) else -1
         facts = Facts(lowest > 0, lowest >= 0, integer=kind is not Kind.FLOAT, boolean=kind is Kind.BOOL)
         atom = self.store.leaf("table", (shape, data), shape, facts)
         tables[shape, data] = atom
-        return forms.constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+        return forms.leaf_form(atom, shape)
 
     def _cells(self, data: Sequence[Number], shape: Shape) -> Form:
         """A tensor of numbers, one piece per element."""
@@ -180,9 +183,8 @@ class Symbolic(Interpretation):
     def fresh(self, source: str, name: object, shape: Shape, kind: Kind) -> Form:
         """A leaf of its own at every mesh coordinate."""
         whole = (*self.prefix, *shape)
-        facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
-        atom = self.store.leaf(source, (name, self.batch), whole, facts)
-        return constant_form(whole, ((((atom, 1, identity(whole)),), 1),))
+        atom = self.store.leaf(source, (name, self.batch), whole, Facts.of(kind))
+        return forms.leaf_form(atom, whole)
 
     def mask(self, like: Form, shape: Shape, p: Number, site: str) -> Form:
         ordinal = self.trace.dropouts
@@ -193,22 +195,28 @@ class Symbolic(Interpretation):
 
     # -- layout
     def permute(self, x: Form, order: tuple[int, ...]) -> Form:
+        self.store.fired["layout"] += 1
         n = len(self.batch)
         return forms.permute(self.store, x, [*range(n), *(n + k for k in order)])
 
     def reshape(self, x: Form, shape: Shape) -> Form:
+        self.store.fired["layout"] += 1
         return forms.reshape(self.store, x, (*self.prefix, *shape))
 
     def expand(self, x: Form, shape: Shape) -> Form:
+        self.store.fired["layout"] += 1
         return forms.expand(x, (*self.prefix, *shape))
 
     def slice(self, x: Form, dim: int, start: int, stop: int, step: int) -> Form:
+        self.store.fired["layout"] += 1
         return forms.slice_form(self.store, x, len(self.batch) + dim, start, stop, step)
 
     def flip(self, x: Form, dim: int) -> Form:
+        self.store.fired["layout"] += 1
         return forms.flip(self.store, x, len(self.batch) + dim)
 
     def concat(self, xs: Sequence[Form], dim: int) -> Form:
+        self.store.fired["layout"] += 1
         return forms.concat(self.store, xs, len(self.batch) + dim)
 
     # -- pointwise
@@ -217,7 +225,7 @@ class Symbolic(Interpretation):
 
     def add(self, x: Form, y: Form) -> Form:
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
-            if len({sign for z in xs for sign in powers.infinite_signs(self.store, z)}) > 1:
+            if len({sign for z in xs for sign in infinite_signs(self.store, z)}) > 1:
                 raise Unsupported("a sum of infinities, which may be undefined")
             return add(self.store, *xs, box=box)
 
@@ -226,7 +234,7 @@ class Symbolic(Interpretation):
     def mul(self, x: Form, y: Form) -> Form:
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             for a, b in (xs, xs[::-1]):
-                if powers.unbounded(self.store, a) and not (len(b) == 1 and not b[0][0]):
+                if unbounded(self.store, a) and not (b and sole_number(b) is not None):
                     raise Unsupported("a product with an infinity, which is undefined where the other factor is 0")
             return multiply(self.store, *xs, box=box)
 
@@ -247,6 +255,7 @@ class Symbolic(Interpretation):
             self._oblige("nonnegative", x, box)
 
     def _oblige(self, kind: str, x: Polynomial, box: Box, size: int = 0) -> None:
+        self.store.fired["obligations"] += 1
         self.trace.obligations.setdefault(Obligation(kind, x, f"{self.rank}{self.site}", size, box))
 
     def exp(self, x: Form) -> Form:
@@ -266,6 +275,7 @@ class Symbolic(Interpretation):
         if name in ("floor", "floor_divide"):
             exact = quotients.floor_of(self.store, *xs) if name == "floor" else quotients.quotient(self.store, *xs)
             if exact is not None:
+                self.store.fired["floors"] += 1
                 return exact
         return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
 
@@ -315,7 +325,7 @@ class Symbolic(Interpretation):
 
     # -- contraction, reduction, indexing
     def contract(self, operands: Sequence[tuple[Form, tuple[int, ...]]], result: tuple[int, ...]) -> Form:
-        if any(powers.unbounded(self.store, z) for form, _ in operands for _, z in form.pieces):
+        if any(unbounded(self.store, z) for form, _ in operands for _, z in form.pieces):
             raise Unsupported("a sum or product of infinities, which may be undefined")
         n = len(self.batch)
         lead = tuple(range(n))
@@ -363,9 +373,8 @@ class Symbolic(Interpretation):
         for dim, at in enumerate(coordinates):
             x = forms.slice_form(self.store, x, dim, at, at + 1, 1)
         ((_, found),) = x.pieces
-        if any(m for m, _ in found):
-            return None
-        return Fraction(found[0][1]) if found else Fraction(0)
+        number = sole_number(found)
+        return None if number is None else Fraction(number)
 
     def _check_index(self, value: Polynomial, size: int, box: Box) -> None:
         """An index on a box: shown to be in range, assumed to be (in a specification), or an obligation."""
@@ -403,6 +412,7 @@ class Symbolic(Interpretation):
         if accumulate:
             return self.add(x, spread(source))
         distinct = contraction.distinct(self.store, given, n)
+        self.store.fired["distinct-writes"] += distinct
         change = self._change(x, indices, source) if distinct else None
         if change is not None:
             return self.add(x, spread(change))
@@ -419,7 +429,7 @@ class Symbolic(Interpretation):
     def _change(self, x: Form, indices: Sequence[Form | None], source: Form) -> Form | None:
         """``source - x`` at the places where source is written, if x cancels there: ``x[i] -= u`` adds -u at i. (With
         writes at distinct places, ``x + sum of [i == v] (source - x[i])`` is x with source written.)"""
-        if any(powers.unbounded(self.store, z) for form in (x, source) for _, z in form.pieces):
+        if any(unbounded(self.store, z) for form in (x, source) for _, z in form.pieces):
             return None
         there = self.gather(x, indices)
         change = self.add(source, contraction.pointwise(self.store, lambda _, xs: scale(xs[0], -1), [there]))
@@ -454,16 +464,3 @@ class Symbolic(Interpretation):
         where = (*outside, *positions)
         n = len(self.batch)
         return forms.permute(self.store, split, [*(where.index(k) for k in self.batch), *range(n, n + len(shape))])
-
-
-def identity(shape: Shape) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...]:
-    """The index of a tensor at its own axes."""
-    axis = 0
-    out: list[tuple[tuple[tuple[int, int], ...], int]] = []
-    for size in shape:
-        if size == 1:
-            out.append(((), 0))
-        else:
-            out.append(variable(axis))
-            axis += 1
-    return tuple(out)

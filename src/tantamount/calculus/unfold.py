@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Polynomial, Store
+from tantamount.calculus.affine import Coordinate, variable
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.forms import Form
 from tantamount.calculus.products import substitute_polynomial
 from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.terms import Polynomial, factors_of
 
 __all__ = ["define", "unfolded"]
 
@@ -18,15 +19,14 @@ def define(store: Store, leaf: int, form: Form) -> None:
     if len(form.pieces) != 1 or any(len(dim) > 1 for dim in form.dims):
         return
     coordinates = (d for d, dim in enumerate(form.dims) if dim)
-    replace: dict[int, Coordinate] = {axis: (((d, 1),), 0) for axis, d in enumerate(coordinates)}
-    definitions: dict[int, Polynomial] = store.cache("definitions")
-    definitions[leaf] = substitute_polynomial(form.pieces[0][1], replace)
+    replace: dict[int, Coordinate] = {axis: variable(d) for axis, d in enumerate(coordinates)}
+    store.leaves.definitions[leaf] = substitute_polynomial(form.pieces[0][1], replace)
 
 
 def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polynomial, Polynomial]]:
     """The two Polynomials with the leaves that only one of them mentions replaced by their definitions, again and
     again."""
-    definitions: dict[int, Polynomial] = store.cache("definitions")
+    definitions = store.leaves.definitions
     if not definitions:
         return
     done = 0
@@ -34,6 +34,7 @@ def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polyn
         done += 1
         if store.effort.exceeds("unfolded_cuts", done):
             return
+        store.fired["unfolded-definitions"] += 1
         rebuild = Rebuild(store, leaves={a: definitions[a] for a in differing})
         x, y = rebuild.polynomial(x), rebuild.polynomial(y)
         yield x, y
@@ -42,7 +43,7 @@ def unfolded(store: Store, x: Polynomial, y: Polynomial) -> Iterator[tuple[Polyn
 def _leaves(store: Store, x: Polynomial) -> set[int]:
     """The leaf atoms that a Polynomial mentions, at any depth."""
     found: set[int] = set()
-    pending = [a for m, _ in x for a, _, _ in m]
+    pending = [factor.atom for factor in factors_of(x)]
     seen: set[int] = set()
     while pending:
         number = pending.pop()
@@ -52,5 +53,5 @@ def _leaves(store: Store, x: Polynomial) -> set[int]:
         atom = store.atoms[number]
         if atom.op == "leaf":
             found.add(number)
-        pending.extend(a for argument in atom.arguments for m, _ in argument for a, _, _ in m)
+        pending.extend(factor.atom for factor in factors_of(*atom.arguments))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 
-from tantamount.explanations.topics import KINDS, Topic
+from tantamount.explanations.topic import KINDS, Topic
 from tantamount.report.lines import Line, Span, Style, paragraph
 
 __all__ = ["list_of", "page"]

@@ -1,4 +1,4 @@
-"""Which tensors of the two programs seem to be the same: a hint from one execution, on which nothing rests.
+"""Pairs of tensors of the two programs that seem to be the same: a hint from one execution, on which nothing rests.
 
 Both programs run once on random numbers. A tensor of the implementation is aligned with a tensor of the specification
 if its values are the whole of it, or the part that a placement gives its rank. What is aligned is then proved, or not
@@ -14,6 +14,7 @@ from typing import TypeGuard, cast
 import numpy as np
 
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.calculus import Calculus
 from tantamount.correspond.values import fingerprint
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
@@ -63,7 +64,7 @@ def _align_reduced(job: Job, limits: Limits, effort: Effort) -> tuple[Candidates
     try:
         reduction = reduce_job(job, effort)
         smaller = reduction.job
-        store = Store(effort)
+        store = Calculus(effort)
         inputs = build_inputs(store, smaller)
         plan = plan_execution(store, smaller, inputs, SpecificationRun(), RanksRun(smaller.mesh), limits)
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)

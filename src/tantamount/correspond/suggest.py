@@ -23,7 +23,7 @@ _WRAPPERS = re.compile(r"(^|\.)(module|_orig_mod|_fsdp_wrapped_module|_checkpoin
 
 @dataclass(frozen=True)
 class Proposal:
-    """What an input of the specification may be on the ranks.
+    """The placements that an input of the specification may have on the ranks.
 
     ``tensor`` is its name there and ``placements`` one per mesh axis; empty, if nothing fits. ``reason`` says what
     speaks for it and ``others`` which placements fit the shapes as well."""

@@ -7,11 +7,12 @@ from fractions import Fraction
 from itertools import zip_longest
 from math import prod
 
-from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import IOTA, Atom, Factor, Polynomial, Rational, Store, Term
+from tantamount.calculus.affine import Coordinate, variable
+from tantamount.calculus.atoms import Atom, Store
 from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.printing import axis_names, show_coordinate, show_number, show_polynomial
 from tantamount.calculus.products import substitute_factors
+from tantamount.calculus.terms import IOTA, Factor, Polynomial, Rational, Term, single
 
 __all__ = ["Finding", "describe"]
 
@@ -70,8 +71,8 @@ class _Walk:
             (m, c), (_, d) = scaled[0]
             if not m:
                 text = f"the constant is {show_number(d)} where {show_number(c)} is wanted"
-                return self.found("constant", text, x, y, inside, (m, c))
-            return self._factor(Fraction(d) / Fraction(c), (m, c, d), ((m, c),), ((m, d),), inside)
+                return self.found("constant", text, x, y, inside, Term(m, c))
+            return self._factor(Fraction(d) / Fraction(c), (m, c, d), (Term(m, c),), (Term(m, d),), inside)
         same = {id(s) for s, _ in paired}
         others = {id(t) for _, t in paired}
         left = tuple(t for t in left if id(t) not in same) or left
@@ -107,7 +108,7 @@ class _Walk:
         elif ratio == -1:
             text = "the sign is wrong"
         else:
-            what = f"the term {self.show(((m, 1),))}" if short and len(x) == 1 else "the implementation's value"
+            what = f"the term {self.show((Term(m, 1),))}" if short and len(x) == 1 else "the implementation's value"
             how = (
                 f"{show_number(ratio)} times too large"
                 if abs(ratio) >= 1
@@ -118,9 +119,9 @@ class _Walk:
 
     def _mean(self, m: tuple[Factor, ...], c: Rational, d: Rational) -> str:
         """``sum / n`` over n elements is a mean; k/n of it is a sum of k means."""
-        if len(m) != 1 or self.store.atoms[m[0][0]].op != "sum" or m[0][1] != 1:
+        if len(m) != 1 or self.store.atoms[m[0].atom].op != "sum" or m[0].exponent != 1:
             return ""
-        count = prod(self.store.atoms[m[0][0]].ranges)
+        count = prod(self.store.atoms[m[0].atom].ranges)
         parts = Fraction(d) * count
         if Fraction(c) * count != 1 or parts.denominator != 1 or parts <= 1 or count % parts.numerator:
             return ""
@@ -154,7 +155,7 @@ class _Walk:
             for g in right:
                 if f[0] == g[0] and f[1] != g[1]:
                     is_where = f"{show_number(g[1])} where {show_number(f[1])} is wanted"
-                    text = f"the exponent of {self.show((((f,), 1),))} is {is_where}"
+                    text = f"the exponent of {self.show((Term((f,), 1),))} is {is_where}"
                     if self._op(f) == "exp":
                         ratio = Fraction(g[1]) / Fraction(f[1])
                         how = (
@@ -179,11 +180,14 @@ class _Walk:
         if leaves:
             return self._operand(*leaves[0], x, y, inside, s)
         if left and not right:
-            text = f"the factor {self.show(((tuple(left), 1),))} is missing"
+            text = f"the factor {self.show((Term(tuple(left), 1),))} is missing"
             return self.found("missing", text, x, y, inside, s)
         if right and not left:
-            return self.found("extra", f"there is an extra factor {self.show(((tuple(right), 1),))}", x, y, inside, s)
-        text = f"{self.show(((tuple(left), 1),))} is wanted, the implementation has {self.show(((tuple(right), 1),))}"
+            return self.found(
+                "extra", f"there is an extra factor {self.show((Term(tuple(right), 1),))}", x, y, inside, s
+            )
+        wanted, given = (self.show((Term(tuple(side), 1),)) for side in (left, right))
+        text = f"{wanted} is wanted, the implementation has {given}"
         return self.found("different", text, x, y, inside, s)
 
     def _offset(self, f: Factor, g: Factor, x: Polynomial, y: Polynomial, inside: int | None, term: Term) -> Finding:
@@ -206,7 +210,7 @@ class _Walk:
         if f[0] == IOTA:
             return "a position"
         if atom.op == "leaf":
-            return show_polynomial(self.store, ((((f[0], 1, ()),), 1),), self.names)
+            return show_polynomial(self.store, single(f.atom, ()), self.names)
         return f"the {atom.op}" if atom.op != "polynomial" else "a sum"
 
     def _operand(self, f: Factor, g: Factor, x: Polynomial, y: Polynomial, inside: int | None, term: Term) -> Finding:
@@ -236,11 +240,11 @@ class _Walk:
         pairs = zip_longest(a.attributes, b.attributes, fillvalue="nothing")
         wanted, given = next((p, q) for p, q in pairs if type(p) is not type(q) or p != q)
         text = f"{a.op} has {given} where {wanted} is wanted"
-        return self.found("operand", text, (((f,), 1),), (((g,), 1),), a.number, ((f,), 1))
+        return self.found("operand", text, (Term((f,), 1),), (Term((g,), 1),), a.number, Term((f,), 1))
 
     def _sums(self, a: Atom, b: Atom, f: Factor, g: Factor, depth: int) -> Finding | None:
-        x: Polynomial = (((f,), 1),)
-        y: Polynomial = (((g,), 1),)
+        x: Polynomial = (Term((f,), 1),)
+        y: Polynomial = (Term((g,), 1),)
         if a.signature == b.signature:
             if a.ranges != b.ranges:
                 what = "maximum" if self._of_elements(a) else "sum"
@@ -249,29 +253,29 @@ class _Walk:
                 if prod(b.ranges) > prod(a.ranges):
                     what = "maximum" if self._of_elements(a) else "sum"
                 text = f"the {what} runs over {_ranges(b.ranges)} where {_ranges(a.ranges)} is wanted"
-                return self.found("range", text, x, y, a.number, ((f,), 1))
+                return self.found("range", text, x, y, a.number, Term((f,), 1))
             return self.found(
                 "offset",
                 "the same sum over other positions (another shard, order or layout)",
                 x,
                 y,
                 a.number,
-                ((f,), 1),
+                Term((f,), 1),
             )
         left, right = self._opened(a, f), self._opened(b, g)
-        return self.terms((left, 1), (right, 1), a.number, depth)
+        return self.terms(Term(left, 1), Term(right, 1), a.number, depth)
 
     def _of_elements(self, atom: Atom) -> bool:
         """True if a formal sum is the set that a maximum is taken of."""
-        return any(self.store.atoms[a].op == "element" for a, _, _ in atom.arguments[0][0][0])
+        return any(self.store.atoms[a].op == "element" for a, _, _ in atom.summand)
 
     def _opened(self, atom: Atom, f: Factor) -> tuple[Factor, ...]:
         replace: dict[int, Coordinate] = dict(enumerate(f[2]))
         for j in range(len(atom.ranges)):
-            variable = (1 << 28) + j
-            self.names.setdefault(variable, "abcdefgh"[j % 8])
-            replace[-1 - j] = (((variable, 1),), 0)
-        return substitute_factors(atom.arguments[0][0][0], replace)
+            named = (1 << 28) + j
+            self.names.setdefault(named, "abcdefgh"[j % 8])
+            replace[-1 - j] = variable(named)
+        return substitute_factors(atom.summand, replace)
 
 
 def _kind(term: Term) -> object:

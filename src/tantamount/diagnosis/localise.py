@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tantamount.calculus.atoms import Polynomial
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
+from tantamount.calculus.terms import Polynomial
 from tantamount.diagnosis.explain import Finding, describe
 from tantamount.diagnosis.relations import relation_that_proves
 from tantamount.diagnosis.search import find_repair

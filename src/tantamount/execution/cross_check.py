@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tantamount.calculus.compare import locate
 from tantamount.errors import InternalError, Unsupported
-from tantamount.execution.differences import Claim, Difference, confirm, examine
+from tantamount.execution.differences import Claim, Discrepancy, confirm, examine
 from tantamount.execution.plans import NotExecuted, Scale, draw, execute, plan_execution
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, Partial, Placement, RankTensor, Replicate, Shard, parse_relation
@@ -54,7 +54,7 @@ def cross_check(
     *,
     executions: int = len(_SCALES),
 ) -> CrossCheck:
-    """What (at most four) executions say of proved outputs and of relations."""
+    """The judgement of at most four executions on proved outputs and relations."""
     job = proof.job
     proved = [r for r in reports if r.verdict is Verdict.PROVED and r.relation is not None]
     claims = [proved_claim(job, report) for report in proved]
@@ -95,7 +95,7 @@ def cross_check(
     )
 
 
-def _sentence(claim: Claim, found: Difference) -> str:
+def _sentence(claim: Claim, found: Discrepancy) -> str:
     element = f"[{', '.join(map(str, found.element))}]" if found.element else ""
     return (
         f"{claim.name} = {claim.relation.text} of {claim.relation.name}: "
@@ -106,7 +106,7 @@ def _sentence(claim: Claim, found: Difference) -> str:
 
 
 def proved_claim(job: Job, report: OutputReport) -> Claim:
-    """What was proved of an output: the job's expectation, or the relation that was found."""
+    """The claim that was proved of an output: the job's expectation, or the relation that was found."""
     node = next(o.node for o in job.specification.outputs if o.name == report.name)
     expectation = job.outputs[report.name]
     if expectation.infer and report.relation is not None:

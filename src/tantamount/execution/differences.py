@@ -1,4 +1,4 @@
-"""Whether two executed programs differ: what counts as a difference, and what may be rounding."""
+"""Discrepancies between two executed programs: what counts as one, and what may be rounding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import NodeValue
 from tantamount.semantics.reference import Array
 
-__all__ = ["Checked", "Claim", "Difference", "compare", "confirm", "examine", "output_claim"]
+__all__ = ["Checked", "Claim", "Discrepancy", "compare", "confirm", "examine", "output_claim"]
 
 RELATIVE = 1e-6  # smaller differences of one element are "too small to tell"
 _OF_TENSOR = 1e-9  # the same against the largest element of the tensor
@@ -33,7 +33,7 @@ _NEARBY = 1e-9  # absolute change (of inputs of size 1) under which a difference
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Discrepancy:
     """``element`` of the output is ``expected`` in the specification and ``actual`` on ``rank`` (NaN: it fails there,
     at node ``outside`` if an index of that node is out of range).
     ``where`` is its place among the comparisons, ``ratio`` the relative difference."""
@@ -57,7 +57,7 @@ class Checked:
     """The largest difference that counts (``None``: none), how many elements were compared (those where the
     specification is defined), and the largest relative difference too large for rounding and too small to count."""
 
-    difference: Difference | None
+    difference: Discrepancy | None
     compared: int
     small: float = 0.0
 
@@ -155,7 +155,7 @@ def _array(value: NodeValue) -> Array:
 
 def compare(output: str, sides: Sequence[Comparison]) -> Checked:
     """The largest difference: the specification is defined, and the implementation is not or has another value."""
-    best: Difference | None = None
+    best: Discrepancy | None = None
     compared = 0
     small = 0.0
     for k, c in enumerate(sides):
@@ -187,10 +187,10 @@ def compare(output: str, sides: Sequence[Comparison]) -> Checked:
     return Checked(best, compared, small)
 
 
-def _difference(output: str, c: Comparison, k: int, flat: int, ratio: float) -> Difference:
+def _difference(output: str, c: Comparison, k: int, flat: int, ratio: float) -> Discrepancy:
     at = tuple(int(i) for i in np.unravel_index(flat, c.wanted.shape))
     element = tuple(i + o for i, o in zip(at, c.origin, strict=True))
-    return Difference(output, element, float(c.wanted[at]), float(c.found[at]), int(c.rank[at]), ratio, (k, flat))
+    return Discrepancy(output, element, float(c.wanted[at]), float(c.found[at]), int(c.rank[at]), ratio, (k, flat))
 
 
 def confirm(
@@ -198,12 +198,12 @@ def confirm(
     claim: Claim,
     leaves: Leaves,
     seed: int,
-    found: Difference,
+    found: Discrepancy,
     done: dict[str, Execution | None] | None = None,
     *,
     singular: bool = False,
 ) -> bool:
-    """Whether a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do
+    """True if a difference is one of the real functions: no rounding (it dwarfs what the last digits of the inputs do
     to either side), no jump (it persists nearby) and no tie: where an operator chose among equal elements as PyTorch
     does not promise, it persists under other choices. ``done`` keeps the executions for other claims about the same
     leaves. ``singular``: the implementation is known to be equal where it is defined."""

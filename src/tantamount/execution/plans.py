@@ -71,7 +71,8 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How floats are drawn: standard normal times ``amplitude``; their absolute values if ``positive``.
+    """The distribution that floats are drawn from: standard normal times ``amplitude``; their absolute values if
+    ``positive``.
 
     ``sparse``: half of them are 0, and some rows (along the last dimension) are all 0; of booleans some rows are all
     false and some all true: where programs divide by zero, take its logarithm, or mask all that there is."""
@@ -83,8 +84,9 @@ class Scale:
 
 @dataclass(frozen=True)
 class Plan:
-    """What executing a job takes. ``work`` counts element operations of one execution of both sides; ``paired`` tells
-    whether every mask of the implementation is a known part of the specification's (else nothing is dropped)."""
+    """The inputs and masks that executing a job takes. ``work`` counts element operations of one execution of both
+    sides; ``paired`` is True if every mask of the implementation is a known part of the specification's (else nothing
+    is dropped)."""
 
     job: Job
     store: Store
@@ -98,8 +100,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Given:
-    """What one execution of both programs starts from: inputs of the specification and of every rank, constants that
-    graphs do not record, and fresh masks for the dropouts of a rank (``None``: of the specification)."""
+    """The values that one execution of both programs starts from: inputs of the specification and of every rank,
+    constants that graphs do not record, and fresh masks for the dropouts of a rank (``None``: of the specification)."""
 
     specification: Mapping[str, Array]
     ranks: Sequence[Mapping[str, Array]]
@@ -226,7 +228,7 @@ def execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL) -> E
 
 
 def given(plan: Plan, leaves: Leaves, seed: int) -> Given:
-    """What both programs are run on."""
+    """The inputs that both programs are run on."""
     job = plan.job
     values = {**leaves, **_mask_leaves(plan, seed)}
     evaluator = Evaluator(plan.store, values)

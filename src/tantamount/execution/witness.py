@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 
 from tantamount.errors import Unsupported
-from tantamount.execution.differences import Difference, confirm, examine, output_claim
+from tantamount.execution.differences import Discrepancy, confirm, examine, output_claim
 from tantamount.execution.plans import (
     Execution,
     Leaves,
@@ -62,14 +62,14 @@ _EDGE = 8  # elements per dimension that it lists of a larger one
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    difference: Difference
+    difference: Discrepancy
     leaves: Leaves
     seed: int
 
 
 @dataclass
 class _Search:
-    """What the executions showed so far."""
+    """The findings of the executions so far."""
 
     plan: Plan
     found: dict[str, _Found]
@@ -172,7 +172,7 @@ def _report(job: Job, output: OutputReport, state: _Search) -> OutputReport:
     return replace(output, notes=(*output.notes, text))
 
 
-def _values(found: Difference) -> str:
+def _values(found: Discrepancy) -> str:
     at = f"{found.output}[{', '.join(map(str, found.element))}]" if found.element else found.output
     if found.outside:
         return f"on rank {found.rank}, {found.outside} has an index out of range where {at} is defined"

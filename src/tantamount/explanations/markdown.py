@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tantamount.explanations.topics import KINDS, Section, Topic
+from tantamount.explanations.topic import KINDS, Section, Topic
 
 __all__ = ["index", "page"]
 

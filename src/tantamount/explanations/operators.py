@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tantamount.explanations.topics import Section, Topic
+from tantamount.explanations.topic import Section, Topic
 from tantamount.ops.documentation import category_heading, mathematics, schema
 from tantamount.ops.facts import told
 from tantamount.ops.table import Operator

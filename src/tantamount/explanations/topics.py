@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -12,23 +12,14 @@ from itertools import chain
 
 from tantamount.effort import MEMORY, TIMEOUT
 from tantamount.errors import UserError
+from tantamount.explanations.operators import operator_topic
+from tantamount.explanations.topic import Section, Topic
 from tantamount.limits import STAGES, Bound, Limits, bounds_table
 from tantamount.ops.table import table
 
-__all__ = ["KINDS", "Section", "Topic", "find", "topics"]
+__all__ = ["find", "topics"]
 
 _PACKAGE = "tantamount.explanations"
-
-# Kind of topic -> what a list of them is called. In this order they are listed.
-KINDS: Mapping[str, str] = {
-    "error": "Errors",
-    "verdict": "Verdicts",
-    "difference": "Differences",
-    "assumption": "Assumptions",
-    "rule": "Rules of the calculus",
-    "limit": "Limits of searches",
-    "operator": "Operators",
-}
 
 # The headings of the keys that entries have.
 _HEADINGS = {
@@ -39,26 +30,6 @@ _HEADINGS = {
     "why": "Why it happens",
     "do": "What to do",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of a topic: paragraphs, then a table (the first row has the names of the columns), then code."""
-
-    heading: str
-    text: str = ""
-    rows: tuple[tuple[str, ...], ...] = ()
-    code: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """What there is to say about a name. ``kind`` is one of :data:`KINDS`, ``title`` one line of Markdown."""
-
-    name: str
-    kind: str
-    title: str
-    sections: tuple[Section, ...]
 
 
 @cache
@@ -78,8 +49,6 @@ def find(name: str) -> Topic:
     exact = known.get(name) or known.get(name.lower()) or known.get(name.upper())
     if exact is not None:
         return exact
-    from tantamount.explanations.operators import operator_topic
-
     rows = table()
     called = [name] if name in rows else [target for target in rows if name.lower() in target.lower().split(".")]
     if len({id(rows[target]) for target in called}) == 1:

@@ -61,7 +61,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Unsized:
-    """What stands for the results of a node where even their types depend on data; ``reason`` is one clause."""
+    """A placeholder for the results of a node where even their types depend on data; ``reason`` is one clause."""
 
     reason: str
 
@@ -199,8 +199,8 @@ class Interpretation(ABC):
         raise DataDependent("a size or an attribute depends on data")
 
     def lost(self, shape: Shape | None, problem: DataDependent) -> Value:
-        """What stands for a value that is known in an execution only, if all that is known is its shape (``None``: not
-        even that). By default the problem is the caller's."""
+        """A placeholder for a value that is known in an execution only, if all that is known is its shape (``None``:
+        not even that). By default the problem is the caller's."""
         raise problem
 
     # -- process groups: a collective is defined on the members' tensors stacked in a new first dimension

@@ -1,4 +1,4 @@
-"""What operator definitions are written with: shapes, broadcasting, promotion, over any interpretation.
+"""The language of operator definitions: shapes, broadcasting, promotion, over any interpretation.
 
 Broadcasting and promotion follow PyTorch. Every method checks its operands and raises :class:`ShapeProblem` with one
 clause of text; the caller (``ops.execute``) adds the node and the operator.
@@ -55,7 +55,7 @@ def _held(value: Number, dtype: DType) -> Number:
 
 
 def _parts_of(value: Number | complex, dtype: DType) -> tuple[Number, ...]:
-    """What a constant's element is stored as."""
+    """The numbers that a constant's element is stored as."""
     if dtype.is_complex:
         return value.real, value.imag
     if isinstance(value, complex):

@@ -1,4 +1,4 @@
-"""Which ranks run one program, so that they can be run as one: mesh axes that are folded, and those that are not.
+"""Classes of ranks that run one program, so that they can be run as one, and the mesh axes that are folded for it.
 
 A mesh axis is folded if no program depends on the coordinate along it, up to numbers. Ranks that differ in folded axes
 only are a class: they are run together, with the folded axes as axes of every value. If all axes are folded, there is
@@ -88,7 +88,7 @@ def _folded(graphs: Sequence[Graph], mesh: Mesh) -> frozenset[int]:
 
 
 def _varies(keys: Sequence[object], coordinates: Sequence[tuple[int, ...]], mesh: Mesh, axis: int) -> bool:
-    """Whether some rank has another key than the rank at coordinate 0 of one axis and the same of the others."""
+    """True if some rank has another key than the rank at coordinate 0 of one axis and the same of the others."""
     first = (mesh.rank((*at[:axis], 0, *at[axis + 1 :])) for at in coordinates)
     return any(key != keys[rank] for key, rank in zip(keys, first, strict=True))
 
@@ -107,7 +107,7 @@ def _numbered(graphs: Sequence[Graph]) -> list[int]:
 
 
 def _isomorphic(first: Graph, other: Graph) -> bool:
-    """Whether two graphs are one program up to numbers: the same nodes, operators, types and references. Of what is
+    """True if two graphs are one program up to numbers: the same nodes, operators, types and references. Of what is
     said to other ranks only the peers of messages may differ."""
     if len(other.nodes) != len(first.nodes) or other.outputs != first.outputs:
         return False

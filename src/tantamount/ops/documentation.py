@@ -84,12 +84,12 @@ def _short(target: str) -> str:
 
 
 def category_heading(row: Operator) -> str:
-    """What its family is called."""
+    """The heading of an operator's family."""
     return _HEADINGS.get(row.category, row.category)
 
 
 def _definition(row: Operator) -> object:
-    """What identifies the definition: in-place variants wrap it."""
+    """The function that identifies the definition: in-place variants wrap it."""
     return getattr(row.define, "__wrapped__", row.define)
 
 
@@ -121,7 +121,8 @@ def support_table(operators: Mapping[str, Operator]) -> str:
 
 
 def families(operators: Mapping[str, Operator]) -> str:
-    """How many operators every family has, in Markdown. ``operators`` maps overload names to their rows."""
+    """The number of operators of every family, as a table in Markdown. ``operators`` maps overload names to their
+    rows."""
     lines = ["| operators | definitions | overloads |", "|---|---|---|"]
     for category, heading in _HEADINGS.items():
         members = [row for row in operators.values() if row.category == category]

@@ -203,7 +203,7 @@ def lost_operand(node: Node, environment: Mapping[str, Result]) -> str | None:
 
 
 def _lost(node: Node, builder: Builder, problem: DataDependent) -> Result:
-    """What is left of a node whose value is known in an execution only: its recorded type, if there is one."""
+    """A placeholder for a node whose value is known in an execution only, of its recorded type, if there is one."""
     if node.type is None:
         builder.interpretation.lost(None, problem)
         return Unsized(problem.reason)

@@ -66,7 +66,7 @@ def _first(inner: Operator, target: str) -> Operator:
 def _run(
     inner: Operator, b: Builder, kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
-    """What the inner operator returns (``None`` alone, if nothing), and the new values of what it overwrites."""
+    """The results of the inner operator (``None`` alone, if nothing), and the new values of what it overwrites."""
     result = invoke(inner, b, kwargs)
     values = cast(tuple[Tensor | None, ...], result if isinstance(result, tuple) else (result,))
     count = len(inner.mutates)

@@ -53,13 +53,13 @@ class _Call:
     lost: str | None = None  # why its operands are known in an execution only
 
     def agrees(self, other: _Call) -> bool:
-        """Whether two members call the same; of operands that data decide only the operator is known."""
+        """True if two members call the same; of operands that data decide only the operator is known."""
         if self.lost is not None or other.lost is not None or self.row.apart is not None:
             return self.row.name == other.row.name
         return self.signature() == other.signature()
 
     def signature(self) -> tuple[Any, ...]:
-        """What all members must agree in."""
+        """A key of all that members of a group must agree in."""
         if self.lost is not None:
             return (self.row.name, f"a tensor of which {self.lost}", ())
         name = exchanged(self.row)

@@ -14,12 +14,11 @@ from math import prod
 from typing import Any
 
 from tantamount.errors import UserError
-from tantamount.ir.graph import Graph, Node, Ref, references
+from tantamount.ir.graph import Node, Ref, references
 from tantamount.ir.mesh import Mesh
 from tantamount.ops.algebra import Tensor
-from tantamount.ops.calls import operator_of
 
-__all__ = ["Channel", "Post", "Postbox", "has_messages", "posts_of"]
+__all__ = ["Channel", "Post", "Postbox", "posts_of"]
 
 SEND, RECEIVE = "isend", "irecv"
 
@@ -52,14 +51,6 @@ class Post:
         direction = f"to rank {c.destination}" if self.kind == SEND else f"from rank {c.source}"
         tag = f", tag {c.tag}" if c.tag else ""
         return f"{self.kind} {self.node} {direction}{tag} (number {self.number + 1} of its kind)"
-
-
-def has_messages(graph: Graph) -> bool:
-    """Whether the graph sends or receives."""
-    return any(
-        node.op == "call" and node.target != "getitem" and operator_of(graph, node).peer_parameter is not None
-        for node in graph.nodes
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +93,7 @@ class Postbox:
         self.open.setdefault(rank, {})[node.name] = Open(node, posts, several)
 
     def take(self, rank: int, node: Node) -> bool:
-        """Whether ``node`` is an item of the results of several messages that are not complete: it is one, too."""
+        """True if ``node`` is an item of the results of several messages that are not complete: it is one, too."""
         source, index = node.args if len(node.args) == 2 and not node.kwargs else (None, None)
         entry = self.open.get(rank, {}).get(source.name) if isinstance(source, Ref) else None
         if entry is None or not entry.several or not isinstance(index, int) or isinstance(index, bool):
@@ -157,7 +148,7 @@ class Postbox:
 
 
 def posts_of(arguments: Mapping[str, Any]) -> tuple[list[tuple[str, int, int, Tensor]], bool]:
-    """What a node posts, as kind, peer, tag and tensor; and whether it has one result per message."""
+    """The messages of a node, as kind, peer, tag and tensor; and True if it has one result per message."""
     if "op_list" in arguments:
         rows: Sequence[Sequence[Any]] = [arguments[key] for key in ("op_list", "peer_list", "tag_list", "tensors")]
         return list(zip(*rows, strict=True)), True

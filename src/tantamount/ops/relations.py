@@ -1,4 +1,4 @@
-"""What a relation means, once, under any interpretation: of arrays, of residues, of normal forms.
+"""The meaning of relations, once, under any interpretation: of arrays, of residues, of normal forms.
 
 A *stacked* value has one leading dimension per mesh axis, then the local dimensions: what every rank holds.
 """
@@ -90,7 +90,8 @@ def even(shape: Shape, placements: Sequence[Placement], sizes: Sequence[int]) ->
 def distribute(
     on: Interpretation, whole: Value, shape: Shape, placements: Sequence[Placement], sizes: Sequence[int]
 ) -> Value:
-    """What the ranks hold of a whole tensor under ``Shard`` and ``Replicate`` placements (even parts), stacked.
+    """The parts of a whole tensor that the ranks hold under ``Shard`` and ``Replicate`` placements (even parts),
+    stacked.
 
     Mesh axes cut a dimension one after the other, the first one outermost, as DTensor does."""
     local = list(shape)

@@ -1,4 +1,4 @@
-"""What a verdict rests on, collected from both runs."""
+"""The assumptions that a verdict rests on, collected from both runs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _shown(read: Reading) -> str:
 
 
 def _operators(job: Job) -> list[Assumption]:
-    """What the definitions of the operators that occur rest on, with the nodes that call them."""
+    """The assumptions of the definitions of the operators that occur, with the nodes that call them."""
     places: dict[tuple[str, str], dict[str, None]] = {}
     for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():
         for node in graph.nodes:
@@ -108,7 +108,7 @@ def open_obligations(store: Store, specification: SpecificationRun, implementati
 
 
 def _implied(store: Store, known: Obligation, other: Obligation) -> bool:
-    """Whether one obligation is another one at (some of) its own places: a shard of what the specification needs."""
+    """True if one obligation is another one at (some of) its own places: a shard of what the specification needs."""
     if (known.kind, known.size) != (other.kind, other.size):
         return False
     if known.value == other.value and known.box == other.box:

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise, product
 from math import prod
 from typing import NamedTuple
 
-from tantamount.calculus.affine import Coordinate, coordinate, substitute
+from tantamount.calculus.affine import Coordinate, coordinate, fixed, substitute
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import fingerprint, locate
 from tantamount.calculus.forms import Box, Form
@@ -92,7 +92,7 @@ class _Held(NamedTuple):
 
 
 def _held(store: Store, job: Job, run: RanksRun) -> dict[frozenset[object], list[_Held]]:
-    """What classes of ranks hold, by what it has in common with the specification's tensors."""
+    """The tensors that classes of ranks hold, by the fingerprint that they share with tensors of the specification."""
     held: dict[frozenset[object], list[_Held]] = {}
     for one, environment in zip(run.classes, run.environments, strict=True):
         for node in job.implementation[one.leader].nodes:
@@ -129,22 +129,22 @@ def _blocks(store: Store, whole: Form, held: _Held) -> Iterator[tuple[int, tuple
     front = form.start(lead)  # the axes before are those of the class
     pieces: list[tuple[Box, list[Coordinate]]] = []
     for box, index in locate(store, whole, form) or ():
-        fixed: dict[int, Coordinate] = {v: ((), low) for v, (low, high) in enumerate(box) if high - low == 1}
-        shifts = [_difference(at, form.coordinate(lead + d), fixed) for d, at in enumerate(index)]
+        points: dict[int, Coordinate] = {v: fixed(low) for v, (low, high) in enumerate(box) if high - low == 1}
+        shifts = [_difference(at, form.coordinate(lead + d), points) for d, at in enumerate(index)]
         if any(v >= front for parts, _ in shifts for v, _ in parts):
             return
         pieces.append((box[:front], shifts))
     seen = {v for _, shifts in pieces for parts, _ in shifts for v, _ in parts}
     seen |= {v for box, _ in pieces for v, span in enumerate(box) if span != (0, form.sizes[v])}
     for digits in product(*(range(form.sizes[v] if v in seen else 1) for v in range(front))):
-        here: dict[int, Coordinate] = {v: ((), digit) for v, digit in enumerate(digits)}
+        here: dict[int, Coordinate] = {v: fixed(digit) for v, digit in enumerate(digits)}
         starts = {
-            tuple(substitute(shift, here)[1] for shift in shifts)
+            tuple(substitute(shift, here).offset for shift in shifts)
             for box, shifts in pieces
             if all(low <= digit < high for digit, (low, high) in zip(digits, box, strict=True))
         }
         if len(starts) == 1:
-            at = tuple(substitute(form.coordinate(k), here)[1] for k in range(lead))
+            at = tuple(substitute(form.coordinate(k), here).offset for k in range(lead))
             yield held.ranks.ranks[mesh.rank(at)], starts.pop()
 
 

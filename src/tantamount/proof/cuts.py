@@ -19,8 +19,9 @@ from tantamount.calculus import powers
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.compare import equal
 from tantamount.calculus.definedness import with_undefined
-from tantamount.calculus.forms import Form, constant_form
-from tantamount.calculus.symbolic import identity
+from tantamount.calculus.forms import Form, leaf_form
+from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.terms import sole_factor, sole_number
 from tantamount.calculus.unfold import define
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import references
@@ -56,7 +57,7 @@ Align = Callable[[Store, Job, Inputs, Limits], tuple[Candidates, Reduction | Non
 
 @dataclass
 class Cuts:
-    """What is cut, for one pair of runs. ``demand`` computes the value of a specification tensor."""
+    """The cuts of one pair of runs. ``demand`` computes the value of a specification tensor."""
 
     store: Store
     job: Job
@@ -115,7 +116,7 @@ class Cuts:
         return found
 
     def _held(self, whole: Form, candidate: Aligned, ranks: RankClass) -> Form | None:
-        """What the ranks of a class hold of a tensor; ``None`` where they hold parts of different sizes."""
+        """The parts of a tensor that the ranks of a class hold, stacked; ``None`` where their sizes differ."""
         mesh = self.job.mesh
         if len(ranks.ranks) == 1:
             return part(self.store, whole, local_box(whole.shape, candidate.placements, mesh, ranks.leader))
@@ -171,8 +172,7 @@ class Cuts:
         if leaf is None:
             leaf = self._leaves[form] = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, form))
             define(self.store, leaf, form)
-        cut = constant_form(whole.shape, ((((leaf, 1, identity(whole.shape)),), 1),))
-        cut = with_undefined(cut, form.undefined)
+        cut = with_undefined(leaf_form(leaf, whole.shape), form.undefined)
         self.specification.values[name] = replace(whole, value=cut)
         return cut
 
@@ -181,23 +181,18 @@ def _may_be_cut(store: Store, value: Tensor) -> bool:
     """Real tensors that are more than a view of a leaf. Infinities stay visible: they vanish in exponentials."""
     if value.dtype.kind is not Kind.FLOAT or not value.value.pieces or _is_view(store, value.value):
         return False
-    return not any(powers.unbounded(store, x) for _, x in value.value.pieces)
+    return not any(unbounded(store, x) for _, x in value.value.pieces)
 
 
 def _is_view(store: Store, form: Form) -> bool:
-    """Whether every element is an element of a leaf, or a number."""
-    return all(
-        len(x) == 0
-        or (len(x) == 1 and not x[0][0])
-        or (
-            len(x) == 1
-            and x[0][1] == 1
-            and len(x[0][0]) == 1
-            and x[0][0][0][1] == 1
-            and store.atoms[x[0][0][0][0]].op == "leaf"
-        )
-        for _, x in form.pieces
-    )
+    """True if every element is an element of a leaf, or a number."""
+    for _, x in form.pieces:
+        factor = sole_factor(x)
+        if factor is None and sole_number(x) is None:
+            return False
+        if factor is not None and (factor.exponent != 1 or store.atoms[factor.atom].op != "leaf"):
+            return False
+    return True
 
 
 def _facts(store: Store, form: Form) -> Facts:

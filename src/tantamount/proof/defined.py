@@ -9,14 +9,15 @@ either.
 from __future__ import annotations
 
 from tantamount.calculus.affine import Coordinate, variable
-from tantamount.calculus.atoms import Factors, Polynomial, Store
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import solve
 from tantamount.calculus.definedness import SOFT, body, kind_of, sites_of
 from tantamount.calculus.forms import Box, Form, aligned, constant_form, intersect, pin
-from tantamount.calculus.polynomials import ZERO, add, polynomial
+from tantamount.calculus.polynomials import add, polynomial
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.sums import flatten
+from tantamount.calculus.terms import ZERO, Factors, Polynomial, Term
 from tantamount.sizes.symbolic import is_size
 
 __all__ = ["undefined_clause"]
@@ -82,10 +83,10 @@ def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Bo
         return True
     if not excluded:
         return False
-    whole: Polynomial = polynomial(store, [(other, 1) for other in excluded], box)
-    both = add(store, whole, ((conditions, 1),), box=box)
+    whole: Polynomial = polynomial(store, [Term(other, 1) for other in excluded], box)
+    both = add(store, whole, (Term(conditions, 1),), box=box)
     for _ in range(3):
-        both = polynomial(store, [(m, 1) for m, _ in both], box)
+        both = polynomial(store, [Term(m, 1) for m, _ in both], box)
     return both == whole
 
 
@@ -98,7 +99,7 @@ def _instance(store: Store, conditions: Factors, other: Factors, box: Box) -> bo
 
     def opened(factors: Factors, count: int) -> Polynomial:
         axes: dict[int, Coordinate] = {-1 - j: variable(n + j) for j in range(count)}
-        return polynomial(store, [(substitute_factors(factors, axes), 1)])
+        return polynomial(store, [Term(substitute_factors(factors, axes), 1)])
 
     y = opened(mine.factors, len(mine.ranges))
     x = opened(theirs.factors, len(theirs.ranges))

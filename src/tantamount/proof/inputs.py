@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from tantamount.calculus import forms
 from tantamount.calculus.atoms import Facts, Store
-from tantamount.calculus.forms import Form, constant_form
-from tantamount.calculus.symbolic import identity
+from tantamount.calculus.forms import Form, leaf_form
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -32,7 +31,7 @@ from tantamount.ir.relation import (
     Transpose,
 )
 from tantamount.ir.relation_types import local_box
-from tantamount.ir.types import DType, Kind, Shape, TensorType
+from tantamount.ir.types import DType, Shape, TensorType
 from tantamount.ops.classes import RankClass
 from tantamount.ops.relations import even
 from tantamount.proof.placements import collapse, distribute, evaluate, local, part, stack
@@ -54,7 +53,7 @@ class Inputs:
     restrictions: list[Assumption] = field(default_factory=list[Assumption])
 
     def held(self, store: Store, mesh: Mesh, ranks: RankClass, name: str) -> Form:
-        """What the ranks of a class hold of an implementation input, stacked over the axes of the class."""
+        """The parts of an implementation input that the ranks of a class hold, stacked over the axes of the class."""
         if name in self.stacked:
             return local(store, self.stacked[name], mesh, ranks.leader, ranks.mesh.names)
         return stack(store, [self.locals[rank, name] for rank in ranks.ranks], ranks.mesh.sizes)
@@ -63,10 +62,7 @@ class Inputs:
 def leaf(store: Store, source: str, name: object, type_: TensorType, shape: Shape | None = None) -> Form:
     """A free tensor."""
     whole = type_.shape if shape is None else shape
-    kind = type_.dtype.kind
-    facts = Facts(integer=kind in (Kind.INT, Kind.BOOL), boolean=kind is Kind.BOOL, nonnegative=kind is Kind.BOOL)
-    atom = store.leaf(source, name, whole, facts)
-    return constant_form(whole, ((((atom, 1, identity(whole)),), 1),))
+    return leaf_form(store.leaf(source, name, whole, Facts.of(type_.dtype.kind)), whole)
 
 
 def _type(graph: Graph, name: str) -> TensorType:

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.definedness import somewhere, with_undefined
-from tantamount.calculus.forms import Form, constant_form
-from tantamount.calculus.symbolic import Symbolic, identity
+from tantamount.calculus.forms import Form, leaf_form
+from tantamount.calculus.symbolic import Symbolic
 from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.job import SAME_NAME, Job
@@ -34,7 +34,7 @@ def constants_of(store: Store, job: Job, run: Run) -> Callable[[Graph, Node, Bui
         if assumed == SAME_NAME:
             type_, original = type_.stored, type_
             kind = type_.dtype.kind
-            shapes: dict[str, Shape] = store.cache("constant shapes")
+            shapes = store.leaves.constant_shapes
             atom = store.leaf(
                 "constant"
                 if type_.shape == shapes.setdefault(node.target, type_.shape)
@@ -43,7 +43,7 @@ def constants_of(store: Store, job: Job, run: Run) -> Callable[[Graph, Node, Bui
                 type_.shape,
                 Facts(integer=type_.dtype.is_integral, boolean=kind.name == "BOOL"),
             )
-            form = constant_form(type_.shape, ((((atom, 1, identity(type_.shape)),), 1),))
+            form = leaf_form(atom, type_.shape)
             return Tensor(original.shape, original.dtype, _spread(builder, form, type_.shape))
         return builder.full(type_.shape, Fraction(assumed), type_.dtype)
 

@@ -11,6 +11,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
 from tantamount.calculus.printing import axis_names, show_polynomial
+from tantamount.calculus.terms import factors_of
 from tantamount.effort import further
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph
@@ -64,8 +65,8 @@ def show(placements: Sequence[Placement]) -> str:
 def holds(
     store: Store, whole: Form, placements: Sequence[Placement], run: RanksRun, name: str, expand: bool = True
 ) -> Difference | str | None:
-    """Whether the implementation's tensor ``name`` has these placements of ``whole`` on every rank: ``None`` if so,
-    else the difference, or one clause if shapes alone say no."""
+    """``None`` if the implementation's tensor ``name`` has these placements of ``whole`` on every rank, else the
+    difference, or one clause if shapes alone say no."""
     sizes = run.mesh.sizes
     partial = any(isinstance(p, Partial) for p in placements)
     if even(whole.shape, placements, sizes):
@@ -127,7 +128,8 @@ def _expression_holds(
 def matches(
     store: Store, job: Job, whole: Form, expectation: Expectation, run: RanksRun, expand: bool = True
 ) -> Difference | str | None:
-    """Whether an expectation holds: ``None`` if so. ``expand``: products are multiplied out where forms differ."""
+    """``None`` if an expectation holds, else the difference or a clause. ``expand``: products are multiplied out where
+    forms differ."""
     if expectation.problem:
         return expectation.problem
     if expectation.placements is not None:
@@ -323,7 +325,7 @@ def _infer(
 
 
 def independent(store: Store, stacked: Form, placements: Sequence[Placement]) -> bool:
-    """Whether the ranks' summands really differ: replicas must never be summed to make a fit. Every pair of the first
+    """True if the ranks' summands really differ: replicas must never be summed to make a fit. Every pair of the first
     coordinates along a summed axis is compared, and every coordinate with its neighbour."""
     for axis, p in enumerate(placements):
         if not isinstance(p, Partial):
@@ -369,11 +371,12 @@ def assembled(
 
 def _atoms(form: Form) -> set[int]:
     """The atoms of a form's terms."""
-    return {a for _, x in form.pieces for m, _ in x for a, _, _ in m}
+    return {factor.atom for _, x in form.pieces for factor in factors_of(x)}
 
 
 def _offset(store: Store, whole: Form, here: Form, dim: int) -> int | None:
-    """Where along ``dim`` a tensor is a slice of the whole; tried at multiples of its size and at box borders."""
+    """The offset along ``dim`` at which a tensor is a slice of the whole, ``None`` if it is none; tried at multiples of
+    its size and at box borders."""
     size = here.shape[dim]
     if size == 0:
         return None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tantamount.calculus.atoms import Polynomial, Store
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.forms import Form
 from tantamount.calculus.printing import axis_names, show_coordinate, show_polynomial
 from tantamount.calculus.products import substitute_polynomial
+from tantamount.calculus.terms import Polynomial, sole_factor
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -17,7 +18,7 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.execute import Result
 from tantamount.proof.outputs import output_node
 from tantamount.proof.proof import Proof
-from tantamount.verdict import Link, Picture, Relation, Side
+from tantamount.verdict import Link, Picture, ProgramPicture, Relation
 
 __all__ = ["draw_picture"]
 
@@ -66,13 +67,13 @@ def _output(job: Job, ranks: tuple[int, ...], expectation: Expectation) -> str |
 # ------------------------------------------------------------------------------------------------ forms as text
 def _side(
     store: Store, graph: Graph, ranks: tuple[int, ...], values: Mapping[str, Result], mesh: Sequence[str]
-) -> Side:
+) -> ProgramPicture:
     forms: dict[str, str] = {}
     for node in graph.nodes:
         value = values.get(node.name)
         if isinstance(value, Tensor):
             forms[node.name] = _form(store, node.name, value.value, mesh)
-    return Side(graph, ranks, forms)
+    return ProgramPicture(graph, ranks, forms)
 
 
 def _form(store: Store, name: str, form: Form, mesh: Sequence[str]) -> str:
@@ -100,12 +101,11 @@ def _lin(store: Store, form: Form, x: Polynomial, names: Mapping[int, str]) -> s
     """The Polynomial; of a tensor that is a symbol of its own since both proof were proved to agree on it, what that
     is."""
     text = show_polynomial(store, x, names, _DEPTH)
-    definitions: dict[int, Polynomial] = store.cache("definitions")
-    if len(x) == 1 and x[0][1] == 1 and len(x[0][0]) == 1:
-        ((atom, exponent, index),) = x[0][0]
-        if atom in definitions and exponent == 1:
-            whole = substitute_polynomial(definitions[atom], dict(enumerate(index)))
-            return f"{text} = {show_polynomial(store, whole, names, _DEPTH)}"
+    definitions = store.leaves.definitions
+    factor = sole_factor(x)
+    if factor is not None and factor.atom in definitions and factor.exponent == 1:
+        whole = substitute_polynomial(definitions[factor.atom], dict(enumerate(factor.at)))
+        return f"{text} = {show_polynomial(store, whole, names, _DEPTH)}"
     return text
 
 
@@ -113,7 +113,7 @@ def _lin(store: Store, form: Form, x: Polynomial, names: Mapping[int, str]) -> s
 def _links(
     job: Job, proof: Proof, relations: Mapping[str, Relation], program: int, ranks: tuple[int, ...]
 ) -> Iterator[Link]:
-    """Which tensors of a program are related to which of the specification. Tensors of a side with one form are one
+    """The pairs of related tensors of a program and of the specification. Tensors of a side with one form are one
     tensor: they are paired by operator and order, so that every step has its counterpart."""
     graph = job.implementation[ranks[0]]
     values = _values(proof, ranks[0])

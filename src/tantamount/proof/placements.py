@@ -23,7 +23,8 @@ def _on(store: Store) -> Definedness:
 
 
 def distribute(store: Store, whole: Form, placements: Sequence[Placement], sizes: Sequence[int]) -> Form:
-    """What the ranks hold of a whole tensor under ``Shard`` and ``Replicate`` placements (even parts), stacked."""
+    """The parts of a whole tensor that the ranks hold under ``Shard`` and ``Replicate`` placements (even parts),
+    stacked."""
     return relations.distribute(_on(store), whole, whole.shape, placements, sizes)
 
 
@@ -43,7 +44,8 @@ def evaluate(store: Store, expression: Expression, tensor: Callable[[int, str], 
 
 
 def local(store: Store, stacked: Form, mesh: Mesh, rank: int, kept: Collection[str] = ()) -> Form:
-    """What one rank holds; with ``kept`` axes, what the ranks hold that differ from it in these axes only, stacked."""
+    """The part of one rank; with ``kept`` axes, the parts of all ranks that differ from it in these axes only,
+    stacked."""
     on, form = _on(store), stacked
     lead: list[int] = []
     for axis, (name, digit) in enumerate(zip(mesh.names, mesh.coordinates(rank), strict=True)):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.calculus import Calculus
 from tantamount.effort import Effort
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
@@ -33,7 +34,7 @@ def _unheard(_: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """How a job is proved.
+    """The ways in which a job may be proved.
 
     ``fold``: ranks whose graphs are isomorphic are mesh axes (``None``: yes, but the caller may try again without);
     ``cut``: both programs go on from fresh tensors where they agree (``None``: if they are long); ``align`` says which
@@ -105,7 +106,7 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     """Both programs in the calculus. Raises :class:`UserError` if relations contradict each other or the ranks'
     collectives or messages do not match."""
     how = options if options is not None else Options()
-    store = Store(how.effort)
+    store = Calculus(how.effort)
     classes = rank_classes(job.implementation, job.mesh, how.fold is not False)
     inputs = build_inputs(store, job)
     how.lap("inputs")

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tantamount.calculus.atoms import Polynomial, Store
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import equal
 from tantamount.calculus.contraction import pointwise
 from tantamount.calculus.forms import Box, Form
 from tantamount.calculus.polynomials import scale
+from tantamount.calculus.terms import Polynomial
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Partial, Placement

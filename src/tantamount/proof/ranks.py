@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.compare import locate
 from tantamount.calculus.definedness import Definedness
-from tantamount.calculus.forms import Form, constant_form
-from tantamount.calculus.symbolic import Symbolic, Trace, identity
+from tantamount.calculus.forms import Form, leaf_form
+from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.calculus.terms import single
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node
 from tantamount.ir.job import Job
@@ -127,7 +128,7 @@ def _compute(store: Store, part: _Part, node: Node, environment: Environment, co
 
 
 def _differs(node: Node, graphs: Sequence[Graph]) -> bool:
-    """Whether ranks of a class have other attributes of a node, or another constant."""
+    """True if ranks of a class have other attributes of a node, or another constant."""
     first = graphs[0]
     for other in graphs[1:]:
         if other is first:
@@ -166,13 +167,13 @@ def _paired_mask(
                     places = locate(store, paired.like, like, unique=True)
             if places is not None:
                 atom = paired.atom
-                pieces = tuple((box, ((((atom, 1, index),), 1),)) for box, index in places)
+                pieces = tuple((box, single(atom, index)) for box, index in places)
                 form = Form(like.dims, pieces)
                 run.masks.setdefault(site, []).append(form)
                 return form
         run.fresh_masks.append(site)
-        atom = store.leaf("mask", (site, p, shape), shape, Facts(integer=True, boolean=True, nonnegative=True))
-        return constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+        atom = store.leaf("mask", (site, p, shape), shape, BOOLEAN)
+        return leaf_form(atom, shape)
 
     return mask
 

@@ -80,11 +80,11 @@ class RanksRun:
 
     @property
     def folded(self) -> bool:
-        """Whether all ranks are one class."""
+        """True if all ranks are one class."""
         return len(self.classes) == 1
 
     def label(self, ranks: RankClass) -> str:
-        """What tells the sites of a class apart from those of others, and of single ranks."""
+        """A prefix that tells the sites of a class apart from those of other classes, and of single ranks."""
         if self.folded:
             return ""
         return f"rank {ranks.leader} " if len(ranks.ranks) == 1 else f"ranks like {ranks.leader} "
@@ -107,7 +107,7 @@ class RanksRun:
         return self.masks.get(f"{self.label(one)}{site}"), one.mesh.coordinates(position)
 
     def stacked(self, store: Store, name: str) -> Form | None:
-        """What all ranks hold of one node, if every rank has it with one shape."""
+        """The values of one node on all ranks, stacked, if every rank has it with one shape; else ``None``."""
         if name not in self._stacked:
             self._stacked[name] = self._stack(store, name)
         return self._stacked[name]
@@ -127,7 +127,7 @@ class RanksRun:
         return with_undefined(forms.permute(store, form, move), undefined)
 
     def local(self, store: Store, rank: int, name: str) -> Form | None:
-        """What one rank holds of a node."""
+        """The value of a node on one rank."""
         key = (name, rank)
         if key not in self._local:
             number, position = self.place(rank)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.definedness import Definedness
-from tantamount.calculus.forms import Form, constant_form
-from tantamount.calculus.symbolic import Trace, identity
+from tantamount.calculus.forms import Form, leaf_form
+from tantamount.calculus.symbolic import Trace
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
@@ -39,9 +39,9 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
     run.traces.append(trace)
 
     def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
-        atom = store.leaf("mask", (ordinal, p), shape, Facts(integer=True, boolean=True, nonnegative=True))
+        atom = store.leaf("mask", (ordinal, p), shape, BOOLEAN)
         run.dropouts.append(Dropout(like, shape, p, atom))
-        form = constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+        form = leaf_form(atom, shape)
         run.masks.setdefault(site, []).append(form)
         return form
 
@@ -90,7 +90,7 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
                 compute(node)
 
     def assume_indices() -> None:
-        """What is assumed of the indices that depend on integers alone, before anything that they are used on."""
+        """Assume that the indices which depend on integers alone are in range, before anything is read at them."""
         for node in graph.nodes:
             names = [name for name in references(node) if graph.by_name[name].op == "call"]
             if not _has_category(graph, node, "indexing") or node.name in values:
@@ -120,7 +120,7 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
 
 
 def _only_integers(graph: Graph, name: str) -> bool:
-    """Whether a tensor and all that it is computed from are whole numbers."""
+    """True if a tensor and all that it is computed from are whole numbers."""
     pending, seen = [name], set[str]()
     while pending:
         node = graph.by_name[pending.pop()]

@@ -33,7 +33,7 @@ from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, constant_type, run_node
 from tantamount.reduction.literals import Number, lists_of, map_expression, map_node, output_node
-from tantamount.sizes.traced import Facts, Polynomial, Size, plus, polynomial
+from tantamount.sizes.traced import Polynomial, Size, SizeFacts, plus, polynomial
 
 __all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of", "lifted_expression"]
 
@@ -54,7 +54,7 @@ class Gathered:
     """``lifted``: the graphs by their identity; ``values``: the numbers that programs compute with."""
 
     pins: Pins
-    facts: Facts = field(default_factory=Facts)
+    facts: SizeFacts = field(default_factory=SizeFacts)
     lifted: dict[int, Lifted] = field(default_factory=dict[int, Lifted])
     values: dict[str, Number] = field(default_factory=dict[str, Number])
     done: dict[Any, Result] = field(default_factory=dict[Any, Result])
@@ -238,7 +238,7 @@ def constant_of_type(graph: Graph, node: Node, builder: Builder) -> Tensor:
 
 
 def call_key(node: Node, environment: Environment, settled: Callable[[Polynomial], object] | None = None) -> Any:
-    """What the type of a call depends on."""
+    """A key of all that the type of a call depends on."""
 
     def shown(argument: Argument | Result) -> Any:
         if isinstance(argument, Ref):
@@ -255,7 +255,7 @@ def call_key(node: Node, environment: Environment, settled: Callable[[Polynomial
     return (node.target, shown(node.args), kwargs, node.type and node.type.dtype)
 
 
-def _tied(result: Result, facts: Facts) -> Result:
+def _tied(result: Result, facts: SizeFacts) -> Result:
     if isinstance(result, tuple):
         return tuple(None if x is None else replace(x, shape=tuple(map(facts.tie, x.shape))) for x in result)
     return replace(result, shape=tuple(map(facts.tie, result.shape))) if isinstance(result, Tensor) else result
@@ -292,7 +292,7 @@ def _relation(
 
 
 def lifted_expression(
-    expression: Expression, facts: Facts, inside: Callable[[int], int] = lambda bound: bound
+    expression: Expression, facts: SizeFacts, inside: Callable[[int], int] = lambda bound: bound
 ) -> Expression:
     """The expression with variables for its integers: a slice ends where others do, sizes of reshapes are their own."""
     text = str(expression)

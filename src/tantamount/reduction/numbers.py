@@ -15,8 +15,8 @@ from math import isclose, isfinite, sqrt
 from tantamount.reduction.literals import Number
 from tantamount.sizes.traced import (
     HUGE,
-    Fact,
     Polynomial,
+    SizeFact,
     constant,
     evaluate,
     plus,
@@ -68,15 +68,15 @@ def readings(
     products: Iterable[Polynomial],
     values: Sequence[int],
     ranks: int,
-) -> tuple[list[Reading], list[Fact]]:
-    """How each number is a function of sizes, and what that asks of sizes. ``sizes`` are variables, which have
-    ``values`` in the job; ``products`` and their inverses count where no single size does. All sizes of which a number
-    is the same function become one; where the function is not clear, they stay."""
+) -> tuple[list[Reading], list[SizeFact]]:
+    """Each number as a function of sizes, and the facts about sizes that this needs. ``sizes`` are variables, which
+    have ``values`` in the job; ``products`` and their inverses count where no single size does. All sizes of which a
+    number is the same function become one; where the function is not clear, they stay."""
     at = dict(enumerate(values))
     single = {(((v,), 1),): values[v] for v in sizes}
     several = {p: evaluate(p, at) for p in products if len(p) != 1 or len(p[0][0]) > 1}
     found: list[Reading] = []
-    facts: list[Fact] = []
+    facts: list[SizeFact] = []
     for number in numbers:
         if isinstance(number, bool) or not isfinite(number) or not 0 < abs(number) < HUGE:
             continue

@@ -30,7 +30,7 @@ from tantamount.reduction.numbers import readings, rewritten
 from tantamount.reduction.relations import check_relations
 from tantamount.reduction.solve import solve
 from tantamount.reduction.structure import Step, Structure
-from tantamount.sizes.traced import FIXED, HUGE, Facts, Polynomial, Size, evaluate, product, variables
+from tantamount.sizes.traced import FIXED, HUGE, Polynomial, Size, SizeFacts, evaluate, product, variables
 
 __all__ = ["NotReduced", "Reduction", "reduce_job"]
 
@@ -113,7 +113,7 @@ def _attempt(job: Job, pins: Pins, effort: Effort) -> Reduction:
 class _Everywhere(dict[int, int]):
     """The new value of every variable; of those that nothing is known about, the old one."""
 
-    def __init__(self, facts: Facts, sizes: Mapping[int, int]) -> None:
+    def __init__(self, facts: SizeFacts, sizes: Mapping[int, int]) -> None:
         super().__init__(sizes)
         self.facts = facts
 

@@ -1,4 +1,4 @@
-"""Whether the relations of a rewritten job fit its tensors."""
+"""The check that the relations of a rewritten job fit its tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["check_relations"]
 
 
 def check_relations(job: Job) -> str:
-    """What does not fit, as one clause; empty if everything does."""
+    """The first relation that does not fit, as one clause; empty if all fit."""
     for name, relation in job.inputs.items():
         problem = _problem(job, name, relation, outputs=False)
         if problem:

@@ -15,8 +15,8 @@ from math import gcd
 
 from tantamount.effort import Effort
 from tantamount.sizes.traced import (
-    Fact,
     Polynomial,
+    SizeFact,
     evaluate,
     plus,
     times,
@@ -29,7 +29,7 @@ ENOUGH = 1 << 20  # elements of all tensors together: few enough to execute at o
 
 
 def solve(
-    facts: Iterable[Fact],
+    facts: Iterable[SizeFact],
     prices: Mapping[Polynomial, int],
     values: Mapping[int, int],
     taken: Iterable[int],
@@ -45,14 +45,14 @@ def solve(
     groups: dict[int, list[int]] = {}
     for v in names:
         groups.setdefault(values[v], []).append(v)
-    ties: list[Fact] = [("==", (((a,), 1), ((b,), -1))) for group in groups.values() for a, b in pairwise(group)]
+    ties: list[SizeFact] = [("==", (((a,), 1), ((b,), -1))) for group in groups.values() for a, b in pairwise(group)]
     best = _search([*facts, *ties], prices, taken, here, effort).descend(here)
     loose = _search(facts, prices, taken, here, effort)
     return best if loose.price(best) <= ENOUGH else loose.loosened(best)
 
 
 def _search(
-    facts: Sequence[Fact],
+    facts: Sequence[SizeFact],
     prices: Mapping[Polynomial, int],
     taken: Iterable[int],
     values: Mapping[int, int],
@@ -64,8 +64,8 @@ def _search(
     return _Search(facts, prices, frozenset(taken), values, solved, free, effort)
 
 
-def _obvious(fact: Fact) -> bool:
-    """Whether it follows from sizes being positive."""
+def _obvious(fact: SizeFact) -> bool:
+    """True if a fact follows from sizes being positive."""
     kind, p = fact
     signs = {c > 0 for _, c in p}
     return (kind == ">=" and signs == {True}) or (kind == "!=" and len(signs) == 1)
@@ -151,7 +151,7 @@ def _cancelled(p: Polynomial) -> Polynomial:
 # ---------------------------------------------------------------------------------------------- descent
 @dataclass(frozen=True)
 class _Search:
-    facts: Sequence[Fact]
+    facts: Sequence[SizeFact]
     prices: Mapping[Polynomial, int]
     taken: frozenset[int]
     values: Mapping[int, int]
@@ -226,7 +226,7 @@ class _Search:
         return best
 
     def _gain(self, move: Sequence[int], best: Mapping[int, int]) -> int:
-        """What an eighth of the sizes saves, if other sizes followed without rounding."""
+        """The price saved by an eighth of the sizes, if other sizes followed without rounding."""
         return self.price(best) - self.price({**best, **{v: best[v] // 8 for v in move}})
 
 

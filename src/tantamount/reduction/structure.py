@@ -1,4 +1,4 @@
-"""Which primitives a definition applies, apart from sizes: what a reduction must not change."""
+"""The primitives that a definition applies, apart from sizes: a reduction must not change them."""
 
 from __future__ import annotations
 

@@ -53,4 +53,5 @@ def statistics(job: Job, proof: Proof | None, seconds: Mapping[str, float]) -> S
         seconds=seconds,
         peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         classes=len(proof.implementation.classes) if proof is not None else 1,
+        rules={name: count for name, count in proof.store.fired.items() if count} if proof is not None else {},
     )

@@ -158,4 +158,5 @@ def _statistics(found: Statistics) -> dict[str, Any]:
         "seconds": dict(found.seconds),
         "peak_memory_bytes": found.peak_memory_bytes,
         "classes": found.classes,
+        "rules": dict(found.rules),
     }

@@ -305,6 +305,7 @@ def _statistics(found: Statistics) -> list[Line]:
         f"nodes    {nodes} ({ranks}{folded})",
         f"atoms    {found.atoms}",
         f"terms    {found.terms}",
+        *([f"rules    {', '.join(f'{name} {count}' for name, count in found.rules.items())}"] if found.rules else []),
         f"seconds  {total:.2f} CPU" + (f" ({phases})" if phases else ""),
         f"memory   {found.peak_memory_bytes / 2**20:.0f} MiB at most",
     )

@@ -55,7 +55,7 @@ class Domain:
         return {s.name: s.hint for s in self.symbols}
 
     def contains(self, values: Mapping[str, int]) -> bool:
-        """Whether sizes are in the ranges and satisfy the conditions."""
+        """True if sizes are in the ranges and satisfy the conditions."""
         return all(s.low <= values[s.name] <= s.high for s in self.symbols) and all(
             holds(condition, values) for condition in self.conditions
         )
@@ -99,7 +99,7 @@ NO_SIZES = Domain()  # of a program without size symbols
 
 
 def implied(domain: Domain, condition: Condition) -> bool:
-    """Whether a condition is seen to hold on a domain without a solver: one of its own, whole numbers by divisibility
+    """True if a condition is seen to hold on a domain without a solver: one of its own, whole numbers by divisibility
     of single symbols, and signs where every symbol is its lowest value and more."""
     kind, polynomial = condition
     if condition in domain.conditions:
@@ -130,7 +130,7 @@ def ranges_of(domain: Domain) -> tuple[Condition, ...]:
 
 
 def _least(domain: Domain, polynomial: Polynomial, *, strict: bool) -> bool:
-    """Whether ``p > 0`` (or ``>= 0``): with every symbol as ``low + more`` or, where that does not help,
+    """True if ``p > 0`` (or ``>= 0``): with every symbol as ``low + more`` or, where that does not help,
     ``high - less``, no coefficient is negative."""
     names = {name for m, _ in polynomial for name, _ in m}
     symbols = [s for s in domain.symbols if s.name in names]
@@ -150,7 +150,7 @@ def _least(domain: Domain, polynomial: Polynomial, *, strict: bool) -> bool:
 
 
 def _bounds(domain: Domain, name: str) -> Iterator[tuple[str, int]]:
-    """What conditions of the form ``S >= 4``, ``S <= 4``, ``S != 4`` say of one symbol."""
+    """The bounds and excluded values of one symbol, from conditions such as ``S >= 4``, ``S <= 4``, ``S != 4``."""
     for kind, polynomial in domain.conditions:
         terms = dict(polynomial)
         offset = Fraction(terms.pop((), 0))

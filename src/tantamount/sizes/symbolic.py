@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Condition(NamedTuple):
-    """What holds of a polynomial: ``kind`` is ``zero``, ``nonzero``, ``positive``, ``nonnegative`` or ``whole``."""
+    """A condition on a polynomial: ``kind`` is ``zero``, ``nonzero``, ``positive``, ``nonnegative`` or ``whole``."""
 
     kind: str
     polynomial: Polynomial
@@ -185,7 +185,7 @@ class Size:
     # -- numbers.Rational, as far as whole numbers go
     @property
     def is_formally_whole(self) -> bool:
-        """Whether the value is a whole number whatever the symbols are."""
+        """True if the value is a whole number whatever the symbols are."""
         return all(c.denominator == 1 and all(e > 0 for _, e in m) for m, c in self.polynomial)
 
     @property
@@ -338,7 +338,7 @@ def _at(part: Polynomial, a: Size, b: Size) -> Rational:
 
 
 def holds(condition: Condition, values: Mapping[str, int]) -> bool:
-    """Whether a condition holds at some sizes."""
+    """True if a condition holds at some sizes."""
     value = Fraction(evaluate(condition.polynomial, values))
     return {
         "zero": value == 0,
@@ -371,7 +371,7 @@ def symbol(name: str, hint: int, space: Space | None = None) -> int:
 
 
 def is_size(value: object) -> bool:
-    """Whether a number is one that depends on symbols."""
+    """True if a number is one that depends on symbols."""
     return type(value) is Size
 
 

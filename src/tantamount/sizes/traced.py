@@ -13,7 +13,8 @@ from math import prod
 from typing import Any
 
 __all__ = [
-    "FIXED", "HUGE", "Fact", "Facts", "Polynomial", "Size", "constant", "evaluate", "polynomial", "plus", "product",
+    "FIXED", "HUGE", "Polynomial", "Size", "SizeFact", "SizeFacts", "constant", "evaluate", "polynomial", "plus",
+    "product",
     "times", "variables",
 ]  # fmt: skip
 
@@ -22,7 +23,7 @@ HUGE = 1 << 31  # integers from here on are no sizes ("to the end")
 
 Monomial = tuple[int, ...]  # a sorted product of variables; variables are numbered
 Polynomial = tuple[tuple[Monomial, int], ...]  # sorted, without zero coefficients
-Fact = tuple[str, Polynomial]  # "==": it is 0; "!=": it is not; ">=": it is not negative
+SizeFact = tuple[str, Polynomial]  # "==": it is 0; "!=": it is not; ">=": it is not negative
 
 
 def constant(value: int) -> Polynomial:
@@ -74,18 +75,18 @@ def divided(p: Polynomial, q: Polynomial) -> Polynomial | None:
     return _sum(terms.items())
 
 
-class Facts:
-    """What was concluded, without repetition, about variables that are known by a name each. Variables that were found
+class SizeFacts:
+    """Conclusions, without repetition, about variables that are known by a name each. Variables that were found
     equal are one from then on."""
 
     def __init__(self) -> None:
         self.values: list[int] = []  # of each variable, at the sizes of the job
-        self._found: dict[Fact, None] = {}
+        self._found: dict[SizeFact, None] = {}
         self._names: dict[Hashable, int] = {}
         self._parents: list[int] = []
 
     @property
-    def found(self) -> list[Fact]:
+    def found(self) -> list[SizeFact]:
         """The facts, about one variable of each class."""
         return list(dict.fromkeys((kind, self.settled(p)) for kind, p in self._found))
 
@@ -152,10 +153,10 @@ class Size(int):
     """An integer with a polynomial; arithmetic follows it, comparisons note facts."""
 
     polynomial: Polynomial
-    facts: Facts
+    facts: SizeFacts
 
     @staticmethod
-    def of(value: int, p: Polynomial, facts: Facts) -> Size:
+    def of(value: int, p: Polynomial, facts: SizeFacts) -> Size:
         """``value``, which is ``p`` at the sizes of the job."""
         size = int.__new__(Size, value)
         size.polynomial = p
@@ -267,7 +268,7 @@ class Size(int):
         return int.__hash__(self)
 
 
-def _divided(a: int, b: int, facts: Facts) -> tuple[int, int]:
+def _divided(a: int, b: int, facts: SizeFacts) -> tuple[int, int]:
     """Quotient and remainder. What divided exactly does so again, what did not does not, and a number of parts or a
     remainder up to FIXED stays that number."""
     low, rest = divmod(int(a), int(b))

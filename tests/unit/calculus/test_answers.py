@@ -8,9 +8,9 @@ import pytest
 
 from support.calculus import Workbench
 from tantamount.calculus.answers import Different, Equal, Undecided
-from tantamount.calculus.atoms import Polynomial
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.expand import equal_polynomials
+from tantamount.calculus.terms import Polynomial
 from tantamount.effort import Effort
 from tantamount.limits import Bounds
 from tantamount.ops.algebra import Tensor

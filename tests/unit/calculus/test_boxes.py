@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import product
 from random import Random
 
-from tantamount.calculus.affine import coordinate, substitute_index
-from tantamount.calculus.atoms import Factors
+from tantamount.calculus.affine import coordinate, fixed, substitute_index, variable
 from tantamount.calculus.boxes import Weighted, decompose, progression
 from tantamount.calculus.naming import canonical
 from tantamount.calculus.sums import _explode, _merge_points, _Points  # pyright: ignore[reportPrivateUsage]
+from tantamount.calculus.terms import Factor, Factors
 from tantamount.effort import Effort
 
 
@@ -83,7 +83,7 @@ def test_canonical_names_are_a_renaming() -> None:
         m = r.randrange(1, 4)
         ranges = [r.choice([2, 2, 3]) for _ in range(m)]
         factors: Factors = tuple(
-            (
+            Factor(
                 r.choice([1, 1, 2]),
                 r.choice([1, 1, -1]),
                 tuple(
@@ -103,7 +103,7 @@ def test_canonical_names_are_a_renaming() -> None:
         def terms(product_of: Factors, sizes: Sequence[int]) -> Counter[object]:
             found: Counter[object] = Counter()
             for z in product(*(range(n) for n in sizes)):
-                at = {-1 - j: ((), k) for j, k in enumerate(z)}
+                at = {-1 - j: fixed(k) for j, k in enumerate(z)}
                 found[tuple(sorted((a, e, substitute_index(i, at)) for a, e, i in product_of))] += 1
             return found
 
@@ -116,8 +116,8 @@ def test_canonical_names_are_a_renaming() -> None:
         for old, new in enumerate(order):
             renamed[new] = ranges[old]
             turn = r.random() < 0.5
-            replace[-1 - old] = (((-1 - new, -1 if turn else 1),), ranges[old] - 1 if turn else 0)
-        other = [(a, e, substitute_index(i, replace)) for a, e, i in factors]
+            replace[-1 - old] = variable(-1 - new, -1 if turn else 1, ranges[old] - 1 if turn else 0)
+        other = [Factor(a, e, substitute_index(i, replace)) for a, e, i in factors]
         r.shuffle(other)
         unstable += canonical(Effort(), tuple(other), renamed) != (named, sizes)
     assert unstable <= 3  # bounded individualisation: a tie may stay open, which costs completeness only

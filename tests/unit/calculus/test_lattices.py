@@ -47,7 +47,7 @@ def test_solve_meet_and_span_of_random_cosets() -> None:
 
 def test_a_lattice_is_saturated_and_its_form_unique() -> None:
     every_second = lattice((coordinate({0: 2}, 0),))
-    assert every_second.key() == lattice((coordinate({0: 1}, 0),)).key() == lattice((coordinate({5: -3}, 7),)).key()
+    assert every_second == lattice((coordinate({0: 1}, 0),)) == lattice((coordinate({5: -3}, 7),))
     diagonal, shifted = (lattice((coordinate({0: 1}, 0), coordinate({0: 1}, k))) for k in (0, 1))
     assert not meet(diagonal, shifted)
     assert diagonal.solve((coordinate({3: 1}, 2), coordinate({3: 1}, 2))) == (coordinate({3: 1}, 2),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tantamount.calculus.atoms import Store
+from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.ir.types import DType
@@ -14,7 +14,7 @@ FREQUENCIES = [1.0, 0.10000000149011612, 0.009999999776482582, 0.001000000047497
 
 
 def test_rows_of_a_table_are_rows_of_its_leaf() -> None:
-    store = Store()
+    store = Calculus()
     b = Builder(Symbolic(store, Trace(assume_indices=True)))
     whole = b.table(FREQUENCIES, (4,), DType.FLOAT32)
     part = b.table(FREQUENCIES[1:], (3,), DType.FLOAT32)
@@ -25,7 +25,7 @@ def test_rows_of_a_table_are_rows_of_its_leaf() -> None:
 
 
 def test_round_numbers_stay_numbers() -> None:
-    store = Store()
+    store = Calculus()
     b = Builder(Symbolic(store, Trace(assume_indices=True)))
     slopes = b.table([0.5, 0.25, 0.125], (3,), DType.FLOAT32)
     for k, value in enumerate((Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))):

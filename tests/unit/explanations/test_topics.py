@@ -12,10 +12,13 @@ from importlib import import_module
 import pytest
 
 from support.error_codes import PACKAGE, sites
+from tantamount.calculus.rules import RULES as CALCULUS
+from tantamount.calculus.rules import RuleName
 from tantamount.errors import UserError
 from tantamount.explanations.markdown import index, page
 from tantamount.explanations.operators import operator_topic
-from tantamount.explanations.topics import KINDS, Topic, find, topics
+from tantamount.explanations.topic import KINDS, Topic
+from tantamount.explanations.topics import find, topics
 from tantamount.ops.table import lookup
 from tantamount.verdict import Verdict
 
@@ -128,6 +131,18 @@ def test_the_example_of_a_rule_holds(name: str) -> None:
     report: list[str] = []
     doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=report.append)
     assert not report, "".join(report)
+
+
+@pytest.mark.parametrize("name", CALCULUS)
+def test_the_example_of_a_rule_of_the_calculus_makes_it_fire(name: RuleName) -> None:
+    example = doctest.DocTestParser().get_doctest(RULES["preamble"] + RULES[name]["example"], {}, name, None, 0)
+    doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, clear_globs=False)
+    assert example.globs["store"].fired[name] > 0
+
+
+def test_the_rules_of_the_calculus_are_the_registered_ones() -> None:
+    explained = [name for name, entry in RULES.items() if name != "preamble" and ".calculus." in entry["where"]]
+    assert sorted(explained) == sorted(CALCULUS)
 
 
 @pytest.mark.parametrize(

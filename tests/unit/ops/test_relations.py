@@ -7,10 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Facts
+from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.evaluate import Evaluator
-from tantamount.calculus.forms import constant_form
-from tantamount.calculus.symbolic import Symbolic, Trace, identity
+from tantamount.calculus.forms import leaf_form
+from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Concat, Expectation, Partial, Placement, RankTensor, Replicate, Shard, Sum
@@ -49,10 +50,10 @@ def held(stacked: np.ndarray):  # type: ignore[type-arg]
 
 @pytest.mark.parametrize("placements", ALL)
 def test_forms_mean_what_arrays_mean(placements: tuple[Placement, ...]) -> None:
-    store = Store()
+    store = Calculus()
     shape = (*SIZES, 2, 3)
     atom = store.leaf("input", "x", shape, Facts())
-    form = constant_form(shape, ((((atom, 1, identity(shape)),), 1),))
+    form = leaf_form(atom, shape)
     array = np.random.default_rng(5).standard_normal(shape)
     symbolic = collapse(Symbolic(store, Trace()), form, placements, SIZES)
     assert np.allclose(

@@ -25,7 +25,7 @@ from tantamount.reduction import NotReduced, reduce_job
 from tantamount.reduction.solve import solve
 from tantamount.report.json_report import as_job
 from tantamount.report.text import text
-from tantamount.sizes.traced import Facts, Size
+from tantamount.sizes.traced import Size, SizeFacts
 from tantamount.verdict import Verdict
 
 LARGE = Sizes(tokens=2048, heads=32, head=128, ffn=11008, vocabulary=131072)
@@ -44,7 +44,7 @@ def elements(of: Job) -> int:
 
 # ------------------------------------------------------------------------------------------------ sizes
 def test_arithmetic_is_followed_and_comparisons_are_facts() -> None:
-    facts = Facts()
+    facts = SizeFacts()
     a, b = facts.variable("a", 96), facts.variable("b", 12)
     assert isinstance(a, Size)
     computed = (a * b + 7, a // b, a % b, *divmod(a + 5, b), -a, 5 - b)
@@ -58,7 +58,7 @@ def test_arithmetic_is_followed_and_comparisons_are_facts() -> None:
 
 
 def test_equal_variables_are_one() -> None:
-    facts = Facts()
+    facts = SizeFacts()
     a, b = facts.variable("a", 96), facts.variable("b", 96)
     assert a == b
     assert facts.representative(1) == 0
@@ -66,7 +66,7 @@ def test_equal_variables_are_one() -> None:
 
 
 def test_lists_are_repeated_as_often_as_before() -> None:
-    facts = Facts()
+    facts = SizeFacts()
     n = facts.variable("n", 12)
     assert (1,) * n == (1,) * 12
     assert isinstance(n, Size)

@@ -21,7 +21,7 @@ from tantamount.report.html.scene import culprit_program, scene
 from tantamount.report.lines import listed, middle, printable
 from tantamount.report.text import summary
 from tantamount.report.values import is_zero, pair, shape_of, shortened
-from tantamount.verdict import Counterexample, Mismatch, OutputReport, Picture, Report, Side, Verdict
+from tantamount.verdict import Counterexample, Mismatch, OutputReport, Picture, ProgramPicture, Report, Verdict
 
 __all__ = ["page"]
 
@@ -171,7 +171,7 @@ def _cards(mismatch: Mismatch | None, picture: Picture | None) -> tuple[Card | N
     return specification, implementation, others
 
 
-def _operator(side: Side | None, name: str, operator: str) -> str:
+def _operator(side: ProgramPicture | None, name: str, operator: str) -> str:
     node = None if side is None else side.graph.by_name.get(name)
     if node is not None and node.op != "call":
         return f"is an {node.op}" if node.op == "input" else f"is a {node.op}"
@@ -261,6 +261,7 @@ def _statistics(report: Report) -> list[tuple[str, str]]:
         ("related", f"{len(report.relations)} tensors of the specification"),
         ("atoms", str(found.atoms)),
         ("terms", str(found.terms)),
+        *([("rules", listed([f"{name} {count}" for name, count in found.rules.items()], 99))] if found.rules else []),
         ("CPU seconds", f"{sum(found.seconds.values()):.2f}" + (f": {listed(phases, 9)}" if phases else "")),
         ("memory", f"{found.peak_memory_bytes / 2**20:.0f} MiB at most"),
     ]

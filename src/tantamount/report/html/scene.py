@@ -21,7 +21,7 @@ from typing import Any
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.text import format_node
 from tantamount.report.html.groups import Child, Group, modules_of
-from tantamount.verdict import Mismatch, Picture, Report, Side, Verdict
+from tantamount.verdict import Mismatch, Picture, ProgramPicture, Report, Verdict
 
 __all__ = ["culprit_program", "scene", "short_operator"]
 
@@ -79,7 +79,7 @@ def short_operator(target: str) -> str:
     return parts[-2] if len(parts) > 2 else parts[-1]
 
 
-def _ranks(side: Side, report: Report) -> str:
+def _ranks(side: ProgramPicture, report: Report) -> str:
     total = report.statistics.ranks
     if len(side.ranks) == total:
         return f"implementation: all {total} ranks" if total > 1 else "implementation"
@@ -128,7 +128,7 @@ def _of_implementation(
     return status
 
 
-def _with_operators(side: Side, tensors: set[str]) -> set[str]:
+def _with_operators(side: ProgramPicture, tensors: set[str]) -> set[str]:
     """These tensors, and operators of several results all of which are among them."""
     users = side.graph.users
     several = [node.name for node in side.graph.nodes if node.name not in side.forms and users[node.name]]
@@ -149,7 +149,7 @@ def _above(graph: Graph, names: Iterable[str]) -> set[str]:
 
 # ------------------------------------------------------------------------------------------------ nodes
 def _program(
-    label: str, side: Side, status: Mapping[str, str], outputs: Iterable[tuple[str, str, bool]]
+    label: str, side: ProgramPicture, status: Mapping[str, str], outputs: Iterable[tuple[str, str, bool]]
 ) -> dict[str, Any]:
     position = {node.name: k for k, node in enumerate(side.graph.nodes)}
     ends: dict[str, list[list[Any]]] = {}

@@ -1,0 +1,40 @@
+"""The calculus: the table of atoms together with the rules that need each other.
+
+Closing a sum simplifies it by its conditions, that computes factors anew, and computing anew closes sums. The modules
+of these rules import downwards only; what one of them needs of those above it is a method of :class:`Store`, which is
+implemented here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tantamount.calculus import comparisons, guards, ignored_labels
+from tantamount.calculus.affine import Index
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.terms import Factor, Factors, Flat, Monomial, Polynomial, Ranges, Rational
+
+__all__ = ["Calculus"]
+
+
+class Calculus(Store):
+    """The table of atoms of one proof, and the rules that rewrite products over it."""
+
+    def simplify(self, flat: Flat, box: Ranges) -> list[Flat] | None:
+        return guards.simplify(self, flat, box)
+
+    def absorb(self, m: Monomial, c: Rational, box: Ranges) -> Polynomial | None:
+        return guards.absorb(self, m, c, box)
+
+    def covered(self, factor: Factor, size: int, box: Ranges) -> bool:
+        return comparisons.covered(self, factor, size, box)
+
+    def found_or_ignored(self, factor: Factor, size: int, box: Ranges) -> Factors | None:
+        return ignored_labels.found_or_ignored(self, factor, size, box)
+
+    def at_fixed_positions(self, x: Polynomial) -> Polynomial:
+        return Rebuild(self, positions=True).polynomial(x)
+
+    def assuming(self, known: Mapping[tuple[int, Index], int], factor: Factor) -> Polynomial:
+        return Rebuild(self, known=known).factor(factor)

@@ -1,0 +1,56 @@
+"""The registry of the calculus's rules.
+
+A rule has a name here; its statement, the argument why it holds and an example, which a test runs, under that name in
+``explanations/rules.toml``; and one place or more where it fires: ``store.fired[name] += 1``. The tests compare the two
+lists, and run every example to see that its rule fires. How often each fired in a proof is in the report's statistics.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+__all__ = ["RULES", "RuleName"]
+
+RuleName = Literal[
+    # layout and naming: the same value under one name
+    "layout",
+    "joined-boxes",
+    "atoms-of-slots",
+    "bound-names",
+    # sums
+    "weighted-sums",
+    "sums-as-atoms",
+    "digits",
+    "unused-variables",
+    "linear-sums",
+    # powers, exponentials, functions
+    "powers",
+    "fractions",
+    "exp-of-sums",
+    "log-of-products",
+    "declared-functions",
+    "functions-of-rows",
+    "maxima",
+    "infinity",
+    "obligations",
+    "rounded-roots",
+    "floors",
+    # conditions
+    "decided-comparisons",
+    "guards",
+    "solved-equalities",
+    "cut-ranges",
+    "one-hot",
+    "found-once",
+    "ignored-labels",
+    "distinct-writes",
+    # only where two forms differ
+    "multiplying-out",
+    "equal-arguments",
+    "computed-anew",
+    "common-cells",
+    "cleared-denominators",
+    "unfolded-definitions",
+]
+
+RULES: tuple[RuleName, ...] = get_args(RuleName)
