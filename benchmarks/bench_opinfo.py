@@ -79,7 +79,7 @@ def lines(total: Tally, most: int | None) -> list[str]:
         out.append(f"| `{target.removeprefix('aten.')}` | {kinds.total()} | {agree} | {rest} | {text} |")
     missing = [f"`{target.removeprefix('aten.')}`" for target in known if target not in met]
     out += ["", "Of the table, no sample calls: " + ", ".join(sorted(missing)) + ". They have samples of our own in"
-            " `tests/tables`."]  # fmt: skip
+            " `src/tantamount/samples/operators`."]  # fmt: skip
     return out
 
 

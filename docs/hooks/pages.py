@@ -16,7 +16,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from support.error_codes import sites
-from tables.samples import SAMPLES, Sample
 from tantamount.errors import DataDependent
 from tantamount.explanations.markdown import index, page
 from tantamount.explanations.operators import operator_topic
@@ -26,6 +25,7 @@ from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.table import Operator, table
+from tantamount.samples.operators.table import SAMPLES, Sample
 
 _FOLDER = "explained"
 _MAX_SAMPLES = 6

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from support.shrink import MEGATRON, shrunk
-from tantamount.capture.fx_json import read_graph
+from tantamount.capture.readers import read_graph
 from tantamount.ir.graph import Graph, Ref
 from tantamount.ir.mesh import Mesh
 from tantamount.semantics.interpret import Evaluation, interpret, interpret_ranks, random_inputs

@@ -12,8 +12,8 @@ import pytest
 from support.graphs import call, graph, placeholder, ref, returns, write, write_job
 from support.odd_arguments import Call, problem_of
 from tantamount.capture.files import read_text
-from tantamount.capture.fx_json import read_graph
 from tantamount.capture.job import read_job
+from tantamount.capture.readers import read_graph
 from tantamount.errors import UserError
 from tantamount.ir.types import DType
 from tantamount.limits import Limits

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tantamount import read_job
-from tantamount.capture.fx_json import read_graph
+from tantamount.capture.readers import read_graph
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -14,12 +14,12 @@ from support.jobs import job_files
 from support.mutants import corpus
 from support.mutants.campaign import Figures, Outcome, prepare, run_task, tasks
 from support.mutants.classify import DIFFERENT, EQUAL, classify, subject_of
-from support.mutants.edits import changed, with_literal
 from support.mutants.reproducer import write_mutant
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.ir.graph import Argument, Graph, Node, Ref
 from tantamount.ir.job import Job
+from tantamount.samples.mutants.edits import changed, with_literal
 
 MUTANTS = 120  # proposals; about half of them type-check
 SEED = 7

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from support.programs import OPERATORS, Input, Program, Step, fits, make_inputs, perform, propose
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.evaluate import Evaluator
@@ -24,6 +23,7 @@ from tantamount.errors import Unsupported, UserError
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
+from tantamount.samples.programs.steps import OPERATORS, Input, Program, Step, fits, make_inputs, perform, propose
 from tantamount.semantics.reference import Flag, IntegerOverflow, Reference
 
 LARGE = 200.0  # beyond this, exponentials overflow in float64 and rounding blurs the comparison

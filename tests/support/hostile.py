@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from support.graphs import graph, placeholder, ref, returns
-from tables.sample import Operand, Sample
-from tables.samples import SAMPLES
 from tantamount.ir.types import DType
 from tantamount.ops.table import Operator, table
+from tantamount.samples.operators.calls import Operand, Sample
+from tantamount.samples.operators.table import SAMPLES
 
 __all__ = ["Corrupted", "corrupted_bytes", "corrupted_hlo", "corrupted_json", "corrupted_toml", "odd_call"]
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tables.sample import Operand
-from tables.samples import SAMPLES
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
+from tantamount.samples.operators.calls import Operand
+from tantamount.samples.operators.table import SAMPLES
 
 __all__ = ["Call", "odd_calls", "problem_of"]
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tables.samples import SAMPLES, Operand, Sample
 from tantamount.errors import TantamountError
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import ShapeProblem, Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.facts import NOTHING, Facts
 from tantamount.ops.table import Operator, bind, invoke, lookup
+from tantamount.samples.operators.table import SAMPLES, Operand, Sample
 from tantamount.semantics.reference import Reference
 
 Array = Any

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tables.sample import F32, F64, I32, Operand, Sample, c, call, f, i, m
 from tantamount.errors import UserError
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import PerRank, Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
+from tantamount.samples.operators.calls import F32, F64, I32, Operand, Sample, c, call, f, i, m
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from tables import sample_numbers
-from tables.samples import NOT_RUN, SAMPLES, Operand, Sample
 from tantamount.errors import DataDependent
 from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType
@@ -15,6 +13,8 @@ from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup, table
+from tantamount.samples.operators import numbers as sample_numbers
+from tantamount.samples.operators.table import NOT_RUN, SAMPLES, Operand, Sample
 
 torch = pytest.importorskip("torch", reason="the types are PyTorch's own")
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tables.sample_attributes import unvaried
-from tables.samples import NOT_RUN, SAMPLES, Operand, Sample
 from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
+from tantamount.samples.operators.attributes import unvaried
+from tantamount.samples.operators.table import NOT_RUN, SAMPLES, Operand, Sample
 from tantamount.semantics.reference import Reference
 
 torch = pytest.importorskip("torch", reason="the values are PyTorch's own")

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tables.samples import NOT_RUN
 from tantamount.errors import UserError
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
+from tantamount.samples.operators.table import NOT_RUN
 from tantamount.semantics.reference import Reference
 
 torch = pytest.importorskip("torch", reason="the values are PyTorch's own")

@@ -25,7 +25,6 @@ from tantamount.calculus.products import (
 )
 from tantamount.calculus.sums import flatten
 from tantamount.calculus.terms import ONE, ZERO, Factor, Factors, Flat, Polynomial, Ranges, Term
-from tantamount.sizes.symbolic import is_size
 
 __all__ = ["always_positive", "contradictory", "is_zero", "minus_infinite", "negative_parts", "zero_parts"]
 
@@ -109,7 +108,7 @@ def _kept_somewhere(store: Store, flat: Flat, box: Ranges) -> bool:
             return False
         guards.append(guard)
     bound = [-1 - j for j in range(len(flat.ranges))]
-    if any(is_size(n) or n < 1 for n in flat.ranges):
+    if any(n < 1 for n in flat.ranges):
         return False
     options: list[list[Coordinate]] = []
     for v, n in zip(bound, flat.ranges, strict=True):

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 from tantamount.capture.arguments import decode_argument, decode_constant, decode_source, decode_type
 from tantamount.capture.documents import parse_json
 from tantamount.capture.fields import Fields, Place, is_integer, shown
-from tantamount.capture.files import read_text
 from tantamount.capture.inplace import check_overwrites
 from tantamount.capture.size_symbols import decode_domain
 from tantamount.capture.strides import check_strides
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref
 from tantamount.ir.types import TensorType
 from tantamount.ir.validate import check_structure
-from tantamount.limits import Limits, limits_from_environment
+from tantamount.limits import Limits
 
-__all__ = ["parse_graph", "read_graph"]
+__all__ = ["graph_of", "parse_graph"]
 
 _FORMAT = "fx-nodes/1"
 _TOP = ("format", "rank", "origin", "nodes", "outputs", "constants", "sizes")
@@ -27,19 +25,18 @@ _PYTHON = re.compile(r"<built-in function (\w+)>|<function (sym_\w+) at 0x[0-9a-
 _OPS = {"placeholder": "input", "get_attr": "constant", "call_function": "call", "output": "output"}
 
 
-def read_graph(path: str | Path, limits: Limits | None = None) -> Graph:
-    """The graph in a ``.json`` or ``.json.gz`` file, with its structure checked (types: ``ops.check.check_graph``).
-
-    ``limits`` default to those of the environment. Raises :class:`UserError` for all that is not as the format says.
-    """
-    limits = limits or limits_from_environment()
-    return parse_graph(read_text(Path(path), limits), str(path), limits)
-
-
 def parse_graph(text: str, path: str, limits: Limits) -> Graph:
-    """The graph in a JSON text; ``path`` names it in messages."""
+    """The graph in a JSON text, with its structure checked (types: ``ops.check``); ``path`` names it in messages.
+
+    Raises :class:`UserError` for all that is not as the format says."""
+    return graph_of(parse_json(text, Place("graph", path, limits)), path, limits)
+
+
+def graph_of(document: object, path: str, limits: Limits) -> Graph:
+    """The graph in a document, a value as JSON has them, with its structure checked. Raises :class:`UserError` for all
+    that is not as the format says; ``path`` names the document in messages."""
     place = Place("graph", path, limits)
-    top = Fields.of(parse_json(text, place), place, _TOP, ("format", "nodes"))
+    top = Fields.of(document, place, _TOP, ("format", "nodes"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(
             shown(top.get("format")),

@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Union
 
 from tantamount.capture.fields import Place, nearest, shown
-from tantamount.capture.files import read_text
 from tantamount.capture.hlo_agreement import check_agreement
 from tantamount.capture.hlo_counters import counted
 from tantamount.capture.hlo_groups import group_of, pairs_of_ranks
@@ -24,9 +22,9 @@ from tantamount.capture.hlo_text import Array, Computation, HloType, Instruction
 from tantamount.capture.hlo_values import integer, literal
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, Source, references
 from tantamount.ir.validate import check_structure
-from tantamount.limits import Limits, limits_from_environment
+from tantamount.limits import Limits
 
-__all__ = ["parse_hlo", "read_hlo"]
+__all__ = ["parse_hlo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +63,10 @@ _FRAME = re.compile(r"stack_frame_id=(\d{1,9})(?!\d)")
 _OP_NAME = re.compile(r'op_name="((?:\\.|[^"\\\n])*)"')
 
 
-def read_hlo(path: str | Path, limits: Limits | None = None) -> Graph:
-    """The graph of the entry computation in a ``.hlo`` or ``.hlo.gz`` file, with its structure checked.
-
-    ``limits`` default to those of the environment. Raises :class:`UserError` with the line of what is wrong, or is not
-    supported."""
-    limits = limits or limits_from_environment()
-    return parse_hlo(read_text(Path(path), limits), str(path), limits)
-
-
 def parse_hlo(text: str, path: str, limits: Limits) -> Graph:
-    """The graph in HLO text; ``path`` names it in messages."""
+    """The graph of the entry computation in HLO text, with its structure checked; ``path`` names it in messages.
+
+    Raises :class:`UserError` with the line of what is wrong, or is not supported."""
     place = Place("graph", path, limits)
     module = parse_module(text, place)
     ranks = check_header(module, place)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain
 from math import isfinite, prod
 from pathlib import Path
 from typing import Protocol
@@ -13,8 +12,7 @@ from typing import Protocol
 from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
 from tantamount.capture.files import read_text
-from tantamount.capture.fx_json import read_graph
-from tantamount.capture.hlo import read_hlo
+from tantamount.capture.readers import READERS, Reader, conversion, endings, named, read_graph
 from tantamount.capture.relations import Side, read_expectation, read_input
 from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
@@ -36,13 +34,15 @@ __all__ = ["Unresolved", "job_of", "joined_sizes", "read_job", "read_unresolved"
 _FORMAT = "job/1"
 _TOP = ("format", "spec", "impl", "inputs", "outputs", "assume", "ops")
 _DROPOUT = "same mask"
-_READERS = {(".json", ".json.gz"): read_graph, (".hlo", ".hlo.gz"): read_hlo}
 
 
-def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | None = None) -> Job:
+def read_job(
+    path: str | Path, *, allow_outside: bool = False, limits: Limits | None = None, readers: Sequence[Reader] = READERS
+) -> Job:
     """The job in a TOML file, with its graphs read and checked, and every relation resolved.
 
-    ``allow_outside`` lets the job name graphs outside its own folder. ``limits`` default to those of the environment.
+    ``allow_outside`` lets the job name graphs outside its own folder. ``limits`` default to those of the environment,
+    ``readers`` are the formats that graphs may have.
     Raises :class:`UserError` for everything that is wrong with the job, its graphs, or the fit of the two.
     """
     limits = limits or limits_from_environment()
@@ -51,7 +51,7 @@ def read_job(path: str | Path, *, allow_outside: bool = False, limits: Limits | 
     top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
-    return _resolved(top, _Files(path.parent, allow_outside, limits, _declared_operators(top), {}), str(path))
+    return _resolved(top, _Files(path.parent, allow_outside, limits, _declared_operators(top), {}, readers), str(path))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def read_unresolved(path: str | Path, *, allow_outside: bool = False, limits: Li
     path = Path(path)
     place = Place("job", str(path), limits)
     top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
-    files = _Files(path.parent, allow_outside, limits, _declared_operators(top), {})
+    files = _Files(path.parent, allow_outside, limits, _declared_operators(top), {}, READERS)
     specification = _specification(top, files)
     implementation, mesh = _implementation(top, files)
     outer = top.at("[inputs]")
@@ -175,13 +175,13 @@ class _Files:
     limits: Limits
     operators: Mapping[str, CustomOperator]
     read: dict[Path, Graph]
+    readers: Sequence[Reader]
 
     def graph(self, value: object, place: Place) -> Graph:
         name = place.name(value, "the path of a graph file")
-        reader = next((read for ends, read in _READERS.items() if name.endswith(ends)), None)
-        if reader is None:
-            known = ", ".join(chain.from_iterable(_READERS))
-            raise place.wrong(name, f"a graph file: {known}", code="graph-format")
+        if named(name, self.readers) is None:
+            needed = f"a graph file: {endings(self.readers)}"
+            raise place.wrong(name, needed, code="graph-format", hint=conversion(name))
         path = self.folder / name
         try:
             real = path.resolve()
@@ -194,7 +194,7 @@ class _Files:
                 hint="allow it explicitly if you trust the job (--allow-outside)",
             )  # fmt: skip
         if real not in self.read:
-            self.read[real] = replace(reader(path, self.limits), operators=self.operators)
+            self.read[real] = replace(read_graph(path, self.limits, self.readers), operators=self.operators)
         return self.read[real]
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
-from tantamount.certificate.assumptions import Seen, compare_assumptions, of_implementation
+from tantamount.certificate.assumptions import Seen, compare_assumptions, listed_domain
 from tantamount.certificate.boundaries import boundaries
 from tantamount.certificate.compare import Step, compare_exactly, compare_floats, steps_of
 from tantamount.certificate.document import Certificate, read_certificate
-from tantamount.certificate.draws import TAMEST, Draw, Pool, Sampler, Way, normal_draw
-from tantamount.certificate.execution import Executed, start_exactly, start_in_floats
+from tantamount.certificate.draws import SPARSE, TAMEST, Draw, Pool, Sampler, Way, normal_draw, sparse_draw
+from tantamount.certificate.execution import Executed, Started, start_exactly, start_in_floats
 from tantamount.certificate.inputs import Layout, lay_out
 from tantamount.certificate.residues import FIELDS
 from tantamount.certificate.signs import may_be_undefined
@@ -37,6 +37,7 @@ _EFFORT = 12_000_000  # element operations of all of them together
 _FEWEST_SEARCHES, _MOST_SEARCHES = 60, 400  # executions that look for boundaries
 _SMALL = 8  # integers up to here are drawn often
 _ALONE = 8  # inputs with indices that are drawn out of range one at a time
+_MOST_TRIES = 64  # executions that look for inputs on which the specification fails
 _PER_NODE = 5_000  # element operations that a node costs, whatever its size
 
 
@@ -140,8 +141,9 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
         return replace(out, unchecked=(f"nothing was executed: {problem}",))
     steps = steps_of(on.job, (*claims.outputs, *claims.relations), on.ours, on.theirs)
     listed = {place for a in certificate.assumptions if a.name == "index-range" for place in a.places}
-    seen = Seen(frozenset(listed))
-    may_fail = of_implementation(certificate.assumptions)
+    nodes = {output.name: output.node for output in on.job.specification.outputs}
+    claimed = frozenset(nodes[name] for name in steps)
+    seen = Seen(frozenset(listed), listed_domain(certificate.assumptions), claimed)
     everything = False
     last: Executed | None = None
     met: set[float] = set()
@@ -159,22 +161,32 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
         except Unsupported as problem:
             return replace(out, unchecked=(f"nothing was executed: {problem.reason}",))
         last = done
-        seen.look(started)
+        _look(on, seen, started, draw, on.seed + number, everything)
         if started.within:
-            _compare(on, steps, done, draw, number, everything, may_fail)
+            _compare(on, steps, seen, done, draw, on.seed + number, everything)
     readings = any(a.name == "rounded-literals" for a in certificate.assumptions)
     met |= _boundaries(on, met, everything)
     sampler = Sampler(on.seed, Pool.of(_numbers(on, met)))
-    _exact(on, steps, sampler, readings, everything, may_fail)
+    _exact(on, steps, sampler, readings, everything)
     if last is None:
         return replace(out, unchecked=("nothing was executed: integers beyond 62 bits",))
     dropped = bool(last.dropouts.drawn)  # masks are found by values: not where values are equal
-    sampled = _sampled(on, steps, sampler, seen, everything or dropped, may_fail)
+    sampled = _sampled(on, steps, sampler, seen, everything or dropped)
+    sampled += _sparse(on, steps, sampler.pool, seen, everything or dropped)
     _stress(on, seen, everything)
-    seen.undefined |= may_be_undefined(on.job)
+    open_nodes = (may_be_undefined(on.job) & on.ours.powers) - seen.assumed
+    _search(on, seen, sampler.pool, open_nodes, everything)
     notes = ["both programs ran with nothing dropped: which mask belongs to which is not clear from values"]
+    notes = notes if everything else []
+    if left := sorted(open_nodes - seen.undefined):
+        notes.append(
+            f"not shown to be defined for all inputs, and no counterexample in {seen.tries} tries: {', '.join(left)}"
+        )
     found = compare_assumptions(certificate.assumptions, own, on.layout, last, seen)
     problems = [f"{_shown(step.name)} {step.wrong}" for step in steps.values() if step.wrong]
+    if seen.failed:
+        places = ", ".join(sorted(seen.failed))
+        problems.append(f"an index of the implementation leaves its range where the specification's do not: {places}")
     unchecked = [
         f"{_shown(step.name)}: {step.why or 'the specification was not defined on any input that was tried'}"
         for step in steps.values()
@@ -189,7 +201,7 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
         assumptions=tuple(dict.fromkeys(a.name for a in certificate.assumptions)),
         shapes=on.shapes,
         sampled=sampled,
-        notes=tuple(notes if everything else []),
+        notes=tuple(notes),
     )
 
 
@@ -220,27 +232,43 @@ def _numbers(on: _Programs, met: set[float]) -> set[Fraction]:
     return {*written, *(Fraction(repr(x)) for x in met), Fraction(0), Fraction(1)}
 
 
-def _compare(
-    on: _Programs,
-    steps: Mapping[str, Step],
-    done: Executed,
-    draw: Draw,
-    number: int,
-    everything: bool,
-    may_fail: frozenset[str],
-) -> None:
-    seed = on.seed + number
+def _again(on: _Programs, seed: int, draw: Draw, everything: bool) -> Callable[[int], Started | None]:
+    """The same execution with other rounding errors; ``None`` where float64 does not follow."""
 
-    def again(noise: int) -> Executed | None:
+    def again(noise: int) -> Started | None:
         try:
-            started = start_in_floats(on.job, on.layout, seed, draw, everything=everything, noise=noise)
-            return started.finish() if started.within else None
+            return start_in_floats(on.job, on.layout, seed, draw, everything=everything, noise=noise)
         except (IntegerOverflow, Unsupported):
             return None
 
-    overflow = "overflow" in {what for side in done.rank_references for what in side.left_range}
-    if not overflow and not may_fail & done.failed:
-        compare_floats(on.job, steps, done, f"inputs {number}", again, bool(may_fail))
+    return again
+
+
+def _look(on: _Programs, seen: Seen, started: Started, draw: Draw, seed: int, everything: bool) -> None:
+    seen.look(started, _again(on, seed, draw, everything))
+
+
+def _compare(
+    on: _Programs,
+    steps: Mapping[str, Step],
+    seen: Seen,
+    done: Executed,
+    draw: Draw,
+    seed: int,
+    everything: bool,
+) -> None:
+    start = _again(on, seed, draw, everything)
+
+    def again(noise: int) -> Executed | None:
+        try:
+            started = start(noise)
+            return started.finish() if started is not None and started.within else None
+        except (IntegerOverflow, Unsupported):
+            return None
+
+    if "overflow" not in {what for side in done.rank_references for what in side.left_range}:
+        seen.failed |= done.failed
+        compare_floats(on.job, steps, done, f"inputs {seed - on.seed}", again)
 
 
 def _exact(
@@ -249,7 +277,6 @@ def _exact(
     sampler: Sampler,
     readings: bool,
     everything: bool,
-    may_fail: frozenset[str],
 ) -> None:
     """Two executions in exact arithmetic, in fields that the certificate decides; integers and booleans are drawn in
     range once, and sampled once."""
@@ -263,17 +290,13 @@ def _exact(
                     on.job, on.layout, on.seed + number, of, draw, readings=readings, everything=everything
                 )
                 if draw is plain or started.within:
-                    done = started.finish()
-                    if not may_fail & done.failed:
-                        compare_exactly(on.job, steps, done, of)
+                    compare_exactly(on.job, steps, started.finish(), of)
                     break
             except IntegerOverflow:
                 continue
 
 
-def _sampled(
-    on: _Programs, steps: Mapping[str, Step], sampler: Sampler, seen: Seen, everything: bool, may_fail: frozenset[str]
-) -> int:
+def _sampled(on: _Programs, steps: Mapping[str, Step], sampler: Sampler, seen: Seen, everything: bool) -> int:
     """Executions on sampled inputs where anything is decided by them; how many were compared. Inputs on which the
     specification is not defined are drawn again, tamer."""
     if not on.decides:
@@ -284,15 +307,35 @@ def _sampled(
             draw = sampler.draw(number, tame)
             try:
                 started = start_in_floats(on.job, on.layout, on.seed + 100 + number, draw, everything=everything)
-                seen.look(started)
+                _look(on, seen, started, draw, on.seed + 100 + number, everything)
                 if not started.within:
                     continue
                 done = started.finish()
             except (IntegerOverflow, Unsupported):
                 continue
-            _compare(on, steps, done, draw, 100 + number, everything, may_fail)
+            _compare(on, steps, seen, done, draw, on.seed + 100 + number, everything)
             count += 1
             break
+    return count
+
+
+def _sparse(on: _Programs, steps: Mapping[str, Step], pool: Pool, seen: Seen, everything: bool) -> int:
+    """Executions on zeros and masked rows, where one of the programs may be undefined; how many were compared."""
+    if not any(uses.partial for uses in (on.ours, *on.theirs)):
+        return 0
+    count = 0
+    for number in range(SPARSE):
+        seed, draw = on.seed + 200 + number, sparse_draw(number, on.seed, pool)
+        try:
+            started = start_in_floats(on.job, on.layout, seed, draw, everything=everything)
+            _look(on, seen, started, draw, seed, everything)
+            if not started.within:
+                continue
+            done = started.finish()
+        except (IntegerOverflow, Unsupported):
+            continue
+        _compare(on, steps, seen, done, draw, seed, everything)
+        count += 1
     return count
 
 
@@ -305,10 +348,23 @@ def _stress(on: _Programs, seen: Seen, everything: bool) -> None:
         ways += [Way(wild=-1), *(Way(wild=tensor) for tensor in alone)]
     for number, way in enumerate(ways):
         draw = normal_draw(way, on.seed + 50 + number)
-        try:
-            seen.look(start_in_floats(on.job, on.layout, on.seed + 50 + number, draw, everything=everything))
-        except (IntegerOverflow, Unsupported):
-            continue
+        _show(on, seen, draw, on.seed + 50 + number, everything)
+
+
+def _search(on: _Programs, seen: Seen, pool: Pool, nodes: frozenset[str], everything: bool) -> None:
+    """Look for inputs on which these nodes of the specification fail, which it is not shown that they do not."""
+    for number in range(max(2 * SPARSE, min(_MOST_TRIES, on.searches)) if nodes else 0):
+        if nodes <= seen.undefined:
+            return
+        _show(on, seen, sparse_draw(number, on.seed, pool), on.seed + 1000 + number, everything)
+
+
+def _show(on: _Programs, seen: Seen, draw: Draw, seed: int, everything: bool) -> None:
+    try:
+        started = start_in_floats(on.job, on.layout, seed, draw, everything=everything)
+    except (IntegerOverflow, Unsupported):
+        return
+    _look(on, seen, started, draw, seed, everything)
 
 
 def _shown(name: str) -> str:

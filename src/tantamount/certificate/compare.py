@@ -106,10 +106,9 @@ def compare_floats(
     done: Executed,
     how: str,
     again: Callable[[int], Executed | None],
-    may_fail: bool,
 ) -> None:
-    """Compare every claim. ``how`` is said of a difference; ``again`` executes once more with other rounding errors
-    (``None``: that cannot be compared); ``may_fail``: values of the implementation may be undefined."""
+    """Compare every claim, wherever the specification is finite. ``how`` is said of a difference; ``again`` executes
+    once more with other rounding errors (``None``: that cannot be compared)."""
     noisy = _Noise(again)
     for step in steps.values():
         try:
@@ -123,7 +122,7 @@ def compare_floats(
             if wanted.shape != found.shape:
                 step.wrong = step.wrong or f"fails: shape {list(found.shape)} where {list(wanted.shape)} is needed"
                 continue
-            bad, defined = _different(wanted, found, may_fail)
+            bad, defined = _different(wanted, found)
             compared += int(defined.sum()) + int((np.isinf(wanted) & (wanted == found)).sum())
             if step.wrong or not bad.any():
                 continue
@@ -149,12 +148,13 @@ def _reals(x: Array) -> Array:
     return np.asarray(x, dtype=np.float64)
 
 
-def _different(wanted: Array, found: Array, may_fail: bool) -> tuple[Array, Array]:
-    """Where values differ by more than float64 may, and where they are defined. Whole numbers differ if they do."""
+def _different(wanted: Array, found: Array) -> tuple[Array, Array]:
+    """Where values differ by more than float64 may, and where the specification's are finite: there, others that are
+    not finite differ. Whole numbers differ if they do."""
     if wanted.dtype.kind != "f" and found.dtype.kind != "f":
         return np.asarray(wanted != found), np.ones(wanted.shape, dtype=np.bool_)
     wanted, found = _reals(wanted), _reals(found)
-    defined = np.isfinite(wanted) & (np.isfinite(found) if may_fail else True)
+    defined = np.isfinite(wanted)
     gap = np.abs(np.where(defined, wanted, 0.0) - np.where(defined, found, 0.0))
     size = float(np.abs(wanted[defined]).max(initial=0.0))
     return np.asarray(defined & ~(gap <= _SAME * size)), np.asarray(defined)
@@ -177,15 +177,19 @@ class _Noise:
 
 def _beyond_rounding(job: Job, name: str, k: int, bad: Array, wanted: Array, found: Array, noisy: _Noise) -> Array:
     """Where a difference is larger than what rounding errors make of either side, in all executions."""
-    gap = np.abs(_reals(wanted) - _reals(found))
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(_reals(wanted) - _reals(found))
+    undefined = ~np.isfinite(_reals(found))
     noise = np.zeros(gap.shape)
     for done in noisy:
         pair = _sides(job, done, name, done.reference)[k]
         if np.shape(pair.wanted) != noise.shape or np.shape(pair.found) != noise.shape:
             continue
-        moved = np.abs(_reals(pair.wanted) - _reals(wanted)) + np.abs(_reals(pair.found) - _reals(found))
+        with np.errstate(invalid="ignore"):  # differences of infinities
+            moved = np.abs(_reals(pair.wanted) - _reals(wanted)) + np.abs(_reals(pair.found) - _reals(found))
         noise = np.maximum(noise, np.nan_to_num(moved, nan=np.inf, posinf=np.inf))
-        bad = bad & ~(gap <= _DWARFS * noise)
+        # without a finite value of the implementation in any of them, rounding is not why there is none
+        bad = bad & np.where(undefined, ~np.isfinite(_reals(pair.found)), ~(gap <= _DWARFS * noise))
         if not bad.any():
             break
     return np.asarray(bad)

@@ -18,7 +18,10 @@ import numpy as np
 from tantamount.ir.types import DType, Kind
 from tantamount.semantics.reference import Array
 
-__all__ = ["Draw", "Elements", "Pool", "Sampler", "TAMEST", "Way", "clipped", "inside", "limits_of", "normal_draw"]
+__all__ = [
+    "SPARSE", "TAMEST", "Draw", "Elements", "Pool", "Sampler", "Way", "clipped", "inside", "limits_of", "normal_draw",
+    "sparse_draw",
+]  # fmt: skip
 
 _LARGEST = 2**60  # what the reference interpreter can still add
 _MANY = 400  # numbers of a pool
@@ -155,6 +158,38 @@ class Pool:
                 else:
                     real.setdefault(float(sign * number) + 0.5)
         return Pool(np.array([*whole] or [0], dtype=np.int64), np.array([*real] or [0.0]))
+
+
+SPARSE = 5  # sparse draws that need no number of a pool
+
+
+def sparse_draw(number: int, seed: int, pool: Pool) -> Draw:
+    """Inputs on which divisors are 0 and rows are masked as a whole: with zeros at random (0), rows of zeros and of
+    booleans that are all false (1) or true (2), nothing but these (3 and 4), and then the same with the numbers of the
+    pool for 0, which indices may leave their range for."""
+    rows = number not in (0, 3, 4) and (number < SPARSE or number % 2 == 0)
+    truth = number % 2 == 0
+    whole, real = 0, 0.0
+    if number >= SPARSE:
+        whole = int(pool.whole[(number - SPARSE) % len(pool.whole)])
+        real = float(pool.real[(number - SPARSE) % len(pool.real)])
+
+    def draw(kind: Kind, elements: Elements, salt: int) -> Array:
+        generator = np.random.default_rng([seed, number, kind.value, salt])
+        count = len(elements)
+        chosen = np.ones(count, dtype=np.bool_)
+        if rows:
+            _, of = np.unique(elements.row * (1 << 12) + elements.tensor, return_inverse=True)
+            chosen = _fair(int(of.max(initial=-1)) + 1, generator)[of.reshape(-1)]
+        elif number == 0:
+            chosen = _fair(count, generator)
+        if kind is Kind.BOOL:
+            return np.asarray(np.where(chosen & (number > 0), truth, _fair(count, generator)), dtype=np.bool_)
+        if kind is Kind.INT:
+            return np.where(chosen, clipped(np.full(count, whole), elements), inside(elements, generator))
+        return np.where(chosen, real, generator.integers(-8, 9, count) / 2)
+
+    return draw
 
 
 @dataclass(frozen=True)

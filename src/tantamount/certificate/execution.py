@@ -53,8 +53,8 @@ _UNDEFINED = ("out-of-range", "undefined-comparison", "undefined-integer", "doub
 @dataclass(frozen=True)
 class Executed:
     """The values of all nodes. ``reference`` has what the specification's execution left behind; ``failed``: nodes of
-    the implementation where an index was out of range or an integer undefined; ``discrete``: what integers were made
-    from that has no meaning in exact arithmetic."""
+    the implementation, with the rank, where an index was out of range; ``discrete``: what integers were made from that
+    has no meaning in exact arithmetic."""
 
     specification: Mapping[str, Result]
     ranks: Sequence[Mapping[str, Result]]
@@ -157,13 +157,14 @@ class _Masked:
 class Floats(_Masked, Reference):
     """The reference interpreter. ``met`` collects numbers that were compared or divided by, of operands with few
     different ones, ``signs`` those of the smallest and largest difference of each comparison; ``invalid`` is set where
-    a power or a logarithm of a number is none."""
+    a power or a logarithm of a number is none and rounding is not why, ``of_nan`` where it is of a NaN, ``made`` where
+    another function of numbers is none."""
 
     def __init__(self, *, rank: int = 0, seed: int = 0) -> None:
         super().__init__(rank=rank, seed=seed)
         self.met: set[float] | None = None
         self.signs: list[tuple[int, int]] | None = None
-        self.invalid = False
+        self.invalid = self.of_nan = self.made = False
 
     def _compare(self, x: Array, y: Array) -> None:
         self._meet(x, y)
@@ -194,7 +195,10 @@ class Floats(_Masked, Reference):
     def function(self, name: str, xs: Sequence[Array]) -> Array:
         if len(xs) > 1:
             self._meet(*xs)
-        return super().function(name, xs)
+        found = super().function(name, xs)
+        if not self.made and found.dtype.kind == "f" and np.isnan(found).any():
+            self.made = not any(x.dtype.kind == "f" and np.isnan(x).any() for x in xs)
+        return found
 
     def power(self, x: Array, exponent: Fraction) -> Array:
         return self._watched(x, super().power(x, exponent))
@@ -203,8 +207,18 @@ class Floats(_Masked, Reference):
         return self._watched(x, super().log(x))
 
     def _watched(self, x: Array, y: Array) -> Array:
-        self.invalid = self.invalid or bool(np.any(np.isfinite(x) & ~np.isfinite(y)))
+        if not self.left_range:
+            self.invalid = self.invalid or bool(np.any(np.isfinite(x) & ~np.isfinite(y)))
+            self.of_nan = self.of_nan or bool(np.any(np.isnan(x)))
         return y
+
+    def failed(self, first: bool) -> bool:
+        """Whether the node since the last call failed: at a power or logarithm of a number; or (the ``first`` one that
+        fails) of a NaN, which is then a difference of infinities: the scores of a row that is all masked."""
+        strange = self.made or any(flag.what in _UNDEFINED for flag in self.flags)
+        found = self.invalid or (self.of_nan and first and not strange)
+        self.invalid = self.of_nan = False
+        return found
 
 
 class _Noisy(Floats):
@@ -332,8 +346,8 @@ class Started:
 
         def each(rank: int, node: Node, result: Result) -> Result:
             flags = self.theirs[rank].flags
-            if any(flag.what in ("out-of-range", "undefined-integer") for flag in flags[counts[rank] :]):
-                failed.add(node.name)
+            if any(flag.what == "out-of-range" for flag in flags[counts[rank] :]):
+                failed.add(f"rank {rank} {node.name}")
             counts[rank] = len(flags)
             return result
 
@@ -448,15 +462,13 @@ def _alone(
         if node.op == "input":
             continue
         flags = len(on.out_of_range)
-        if isinstance(on, Floats):
-            on.invalid = False
         try:
             result = run_node(graph, node, Builder(on, node.name), environment, constant, None)
         except Unsupported as problem:
             result = _lost(problem)
         if len(on.out_of_range) > flags:
             outside.add(node.name)
-        if isinstance(on, Floats) and on.invalid:
+        if isinstance(on, Floats) and on.failed(not invalid):
             invalid.add(node.name)
         check_types(graph, node, result)
         environment[node.name] = result

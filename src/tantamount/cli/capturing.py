@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from tantamount.capture import programs
 from tantamount.capture.programs import Program, Ranks
+from tantamount.capture.readers import EXPORTED
 from tantamount.errors import TantamountError, UserError
 from tantamount.writing import make_folder
 
@@ -52,7 +53,7 @@ def capture_to(
 def _one(name: str) -> Program:
     from tantamount.capture import capture  # says so, if there is no PyTorch, before the user's code fails without it
 
-    if name.endswith(".pt2"):
+    if name.endswith(EXPORTED.suffixes):
         return capture(name)
     built = _called(name, _function(name))
     if isinstance(built, tuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -38,12 +37,6 @@ app = typer.Typer(
 )
 
 
-class Engine(StrEnum):
-    """The engines that can prove a job."""
-
-    CALCULUS = "calculus"
-
-
 Jobs = Annotated[list[Path], typer.Argument(metavar="JOB", help="Job files (TOML, format job/1).")]
 Json = Annotated[
     Path | None,
@@ -54,7 +47,6 @@ Json = Annotated[
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse every assumption that the job names: no PROVED rests on one.")
 ]
-EngineChoice = Annotated[Engine, typer.Option("--engine", help="What does the proof.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Add the relation per operator, all places, and statistics.")
 ]
@@ -118,7 +110,6 @@ def refine(
     jobs: Jobs,
     json: Json = None,
     strict: Strict = False,
-    engine: EngineChoice = Engine.CALCULUS,
     verbose: Verbose = False,
     allow_outside: Outside = False,
     operators: Operators = None,
@@ -247,9 +238,11 @@ def suggest(
 
 @app.command()
 @exits
-def show(graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph file (fx-nodes/1).")]) -> int:
+def show(
+    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph file of any format.")],
+) -> int:
     """Print a graph in its text form."""
-    from tantamount.capture.fx_json import read_graph
+    from tantamount.capture.readers import read_graph
     from tantamount.ir.text import format_graph
 
     terminal.out(format_graph(read_graph(graph)).rstrip("\n") + "\n")

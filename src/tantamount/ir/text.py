@@ -35,7 +35,8 @@ _KEYWORDS = frozenset({"input", "constant"})
 
 # ---------------------------------------------------------------------------------------------- printing
 def format_graph(graph: Graph) -> str:
-    """The whole graph but its path; :func:`parse_graph` reads it back."""
+    """The graph, without its path, groups and ranks that HLO text spells out, size symbols and declared operators;
+    :func:`parse_graph` reads it back."""
     lines = [_HEADER]
     if graph.rank is not None:
         lines.append(f"rank {graph.rank}")
@@ -114,16 +115,16 @@ def parse_graph(text: str, path: str, limits: Limits | None = None) -> Graph:
         raise UserError("text-syntax", place=f"{path}:1:1", found=found, needed=f"the line {_HEADER!r}")
     for number, line in enumerate(lines[1:], 2):
         try:
-            cursor = Cursor(line)
+            cursor = Cursor(line, limits.values)
             if cursor.token.kind == "ref":
-                nodes.append(_parse_node(cursor, limits))
+                nodes.append(_parse_node(cursor, path, limits))
                 limits.check("nodes", len(nodes), path, "nodes")
             elif cursor.token.kind == "name":
                 start = cursor.take("name", "a statement")
                 if start.text == "output":
                     outputs.append(_parse_output(cursor))
                 elif start.text == "value":
-                    name, constant = _parse_constant(cursor, limits)
+                    name, constant = _parse_constant(cursor, path, limits)
                     if name in constants:
                         raise SyntaxProblem(repr(name[:40]), "one value per constant", start.position)
                     constants[name] = constant
@@ -148,9 +149,9 @@ def _parse_name(cursor: Cursor) -> str:
     return cursor.take("name", "a name").text
 
 
-def _parse_node(cursor: Cursor, limits: Limits) -> Node:
+def _parse_node(cursor: Cursor, path: str, limits: Limits) -> Node:
     name = cursor.reference()
-    node_type = _parse_type(cursor) if cursor.accept(":") else None
+    node_type = _parse_type(cursor, path, limits) if cursor.accept(":") else None
     cursor.expect("=")
     keyword = cursor.token.text if cursor.token.kind == "name" else ""
     target = _parse_name(cursor)
@@ -166,7 +167,7 @@ def _parse_node(cursor: Cursor, limits: Limits) -> Node:
     return Node(name, op, target, args, kwargs, node_type, _parse_source(cursor))
 
 
-def _parse_type(cursor: Cursor) -> TensorType:
+def _parse_type(cursor: Cursor, path: str, limits: Limits) -> TensorType:
     token = cursor.take("name", "a tensor type such as float32[2, 3]")
     dtype = DType.named(token.text)
     if dtype is None:
@@ -178,6 +179,7 @@ def _parse_type(cursor: Cursor) -> TensorType:
         shape.append(cursor.integer("a size"))
         if shape[-1] < 0:
             raise SyntaxProblem(str(token), "a size from 0 on", token.position)
+        limits.check("dimensions", len(shape), path, "dimensions")
         if not cursor.at("]"):
             cursor.expect(",")
     return TensorType(tuple(shape), dtype)
@@ -283,10 +285,10 @@ def _parse_output(cursor: Cursor) -> Output:
     return Output(name, cursor.reference())
 
 
-def _parse_constant(cursor: Cursor, limits: Limits) -> tuple[str, Constant]:
+def _parse_constant(cursor: Cursor, path: str, limits: Limits) -> tuple[str, Constant]:
     name = _parse_name(cursor)
     cursor.expect(":")
-    constant_type = _parse_type(cursor)
+    constant_type = _parse_type(cursor, path, limits)
     cursor.expect("=")
     token = cursor.token
     items = _parse_argument(cursor, limits.nesting)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 __all__ = ["Cursor", "SyntaxProblem", "Token", "quote"]
 
@@ -81,8 +82,11 @@ def _tokens(text: str) -> Iterator[Token]:
 class Cursor:
     """A position in a token sequence. Methods that consume raise :class:`SyntaxProblem` if another token is there."""
 
-    def __init__(self, text: str) -> None:
-        self._tokens = list(_tokens(text))
+    def __init__(self, text: str, most: int | None = None) -> None:
+        """Raises :class:`SyntaxProblem` if the text has more than ``most`` tokens."""
+        self._tokens = list(islice(_tokens(text), None if most is None else most + 1))
+        if self._tokens[-1].kind != "end":
+            raise SyntaxProblem(f"more than {most} words", "fewer (limit values)", self._tokens[-1].position)
         self._next = 0
 
     @property

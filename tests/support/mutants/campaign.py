@@ -20,12 +20,12 @@ from tantamount.errors import UserError
 from tantamount.execution.cross_check import proved_claim
 from tantamount.ir.job import Job
 from tantamount.reduction import NotReduced, reduce_job
+from tantamount.samples.mutants.edits import Proposal, refused
+from tantamount.samples.mutants.job_kinds import job_mutants, with_all_groups
+from tantamount.samples.mutants.kinds import node_mutants
 from tantamount.verdict import Report, Verdict
 
 from .classify import DIFFERENT, EQUAL, UNDECIDED, UNDEFINED, Subject, executes, subject_of
-from .edits import Proposal, refused
-from .job_kinds import job_mutants, with_all_groups
-from .kinds import node_mutants
 
 __all__ = ["Outcome", "Task", "prepare", "proposals", "run_task", "tasks"]
 

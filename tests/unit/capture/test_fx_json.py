@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.graphs import call, graph, placeholder, ref, returns, write
-from tantamount.capture.fx_json import parse_graph, read_graph
+from tantamount.capture.fx_json import parse_graph
+from tantamount.capture.readers import read_graph
 from tantamount.errors import UserError
 from tantamount.ir.graph import Constant, Device, Node, Output, Ref, Setting, Source
 from tantamount.ir.types import DType, TensorType

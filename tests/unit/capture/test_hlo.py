@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from tantamount.capture.fields import Place
-from tantamount.capture.hlo import parse_hlo, read_hlo
+from tantamount.capture.hlo import parse_hlo
 from tantamount.capture.hlo_groups import groups_of
+from tantamount.capture.readers import read_graph
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.limits import Limits
@@ -69,7 +70,7 @@ def test_gzip_and_plain(tmp_path: Path) -> None:
     text = module("ROOT p = f32[2] parameter(0)")
     (tmp_path / "a.hlo").write_text(text)
     (tmp_path / "a.hlo.gz").write_bytes(gzip.compress(text.encode()))
-    assert read_hlo(tmp_path / "a.hlo").nodes == read_hlo(tmp_path / "a.hlo.gz").nodes
+    assert read_graph(tmp_path / "a.hlo").nodes == read_graph(tmp_path / "a.hlo.gz").nodes
 
 
 def test_constants() -> None:

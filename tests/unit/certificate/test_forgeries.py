@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.certificates import Kept, rejected, verify
+from support.certificates import Kept, rejected, reseal, verify
 from support.forgeries import BOTH_WAYS, Pair, assumptions_removed, forge, one_sided
 from tantamount.certificate.check import check_certificate
 from tantamount.certificate.telling import lines
@@ -34,7 +34,7 @@ def test_one_rank_is_enough(number: int, tmp_path: Path) -> None:
 HONEST = (
     Pair("", "y = aten.floor_divide.default(i, j)", "", True),
     Pair("", "a = aten.remainder.Tensor(i, j)\ny = add(a, u)", "", True),
-    Pair("", "a = aten.__rshift__.Scalar(i, 1)\ny = aten.argmax.default(a, 1)", "", True),
+    Pair("", "a = aten.floor_divide.default(i, 2)\ny = aten.argmax.default(a, 1)", "", True),
     Pair("", "a = div(x, 3)\nk = mul(a, 3)\ny = aten.floor.default(k)", "", False),
     Pair("", "a = softmax(x, 1, False)\ny = aten.gt.Tensor(a, z)", "", False),
 )
@@ -52,6 +52,67 @@ def test_honest_programs_that_decide_are_accepted_and_said_to_be_sampled(pair: P
     assert "below 0" not in text
     y = found.outputs[0]
     assert y.chance is None
+
+
+MASKED = "g = aten.gt.Scalar(z, 0)\nb = masked_fill(x, g, -inf)\n"
+FAILING = (  # a NaN, an infinity, a quotient that could be cancelled, and a row that is all masked
+    Pair("", "y = add(x, 1)", "k = div(z, z)\ny = add(x, k)", False),
+    Pair(
+        "",
+        "y = mul(x, 1)",
+        "k = aten.reciprocal.default(z)\nm = aten.eq.Scalar(z, 0)\ny = aten.where.self(m, k, x)",
+        False,
+    ),
+    Pair("", "y = mul(x, 1)", "k = mul(x, x)\nl = div(k, x)\ny = mul(l, 1)", False),
+    Pair("", f"{MASKED}y = aten._safe_softmax.default(b, 1)", f"{MASKED}y = softmax(b, 1, False)", False),
+)
+
+
+@pytest.mark.parametrize("failing", FAILING, ids=range(len(FAILING)))
+def test_an_implementation_that_fails_where_the_specification_is_finite_is_rejected(
+    tmp_path: Path, failing: Pair
+) -> None:
+    made = forge(failing, True, tmp_path / "job")
+    assert made is not None
+    assert "output y fails" in "\n".join(verify(made.kept).problems)
+
+
+DECOMPOSED = "m = aten.amax.default(b, [1], True)\ns = sub(b, m)\ne = aten.exp.default(s)\nk = sum_dims(e, [1], True)\n"
+
+
+@pytest.mark.parametrize("body", [MASKED + "y = softmax(b, 1, False)", MASKED + DECOMPOSED + "y = div(e, k)"])
+def test_a_row_that_is_all_masked_is_a_witness(body: str, tmp_path: Path) -> None:
+    made = forge(Pair("", body, body, False), True, tmp_path / "job")
+    assert made is not None
+    assert verify(made.kept).accepted
+    reseal(made.kept, lambda content: content.update(assumptions=content["assumptions"][:1]))
+    assert "the assumption domain is missing for y" in rejected(made.kept)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = sub(x, x)\nb = add(a, 1)\ny = aten.reciprocal.default(b)",  # one, by cancellation
+        "a = aten.exp.default(x)\nb = sub(x, x)\nk = add(a, b)\ny = aten.log.default(k)",
+    ],
+)
+def test_what_is_neither_shown_nor_seen_to_fail_is_said(body: str, tmp_path: Path) -> None:
+    made = forge(Pair("", body, body, False), True, tmp_path / "job")
+    assert made is not None
+    assert "domain" not in {entry["name"] for entry in made.kept.content["assumptions"]}
+    found = verify(made.kept)
+    assert found.accepted
+    text = "\n".join(lines(found))
+    assert re.search(r"not shown to be defined for all inputs, and no counterexample in \d\d+ tries: y", text)
+
+
+def test_nothing_is_assumed_of_the_implementation(tmp_path: Path) -> None:
+    body = "y = div(x, z)"
+    made = forge(Pair("", body, body, False), True, tmp_path / "job")
+    assert made is not None
+    more = {"name": "domain", "text": "where a value of the implementation is not 0", "places": ["y"]}
+    reseal(made.kept, lambda content: content["assumptions"].append(more))
+    assert "an assumption that no proof makes" in rejected(made.kept)
 
 
 def test_each_assumption_is_missed(tmp_path: Path) -> None:

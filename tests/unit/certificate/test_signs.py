@@ -14,6 +14,13 @@ from tantamount.certificate.execution import Floats, _Noisy  # pyright: ignore[r
 from tantamount.certificate.signs import may_be_undefined
 from tantamount.certificate.uses import DECIDED, TRANSCENDENTAL, uses_of
 
+# k: what a causal mask hides, l: the diagonal, too; m: what a window of three hides
+CAUSAL = (
+    "i = aten.arange.default(6)\nj = aten.view.default(i, [6, 1])\nk = aten.gt.Tensor(i, j)\nl = ge(i, j)\n"
+    "n = sub(j, i)\no = aten.gt.Scalar(n, 2)\nm = aten.logical_or.default(k, o)\n"
+    "p = unsqueeze(x, 1)\nq = aten.expand.default(p, [4, 6, 6])"
+)
+
 
 @pytest.mark.parametrize(
     ("text", "undefined"),
@@ -29,8 +36,20 @@ from tantamount.certificate.uses import DECIDED, TRANSCENDENTAL, uses_of
         ("y = mean(x)", set()),
         ("a = aten.abs.default(x)\ny = aten.sqrt.default(a)", set()),
         ("y = aten.sqrt.default(x)", {"y"}),
+        (f"{CAUSAL}\nb = masked_fill(q, k, float('-inf'))\ny = softmax(b, -1, False)", set()),
+        (f"{CAUSAL}\nb = masked_fill(q, l, float('-inf'))\ny = softmax(b, -1, False)", {"y"}),
+        (f"{CAUSAL}\nb = masked_fill(q, m, float('-inf'))\ny = softmax(b, -1, False)", set()),
+        (f"{CAUSAL}\nb = masked_fill(q, k, float('-inf'))\nc = aten.amax.default(b, [-1], True)\nd = sub(b, c)\n"
+         "e = aten.exp.default(d)\nf = sum_dims(e, [-1], True)\ny = div(e, f)", set()),
+        (f"{CAUSAL}\nb = masked_fill(q, k, float('-inf'))\nc = aten.exp.default(b)\nd = sum_dims(c, [-2], True)\n"
+         "y = aten.log.default(d)", set()),
+        (f"{CAUSAL}\na = aten._to_copy.default(k, dtype=float32)\nb = aten.exp.default(x)\nc = mm(b, a)\n"
+         "d = slice(c, 1, 1, 6)\ne = aten.reciprocal.default(d)\ny = aten.reciprocal.default(c)", {"y"}),
+        (f"{CAUSAL}\na = masked_fill(q, k, float('-inf'))\nb = aten.exp.default(a)\nc = aten.view.default(b, [4, 36])\n"
+         "d = slice(c, 1, 0, 1)\ne = aten.log.default(d)\nf = slice(c, 1, 1, 2)\ny = aten.log.default(f)", {"y"}),
+        ("a = sub(x, x)\nb = add(a, 1)\ny = aten.reciprocal.default(b)", {"y"}),
     ],
-)
+)  # fmt: skip
 def test_what_may_be_undefined_is_found_without_inputs(text: str, undefined: set[str], tmp_path: Path) -> None:
     text = text.replace("float('-inf')", "-inf")
     whole = f"x: float32[4, 6]\nz: float32[4, 6]\n{text}\n-> y"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from tantamount import __version__
+from tantamount.capture.readers import READERS, Reader, read_graph
 from tantamount.cli.explaining import page
 from tantamount.cli.operators import overview
-from tantamount.errors import UserError
 from tantamount.explanations.operators import operator_topic
+from tantamount.ir.text import format_graph
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.table import Group, Operator
@@ -78,20 +77,21 @@ def test_page() -> None:
     assert "\nCommunication\n  Over the process group that `group` names.\n" in plain(page(operator_topic(REDUCE)))
 
 
-def test_show_prints_the_text_form(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, printer = ModuleType("tantamount.capture.fx_json"), ModuleType("tantamount.ir.text")
+@pytest.mark.parametrize("row", READERS, ids=lambda row: row.name)
+def test_show_prints_the_text_form(command: CommandLine, tmp_path: Path, row: Reader) -> None:
+    path = tmp_path / f"g{row.suffixes[0]}"
+    path.write_text(row.example)
+    done = command("show", str(path))
+    assert (done.exit_code, done.stdout) == (0, format_graph(read_graph(path)))
 
-    def read_graph(path: Path) -> str:
-        if path.name == "missing.json":
-            raise UserError("file-missing", place=str(path), found="no such file", needed="a graph file")
-        return f"graph of {path}"
 
-    monkeypatch.setattr(reader, "read_graph", read_graph, raising=False)
-    monkeypatch.setattr(printer, "format_graph", str, raising=False)
-    monkeypatch.setitem(sys.modules, reader.__name__, reader)
-    monkeypatch.setitem(sys.modules, printer.__name__, printer)
-    done = command("show", "spec.json.gz")
-    assert (done.exit_code, done.stdout) == (0, "graph of spec.json.gz\n")
+def test_show_refuses_what_is_no_graph(command: CommandLine, tmp_path: Path) -> None:
     missing = command("show", "missing.json")
     assert missing.exit_code == 2
-    assert missing.stderr.startswith("error[file-missing] missing.json\n")
+    assert missing.stderr.startswith("error[file-unreadable] missing.json\n")
+    (tmp_path / "model.pt2").write_bytes(b"PK\x03\x04\xff")
+    unknown = command("show", str(tmp_path / "model.pt2"))
+    assert unknown.exit_code == 2
+    assert unknown.stderr.startswith(f"error[graph-format] {tmp_path / 'model.pt2'}\n")
+    assert all(str(row) in unknown.stderr for row in READERS)
+    assert "tantamount capture FILE.pt2" in unknown.stderr

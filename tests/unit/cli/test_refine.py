@@ -44,7 +44,7 @@ def test_verbose(command: CommandLine) -> None:
 def test_options_reach_the_reader_and_the_prover(command: CommandLine) -> None:
     command.answers = {"job.toml": proved()}
     command("refine", "job.toml")
-    command("refine", "--strict", "--allow-outside", "--engine", "calculus", "job.toml")
+    command("refine", "--strict", "--allow-outside", "job.toml")
     plain = {"path": Path("job.toml"), "allow_outside": False, "strict": False, "progress": False}
     assert command.calls == [plain, plain | {"allow_outside": True, "strict": True}]
 
@@ -147,7 +147,7 @@ def test_interruption_is_not_a_verdict(command: CommandLine) -> None:
         (),
         ("refine",),
         ("refine", "--nonsense", "job.toml"),
-        ("refine", "--engine", "magic", "job.toml"),
+        ("refine", "--workers", "magic", "job.toml"),
         ("prove", "x"),
     ],
 )

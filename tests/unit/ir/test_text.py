@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tantamount.capture.fx_json import read_graph
+from tantamount.capture.readers import read_graph
 from tantamount.errors import UserError
 from tantamount.ir.graph import Argument, Constant, Device, Graph, Node, Output, Ref, Setting, Source
 from tantamount.ir.text import format_graph, format_node, parse_graph

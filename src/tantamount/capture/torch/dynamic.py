@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._sympy import functions
 
 from tantamount.errors import InternalError, Unsupported, UserError
@@ -56,7 +57,8 @@ class Sizes:
         if not named:
             return mode.from_tensor(tensor, static_shapes=True)
         shape = [self.symbols[named[d]][0] if d in named else size for d, size in enumerate(tensor.shape)]
-        example = torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
+        with _disable_current_modes():  # a real tensor, whatever is being traced: of a fake one sizes are numbers
+            example = torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
         kinds = [DimDynamic.DUCK if d in named else DimDynamic.STATIC for d in range(tensor.dim())]
         fake = mode.from_tensor(example, symbolic_context=StatelessSymbolicContext(dynamic_sizes=kinds))
         for d, label in named.items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tables.sample import F32, I64, Operand, Sample, c, call, f, i, m, positive
 from tantamount.ir.types import DType
+from tantamount.samples.operators.calls import F32, I64, Operand, Sample, c, call, f, i, m, positive
 
 __all__ = ["SAMPLES"]
 

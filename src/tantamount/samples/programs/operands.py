@@ -22,6 +22,8 @@ Generate = Callable[[Random, Pool], "tuple[tuple[int, ...], tuple[Any, ...]] | N
 
 @dataclass(frozen=True)
 class Op:
+    """One operator of random programs: how often it is proposed, how its operands are chosen, what it computes."""
+
     weight: int
     generate: Generate
     build: Callable[..., Tensor]
@@ -31,6 +33,8 @@ OPERATORS: dict[str, Op] = {}
 
 
 def op(name: str, weight: int, generate: Generate) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """A decorator that registers a function ``(builder, *operands, *attributes) -> tensor`` as operator ``name``."""
+
     def register(build: Callable[..., Tensor]) -> Callable[..., Tensor]:
         OPERATORS[name] = Op(weight, generate, build)
         return build
@@ -39,11 +43,40 @@ def op(name: str, weight: int, generate: Generate) -> Callable[[Callable[..., Te
 
 
 def aten(b: Builder, target: str, *args: Any, **kwargs: Any) -> Any:
+    """The result of the table's operator ``target``. Raises :class:`UserError` as its definition does."""
     return apply(lookup(target, "test"), target, args, kwargs, b, "test")
+
+
+def method(name: str) -> Callable[..., Tensor]:
+    """The builder's method ``name``, applied to operands and attributes."""
+
+    def build(b: Builder, *args: Any) -> Tensor:
+        return getattr(b, name)(*args)
+
+    return build
+
+
+def function(name: str) -> Callable[..., Tensor]:
+    """The elementwise function ``name`` of a tensor, as the builder knows it."""
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        return b.function(name, x)
+
+    return build
+
+
+def called(target: str) -> Callable[..., Tensor]:
+    """The operator ``target`` of the table, applied to operands only."""
+
+    def build(b: Builder, *args: Tensor) -> Tensor:
+        return aten(b, target, *args)
+
+    return build
 
 
 # ------------------------------------------------------------------------------------------------ choosing operands
 def choose(r: Random, pool: Pool, want: Callable[[Tensor], bool]) -> int | None:
+    """The number of a tensor in the pool that is wanted, later ones more likely; ``None`` if there is none."""
     found = [k for k, x in enumerate(pool) if want(x)]
     if not found:
         return None
@@ -51,10 +84,12 @@ def choose(r: Random, pool: Pool, want: Callable[[Tensor], bool]) -> int | None:
 
 
 def is_float(x: Tensor) -> bool:
+    """True for a tensor of floats."""
     return x.dtype.is_float
 
 
 def is_number(x: Tensor) -> bool:
+    """True for a tensor of anything but booleans."""
     return x.dtype is not DType.BOOL
 
 
@@ -62,6 +97,8 @@ def unary(
     want: Callable[[Tensor], bool] = is_float,
     attributes: Callable[[Random, Tensor], tuple[Any, ...] | None] = lambda r, x: (),
 ) -> Generate:
+    """A generator of one wanted operand and of attributes for it; it gives ``None`` where there are none."""
+
     def generate(r: Random, pool: Pool) -> Any:
         k = choose(r, pool, want)
         if k is None:
@@ -73,11 +110,14 @@ def unary(
 
 
 def matching(a: Tensor, c: Tensor) -> bool:
+    """True if the shapes broadcast with each other."""
     n = min(a.rank, c.rank)
     return all(x == y or 1 in (x, y) for x, y in zip(a.shape[a.rank - n :], c.shape[c.rank - n :], strict=True))
 
 
 def binary(want: Callable[[Tensor], bool] = is_float) -> Generate:
+    """A generator of two wanted operands whose shapes broadcast, in either order, mostly of the same shape."""
+
     def generate(r: Random, pool: Pool) -> Any:
         j = choose(r, pool, want)
         if j is None:
@@ -97,10 +137,12 @@ def binary(want: Callable[[Tensor], bool] = is_float) -> Generate:
 
 
 def any_dim(r: Random, x: Tensor) -> tuple[Any, ...] | None:
+    """One dimension of a tensor, or ``None`` for a scalar."""
     return (r.randrange(x.rank),) if x.rank else None
 
 
 def some_dims(r: Random, x: Tensor) -> tuple[Any, ...] | None:
+    """At least one dimension of a tensor that has any, and whether a reduction keeps them."""
     dims = [d for d in range(x.rank) if r.random() < 0.5]
     if not dims and x.rank:
         dims = [r.randrange(x.rank)]
@@ -108,6 +150,7 @@ def some_dims(r: Random, x: Tensor) -> tuple[Any, ...] | None:
 
 
 def factor_shape(r: Random, total: int) -> tuple[int, ...]:
+    """A random shape with ``total`` elements."""
     out: list[int] = []
     while total > 1 and len(out) < 4:
         divisors = [d for d in range(2, total + 1) if total % d == 0]
@@ -123,4 +166,5 @@ def factor_shape(r: Random, total: int) -> tuple[int, ...]:
 
 
 def anything(x: Tensor) -> bool:
+    """True for every tensor."""
     return True

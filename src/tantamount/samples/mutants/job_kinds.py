@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
-from tantamount.ir.graph import Constant, Graph
+from tantamount.ir.graph import Argument, Constant, Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
@@ -227,7 +227,7 @@ def _rank_literals(job: Job) -> Iterator[Proposal]:
             ):
 
                 def build(
-                    name: str = node.name, path: tuple[int | str, ...] = path, order: list[object] = order
+                    name: str = node.name, path: tuple[int | str, ...] = path, order: list[Argument] = order
                 ) -> Job:
                     made: list[Graph] = []
                     for graph, value in zip(graphs, order, strict=True):

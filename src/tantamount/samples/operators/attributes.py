@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tables.sample import F32, F64, I64, Sample, call, f, i, positive
 from tantamount.ops.table import table
+from tantamount.samples.operators.calls import F32, F64, I64, Sample, call, f, i, positive
 
 __all__ = ["SAMPLES", "unvaried"]
 

@@ -218,10 +218,10 @@ def _shifted(node: Node, paths: list[tuple[int | str, ...]], step: int) -> tuple
     return (node,)
 
 
-def _numbers(value: int | float) -> list[int | float]:
+def _numbers(value: float) -> list[int | float]:
     if isinstance(value, int):
         options: list[int | float] = [value + 1, value - 1, 0, 2 * value, -value]
-    elif value == 0:
+    elif value == 0.0:
         options = [1.0, 1e-3]
     elif value in (float("inf"), float("-inf")):
         options = [-value, 1e4 if value > 0 else -1e4]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tables.sample import F32, F64, I32, I64, Operand, Sample, c, call, f, i, m, positive
+from tantamount.samples.operators.calls import F32, F64, I32, I64, Operand, Sample, c, call, f, i, m, positive
 
 __all__ = ["SAMPLES"]
 

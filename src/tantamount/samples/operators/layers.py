@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tables.sample import F32, F64, Operand, Sample, call, f, i, m, positive
+from tantamount.samples.operators.calls import F32, F64, Operand, Sample, call, f, i, m, positive
 
 __all__ = ["SAMPLES"]
 
@@ -50,7 +50,7 @@ _MATH = "_scaled_dot_product_attention_math.default"
 _FEW = (f(2, 4, 5, 8), f(2, 2, 6, 8), f(2, 2, 6, 8))
 _KEPT = m(2, 4, 5, 6)
 
-_ATTENTION += [
+_FEWER_HEADS: list[Sample] = [
     call("_scaled_dot_product_flash_attention_for_cpu.default", *_FEW),
     call(_GRADIENTS, f(2, 4, 5, 8), *_FEW, f(2, 4, 5, 8), f(2, 4, 5, low=2, high=4), 0.0, False),
     call(_MATH, _Q, _K, _V),
@@ -186,4 +186,4 @@ _GRADIENT: list[Sample] = [
     ),
 ]
 
-SAMPLES: tuple[Sample, ...] = (*_NORM, *_ATTENTION, *_LOSS, *_RANDOM, *_GRADIENT)
+SAMPLES: tuple[Sample, ...] = (*_NORM, *_ATTENTION, *_FEWER_HEADS, *_LOSS, *_RANDOM, *_GRADIENT)

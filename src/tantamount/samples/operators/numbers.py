@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tables.sample import F32, Sample, call, f, i, m
+from tantamount.samples.operators.calls import F32, Sample, call, f, i, m
 
 __all__ = ["SAMPLES"]
 

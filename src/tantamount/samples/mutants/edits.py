@@ -62,7 +62,7 @@ def at(node: Node, path: Path) -> Argument:
     for k in rest:
         if not isinstance(value, tuple):
             raise LookupError(path)
-        value = value[k]  # type: ignore[index]
+        value = value[int(k)]
     return value
 
 
@@ -72,7 +72,8 @@ def with_literal(node: Node, path: Path, new: Argument) -> Node:
     def put(value: Argument, rest: Path) -> Argument:
         if not rest:
             return new
-        assert isinstance(value, tuple)
+        if not isinstance(value, tuple):
+            raise LookupError(path)
         return tuple(put(item, rest[1:]) if k == rest[0] else item for k, item in enumerate(value))
 
     first, *rest = path

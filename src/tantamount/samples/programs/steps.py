@@ -11,18 +11,20 @@ from math import prod
 from random import Random
 from typing import Any
 
-from support import program_layout, program_sums
-from support.program_operands import MAX_SIZE, OPERATORS, SIZES, Pool
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
+from tantamount.samples.programs import layout, sums
+from tantamount.samples.programs.operands import MAX_SIZE, OPERATORS, SIZES, Pool
 
 MAX_ELEMENTS = 300
-SOURCES = (program_layout, program_sums)  # importing them registers their operators
+SOURCES = (layout, sums)  # importing them registers their operators
 
 
 @dataclass(frozen=True)
 class Input:
+    """An input of a program: its name, shape and dtype."""
+
     name: str
     shape: tuple[int, ...]
     dtype: DType
@@ -31,6 +33,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Step:
+    """A call of an operator of ``OPERATORS`` on tensors by number."""
+
     operator: str
     operands: tuple[int, ...]
     attributes: tuple[Any, ...] = ()
@@ -74,6 +78,7 @@ WEIGHTS = [OPERATORS[name].weight for name in NAMES]
 
 
 def make_inputs(r: Random) -> tuple[Input, ...]:
+    """Between one and five typed inputs whose dimensions share few sizes."""
     sizes = [r.choice(SIZES) for _ in range(3)]  # few sizes, so that shapes match
     out: list[Input] = []
     for k in range(r.randrange(1, 4)):
@@ -87,6 +92,7 @@ def make_inputs(r: Random) -> tuple[Input, ...]:
 
 
 def perform(step: Step, b: Builder, pool: Pool) -> Tensor:
+    """The tensor that a step computes from those in the pool. Raises :class:`UserError` if the operator refuses it."""
     return OPERATORS[step.operator].build(b, *(pool[k] for k in step.operands), *step.attributes)
 
 
@@ -98,6 +104,7 @@ def propose(r: Random, pool: Pool) -> Step | None:
 
 
 def fits(x: object) -> bool:
+    """True for a tensor with 1 to ``MAX_ELEMENTS`` elements in at most five dimensions of at most ``MAX_SIZE``."""
     return (
         isinstance(x, Tensor)
         and prod(x.shape) in range(1, MAX_ELEMENTS + 1)

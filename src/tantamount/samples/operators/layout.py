@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tables.sample import F32, F64, I32, I64, B, Sample, call, f, i, m
 from tantamount.ir.graph import Device, Setting
+from tantamount.samples.operators.calls import F32, F64, I32, I64, B, Sample, call, f, i, m
 
 __all__ = ["SAMPLES"]
 

@@ -7,7 +7,10 @@ from math import inf, prod
 from random import Random
 from typing import Any
 
-from support.program_operands import (
+from tantamount.ir.types import DType, Kind
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.builder import Builder
+from tantamount.samples.programs.operands import (
     MAX_SIZE,
     SIZES,
     Pool,
@@ -15,17 +18,17 @@ from support.program_operands import (
     anything,
     aten,
     binary,
+    called,
     choose,
     factor_shape,
+    function,
     is_float,
     is_number,
     matching,
+    method,
     op,
     unary,
 )
-from tantamount.ir.types import DType, Kind
-from tantamount.ops.algebra import Tensor
-from tantamount.ops.builder import Builder
 
 # ------------------------------------------------------------------------------------------------ movement
 
@@ -41,6 +44,7 @@ def _(b: Builder, x: Tensor, order: tuple[int, ...]) -> Tensor:
 
 
 def slice_of(r: Random, x: Tensor) -> tuple[Any, ...] | None:
+    """A random slice of a tensor: ``(dim, low, high, step)``, or ``None`` if all dimensions have size 1."""
     dims = [d for d, n in enumerate(x.shape) if n > 1]
     if not dims:
         return None
@@ -57,6 +61,7 @@ def _(b: Builder, x: Tensor, d: int, low: int, high: int, step: int) -> Tensor:
 
 
 def select_of(r: Random, x: Tensor) -> tuple[Any, ...] | None:
+    """A random ``(dim, index)`` of a tensor, or ``None`` for a scalar."""
     if not x.rank:
         return None
     d = r.randrange(x.rank)
@@ -69,10 +74,12 @@ def _(b: Builder, x: Tensor, d: int, i: int) -> Tensor:
 
 
 def same_kind(x: Tensor, y: Tensor) -> bool:
+    """True if both tensors are boolean, or neither is."""
     return (x.dtype is DType.BOOL) == (y.dtype is DType.BOOL)
 
 
 def concat_of(r: Random, pool: Pool) -> Any:
+    """Tensors of the pool that agree in all dimensions but one, and that dimension; ``None`` if there are none."""
     j = choose(r, pool, lambda x: x.rank > 0)
     if j is None:
         return None
@@ -96,6 +103,7 @@ def _(b: Builder, *rest: Any) -> Tensor:
 
 
 def stack_of(r: Random, pool: Pool) -> Any:
+    """Tensors of the pool of one shape, and the position of the new dimension; ``None`` if there are none."""
     j = choose(r, pool, lambda x: x.rank < 4)
     if j is None:
         return None
@@ -168,6 +176,7 @@ def parts_of(r: Random, x: Tensor) -> tuple[Any, ...] | None:
 
 
 def applied(b: Builder, name: str, x: Tensor) -> Tensor:
+    """An elementwise function by its name: ``""`` (none), ``exp``, ``square``, ``scaled`` (by 3/2) or a builder's."""
     if name == "exp":
         return b.exp(x)
     if name == "square":
@@ -204,18 +213,10 @@ def _(b: Builder, x: Tensor, p: Any, q: Any) -> Tensor:
 NUMBERS = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 3), 0.1, 3, Fraction(3, 2))
 
 for _name, _weight in (("add", 12), ("sub", 10), ("mul", 12), ("div", 8), ("maximum", 4), ("minimum", 3)):
-
-    def _build(b: Builder, x: Tensor, y: Tensor, name: str = _name) -> Tensor:
-        return getattr(b, name)(x, y)
-
-    op(_name, _weight, binary(is_number))(_build)
+    op(_name, _weight, binary(is_number))(method(_name))
 
 for _name in ("add", "mul", "sub", "maximum"):
-
-    def _build(b: Builder, x: Tensor, c: Any, name: str = _name) -> Tensor:
-        return getattr(b, name)(x, c)
-
-    op(f"{_name} number", 4, unary(is_number, lambda r, x: (r.choice(NUMBERS),)))(_build)
+    op(f"{_name} number", 4, unary(is_number, lambda r, x: (r.choice(NUMBERS),)))(method(_name))
 
 
 @op(
@@ -249,7 +250,7 @@ def _(b: Builder, x: Tensor, e: Any) -> Tensor:
 
 
 for _name, _weight in (("exp", 6), ("log", 4), ("sqrt", 3), ("neg", 3)):
-    op(_name, _weight, unary())(lambda b, x, name=_name: getattr(b, name)(x))
+    op(_name, _weight, unary())(method(_name))
 
 for _name, _weight in (
     ("sin", 5),
@@ -262,7 +263,7 @@ for _name, _weight in (
     ("trunc", 1),
     ("erf", 1),
 ):
-    op(_name, _weight, unary())(lambda b, x, name=_name: b.function(name, x))
+    op(_name, _weight, unary())(function(_name))
 
 for _name, _weight in (
     ("sigmoid", 3),
@@ -276,16 +277,14 @@ for _name, _weight in (
     ("log_sigmoid", 1),
     ("hardswish", 1),
 ):
-    op(_name, _weight, unary())(lambda b, x, name=_name: aten(b, f"aten.{name}.default", x))
+    op(_name, _weight, unary())(called(f"aten.{_name}.default"))
 
 for _name, _target in (
     ("pow", "aten.pow.Tensor_Tensor"),
     ("bitwise_and", "aten.bitwise_and.Tensor"),
     ("bitwise_xor", "aten.bitwise_xor.Tensor"),
 ):
-    op(_name, 1, binary((lambda x: x.dtype.kind is Kind.INT) if "bit" in _name else is_float))(
-        lambda b, x, y, target=_target: aten(b, target, x, y)
-    )
+    op(_name, 1, binary((lambda x: x.dtype.kind is Kind.INT) if "bit" in _name else is_float))(called(_target))
 
 
 @op("floor divide", 1, binary(lambda x: x.dtype.kind is Kind.INT))
@@ -390,6 +389,7 @@ def _(b: Builder, x: Tensor, dtype: DType) -> Tensor:
 
 
 def where_of(r: Random, pool: Pool) -> Any:
+    """A condition and two numeric tensors of the pool that broadcast with it; ``None`` if there are none."""
     c = choose(r, pool, lambda x: x.dtype is DType.BOOL)
     if c is None:
         return None
@@ -406,6 +406,7 @@ def _(b: Builder, c: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 
 def masked_of(r: Random, pool: Pool) -> Any:
+    """A float tensor, a mask that broadcasts to its shape, and one of its dimensions; ``None`` if there are none."""
     x = choose(r, pool, lambda x: is_float(x) and x.rank > 0)
     if x is None:
         return None
@@ -438,7 +439,9 @@ def _(b: Builder, x: Tensor, m: Tensor, d: int) -> Tensor:
     unary(lambda x: is_float(x) and x.rank > 1, lambda r, x: tuple(r.sample(range(x.rank), 2)) if x.rank > 1 else None),
 )
 def _(b: Builder, x: Tensor, d: int, e: int) -> Tensor:
-    shape = lambda k: tuple(n if j == k else 1 for j, n in enumerate(x.shape))  # noqa: E731
+    def shape(k: int) -> tuple[int, ...]:
+        return tuple(n if j == k else 1 for j, n in enumerate(x.shape))
+
     row, column = b.reshape(b.iota(x.shape[d]), shape(d)), b.reshape(b.iota(x.shape[e]), shape(e))
     return aten(b, "aten._softmax.default", b.where(b.less(row, column), -inf, x), e, False)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
-from tables.sample import Operand, Sample
 from tantamount.errors import UserError
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
@@ -15,6 +14,7 @@ from tantamount.ops.definitions.aliases import ALIASES
 from tantamount.ops.definitions.overwrites import VARIANTS
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
+from tantamount.samples.operators.calls import Operand, Sample
 
 __all__ = ["derived"]
 
@@ -28,7 +28,7 @@ _OTHER_OVERLOAD = {
 def _typed(item: Any) -> Any:
     if isinstance(item, Operand):
         return Tensor(item.shape, item.dtype, None)
-    return tuple(_typed(entry) for entry in item) if isinstance(item, tuple) else item
+    return tuple(map(_typed, cast("tuple[Any, ...]", item))) if isinstance(item, tuple) else item
 
 
 def _fits(sample: Sample) -> bool:

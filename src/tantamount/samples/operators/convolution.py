@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tables.sample import F64, Sample, call, f
+from tantamount.samples.operators.calls import F64, Operand, Sample, call, f
 
 __all__ = ["SAMPLES"]
 
@@ -23,7 +23,7 @@ _CALLS: list[tuple[object, ...]] = [
 
 def _gradient(row: tuple[object, ...], mask: tuple[bool, bool, bool]) -> Sample:
     x, weight, bias, *rest, gradient = row
-    sizes = None if bias is None else bias.shape  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    sizes = bias.shape if isinstance(bias, Operand) else None
     return call("convolution_backward.default", gradient, x, weight, sizes, *rest, mask)
 
 

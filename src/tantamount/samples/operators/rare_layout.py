@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tables.sample import I32, Sample, c, call, f, i, m
+from tantamount.samples.operators.calls import I32, Sample, c, call, f, i, m
 
 __all__ = ["SAMPLES"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tables.sample import F64, Operand, Sample, call, f, i, positive
+from tantamount.samples.operators.calls import F64, Operand, Sample, call, f, i, positive
 
 __all__ = ["SAMPLES"]
 

@@ -1,10 +1,10 @@
-"""Sample calls of operators as data: what the tests that are generated from the operator table are made of."""
+"""One sample call of an operator as data, and short names for its operands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from tantamount.ir.types import DType
 
@@ -32,7 +32,7 @@ class Sample:
 
     target: str
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     values: bool = True
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ def _show(item: Any) -> str:
     if isinstance(item, Operand):
         return f"{item.dtype}[{','.join(map(str, item.shape))}]"
     if isinstance(item, tuple):
-        return f"({', '.join(map(_show, item))})"
+        return f"({', '.join(map(_show, cast('tuple[Any, ...]', item)))})"
     return str(item)
 
 
@@ -54,25 +54,25 @@ def call(target: str, *args: Any, **kwargs: Any) -> Sample:
 
 
 def f(*shape: int, dtype: DType = F32, low: float = -2.0, high: float = 2.0) -> Operand:
-    """Floats between -2 and 2."""
+    """A tensor of the shape with floats from ``low`` (-2) up to ``high`` (2)."""
     return Operand(shape, dtype, low, high)
 
 
 def c(*shape: int, dtype: DType = DType.COMPLEX64) -> Operand:
-    """Complex numbers whose parts are between -2 and 2."""
+    """A tensor of complex numbers whose real and imaginary parts are between -2 and 2."""
     return Operand(shape, dtype)
 
 
 def positive(*shape: int, dtype: DType = F32) -> Operand:
-    """Floats between 1/4 and 2."""
+    """A tensor of floats between 1/4 and 2."""
     return Operand(shape, dtype, 0.25, 2.0)
 
 
 def i(*shape: int, dtype: DType = I64, low: int = -4, high: int = 5, data: tuple[int, ...] | None = None) -> Operand:
-    """Integers from ``low`` up to, not including, ``high``."""
+    """A tensor of integers from ``low`` up to, not including, ``high``, or of ``data`` in row-major order."""
     return Operand(shape, dtype, low, high, data)
 
 
 def m(*shape: int, data: tuple[int, ...] | None = None) -> Operand:
-    """Booleans."""
+    """A tensor of booleans, or of ``data`` (0 and 1) in row-major order."""
     return Operand(shape, B, 0, 2, data)

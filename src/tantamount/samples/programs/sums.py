@@ -5,7 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from support.program_operands import (
+from tantamount.ir.types import DType, Kind
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.builder import Builder
+from tantamount.samples.programs.operands import (
     SIZES,
     Pool,
     any_dim,
@@ -13,19 +16,15 @@ from support.program_operands import (
     choose,
     is_float,
     is_number,
+    method,
     op,
     some_dims,
     unary,
 )
-from tantamount.ir.types import DType, Kind
-from tantamount.ops.algebra import Tensor
-from tantamount.ops.builder import Builder
 
 # ------------------------------------------------------------------------------------------------ reductions
 for _name, _weight in (("sum", 12), ("mean", 6), ("amax", 5)):
-    op(_name, _weight, unary(is_number if _name != "mean" else is_float, some_dims))(
-        lambda b, x, dims, keep, name=_name: getattr(b, name)(x, dims, keep)
-    )
+    op(_name, _weight, unary(is_number if _name != "mean" else is_float, some_dims))(method(_name))
 
 
 @op("softmax", 6, unary(lambda x: is_float(x) and x.rank > 0, any_dim))
@@ -85,6 +84,7 @@ def _(b: Builder, x: Tensor, d: int) -> Tensor:
 
 # ------------------------------------------------------------------------------------------------ contractions
 def contraction_of(r: Random, pool: Pool) -> Any:
+    """Two float operands and an ``einsum`` equation of theirs with random labels; ``None`` if there are none."""
     j = choose(r, pool, lambda x: is_float(x) and x.rank > 0)
     k = choose(r, pool, lambda x: is_float(x) and x.rank > 0)
     if j is None or k is None:
@@ -130,6 +130,7 @@ def _(b: Builder, x: Tensor) -> Tensor:
 
 # ------------------------------------------------------------------------------------------------ indexing
 def whole(x: Tensor) -> bool:
+    """True for a tensor of integers."""
     return x.dtype.kind is Kind.INT
 
 

@@ -1,0 +1,185 @@
+"""The formats of graph files: one row each. Jobs, ``tantamount show`` and whatever else reads graphs look here.
+
+A reader takes text to a :class:`Graph` whose structure is checked, within limits, and raises :class:`UserError` for
+everything that is wrong with the text. Files are opened, decompressed and decoded here, the same way for every format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tantamount.capture.fields import shown
+from tantamount.capture.files import read_text
+from tantamount.capture.fx_json import graph_of, parse_graph
+from tantamount.capture.graph_document import graph_document
+from tantamount.capture.hlo import parse_hlo
+from tantamount.errors import UserError
+from tantamount.ir.graph import Graph
+from tantamount.ir.text import parse_graph as parse_text
+from tantamount.limits import Limits, limits_from_environment
+
+__all__ = ["CONVERTED", "EXPORTED", "READERS", "Converted", "Reader", "conversion", "endings", "named", "read_graph"]
+
+_COMPRESSED = ".gz"
+_HEAD = 4096  # characters in which a format shows itself
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One format of graph files.
+
+    ``name`` is the format's in messages, ``suffixes`` are the ends of its files' names (each may be followed by
+    ``.gz``). ``sniff(text)`` is true for text that begins like the format's. ``parse(text, path, limits)`` gives the
+    graph, with its structure checked (``ir.validate``); ``path`` names the file in messages. It raises
+    :class:`UserError` only, with the codes that ``errors`` lists (a code, or the first word of several) or
+    ``limit-...``; types and operators are checked later (``ops.check``).
+
+    ``example`` is a small file, from which tests derive broken ones: an input ``alpha`` of shape ``[2, 3]``,
+    ``first`` = ``alpha`` + ``alpha`` by an operator whose name has ``add`` in it, ``second`` = ``first`` * ``alpha``,
+    which is the output, all float32.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    sniff: Callable[[str], bool]
+    parse: Callable[[str, str, Limits], Graph]
+    errors: tuple[str, ...]
+    example: str
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The ends of names of plain and compressed files."""
+        return tuple(end for suffix in self.suffixes for end in (suffix, suffix + _COMPRESSED))
+
+    def __str__(self) -> str:
+        return f"{self.name} ({', '.join(self.suffixes)})"
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A format whose files are not read as they are: reading them may execute what they hold. ``hint`` says how they
+    become graph files."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    hint: str
+
+
+def _json(text: str) -> bool:
+    return text[:_HEAD].lstrip().startswith("{")
+
+
+def _hlo(text: str) -> bool:
+    return text[:_HEAD].lstrip().startswith("HloModule")
+
+
+def _text(text: str) -> bool:
+    return text.startswith("tantamount graph ")
+
+
+def _parse_text(text: str, path: str, limits: Limits) -> Graph:
+    # What is checked of names, numbers and overwritten memory is checked in one place, for both formats of ours.
+    return graph_of(graph_document(parse_text(text, path, limits)), path, limits)
+
+
+READERS: tuple[Reader, ...] = (
+    Reader(
+        "fx-nodes/1", (".json",), _json, parse_graph, ("graph",),
+        """{"format": "fx-nodes/1", "nodes": [
+  {"name": "alpha", "op": "placeholder", "shape": [2, 3], "dtype": "float32"},
+  {"name": "first", "op": "call_function", "target": "aten.add.Tensor", "args": [{"node": "alpha"}, {"node": "alpha"}],
+   "shape": [2, 3], "dtype": "float32"},
+  {"name": "second", "op": "call_function", "target": "aten.mul.Tensor", "args": [{"node": "first"}, {"node": "alpha"}],
+   "shape": [2, 3], "dtype": "float32"},
+  {"name": "output", "op": "output", "args": [[{"node": "second"}]]}
+]}
+""",
+    ),
+    Reader(
+        "HLO text", (".hlo",), _hlo, parse_hlo, ("graph",),
+        """HloModule example
+
+ENTRY main {
+  alpha = f32[2,3]{1,0} parameter(0)
+  first = f32[2,3]{1,0} add(alpha, alpha)
+  ROOT second = f32[2,3]{1,0} multiply(first, alpha)
+}
+""",
+    ),
+    Reader(
+        "graph text", (".graph",), _text, _parse_text, ("graph", "text-syntax"),
+        """tantamount graph 1
+%alpha: float32[2, 3] = input
+%first: float32[2, 3] = aten.add.Tensor(%alpha, %alpha)
+%second: float32[2, 3] = aten.mul.Tensor(%first, %alpha)
+output second = %second
+""",
+    ),
+)  # fmt: skip
+
+EXPORTED = Converted(
+    "a program that torch.export.save wrote", (".pt2",),
+    "`tantamount capture FILE.pt2 --out FOLDER` makes a graph file of it; PyTorch opens it: only if you trust it",
+)  # fmt: skip
+CONVERTED: tuple[Converted, ...] = (
+    EXPORTED,
+    Converted(
+        "what torch.save wrote", (".pt", ".pth", ".bin"),
+        "it may hold any Python object; capture the program with `tantamount capture MODULE:FUNCTION`",
+    ),
+    Converted(
+        "StableHLO", (".mlir", ".stablehlo"),
+        'JAX prints HLO text, too: `jax.jit(f).lower(...).as_text("hlo")`, saved as *.hlo',
+    ),
+)  # fmt: skip
+
+
+def endings(readers: Iterable[Reader] = READERS) -> str:
+    """The ends of names that are read, for messages: ``.json, .json.gz, .hlo, ...``."""
+    return ", ".join(end for reader in readers for end in reader.endings)
+
+
+def named(name: str, readers: Iterable[Reader] = READERS) -> Reader | None:
+    """The reader of a file with this name, or ``None`` if no format's names end like it."""
+    return next((reader for reader in readers if name.endswith(reader.endings)), None)
+
+
+def conversion(name: str) -> str:
+    """How a file with this name becomes a graph file, or an empty text if nothing is known of it."""
+    return next((row.hint for row in CONVERTED if name.endswith(row.suffixes)), "")
+
+
+def read_graph(path: str | Path, limits: Limits | None = None, readers: Sequence[Reader] = READERS) -> Graph:
+    """The graph in a file of any format: the one that the end of its name says, else the one that it begins like.
+
+    ``limits`` default to those of the environment. Raises :class:`UserError`: the file cannot be read (``file-...``),
+    is of no format or of another than its name says (``graph-format``), is too large (``limit-...``), or what the
+    format's reader has against it."""
+    limits = limits or limits_from_environment()
+    path = Path(path)
+    reader = named(path.name, readers)
+    try:
+        text = read_text(path, limits)
+    except UserError as problem:
+        if reader is None and problem.code == "file-encoding":
+            raise _unknown(path, "bytes that are no text", readers) from None
+        raise
+    alike = next((other for other in readers if other.sniff(text)), None)
+    chosen = reader or alike
+    if chosen is None:
+        raise _unknown(path, f"text that begins {shown(text[:40])}" if text else "an empty file", readers)
+    if alike is not None and not chosen.sniff(text):
+        raise UserError(
+            "graph-format", place=str(path), found=f"text that begins like {alike.name}", needed=str(chosen),
+            hint=f"if it is {alike.name}, its name should end with {' or '.join(alike.suffixes)}",
+        )  # fmt: skip
+    return chosen.parse(text, str(path), limits)
+
+
+def _unknown(path: Path, found: str, readers: Iterable[Reader]) -> UserError:
+    return UserError(
+        "graph-format", place=str(path), found=found,
+        needed=f"a graph file: {', '.join(map(str, readers))}, plain or {_COMPRESSED}", hint=conversion(path.name),
+    )  # fmt: skip

@@ -1,0 +1,6 @@
+"""Mutants of jobs: small changes of the implementation, or of the job. None is run or judged here.
+
+edits      a change of some nodes on some ranks, type-checked again
+kinds      the mutants of one node; ``rewrites`` those that preserve the meaning
+job_kinds  the mutants of relations, groups, outputs, constants, and of literals by which ranks differ
+"""

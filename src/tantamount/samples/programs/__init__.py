@@ -1,0 +1,1 @@
+"""Random small programs: ``steps`` has them as data, ``layout`` and ``sums`` the operators that they are made of."""
