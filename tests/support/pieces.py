@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tantamount.cli.pool import run_all
+from tantamount.work.pool import run_all
 
 
 def piece(what: object) -> object:

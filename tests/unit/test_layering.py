@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "ir": frozenset({"errors", "limits", "sizes"}),
     "verdict": frozenset({"errors", "limits", "ir"}),
     "writing": frozenset({"errors"}),
+    "work": frozenset(),
     "ops": BASE,
     "semantics": BASE | {"ops"},
     "samples": BASE | {"ops"},
@@ -44,8 +45,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "report": BASE,
     "explanations": BASE | {"ops"},
     "answers": BASE | {"proof", "refinement", "certificate", "report"},
-    "cli": BASE
-    | {"ops", "semantics", "calculus", "capture", "correspond", "answers", "certificate", "report", "explanations", ""},
+    "cli": BASE | {"ops", "capture", "correspond", "answers", "certificate", "report", "explanations", "work", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "answers"}),  # its own __init__
     "__main__": frozenset({"cli"}),
     "pytest_plugin": frozenset({"errors", "verdict", "writing", "ir", "capture", "refinement", "answers", "report"}),

@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tantamount.cli import pool, terminal
+from tantamount.cli import terminal
 from tantamount.cli.process import reserve
 from tantamount.effort import MEMORY, TIMEOUT, Effort, Stopped, effort_of, stopping
 from tantamount.errors import UserError
 from tantamount.report.outcomes import ENVIRONMENT, Failure, Outcome, failure
 from tantamount.verdict import LimitHit, Report, Statistics, Verdict
+from tantamount.work import pool
 
 __all__ = ["Options", "check", "check_all", "load"]
 

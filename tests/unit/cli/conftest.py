@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tantamount.answers import Answer
-from tantamount.cli import pool
 from tantamount.cli.main import app
 from tantamount.verdict import Report
+from tantamount.work import pool
 
 Given = Report | BaseException | Callable[..., Report]
 

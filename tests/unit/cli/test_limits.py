@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from support.reports import proved, unknown
-from tantamount.cli import pool
 from tantamount.effort import Effort, Stopped
 from tantamount.verdict import Report, Verdict
+from tantamount.work import pool
 
 from .conftest import CommandLine
 

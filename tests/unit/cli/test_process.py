@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from support.pieces import piece
-from tantamount.cli import pool
 from tantamount.cli.checking import Options, check
 from tantamount.cli.process import Interruption, Output, reserve
 from tantamount.report.outcomes import Failure
+from tantamount.work import pool
 
 
 def test_output_goes_to_the_descriptor() -> None:

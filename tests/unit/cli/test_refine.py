@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from support.reports import proved, refuted, unknown, vacuous
-from tantamount.cli import pool
 from tantamount.cli.main import main
-from tantamount.cli.pool import cores
 from tantamount.errors import InternalError, UserError
 from tantamount.report.outcomes import worst_exit
 from tantamount.report.text import text
 from tantamount.verdict import Report
+from tantamount.work import pool
+from tantamount.work.pool import cores
 
 from .conftest import CommandLine
 

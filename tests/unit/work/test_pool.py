@@ -14,7 +14,7 @@ import pytest
 
 from support import pieces
 from support.pieces import piece, telling
-from tantamount.cli.pool import Lost, run_all
+from tantamount.work.pool import Lost, run_all
 
 
 def test_results_come_in_order_whatever_ends_first() -> None:

@@ -1,0 +1,4 @@
+"""Work in processes of its own, with limits: ``pool``. For ``refine`` of many jobs, and whatever else has many pieces.
+
+Imports nothing of ours.
+"""
