@@ -8,11 +8,11 @@ by offset last: an order that shifting by a shard's offset does not disturb.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tantamount.sizes.symbolic import common_divisor, rational, whole
 
@@ -38,11 +38,13 @@ class Coordinate(NamedTuple):
 
 
 Index = tuple[Coordinate, ...]
+# Makes a named tuple in half the time that its class takes: for what substitution makes by the hundred thousand.
+raw = cast("Callable[[Any, Any], Any]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
 
 
 def variable(number: int, stride: int = 1, offset: int = 0) -> Coordinate:
     """``offset + stride * variable``."""
-    return Coordinate(((number, stride),), offset)
+    return raw(Coordinate, (((number, stride),), offset))
 
 
 def fixed(value: int) -> Coordinate:
@@ -52,7 +54,7 @@ def fixed(value: int) -> Coordinate:
 
 def coordinate(parts: Mapping[int, int], offset: int) -> Coordinate:
     """The canonical coordinate with these strides."""
-    return Coordinate(tuple(sorted([(v, s) for v, s in parts.items() if s])), offset)
+    return raw(Coordinate, (tuple(sorted([(v, s) for v, s in parts.items() if s])), offset))
 
 
 def substitute(c: Coordinate, replace: Mapping[int, Coordinate]) -> Coordinate:
@@ -64,8 +66,8 @@ def substitute(c: Coordinate, replace: Mapping[int, Coordinate]) -> Coordinate:
         if image is None:
             return c
         if s == 1:
-            return Coordinate(image.parts, offset + image.offset) if offset else image
-        return Coordinate(tuple([(w, s * t) for w, t in image.parts]), offset + s * image.offset)
+            return raw(Coordinate, (image.parts, offset + image.offset)) if offset else image
+        return raw(Coordinate, (tuple([(w, s * t) for w, t in image.parts]), offset + s * image.offset))
     total: dict[int, int] = {}
     changed = False
     for v, s in parts:

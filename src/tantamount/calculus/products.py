@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from tantamount.calculus.affine import Coordinate, Index, fixed, substitute_index
+from tantamount.calculus.affine import Coordinate, Index, fixed, raw, substitute_index
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.terms import IOTA, Exponent, Factor, Factors, Monomial, Polynomial, Rational, Term
 from tantamount.sizes.symbolic import factored, is_size
@@ -82,7 +82,7 @@ def monomial(store: Store, coefficient: Rational, factors: Iterable[Factor]) -> 
             ((inner, c),) = atom.arguments[0]
             powered = [Factor(b, d * e, i) for b, d, i in substitute_factors(inner, dict(enumerate(index)))]
             return monomial(store, coefficient * Fraction(c) ** e, [*out, *powered, *_later(total, a, index)])
-        out.append(Factor(a, e, index))
+        out.append(raw(Factor, (a, e, index)))
     out.sort()
     return Term(tuple(out), exact(coefficient))
 
@@ -142,12 +142,12 @@ def _later(total: Mapping[tuple[int, Index], Exponent], a: int, index: Index) ->
 
 def substitute_factors(factors: Factors, replace: Mapping[int, Coordinate]) -> Factors:
     """The factors with variables replaced; not normalised."""
-    return tuple([Factor(a, e, substitute_index(index, replace)) for a, e, index in factors])
+    return tuple([raw(Factor, (a, e, substitute_index(index, replace))) for a, e, index in factors])
 
 
 def substitute_polynomial(polynomial: Polynomial, replace: Mapping[int, Coordinate]) -> Polynomial:
     """The terms with variables replaced; not normalised."""
-    return tuple([Term(substitute_factors(m, replace), c) for m, c in polynomial])
+    return tuple([raw(Term, (substitute_factors(m, replace), c)) for m, c in polynomial])
 
 
 def is_positive(store: Store, factors: Factors) -> bool:
