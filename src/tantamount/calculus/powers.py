@@ -34,6 +34,7 @@ from tantamount.calculus.terms import (
 )
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS
+from tantamount.sizes.symbolic import is_size
 
 __all__ = [
     "exponential",
@@ -47,6 +48,8 @@ __all__ = [
     "power",
     "set_of",
 ]
+
+_INT64 = 62  # bits of a magnitude that no 64-bit integer lacks
 
 
 def gated(store: Store, guard: Polynomial, x: Polynomial, box: Ranges = None) -> Polynomial:
@@ -162,6 +165,9 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if not any(xs) and declared.at_zero is not None and len(xs) == 1:
         store.fired["declared-functions"] += 1
         return constant(declared.at_zero)
+    if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
+        store.fired["declared-functions"] += 1
+        return constant(value)
     sign = 1
     if (declared.odd or declared.even) and xs[0] and as_factors(store, xs[0])[0] < 0:
         store.fired["declared-functions"] += 1
@@ -172,6 +178,17 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     facts = Facts(integer=declared.integer, nonnegative=declared.nonnegative)
     a, index = store.apply(name, (), xs, facts)
     return single(a, index, coefficient=sign)
+
+
+def _whole_power(x: Polynomial, y: Polynomial) -> int | None:
+    """The power of two known whole numbers, if an int64 holds it; of a negative exponent nothing is said."""
+    base, exponent = sole_number(x), sole_number(y)
+    if base is None or exponent is None or is_size(base) or is_size(exponent):
+        return None
+    if Fraction(base).denominator != 1 or Fraction(exponent).denominator != 1 or not 0 <= exponent <= _INT64:
+        return None
+    value = int(base) ** int(exponent)
+    return value if value.bit_length() <= _INT64 else None
 
 
 # ------------------------------------------------------------------------------------------------ maxima
