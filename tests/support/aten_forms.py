@@ -31,6 +31,8 @@ def form_difference(call: Call) -> str | None:
     call, or values that are not determined)."""
     if sum(x.numel() for x in call.tensors) > LARGEST or torch.Tag.nondeterministic_seeded in call.overload.tags:
         return None
+    if call.target.startswith("aten._safe_softmax"):  # the guard's product with 0/0 is 0 in the calculus, NaN in NumPy
+        return None
     store = Calculus()
     symbolic = Symbolic(store, Trace(assume_indices=True))
     leaves: dict[tuple[str, Any], Any] = {}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tantamount.correspond.values import windows
+from tantamount.effort import Effort
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,6 @@ from tantamount.correspond.values import windows
 def test_windows_are_equal_blocks_and_of_nothing_there_are_none(
     whole: tuple[int, ...], part: tuple[int, ...], count: int
 ) -> None:
-    found = list(windows(np.zeros(whole), part))
+    found = list(windows(Effort(), np.zeros(whole), part))
     assert len(found) == count
     assert all(value.shape == part for _, value in found)
