@@ -67,8 +67,8 @@ def verdicts(report: Report) -> dict[str, Verdict]:
     return {output.name: output.verdict for output in report.outputs}
 
 
-# Adam divides by 1 - beta^step and takes the reciprocal of that: where it is 0, an infinity becomes a number again, of which
-# the normal form says nothing. The rest of each step is proved (docs/limitations.md).
+# Adam divides by 1 - beta^step and takes the reciprocal of that: where it is 0, an infinity becomes a number again, of
+# which the normal form says nothing. The rest of each step is proved (docs/limitations.md).
 ADAM = ("zero1", "training_step", "fsdp2_training_step")
 _OPEN = pytest.mark.xfail(reason="Adam's bias correction at a step where it is 0 is UNKNOWN")
 
