@@ -31,11 +31,11 @@ class Answer(Refinement):
     def __str__(self) -> str:
         return self.text().rstrip("\n")
 
-    def text(self) -> str:
-        """The report as the command line prints it."""
+    def text(self, *, verbose: bool = False) -> str:
+        """The report as the command line prints it; ``verbose`` as its option of that name."""
         from tantamount.report.text import text
 
-        return text(self)
+        return text(self, verbose=verbose)
 
     def picture(self) -> Picture | None:
         """Both programs with what was found about their tensors, to be drawn; ``None`` if no single proof is behind

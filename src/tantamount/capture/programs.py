@@ -14,6 +14,7 @@ from typing import Any, cast
 import tomli_w
 
 from tantamount.capture.job import job_of, joined_sizes
+from tantamount.capture.stated import stated
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph, Output, references
 from tantamount.ir.job import Job
@@ -140,6 +141,29 @@ class Ranks:
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    def __str__(self) -> str:
+        """The mesh, and every distinct program under the ranks that run it."""
+        axes = " x ".join(f"{axis} {size}" for axis, size in self.mesh.axes.items()) or "one device"
+        runners: dict[str, list[int]] = {}
+        for rank, name in enumerate(_names(self)):
+            runners.setdefault(name, []).append(rank)
+        plural = "" if len(runners) == 1 else "s"
+        parts = [f"{len(self.programs)} ranks ({axes}), {len(runners)} distinct program{plural}"]
+        for ranks in runners.values():
+            parts.append(f"\nrank {_spans(ranks)}\n{self.programs[ranks[0]]}")
+        return "\n".join(parts)
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Ascending numbers as ``0-3, 6``."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
 
 def job_document(
     specification: Program,
@@ -152,16 +176,16 @@ def job_document(
 ) -> dict[str, Any]:
     """The job (as TOML would have it) that the implementation refines the specification.
 
-    Relations come from ``inputs`` and ``outputs`` (names or patterns such as ``layers.*.qkv.weight``), else from what
-    the capture recorded; an input that every rank has in the specification's shape is replicated, unless it is a buffer
+    Relations come from ``inputs`` and ``outputs`` (names or patterns such as ``layers.*.qkv.weight``; values as a job
+    writes them, or PyTorch's own ``Shard(1)``, one or one per mesh axis), else from what the capture recorded; an input that every rank has in the specification's shape is replicated, unless it is a buffer
     or a single whole number with other values. Gradients and new values of state lie as the state does, on every rank
     that computes with it; state that the specification leaves as it is must stay so. Raises :class:`UserError` that
     lists every input whose place is not known, and for state that some ranks leave as it was."""
     if isinstance(implementation, Program):
         implementation = Ranks((implementation,), Mesh())
     pair = _Pair(_with_unchanged(specification, implementation), implementation)
-    chosen_inputs = pair.inputs(dict(inputs or {}), partial=partial)
-    chosen_outputs = pair.outputs(dict(outputs or {}), chosen_inputs)
+    chosen_inputs = pair.inputs(stated(inputs or {}, "inputs"), partial=partial)
+    chosen_outputs = pair.outputs(stated(outputs or {}, "outputs"), chosen_inputs)
     document: dict[str, Any] = {
         "format": "job/1",
         "spec": {"graph": "spec.json.gz"},

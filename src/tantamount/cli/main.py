@@ -30,11 +30,25 @@ app = typer.Typer(
     name="tantamount",
     help="Proves that two tensor programs compute the same thing, or shows where they stop doing so.",
     epilog=_EPILOG,
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        terminal.out(f"tantamount {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Proves that two tensor programs compute the same thing, or shows where they stop doing so."""
 
 
 Jobs = Annotated[list[Path], typer.Argument(metavar="JOB", help="Job files (TOML, format job/1).")]

@@ -38,8 +38,9 @@ REDUCE = Operator(("comm.all_reduce.default",), "collective", all_reduce)
 
 
 def test_version(command: CommandLine) -> None:
-    done = command("version")
-    assert (done.exit_code, done.stdout) == (0, f"tantamount {__version__}\n")
+    for asked in ("version", "--version"):
+        done = command(asked)
+        assert (done.exit_code, done.stdout) == (0, f"tantamount {__version__}\n")
 
 
 def test_overview_has_every_operator_once() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise, product
 from typing import Any
 
+from tantamount.capture.stated import placement_text
 from tantamount.capture.torch.placements import Layout
 from tantamount.capture.torch.tiles import Tile, expression_of
 from tantamount.errors import UserError
@@ -76,7 +77,7 @@ def relation(layout: Layout, mesh: Mesh, world_size: int) -> Any:
     axes = _axes(own, mesh)
     if any(type(placement).__name__ == "_StridedShard" for placement in layout.spec.placements):
         return _expression(layout, axes, mesh, world_size)
-    by_axis = {axis: _text(placement) for axis, placement in zip(axes, layout.spec.placements, strict=True)}
+    by_axis = {axis: placement_text(placement) for axis, placement in zip(axes, layout.spec.placements, strict=True)}
     found = [by_axis.get(axis, "Replicate()") for axis in mesh.names]
     return found[0] if len(found) == 1 or all(text == "Replicate()" for text in found) else found
 
@@ -92,15 +93,6 @@ def _axes(own: Any, mesh: Mesh) -> list[str]:
         "capture-mesh", place="a DTensor", found=f"the mesh {own}", needed=f"axes of the mesh {dict(mesh.axes)}",
         hint="name the dimensions of device meshes, and give capture_ranks the whole mesh",
     )  # fmt: skip
-
-
-def _text(placement: Any) -> str:
-    if placement.is_replicate():
-        return "Replicate()"
-    if placement.is_shard():
-        return f"Shard({placement.dim})"
-    reduction = getattr(placement, "reduce_op", "sum")
-    return f'Partial("{reduction}")'
 
 
 def _expression(layout: Layout, axes: Sequence[str], mesh: Mesh, world_size: int) -> Any:

@@ -19,7 +19,16 @@ from torch.autograd import _get_sequence_nr as _next_sequence_number  # pyright:
 from torch.fx import traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Annotate", "defined_at", "is_user_file", "module_paths", "shown_file", "user_frame", "user_line"]
+__all__ = [
+    "Annotate",
+    "defined_at",
+    "is_user_file",
+    "module_paths",
+    "shown_file",
+    "uncompiled",
+    "user_frame",
+    "user_line",
+]
 
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
 _STANDARD = str(Path(linecache.__file__).parent)
@@ -38,6 +47,11 @@ class _Paths:
         self.stack: list[str] = []
 
 
+def uncompiled(name: str) -> str:
+    """A name in a module without the components that ``torch.compile`` puts around what it wraps."""
+    return ".".join(part for part in name.split(".") if part != "_orig_mod")
+
+
 @contextmanager
 def module_paths(modules: Mapping[str, nn.Module]) -> Generator[_Paths]:
     """Hooks that keep track of the module whose forward is running."""
@@ -45,7 +59,7 @@ def module_paths(modules: Mapping[str, nn.Module]) -> Generator[_Paths]:
     handles: list[Any] = []
     for prefix, root in modules.items():
         for name, module in root.named_modules():
-            path = (prefix + name).rstrip(".")
+            path = (prefix + uncompiled(name)).rstrip(".")
 
             def enter(_: nn.Module, __: Any, path: str = path) -> None:
                 paths.stack.append(path)

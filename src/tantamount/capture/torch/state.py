@@ -18,6 +18,7 @@ from torch.nn.utils import stateless
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tantamount.capture.torch.hooks import without_step_hooks
+from tantamount.capture.torch.sources import uncompiled
 from tantamount.errors import UserError
 
 __all__ = ["Entry", "State", "collect", "digest"]
@@ -124,7 +125,7 @@ def collect(modules: Mapping[str, nn.Module], optimizers: Sequence[torch.optim.O
     found: dict[int, tuple[str, Tensor, bool, list[str]]] = {}
     for prefix, module in modules.items():
         for name, tensor in _tensors(module):
-            full = prefix + name
+            full = prefix + uncompiled(name)
             if id(tensor) in found:
                 found[id(tensor)][3].append(full)
             else:

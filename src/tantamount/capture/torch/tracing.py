@@ -281,6 +281,7 @@ def _argument_name(function: Callable[..., Any], path: tuple[Any, ...]) -> str:
     import inspect
 
     head, *rest = path[1:]
+    function = getattr(function, "_orig_mod", function)  # what torch.compile wraps has the names of the arguments
     target = function.forward if isinstance(function, nn.Module) else function
     if path[0].idx == 1:
         return path_name((head, *rest))
