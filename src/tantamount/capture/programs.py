@@ -177,10 +177,11 @@ def job_document(
     """The job (as TOML would have it) that the implementation refines the specification.
 
     Relations come from ``inputs`` and ``outputs`` (names or patterns such as ``layers.*.qkv.weight``; values as a job
-    writes them, or PyTorch's own ``Shard(1)``, one or one per mesh axis), else from what the capture recorded; an input that every rank has in the specification's shape is replicated, unless it is a buffer
-    or a single whole number with other values. Gradients and new values of state lie as the state does, on every rank
-    that computes with it; state that the specification leaves as it is must stay so. Raises :class:`UserError` that
-    lists every input whose place is not known, and for state that some ranks leave as it was."""
+    writes them, or PyTorch's own ``Shard(1)``, one or one per mesh axis), else from what the capture recorded; an input
+    that every rank has in the specification's shape is replicated, unless it is a buffer or a single whole number with
+    other values. Gradients and new values of state lie as the state does, on every rank that computes with it; state
+    that the specification leaves as it is must stay so. Raises :class:`UserError` that lists every input whose place is
+    not known, and for state that some ranks leave as it was."""
     if isinstance(implementation, Program):
         implementation = Ranks((implementation,), Mesh())
     pair = _Pair(_with_unchanged(specification, implementation), implementation)

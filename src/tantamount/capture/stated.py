@@ -30,7 +30,7 @@ def placement_text(placement: Any) -> str | None:
 
 
 def _plain(relation: Any, place: str) -> Any:
-    if hasattr(relation, "is_shard") and hasattr(relation, "is_partial"):
+    if type(relation).__module__.startswith("torch.distributed.tensor"):
         text = placement_text(relation)
         if text is None:
             raise UserError(
