@@ -34,7 +34,7 @@ def _plain(relation: Any, place: str) -> Any:
         text = placement_text(relation)
         if text is None:
             raise UserError(
-                "capture-relation", place=place, found=f"the placement {relation}",
+                "capture-relation", place=place, found=f"the placement {type(relation).__name__} {relation}",
                 needed="Replicate(), Shard(dim), Partial(reduction), or an expression such as "
                 '{"relation": "concat(rank(0), rank(1), dim=0)"}',
             )  # fmt: skip
