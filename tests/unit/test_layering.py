@@ -42,10 +42,12 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "diagnosis": DIAGNOSIS,
     "refinement": REFINEMENT,
     "certificate": BASE | {"ops", "semantics", "capture", "reduction"},
+    "plan": frozenset({"errors", "limits"}),
     "report": BASE,
     "explanations": BASE | {"ops"},
     "answers": BASE | {"proof", "refinement", "certificate", "report"},
-    "cli": BASE | {"ops", "capture", "correspond", "answers", "certificate", "report", "explanations", "work", ""},
+    "cli": BASE
+    | {"ops", "capture", "correspond", "answers", "certificate", "report", "explanations", "work", "plan", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "answers"}),  # its own __init__
     "__main__": frozenset({"cli"}),
     "pytest_plugin": frozenset({"errors", "verdict", "writing", "ir", "capture", "refinement", "answers", "report"}),

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tantamount import __version__
-from tantamount.cli import terminal
+from tantamount.cli import planning, terminal
 from tantamount.cli.exits import exits, explain, explained, finished
 from tantamount.cli.process import INTERRUPTED, Interruption, leave_on_interrupt, open_streams, reserve
 from tantamount.report.outcomes import INTERNAL
@@ -34,6 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.add_typer(planning.app, name="plan")
 
 
 def _version(asked: bool) -> None:

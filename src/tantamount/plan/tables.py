@@ -1,0 +1,73 @@
+"""Schedules as tables: a row for every device, a cell for every action, as ``torch.distributed.pipelining`` has them
+(``schedule.pipeline_order``, and the CSV files that its schedules are loaded from).
+
+Stages and microbatches are numbered without gaps, and a microbatch passes the stages in the order of their numbers.
+``(0F7;7B3)OVERLAP_F_B`` computes one pass beside the other, which here means before it. A table without messages gets
+those that it needs; one with messages keeps them, and its sends do not wait for their receivers, as PyTorch posts them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tantamount.errors import UserError
+from tantamount.plan.actions import COMPUTE, MESSAGES, Action, Chain, Schedule, read_events
+from tantamount.plan.exchange import with_messages
+
+__all__ = ["read_table", "schedule_of_table"]
+
+_OVERLAP = re.compile(r"\(([^()]*)\)OVERLAP_F_B")
+_SHARDING = re.compile(r"\d+(UNSHARD|RESHARD)")  # parameters are gathered and freed: no other values
+_MOST = 4_000_000  # characters of a file
+
+
+def read_table(path: Path) -> Schedule:
+    """The schedule in a CSV file. Raises :class:`UserError` for a file that cannot be read or holds none."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            text = stream.read(_MOST + 1)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError("plan-schedule", place=str(path), found=str(problem), needed="a schedule as CSV") from None
+    if len(text) > _MOST:
+        raise UserError("plan-schedule", place=str(path), found="a file that is too long", needed=f"{_MOST} characters")
+    return schedule_of_table(list(csv.reader(io.StringIO(text))), str(path))
+
+
+def schedule_of_table(rows: Sequence[Iterable[object]], place: str) -> Schedule:
+    """The schedule whose device ``d`` does what row ``d`` lists; cells that are empty or ``None`` are pauses. Cells may
+    be anything whose text is an action. Raises :class:`UserError` for cells that are no actions, for stages or
+    microbatches without any, and for an order of computations that cannot be carried out."""
+    devices = tuple(
+        tuple((action,) for cell in row for action in _cell(cell, f"{place}: device {device}"))
+        for device, row in enumerate(rows)
+    )
+    actions = [(action, device) for device, events in enumerate(devices) for (action,) in events]
+    owner = {action.stage: device for action, device in reversed(actions) if action.kind in COMPUTE}
+    microbatches = {action.microbatch for action, _ in actions if action.kind in COMPUTE}
+    for what, numbers in (("stages", set(owner)), ("microbatches", microbatches)):
+        if numbers != set(range(len(numbers))) or not numbers:
+            raise UserError(
+                "plan-schedule", place=place, found=f"{what} {_listed(numbers)}", needed=f"{what} 0, 1, 2 and so on"
+            )
+    owners = tuple(owner[stage] for stage in range(len(owner)))
+    chain = Chain(tuple(range(len(owners))), tuple(range(len(microbatches))))
+    if any(action.kind in MESSAGES for action, _ in actions):
+        return Schedule(devices, owners, (chain,), rendezvous=False)
+    return with_messages(Schedule(devices, owners, (chain,)))
+
+
+def _listed(numbers: set[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)[:20])) or "(none)"
+
+
+def _cell(cell: object, place: str) -> Iterator[Action]:
+    text = "" if cell is None else str(cell).strip()
+    overlap = _OVERLAP.fullmatch(text)
+    for part in overlap.group(1).split(";") if overlap else (text,):
+        if part and not _SHARDING.fullmatch(part):
+            for event in read_events(part, place):
+                yield from event

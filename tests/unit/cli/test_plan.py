@@ -1,0 +1,41 @@
+"""``tantamount plan schedule``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from .conftest import CommandLine
+
+
+def test_a_named_schedule(command: CommandLine, tmp_path: Path) -> None:
+    picture = tmp_path / "1f1b.svg"
+    done = command("plan", "schedule", "1f1b", "--devices", "4", "--microbatches", "8", "--svg", str(picture))
+    assert done.exit_code == 0
+    assert done.stdout == (
+        "RIGHT  1f1b   4 devices, 4 stages, 8 microbatches, 168 actions\n"
+        "  time       33 forward passes (a backward pass is 2, each of its halves 1)\n"
+        "  waiting    27.3% of the time of all devices\n"
+        "  kept       activations of at most 4, 3, 2, 1 passes, by device\n"
+    )
+    assert len(ElementTree.parse(picture).findall(".//{*}g")) == 64
+
+
+def test_a_table_that_is_wrong(command: CommandLine, tmp_path: Path) -> None:
+    table = tmp_path / "wrong.csv"
+    table.write_text("0F0,0F1,,0B0,0REDUCE_GRAD,0B1\n,1F0,1B0,1F1,1B1,1REDUCE_GRAD\n")
+    done = command("plan", "schedule", str(table), "--actions")
+    assert done.exit_code == 1
+    assert (
+        "reduction  device 0: the gradient of 0B1 comes after the reduction of stage 0, which lacks it" in done.stdout
+    )
+    assert "device 1: 1RECV_F0 1F0 {1SEND" not in done.stdout
+    assert "device 1: 1RECV_F0 1F0" in done.stdout
+
+
+def test_bad_input(command: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("0F0,nothing\n")
+    for asked in (["zigzag"], [str(tmp_path / "bad.csv")], ["interleaved", "-m", "6", "-v", "2"], ["missing.csv"]):
+        done = command("plan", "schedule", *asked)
+        assert done.exit_code == 2
+        assert "error[plan-schedule]" in done.stderr
