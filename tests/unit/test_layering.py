@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "work": frozenset(),
     "ops": BASE,
     "semantics": BASE | {"ops"},
-    "samples": BASE | {"ops"},
+    "samples": BASE | {"ops", "semantics"},
     "calculus": BASE | {"ops"},
     "capture": BASE | {"ops", "semantics", "calculus"},
     "reduction": BASE | {"ops"},
