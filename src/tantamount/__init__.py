@@ -9,9 +9,6 @@ Importing this package imports neither PyTorch nor JAX nor the command line's li
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
 TYPE_CHECKING = False  # as type checkers read it; `typing` takes longer to import than all that is here
 if TYPE_CHECKING:
     from typing import Any
@@ -59,27 +56,8 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(home)
-    return module if home == f"{__name__}.{name}" else getattr(module, name)
+    return module if home == f"{__name__}.{name}" else getattr(module, name)  # tantamount.capture can be called itself
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _CallableModule(ModuleType):
-    """A subpackage with the name of its main function: calling it calls that function."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
-
-
-class _Package(ModuleType):
-    """``tantamount.capture`` is a function to users and a subpackage to the import system, which binds it last."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and _HOME.get(name) == value.__name__:
-            value.__class__ = _CallableModule
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.agreement import Figures, check, fuzz, grow
+from support.agreement import Figures, check, fuzz
+from tantamount.samples.programs.growing import grow
 
 PARTS = 8
 

@@ -19,14 +19,20 @@ from tantamount.calculus.expand import distribute
 from tantamount.calculus.forms import Form, aligned
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
-from tantamount.errors import Unsupported, UserError
-from tantamount.ir.types import DType, Kind
+from tantamount.errors import Unsupported
 from tantamount.ops.algebra import Tensor
-from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.samples.programs.steps import OPERATORS, Input, Program, Step, fits, make_inputs, perform, propose
-from tantamount.semantics.reference import Flag, IntegerOverflow, Reference
+from tantamount.ops.builder import Builder
+from tantamount.samples.programs.growing import (
+    Unusable,
+    data_for,
+    mutated,
+    random_programs,
+    reference_inputs,
+    run_reference,
+)
+from tantamount.samples.programs.steps import Input, Program, Step, perform
+from tantamount.semantics.reference import Reference
 
-LARGE = 200.0  # beyond this, exponentials overflow in float64 and rounding blurs the comparison
 ABSOLUTE, RELATIVE = 1e-6, 1e-6
 
 Array = NDArray[Any]
@@ -119,71 +125,8 @@ class CheckedEvaluator(Evaluator):
 
 
 # ------------------------------------------------------------------------------------------------ two interpretations
-def data_for(inputs: Sequence[Input], seed: int) -> dict[str, Array]:
-    r = np.random.default_rng(seed)
-    out: dict[str, Array] = {}
-    for x in inputs:
-        if x.dtype.kind is Kind.INT:
-            out[x.name] = r.integers(0, x.limit, x.shape) if x.limit else r.integers(-2, 4, x.shape)
-        elif x.dtype.kind is Kind.BOOL:
-            out[x.name] = r.random(x.shape) < 0.5
-        else:
-            out[x.name] = np.abs(r.standard_normal(x.shape)) + 0.1 if seed % 3 == 0 else r.standard_normal(x.shape)
-    return out
-
-
-def reference_inputs(inputs: Sequence[Input], data: dict[str, Array]) -> list[Tensor]:
-    return [Tensor(x.shape, x.dtype, np.asarray(data[x.name])) for x in inputs]
-
-
 def symbolic_inputs(inputs: Sequence[Input], symbolic: Symbolic) -> list[Tensor]:
     return [Tensor(x.shape, x.dtype, symbolic.fresh("input", x.name, x.shape, x.dtype.kind)) for x in inputs]
-
-
-def usable(value: Array, reference: Reference) -> bool:
-    """Whether the reference is sure of enough of the tensor: defined, finite, not large, nothing undefined decided."""
-    if reference.flags:
-        return False
-    value = np.asarray(value, dtype=np.float64)
-    known = value[~np.isnan(value)]
-    return known.size * 2 >= value.size and bool(np.all(np.isfinite(known))) and bool(np.all(np.abs(known) < LARGE))
-
-
-class CarefulReference(Reference):
-    """Flags decisions that rounding took: comparisons and roundings nearer to a tie than float64 can tell."""
-
-    def _near(self, difference: Array) -> None:
-        if difference.dtype == np.float64 and ((difference != 0) & (np.abs(difference) < 1e-9)).any():
-            self.flags.append(Flag("tie", 1))
-
-    def less(self, x: Array, y: Array) -> Array:
-        self._near(np.asarray(x - y) if x.dtype != np.bool_ else x)
-        return super().less(x, y)
-
-    def equal(self, x: Array, y: Array) -> Array:
-        self._near(np.asarray(x - y) if x.dtype != np.bool_ else x)
-        return super().equal(x, y)
-
-    def function(self, name: str, xs: Sequence[Array]) -> Array:
-        if name in ("floor", "trunc", "round", "sign"):
-            scaled = xs[0] * (2 if name == "round" else 1)
-            self._near(np.asarray(scaled - np.round(scaled)) if scaled.dtype == np.float64 else scaled)
-        return super().function(name, xs)
-
-    def rows(self, name: str, xs: Sequence[Array], attributes: Any, results: Any) -> Any:
-        for x in xs:
-            if x.dtype == np.float64:
-                self._near(np.diff(np.sort(x, axis=-1), axis=-1))
-        return super().rows(name, xs, attributes, results)
-
-
-class Unusable(Exception):
-    """The reference is not sure of a tensor of the program."""
-
-
-def defined_for(step: Step, pool: Sequence[Tensor]) -> bool:
-    """Rows with undefined elements have no order."""
-    return step.operator not in ("sort", "argmax") or not any(np.isnan(pool[k].value).any() for k in step.operands)
 
 
 def leaves_of(data: dict[str, Array]) -> dict[Any, Array]:
@@ -220,39 +163,6 @@ def stable(program: Program, seed: int, tensor: int) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ one program
-def grow(r: Random, seed: int, steps: int) -> tuple[Program, list[Tensor]]:
-    """A random program, grown step by step along its reference values on the data of ``seed``."""
-    inputs = make_inputs(r)
-    pool = reference_inputs(inputs, data_for(inputs, seed))
-    done: list[Step] = []
-    for _ in range(4 * steps):
-        if len(done) == steps:
-            break
-        step = propose(r, pool)
-        if step is None or not defined_for(step, pool):
-            continue
-        reference = CarefulReference()
-        try:
-            result = perform(step, Builder(reference), pool)
-        except (ShapeProblem, UserError, IntegerOverflow, Unsupported):
-            continue
-        if fits(result) and usable(result.value, reference):
-            done.append(step)
-            pool.append(result)
-    return Program(inputs, tuple(done)), pool
-
-
-def run_reference(program: Program, seed: int) -> list[Tensor]:
-    """Raises :class:`Unusable` where the reference is not sure of a value."""
-    pool = reference_inputs(program.inputs, data_for(program.inputs, seed))
-    for step in program.steps:
-        reference = CarefulReference()
-        pool.append(perform(step, Builder(reference), pool))
-        if not defined_for(step, pool) or not usable(pool[-1].value, reference):
-            raise Unusable
-    return pool
-
-
 def run_symbolic(program: Program, symbolic: Symbolic, figures: Figures | None = None) -> list[Tensor | None]:
     """The forms; ``None`` for what the calculus refuses and what depends on it."""
     pool: list[Tensor | None] = list(symbolic_inputs(program.inputs, symbolic))
@@ -411,31 +321,7 @@ def compare_pairs(
     return None
 
 
-def mutated(r: Random, program: Program, pool: Sequence[Tensor], seed: int) -> Program | None:
-    """The program with one step replaced by another of the same operator and result type."""
-    n = len(program.inputs)
-    for _ in range(20):
-        k = r.randrange(len(program.steps))
-        old = program.steps[k]
-        found = OPERATORS[old.operator].generate(r, list(pool[: n + k]))
-        if found is None or found == (old.operands, old.attributes):
-            continue
-        new = Step(old.operator, *found)
-        try:
-            result = perform(new, Builder(CarefulReference()), list(pool))
-        except (ShapeProblem, UserError, IntegerOverflow, Unsupported):
-            continue
-        if result.type == pool[n + k].type and not result.weak:
-            mutant = Program(program.inputs, (*program.steps[:k], new, *program.steps[k + 1 :]))
-            try:
-                run_reference(mutant, seed)
-            except (Unusable, ShapeProblem, UserError, IntegerOverflow, Unsupported):
-                continue
-            return mutant
-    return None
-
-
-def check_mutant(r: Random, program: Program, pool: Sequence[Tensor], seed: int, figures: Figures) -> Failure | None:
+def check_mutant(r: Random, program: Program, seed: int, figures: Figures) -> Failure | None:
     """A mutant with an equal form must have equal values, on this and on other data."""
     if not program.steps:
         return None
@@ -528,15 +414,12 @@ def shrink(failure: Failure) -> Failure:
 
 
 def fuzz(programs: int, seed: int, deep_every: int = 1, stop_at: int = 10) -> Figures:
-    """Random programs number ``seed * 10**7`` onwards."""
+    """Random programs (see ``random_programs``), judged; it ends where ``stop_at`` of them failed."""
     figures = Figures()
-    for k in range(programs):
-        number = seed * 10_000_000 + k
-        r = Random(number)
-        program, pool = grow(r, number, r.randrange(1, 13))
+    for k, (number, r, program, pool) in enumerate(random_programs(programs, seed)):
         failure = check(program, number, figures, pool, deep=k % deep_every == 0)
         if failure is None and k % deep_every == 0:
-            failure = check_mutant(r, program, pool, number, figures)
+            failure = check_mutant(r, program, number, figures)
         if failure is not None:
             figures.failures.append(failure if failure.kind == "mutant" else shrink(failure))
             if len(figures.failures) >= stop_at:
@@ -544,4 +427,4 @@ def fuzz(programs: int, seed: int, deep_every: int = 1, stop_at: int = 10) -> Fi
     return figures
 
 
-__all__ = ["DType", "Failure", "Figures", "check", "fuzz", "grow", "shrink"]
+__all__ = ["Failure", "Figures", "check", "fuzz", "shrink"]

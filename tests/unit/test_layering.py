@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -32,7 +31,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "work": frozenset(),
     "ops": BASE,
     "semantics": BASE | {"ops"},
-    "samples": BASE | {"ops"},
+    "samples": BASE | {"ops", "semantics"},
     "calculus": BASE | {"ops"},
     "capture": BASE | {"ops", "semantics", "calculus"},
     "reduction": BASE | {"ops"},
@@ -246,12 +245,12 @@ def test_the_public_interface_is_lazy_and_complete() -> None:
         tantamount.nothing  # noqa: B018
 
 
-def test_a_subpackage_named_after_its_function_is_that_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capture_is_a_package_and_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     import tantamount
+    import tantamount.capture.readers as readers
 
-    subpackage = ModuleType("tantamount.capture")
-    monkeypatch.setattr(subpackage, "capture", lambda job, *, strict=False: (job, strict), raising=False)
-    monkeypatch.setitem(vars(tantamount), "capture", None)  # restored afterwards
-    tantamount.capture = subpackage  # what the import system does
-    assert tantamount.capture is subpackage
-    assert tantamount.capture("job", strict=True) == ("job", True)
+    assert tantamount.capture is sys.modules["tantamount.capture"]
+    assert tantamount.capture.readers is readers
+    given = vars(tantamount.capture)
+    monkeypatch.setitem(given, "capture", lambda function, args, *, name="": (function, args, name))
+    assert tantamount.capture("f", (1,), name="x") == ("f", (1,), "x")

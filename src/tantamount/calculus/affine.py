@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import lcm
 from typing import Any, NamedTuple, cast
 
-from tantamount.sizes.symbolic import common_divisor, rational, whole
+from tantamount.sizes.symbolic import common_divisor, is_size, rational, whole
 
 __all__ = [
     "Coordinate",
@@ -154,8 +154,12 @@ def _coset(basis: tuple[tuple[int, ...], ...], pivots: tuple[int, ...], point: l
     return Lattice(basis, pivots, tuple(point))
 
 
-@lru_cache(maxsize=4096)
 def _saturated(vectors: tuple[tuple[int, ...], ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """The lattice of :func:`_basis`, remembered for numbers; sizes belong to one run, and a cache outlives it."""
+    return _basis(vectors) if any(is_size(x) for v in vectors for x in v) else _basis_of_numbers(vectors)
+
+
+def _basis(vectors: tuple[tuple[int, ...], ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
     """Echelon basis of all integer vectors in the rational span, with the pivot positions.
 
     Over Q the reduced echelon basis B is unique. If it is integral it is the answer. Otherwise the integer points are
@@ -174,6 +178,9 @@ def _saturated(vectors: tuple[tuple[int, ...], ...]) -> tuple[tuple[tuple[int, .
         points = [[whole(sum(z[i] * echelon[i][j] for i in range(rank))) for j in range(len(vectors[0]))] for z in dual]
         basis = tuple(tuple(v) for v in _hermite(points))
     return basis, tuple(next(j for j, x in enumerate(v) if x) for v in basis)
+
+
+_basis_of_numbers = lru_cache(maxsize=4096)(_basis)
 
 
 def _reduced_echelon(rows: list[list[Fraction]]) -> list[list[Fraction]]:

@@ -2,12 +2,17 @@
 
 What comes from files is untrusted. May import: ``errors``, ``limits``, ``ir``, ``ops``. Only ``capture.torch`` may
 import torch, only ``capture.jax`` jax; what they export is found here when it is asked for.
+
+``tantamount.capture`` is this package, and users call it: ``tantamount.capture(function, args)`` is what
+:func:`tantamount.capture.torch.programs.capture` returns.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 from typing import Any
 
 from tantamount.errors import UserError
@@ -51,3 +56,13 @@ def _check_torch() -> None:
             needed=f"PyTorch {_TORCH}",
             hint="pip install 'tantamount[torch]'; reading and proving jobs needs no PyTorch",
         )  # fmt: skip
+
+
+class _Called(ModuleType):
+    """The package, which captures a program where it is called."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.capture(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Called  # the import system binds tantamount.capture to the package, whatever we do

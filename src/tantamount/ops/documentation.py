@@ -97,12 +97,21 @@ def _cell(text: str) -> str:
     return f"`{text}`".replace("|", "\\|")
 
 
+def _order(row: Operator) -> tuple[str, bool, str]:
+    """In-place variants behind the variant that they are of, whatever was registered first."""
+    return _short(row.name).partition(".")[0].strip("_"), _in_place(row), row.name
+
+
+def _in_place(row: Operator) -> bool:
+    return hasattr(row.define, "__wrapped__")
+
+
 def _rows(rows: Iterable[Operator]) -> Iterator[str]:
     merged: dict[object, list[Operator]] = {}
-    for row in rows:
+    for row in sorted(rows, key=_order):
         merged.setdefault(_definition(row), []).append(row)
-    for variants in sorted(merged.values(), key=lambda found: _short(found[-1].name).strip("_")):
-        first = next((row for row in variants if not hasattr(row.define, "__wrapped__")), variants[0])
+    for variants in merged.values():
+        first = next((row for row in variants if not _in_place(row)), variants[0])
         names = [target for row in (first, *(row for row in variants if row is not first)) for target in row.targets]
         overloads = "<br>".join(_cell(_short(name)) for name in names)
         yield f"| {overloads} | {_cell(schema(first))} | {_cell(mathematics(first))} | {'; '.join(told(first.facts))} |"

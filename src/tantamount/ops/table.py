@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NewType, Union, cast, get_type_hints
 
 from tantamount.errors import InternalError, UserError
@@ -171,11 +171,20 @@ def insert(row: Operator) -> None:
 
 
 def table() -> Mapping[str, Operator]:
-    """Every operator by overload name; loads the definitions on first use."""
+    """Every operator by overload name; loads the definitions on first use. Ours are sorted by name, whichever module
+    was imported first; those that users declare follow."""
+    _load()
+    return _TABLE
+
+
+@cache
+def _load() -> None:
     from tantamount.ops import definitions
 
     definitions.load()
-    return _TABLE
+    ordered = sorted(_TABLE.items())
+    _TABLE.clear()
+    _TABLE.update(ordered)
 
 
 def lookup(target: str, place: str) -> Operator:

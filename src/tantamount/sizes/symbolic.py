@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple, TypeGuard, cast
+from zlib import crc32
 
 from tantamount.errors import InternalError, Unsupported
 from tantamount.sizes.polynomials import (
@@ -77,7 +78,7 @@ class Size:
         self.polynomial = polynomial
         self.hint = hint
         self.space = space
-        self._hash = hash((id(space), polynomial))
+        self._hash: int | None = None
 
     # -- arithmetic
     def _with(self, other: object, sign: int = 1) -> Any:
@@ -225,6 +226,12 @@ class Size:
         return not self == other
 
     def __hash__(self) -> int:
+        """The same in every run and process, since the order of a set decides which comparisons are noted. No two
+        numbers of a polynomial hash alike by design (``hash(-1) == hash(-2)``): then they would be compared."""
+        if self._hash is None:
+            self._hash = hash(
+                tuple((tuple((_named(name), 2 * e + 1) for name, e in m), 2 * c + 1) for m, c in self.polynomial)
+            )
         return self._hash
 
     def _below(self, other: object, strict: bool) -> Any:
@@ -281,6 +288,12 @@ class Size:
 
 
 # ---------------------------------------------------------------------------------------------- polynomials
+@lru_cache(maxsize=1024)
+def _named(name: str) -> int:
+    """A number for a symbol, the same in every process (hashes of text are not)."""
+    return crc32(name.encode())
+
+
 def _made(polynomial: Polynomial, hint: Rational, space: Space | None) -> Any:
     """A size, or the number that it is whatever the symbols are."""
     if not polynomial:

@@ -1,1 +1,3 @@
-"""Random small programs: ``steps`` has them as data, ``layout`` and ``sums`` the operators that they are made of."""
+"""Random small programs: ``steps`` has them as data, ``layout`` and ``sums`` the operators that they are made of, and
+``growing`` makes them.
+"""
