@@ -22,7 +22,8 @@ __all__ = [
 class Function:
     """A pointwise function. ``evaluate`` takes float64 or int64 arrays; ``integer``: its values are whole numbers;
     ``fixes_integers``: it is the identity on whole numbers; ``nonnegative``: its values always are;
-    ``even``/``odd``: f(-x) = f(x), f(-x) = -f(x); ``commutative`` for two operands; ``at_zero``: its exact value at 0.
+    ``even``/``odd``: f(-x) = f(x), f(-x) = -f(x); ``commutative`` for two operands; ``at_zero``: its exact value at 0;
+    ``growing``: x <= y gives f(x) <= f(y); ``keeps_sign``: f(x) is positive, 0 and negative where x is.
     """
 
     evaluate: Callable[..., Any]
@@ -34,6 +35,8 @@ class Function:
     odd: bool = False
     commutative: bool = False
     at_zero: int | None = None
+    growing: bool = False
+    keeps_sign: bool = False
 
 
 _erf = np.vectorize(erf, otypes=[np.float64])
@@ -66,19 +69,19 @@ def _integer_pow(x: Any, y: Any) -> Any:
 FUNCTIONS: dict[str, Function] = {
     "sin": Function(np.sin, odd=True, at_zero=0),
     "cos": Function(np.cos, even=True, at_zero=1),
-    "atan": Function(np.arctan, odd=True, at_zero=0),
+    "atan": Function(np.arctan, odd=True, at_zero=0, growing=True, keeps_sign=True),
     "atan2": Function(np.arctan2, arity=2),
-    "asinh": Function(np.arcsinh, odd=True, at_zero=0),
-    "tanh": Function(np.tanh, odd=True, at_zero=0),
-    "erfinv": Function(_erfinv, odd=True, at_zero=0),
+    "asinh": Function(np.arcsinh, odd=True, at_zero=0, growing=True, keeps_sign=True),
+    "tanh": Function(np.tanh, odd=True, at_zero=0, growing=True, keeps_sign=True),
+    "erfinv": Function(_erfinv, odd=True, at_zero=0, growing=True, keeps_sign=True),
     "isnan": Function(np.isnan, integer=True, nonnegative=True),  # 0 or 1, in the type of its operand
-    "erf": Function(_erf, odd=True, at_zero=0),
-    "pi_times": Function(_pi_times, odd=True, at_zero=0),  # pi * x: how definitions write the constant pi
+    "erf": Function(_erf, odd=True, at_zero=0, growing=True, keeps_sign=True),
+    "pi_times": Function(_pi_times, odd=True, at_zero=0, growing=True, keeps_sign=True),  # pi * x: how definitions write the constant pi
     "abs": Function(np.abs, even=True, nonnegative=True, at_zero=0),
-    "sign": Function(_sign, integer=True, odd=True, at_zero=0),
-    "floor": Function(np.floor, integer=True, fixes_integers=True, at_zero=0),
-    "trunc": Function(np.trunc, integer=True, fixes_integers=True, odd=True, at_zero=0),
-    "round": Function(np.round, integer=True, fixes_integers=True, odd=True, at_zero=0),  # halves to the even neighbour
+    "sign": Function(_sign, integer=True, odd=True, at_zero=0, growing=True, keeps_sign=True),
+    "floor": Function(np.floor, integer=True, fixes_integers=True, at_zero=0, growing=True),
+    "trunc": Function(np.trunc, integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True),
+    "round": Function(np.round, integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True),  # halves to the even neighbour
     "pow": Function(np.power, arity=2),  # x ** y, both operands variable
     "integer_pow": Function(_integer_pow, arity=2, integer=True),  # of integers; x ** -1 is 1 / x rounded towards 0
     "floor_divide": Function(np.floor_divide, arity=2, integer=True),  # floor(x / y) of integers

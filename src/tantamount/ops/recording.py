@@ -35,7 +35,6 @@ from tantamount.ops.record import (
 
 __all__ = ["Recorder"]
 
-_GROWING = frozenset({"atan", "asinh", "tanh", "erfinv", "erf", "pi_times", "sign", "floor", "trunc", "round"})
 _OPPOSITE = {
     "below": "at least", "at least": "below", "above": "at most", "at most": "above",
     "equal": "unequal", "unequal": "equal",
@@ -352,14 +351,14 @@ class Recorder(Interpretation):
             keys.sort()
         if name == "sign" and self._made[x.key][0] == "sign":
             return x
-        sign = 1 if name in _GROWING else 0
+        sign = 1 if facts.growing else 0
         if name == "abs" and x.high <= 0:
             sign = -1
         bounds = (-1, 1) if name in ("tanh", "erf", "sign", "sin", "cos") else (0 if facts.nonnegative else -inf, inf)
         terms = None
         if name == "pi_times":
             bounds, terms = (0 if x.low >= 0 else -inf, 0 if x.high <= 0 else inf), blurred(x.terms)
-        elif name in _GROWING and facts.at_zero == 0:
+        elif facts.growing and facts.at_zero == 0:
             bounds = (max(bounds[0], 0) if x.low >= 0 else bounds[0], min(bounds[1], 0) if x.high <= 0 else bounds[1])
         return self._pointwise(
             self._key(name, *keys), terms, *xs, signs=signs_of(*((y, sign) for y in xs)), low=bounds[0], high=bounds[1],
