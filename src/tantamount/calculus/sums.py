@@ -189,6 +189,8 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
         if len(factors) > 1:
             hot = {v for f in factors if _at_most_one(store, f) for v in bound_variables(f)}
             linear = [f for f in linear if bound_variables(f) & hot]
+            if not all(f in linear or store.atoms[f.atom].facts.boolean for f in factors):
+                linear = []
         if not linear:
             continue
         chosen = linear[0]
