@@ -110,7 +110,7 @@ class _Coloring:
         classes: dict[int, list[int]] = {}
         for j, c in enumerate(self.variable):
             classes.setdefault(c, []).append(j)
-        return min(((c, found) for c, found in classes.items() if len(found) > 1), default=(0, []))[1]
+        return next((classes[c] for c in sorted(classes) if len(classes[c]) > 1), list[int]())
 
     @property
     def discrete(self) -> bool:
