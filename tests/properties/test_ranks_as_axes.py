@@ -28,6 +28,7 @@ from tantamount.ops.check import check_graph
 from tantamount.ops.classes import rank_classes
 from tantamount.proof.inputs import build_inputs
 from tantamount.proof.ranks import run_implementation
+from tantamount.proof.sharing import Shared
 from tantamount.proof.specification import run_specification
 from tantamount.semantics.interpret import interpret_ranks
 
@@ -251,10 +252,10 @@ def check(spmd: Spmd, seed: int) -> list[str]:
     """Both runs have the values of the execution at every node on every rank; the nodes whose forms are not equal."""
     job, store = spmd.job, Calculus()
     inputs = build_inputs(store, job)
-    specification = run_specification(store, job, inputs)
+    specification = run_specification(store, job, inputs, Shared(store))
     classes, ranks = rank_classes(spmd.graphs, spmd.mesh), rank_classes(spmd.graphs, spmd.mesh, fold=False)
-    folded = run_implementation(store, job, inputs, specification, classes)
-    single = run_implementation(store, job, inputs, specification, ranks)
+    folded = run_implementation(store, job, inputs, specification, classes, Shared(store))
+    single = run_implementation(store, job, inputs, specification, ranks, Shared(store))
     assert len(classes) == 1 or not spmd.one
     assert len(ranks) == spmd.mesh.world_size
     assert not folded.failures

@@ -30,6 +30,7 @@ from tantamount.calculus.affine import (
 )
 from tantamount.calculus.answers import Remembered
 from tantamount.calculus.boxes import Box
+from tantamount.calculus.naming import Names
 from tantamount.calculus.rules import RULES, RuleName
 from tantamount.calculus.terms import (
     IOTA,
@@ -154,6 +155,7 @@ class Memo:
     """Answers about atoms and terms that are asked for again and again. Atoms never change, so they stay true; where
     joining atoms or a new assumption matters, their number is part of the key."""
 
+    names: Names = field(default_factory=Names)
     merged: dict[tuple[Polynomial, Box | None, int], list[Term]] = field(
         default_factory=dict[tuple[Polynomial, Box | None, int], list[Term]]
     )

@@ -189,6 +189,8 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
         if len(factors) > 1:
             hot = {v for f in factors if _at_most_one(store, f) for v in bound_variables(f)}
             linear = [f for f in linear if bound_variables(f) & hot]
+            if not all(f in linear or store.atoms[f.atom].facts.boolean for f in factors):
+                linear = []
         if not linear:
             continue
         chosen = linear[0]
@@ -208,7 +210,7 @@ def _box(store: Store, flat: Flat, box: Ranges) -> Term:
     for factors, bound in components:
         rename: dict[int, Coordinate] = {v: variable(-1 - j) for j, v in enumerate(bound)}
         named = substitute_factors(tuple(factors), rename)
-        local, ranges = canonical(store.effort, named, [flat.ranges[-1 - v] for v in bound])
+        local, ranges = canonical(store.effort, named, [flat.ranges[-1 - v] for v in bound], store.memo.names)
         store.fired["bound-names"] += local != named
         if _covers(store, local, ranges, box):
             store.fired["found-once"] += 1
@@ -284,7 +286,8 @@ def merge(store: Store, terms: Sequence[Term], box: Ranges = None) -> list[Term]
         if flat is None:
             continue
         sizes = tuple(f for f in flat.factors if is_symbolic_number(f))
-        factors, ranges = canonical(store.effort, tuple(f for f in flat.factors if f not in sizes), flat.ranges)
+        rest = tuple(f for f in flat.factors if f not in sizes)
+        factors, ranges = canonical(store.effort, rest, flat.ranges, store.memo.names)
         shape = tuple(
             (a, e, tuple(tuple(p for p in parts if p[0] >= 0) for parts, _ in index)) for a, e, index in factors
         )

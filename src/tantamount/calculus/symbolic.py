@@ -49,13 +49,16 @@ class Trace:
     """The record of one run besides its values: obligations met on the way, in order, and a count of dropouts.
 
     ``assume_indices``: the indices of this program are taken to be in range (a specification).
-    ``readings``: the literals that stand for other numbers."""
+    ``readings``: the literals that stand for other numbers. ``indices``: the (value, size, box) of indices that were
+    not in range by themselves. ``drawn`` counts what is no function of any operand: fresh tensors, masks."""
 
     assume_indices: bool = False
     obligations: dict[Obligation, None] = field(default_factory=dict[Obligation, None])
     dropouts: int = 0
     readings: dict[Fraction, Reading] = field(default_factory=dict[Fraction, Reading])
     assumed_indices: list[str] = field(default_factory=list[str])
+    indices: dict[tuple[Polynomial, int, Box], None] = field(default_factory=dict[tuple[Polynomial, int, Box], None])
+    drawn: int = 0
     mask: Callable[[Form, Shape, Number, str, int], Form] | None = None
 
 
@@ -182,6 +185,7 @@ class Symbolic(Interpretation):
 
     def fresh(self, source: str, name: object, shape: Shape, kind: Kind) -> Form:
         """A leaf of its own at every mesh coordinate."""
+        self.trace.drawn += 1
         whole = (*self.prefix, *shape)
         atom = self.store.leaf(source, (name, self.batch), whole, Facts.of(kind))
         return forms.leaf_form(atom, whole)
@@ -189,6 +193,7 @@ class Symbolic(Interpretation):
     def mask(self, like: Form, shape: Shape, p: Number, site: str) -> Form:
         ordinal = self.trace.dropouts
         self.trace.dropouts += 1
+        self.trace.drawn += 1
         if self.trace.mask is not None:
             return self.trace.mask(like, (*self.prefix, *shape), p, f"{self.rank}{site}", ordinal)
         return self.fresh("mask", (self.rank, site, ordinal, p), shape, Kind.BOOL)
@@ -340,7 +345,7 @@ class Symbolic(Interpretation):
         number = self._looked_up(x, indices)
         if number is not None:
             return number
-        return contraction.gather(self.store, x, [*(None for _ in range(n)), *indices], n, self._check_index)
+        return contraction.gather(self.store, x, [*(None for _ in range(n)), *indices], n, self.check_index)
 
     def _looked_up(self, x: Form, indices: Sequence[Form | None]) -> Form | None:
         """One number per rank, read off a table of numbers at a place that is a number on every rank: how XLA's
@@ -376,10 +381,11 @@ class Symbolic(Interpretation):
         number = sole_number(found)
         return None if number is None else Fraction(number)
 
-    def _check_index(self, value: Polynomial, size: int, box: Box) -> None:
+    def check_index(self, value: Polynomial, size: int, box: Box) -> None:
         """An index on a box: shown to be in range, assumed to be (in a specification), or an obligation."""
         if index_ranges.in_range(self.store, value, size, box):
             return
+        self.trace.indices.setdefault((value, size, box))
         if self.trace.assume_indices:
             comparisons.record_range(self.store, value, size, box)
             if self.site not in self.trace.assumed_indices:
@@ -399,7 +405,7 @@ class Symbolic(Interpretation):
         hot: list[tuple[Form, tuple[int, ...]]] = []
         for d, index in zip(chosen, given, strict=True):
             for box, value in index.pieces:
-                self._check_index(value, x.shape[n + d], box)
+                self.check_index(value, x.shape[n + d], box)
             guard = contraction.one_hot(self.store, index, x.shape[n + d])
             guard = forms.refactor(self.store, guard, [*guard.dims[:-1], x.dims[n + d]])
             hot.append((guard, (*lead, *places, n + d)))

@@ -18,6 +18,7 @@ from tantamount.proof.inputs import Inputs, build_inputs
 from tantamount.proof.outputs import check_outputs
 from tantamount.proof.ranks import run_implementation
 from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.proof.sharing import Shared
 from tantamount.proof.specification import run_specification
 from tantamount.reduction import Reduction
 from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
@@ -110,7 +111,8 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     classes = rank_classes(job.implementation, job.mesh, how.fold is not False)
     inputs = build_inputs(store, job)
     how.lap("inputs")
-    specification = run_specification(store, job, inputs, how.progress)
+    shared = Shared(store)
+    specification = run_specification(store, job, inputs, shared, how.progress)
     names = [node.name for node in job.specification.nodes]
     cuts: Cuts | None = None
     reduction: Reduction | None = None
@@ -123,7 +125,7 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     else:
         specification.assume_indices()
         how.lap("specification")
-    implementation = run_implementation(store, job, inputs, specification, classes, how.progress, cuts)
+    implementation = run_implementation(store, job, inputs, specification, classes, shared, how.progress, cuts)
     how.lap("implementation")
     specification.finish(names)
     how.lap("specification")

@@ -33,6 +33,7 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.nodes import constants_of, fail, unknown
 from tantamount.proof.placements import local, stack
 from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.proof.sharing import Shared
 
 __all__ = ["run_implementation"]
 
@@ -50,11 +51,13 @@ def run_implementation(
     inputs: Inputs,
     specification: SpecificationRun,
     classes: Sequence[RankClass],
+    shared: Shared,
     progress: Progress | None = None,
     cuts: Cuts | None = None,
 ) -> RanksRun:
-    """The form of every implementation tensor. ``cuts`` replaces what is proved to be a part of a specification tensor.
-    Raises :class:`UserError` if the ranks' collectives or messages do not match."""
+    """The form of every implementation tensor, ``shared`` with the specification's where they are computed alike.
+    ``cuts`` replaces what is proved to be a part of a specification tensor. Raises :class:`UserError` if the ranks'
+    collectives or messages do not match."""
     mesh, graphs = job.mesh, job.implementation
     run = RanksRun(mesh, classes=classes)
     constant = constants_of(store, job, run)
@@ -94,7 +97,7 @@ def run_implementation(
         return unknown(graphs[rank], node, parts[rank].symbolic, environment, groups)
 
     def compute(rank: int, node: Node, environment: Environment) -> Result:
-        return _compute(store, parts[rank], node, environment, constant)
+        return _compute(store, parts[rank], node, environment, constant, shared)
 
     environments = run_ranks(
         graphs, mesh, [part.symbolic for part in parts.values()], given,
@@ -115,12 +118,15 @@ class _Part:
     symbolic: Symbolic
 
 
-def _compute(store: Store, part: _Part, node: Node, environment: Environment, constant: ConstantOf) -> Result:
+def _compute(
+    store: Store, part: _Part, node: Node, environment: Environment, constant: ConstantOf, shared: Shared
+) -> Result:
     """The value of a node on all ranks of a class."""
     graph = part.graphs[0]
-    builder = Builder(replace(part.symbolic, site=node.name), node.name)
+    symbolic = replace(part.symbolic, site=node.name)
     if not _differs(node, part.graphs):
-        return run_node(graph, node, builder, environment, constant, None)
+        return shared.value(graph, node, symbolic, environment, constant)
+    builder = Builder(symbolic, node.name)
     merged = _merged(node, [other.by_name[node.name] for other in part.graphs], graph)
     if merged is None:
         return _coordinatewise(store, part, node, builder, environment, constant)

@@ -20,6 +20,7 @@ from tantamount.ops.execute import Result, check_types, run_node
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.nodes import constants_of, fail, unknown
 from tantamount.proof.run import Dropout, SpecificationRun
+from tantamount.proof.sharing import Shared
 
 __all__ = ["run_specification"]
 
@@ -30,9 +31,11 @@ class _Missing(TantamountError):
     """An operand is not known."""
 
 
-def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress | None = None) -> SpecificationRun:
-    """The specification's inputs; every other tensor is computed when it is asked for (``demand``). Its indices are
-    assumed to be in range."""
+def run_specification(
+    store: Store, job: Job, inputs: Inputs, shared: Shared, progress: Progress | None = None
+) -> SpecificationRun:
+    """The specification's inputs; every other tensor is computed when it is asked for (``demand``), if it is not
+    ``shared``. Its indices are assumed to be in range."""
     graph = job.specification
     run = SpecificationRun()
     trace = Trace(assume_indices=True)
@@ -62,9 +65,8 @@ def run_specification(store: Store, job: Job, inputs: Inputs, progress: Progress
         done[0] += 1
         if progress is not None:
             progress("specification", done[0], len(graph.nodes))
-        builder = Builder(replace(symbolic, site=node.name), node.name)
         try:
-            result = run_node(graph, node, builder, values, constant, None)
+            result = shared.value(graph, node, replace(symbolic, site=node.name), values, constant)
         except Unsupported as problem:
             fail(run, node.name, problem, problem.reason)
             result = unknown(graph, node, symbolic, values, None)
