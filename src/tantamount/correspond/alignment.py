@@ -118,6 +118,7 @@ class _Matching:
     execution: Execution
     effort: Effort
     _wholes: dict[Shape, dict[str, Array]] = field(default_factory=dict[Shape, "dict[str, Array]"])
+    _targets: dict[str, str] = field(default_factory=dict[str, str])
     _keys: dict[tuple[str, _Box], _Key] = field(default_factory=dict[tuple[str, _Box], _Key])
     _named: dict[tuple[Shape, _Box], dict[_Key, list[str]]] = field(
         default_factory=dict[tuple[Shape, _Box], "dict[_Key, list[str]]"]
@@ -125,6 +126,7 @@ class _Matching:
 
     def __post_init__(self) -> None:
         for node in self.job.specification.nodes:
+            self._targets[node.name] = node.target
             value = self.execution.specification.get(node.name) if node.op == "call" else None
             if _is_real(value):
                 self._wholes.setdefault(value.shape, {})[node.name] = value
@@ -160,13 +162,21 @@ class _Matching:
             box = self._box(whole, part, ranks.leader)
             known = {} if box is None else self._by_key(whole, box)
             for name in group:
-                for wanted in known.get(keys[name], ()):
-                    aligned = self._on_all(ranks, name, wanted, whole, part)
+                alike = known.get(keys[name], ())
+                for wanted in alike:
+                    aligned = self._on_all(ranks, name, self._like(wanted, alike), wanted, whole, part)
                     if aligned is not None:
                         found.setdefault(name, []).append(aligned)
 
-    def _on_all(self, ranks: RankClass, name: str, wanted: str, whole: Shape, part: _Part) -> Aligned | None:
-        """The candidate if all ranks of the class hold their part: of that tensor, or each of another one."""
+    def _like(self, name: str, alike: Sequence[str]) -> tuple[str, int]:
+        """What tells a specification tensor apart from others of the same values: its operator, and its number."""
+        target = self._targets[name]
+        return target, [other for other in alike if self._targets[other] == target].index(name)
+
+    def _on_all(
+        self, ranks: RankClass, name: str, like: tuple[str, int], wanted: str, whole: Shape, part: _Part
+    ) -> Aligned | None:
+        """The candidate if all ranks of the class hold their part: of that tensor, or each of another one like it."""
         names = [wanted]
         for rank in ranks.ranks[1:]:
             value = self.execution.ranks[rank].get(name)
@@ -177,10 +187,10 @@ class _Matching:
             if self._key(wanted, box) == key:
                 names.append(wanted)
                 continue
-            other = self._by_key(whole, box).get(key)
-            if not other:
+            others = [n for n in self._by_key(whole, box).get(key, ()) if self._targets[n] == like[0]]
+            if not others:
                 return None
-            names.append(other[0])
+            names.append(others[min(like[1], len(others) - 1)])
         return Aligned((wanted,) if len({*names}) == 1 else tuple(names), *part)
 
     def _box(self, whole: Shape, part: _Part, rank: int) -> _Box | None:

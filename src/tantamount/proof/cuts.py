@@ -104,15 +104,16 @@ class Cuts:
     definitions: dict[str, Form] = field(default_factory=dict[str, Form])  # of specification tensors that are cut
     proved: set[str] = field(default_factory=set[str])  # specification tensors with a counterpart
     unproved: set[str] = field(default_factory=set[str])  # specification tensors whose counterparts were not proved
+    _expected: set[str] = field(default_factory=set[str])  # specification tensors that some tensor may be
+    _come: set[str] = field(default_factory=set[str])  # those of them that one has been compared with
     _leaves: dict[Form, int] = field(default_factory=dict[Form, int])
     _of_inputs: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
     def of_class(self, ranks: RankClass, name: str, value: Tensor) -> Tensor:
         """A tensor of the ranks of a class: the parts of a fresh leaf if it is proved to be those of a tensor."""
-        if not _may_be_cut(self.store, value) or name not in self._with_inputs(ranks.leader):
-            return value
         aligned = self.aligned.get((ranks.leader, name), ())
-        if not aligned:
+        self._come.update(other for candidate in aligned for other in candidate.names)
+        if not aligned or not _may_be_cut(self.store, value) or name not in self._with_inputs(ranks.leader):
             return value
         target = self.job.implementation[ranks.leader].by_name[name].target
 
@@ -124,6 +125,8 @@ class Cuts:
             return found, self.job.specification.by_name[first].target != target
 
         for candidate in sorted(aligned, key=later):
+            if any(map(self._is_far_ahead, candidate.names)):
+                continue
             wholes = [self._whole(name) for name in candidate.names]
             known = [whole for whole in wholes if whole is not None]
             if len(known) < len(wholes):
@@ -131,12 +134,32 @@ class Cuts:
             computed = [self._computed(whole, name) for whole, name in zip(known, candidate.names, strict=True)]
             wanted = self._held(computed, candidate, ranks)
             if wanted is not None and self._proved(candidate.names, wanted, value.value):
-                leaves = [self._cut(name, whole) for whole, name in zip(known, candidate.names, strict=True)]
+                cut = {name: self._cut(name, x) for name, x in dict(zip(candidate.names, known, strict=True)).items()}
+                leaves = [cut[name] for name in candidate.names]
                 if len(leaves) == 1 and candidate.window is None:
                     self._cut_copies(candidate.names[0], leaves[0], aligned)
                 held = self._held(leaves, candidate, ranks)
                 return value if held is None else replace(value, value=with_undefined(held, value.value.undefined))
         return value
+
+    def _is_far_ahead(self, name: str) -> bool:
+        """True if computing a specification tensor now takes many others whose counterparts have not come yet: equal
+        by chance, most likely, and without cuts in between."""
+        if name in self.specification.values:
+            return False
+        if not self._expected:
+            self._expected.update(other for found in self.aligned.values() for one in found for other in one.names)
+        pending, seen, ahead = [name], {name}, 0
+        while pending:
+            for other in references(self.job.specification.by_name[pending.pop()]):
+                if other in self.specification.values or other in seen:
+                    continue
+                seen.add(other)
+                pending.append(other)
+                ahead += other in self._expected and other not in self._come
+                if self.store.effort.exceeds("cuts_ahead", ahead):
+                    return True
+        return False
 
     def _cut_copies(self, name: str, leaf: Form, candidates: Iterable[Aligned]) -> None:
         """The leaf of a specification tensor for those that are computed to the same: which of them a rank's tensor is
