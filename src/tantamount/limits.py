@@ -148,6 +148,7 @@ class Bounds:
     settled_factors: int = _bound(400, COMPARISON, "Factors that are computed anew where elements are chosen.")
     settled_elements: int = _bound(8, COMPARISON, "Rows of several terms whose chosen elements are put together.")
     unfolded_cuts: int = _bound(3, COMPARISON, "Times that tensors of cuts are replaced by their values.", "depth")
+    cuts_ahead: int = _bound(12, COMPARISON, "Tensors that comparing one computes ahead of their own counterparts.")
     nested_cells: int = _bound(3, COMPARISON, "Sums inside sums that are compared cell by cell.", "depth")
     cell_sums: int = _bound(24, COMPARISON, "Sums that are cut into common cells together.")
     common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
@@ -159,6 +160,7 @@ class Bounds:
     tied_names: int = _bound(24, FORMS, "Orders of bound variables that are tried where nothing tells them apart.")
     opened_terms: int = _bound(8, FORMS, "Terms of a fraction of sums that are looked at, each with each.")
     prime_divisor: int = _bound(1 << 16, FORMS, "Divisors that are tried to factor a number under a root.")
+    index_places: int = _bound(64, FORMS, "Coordinates along an axis at which an index is shown to be in range.")
     index_cases: int = _bound(5, FORMS, "Comparisons by which an index is split into cases.", "depth")
     floor_steps: int = _bound(64, FORMS, "Boxes that a rounded index is cut into.")
     form_cells: int = _bound(1 << 14, FORMS, "Cells of the common boxes of an operator's operands.")
@@ -190,6 +192,7 @@ class Bounds:
     alignment_work: int = _bound(
         5_000_000, EXECUTION, "Element operations of the execution that says which tensors seem to agree.", "fixed"
     )
+    alignment_windows: int = _bound(32, EXECUTION, "Equal blocks of a tensor that are looked for in the other program.")
     # diagnosis
     repair_inputs: int = _bound(4, DIAGNOSIS, "Random inputs that are tried until outputs differ.", "fixed")
     repair_executions: int = _bound(60, DIAGNOSIS, "Executions of both programs that looking for a repair may take.")

@@ -207,6 +207,26 @@ def aligned(effort: Effort, folder: Path) -> None:
     prove(task, Options(cut=True, align=align, effort=effort))
 
 
+def ahead(effort: Effort, folder: Path) -> None:
+    whole = "x: float32[4]\na = aten.exp.default(x)\nb = mul(a, a)\n-> b, a"
+    rank = "x: float32[4]\nt = mul(x, 2)\nb = aten.exp.default(t)\na = aten.exp.default(x)\n-> b, a"
+    task = read_job(job_files(folder, whole, [rank], EVERYTHING, {}, {}))
+    prove(task, Options(cut=True, align=align, effort=effort))
+
+
+def unknown_index(effort: Effort, folder: Path) -> None:
+    whole = "x: float32[8]\ni: int64[4]\ny = mul(x, 2)\n-> y"
+    rank = "x: float32[8]\ni: int64[4]\nr = index(x, [i])\ny = mul(x, 2)\n-> y, r"
+    job(effort, folder, whole, rank)
+
+
+def blocks(effort: Effort, folder: Path) -> None:
+    rows = [f"h{k} = slice(x, 0, {2 * k}, {2 * k + 2})\ny{k} = aten.exp.default(h{k})" for k in range(4)]
+    rank = "\n".join(["x: float32[8]", *rows, "y = cat([y0, y1, y2, y3], 0)", "-> y"])
+    task = read_job(job_files(folder, "x: float32[8]\ny = aten.exp.default(x)\n-> y", [rank], EVERYTHING, {}, {}))
+    prove(task, Options(cut=True, align=align, effort=effort))
+
+
 def reduced(effort: Effort, folder: Path) -> None:
     large = "x: float32[640, 320]\nw: float32[320, 960]\ny = mm(x, w)\n-> y"
     reduce_job(read_job(job_files(folder, large, [large], EVERYTHING, {}, {})), effort)
@@ -224,6 +244,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "replaced_functions": (functions, 0),
     "recomputed_factors": (causal, 1),
     "unfolded_cuts": (cut, 0),
+    "cuts_ahead": (ahead, 0),
     "nested_cells": (causal, 0),
     "cell_sums": (causal, 1),
     "common_cells": (causal, 1),
@@ -234,6 +255,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "tied_names": (tied, 0),
     "opened_terms": (fractions, 1),
     "prime_divisor": (primes, 1),
+    "index_places": (unknown_index, 1),
     "index_cases": (index, 0),
     "floor_steps": (rounded, 1),
     "form_cells": (pieces, 1),
@@ -255,6 +277,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "simplified_nodes": (wrong, 1),
     "zeroed_elements": (wrong, 0),
     "alignment_work": (aligned, 0),
+    "alignment_windows": (blocks, 3),
     "repair_inputs": (wrong, 0),
     "repair_executions": (wrong, 0),
     "repair_nodes": (wrong, 0),

@@ -1,14 +1,15 @@
 """Pairs of tensors of the two programs that seem to be the same: a hint from one execution, on which nothing rests.
 
-Both programs run once on random numbers. A tensor of the implementation is aligned with a tensor of the specification
-if its values are the whole of it, or the part that a placement gives its rank. What is aligned is then proved, or not
-(:mod:`tantamount.proof.cuts`).
+Both programs run once on random numbers: on a mesh whose long axes are shrunk to two ranks, where ranks along them run
+one program, and at smaller shapes where they are large. A tensor of the implementation is aligned with a tensor of the
+specification if its values are the whole of it, or the part (of a block of it) that a placement gives its rank, on
+every rank of its class. What is aligned is then proved at the job's own sizes, or not (:mod:`tantamount.proof.cuts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard, cast
 
 import numpy as np
@@ -18,87 +19,222 @@ from tantamount.calculus.calculus import Calculus
 from tantamount.correspond.values import fingerprint
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
-from tantamount.execution.plans import NotExecuted, Scale, TooLarge, draw, execute, plan_execution
+from tantamount.execution.plans import Execution, NotExecuted, Scale, TooLarge, draw, execute, plan_execution
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
-from tantamount.ir.relation_types import local_box
+from tantamount.ir.relation import Placement, Shard
 from tantamount.ir.types import Shape
 from tantamount.limits import Limits
-from tantamount.proof.cuts import Aligned, Candidates
+from tantamount.ops.classes import RankClass, rank_classes
+from tantamount.proof.cuts import Aligned, Candidates, Window
 from tantamount.proof.inputs import Inputs, build_inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
-from tantamount.reduction import NotReduced, Reduction, reduce_job
-from tantamount.semantics.interpret import Evaluation
+from tantamount.reduction import NotReduced, Reduction, reduce_job, shrink_mesh
 from tantamount.semantics.reference import Array
 
 __all__ = ["align"]
 
 _SEED = 5
+_LONG = 4  # ranks along an axis: longer ones are shrunk
+_MOST = 8  # specification tensors that one tensor is aligned with
+
+_Part = tuple[tuple[Placement, ...], "Window | None"]
+_Box = tuple[tuple[int, int], ...]
+_Key = tuple[Shape, str]
 
 
-def align(store: Store, job: Job, inputs: Inputs, limits: Limits) -> tuple[Candidates, Reduction | None]:
-    """The candidates for tensors of every rank, by rank and node name; empty if nothing could be executed. A job that
-    is too large is executed at smaller shapes, if there are any: the reduction that was made for it."""
+def align(
+    store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], limits: Limits
+) -> tuple[Candidates, Reduction | None]:
+    """The candidates for tensors of every class of ranks, by its leader and node name; empty if nothing could be
+    executed. A job that is too large is executed at smaller shapes, if there are any: the reduction that was made for
+    it."""
+    long = [axis for axis, size in classes[0].mesh.axes.items() if size > _LONG]
+    if long:
+        found = _align_shrunk(job, classes, long, limits, store.effort)
+        if found:
+            return found, None
     light = replace(limits, witness_work=min(limits.witness_work, store.effort.bounds.alignment_work))
     try:
-        plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), light)
+        plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), light)
     except NotExecuted as problem:
         if isinstance(problem, TooLarge):
             store.effort.hit("alignment_work")
-        found = _align_reduced(job, limits, store.effort)
-        if found[0]:
-            return found
-    try:
-        plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), limits)
-    except NotExecuted:
-        return {}, None
-    try:
-        execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
-    except TantamountError:
-        return {}, None
-    return ({} if execution is None else _matched(job, execution.specification, execution.ranks)), None
+        aligned = _align_reduced(job, classes, limits, store.effort)
+        if aligned[0]:
+            return aligned
+    return _candidates(store, job, inputs, classes, classes, limits), None
 
 
-def _align_reduced(job: Job, limits: Limits, effort: Effort) -> tuple[Candidates, Reduction | None]:
+def _align_shrunk(
+    job: Job, classes: Sequence[RankClass], axes: Sequence[str], limits: Limits, effort: Effort
+) -> Candidates:
+    """Ranks along the axes run one program: two of them say what placements there are."""
+    try:
+        smaller = shrink_mesh(job, axes, effort)
+        store = Calculus(effort)
+        inputs = build_inputs(store, smaller)
+        folded = rank_classes(smaller.implementation, smaller.mesh)
+    except (NotReduced, TantamountError):
+        return {}
+    return _candidates(store, smaller, inputs, folded, classes, limits) if len(folded) == len(classes) else {}
+
+
+def _align_reduced(
+    job: Job, classes: Sequence[RankClass], limits: Limits, effort: Effort
+) -> tuple[Candidates, Reduction | None]:
     """Node names are the same at smaller shapes, and so are dimensions."""
     try:
         reduction = reduce_job(job, effort)
         smaller = reduction.job
         store = Calculus(effort)
         inputs = build_inputs(store, smaller)
-        plan = plan_execution(store, smaller, inputs, SpecificationRun(), RanksRun(smaller.mesh), limits)
-        execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
     except (NotReduced, TantamountError):
         return {}, None
-    found = {} if execution is None else _matched(smaller, execution.specification, execution.ranks)
-    return found, reduction
+    return _candidates(store, smaller, inputs, classes, classes, limits), reduction
 
 
-def _matched(job: Job, expected: Evaluation, ranks: Sequence[Evaluation]) -> dict[tuple[int, str], tuple[Aligned, ...]]:
-    found: dict[tuple[int, str], tuple[Aligned, ...]] = {}
-    calls = [node.name for node in job.specification.nodes if node.op == "call"]
-    wholes = [(name, value) for name in calls if _is_real(value := expected.get(name))]
-    for rank, actual in enumerate(ranks):
-        table = _table(job, rank, wholes)
-        for node in job.implementation[rank].nodes:
-            value = actual.get(node.name)
-            if node.op == "call" and _is_real(value):
-                candidates = table.get(fingerprint(value), ())
-                if candidates:
-                    found[rank, node.name] = tuple(candidates)
-    return found
+def _candidates(
+    store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], like: Sequence[RankClass], limits: Limits
+) -> Candidates:
+    """What an execution says of the classes, under the leaders of those that they are like."""
+    try:
+        plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), limits)
+        execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
+    except TantamountError:
+        return {}
+    if execution is None:
+        return {}
+    matching = _Matching(job, execution, store.effort)
+    return {(other.leader, name): found for one, other in zip(classes, like, strict=True)
+            for name, found in matching.of_class(one)}  # fmt: skip
 
 
-def _table(job: Job, rank: int, wholes: Sequence[tuple[str, Array]]) -> Mapping[tuple[Shape, str], list[Aligned]]:
-    """Parts of specification tensors that a rank may hold, by what their values look like."""
-    table: dict[tuple[Shape, str], list[Aligned]] = {}
-    for name, whole in wholes:
-        for placements in layouts(whole.shape, job.mesh.sizes):
-            box = local_box(whole.shape, placements, job.mesh, rank)
-            part = whole[tuple(slice(start, stop) for start, stop in box)]
-            if part.size:
-                table.setdefault(fingerprint(part), []).append(Aligned(name, placements))
-    return table
+@dataclass
+class _Matching:
+    """Tensors of both programs by their values. Parts of specification tensors are looked at once for every box."""
+
+    job: Job
+    execution: Execution
+    effort: Effort
+    _wholes: dict[Shape, dict[str, Array]] = field(default_factory=dict[Shape, "dict[str, Array]"])
+    _targets: dict[str, str] = field(default_factory=dict[str, str])
+    _keys: dict[tuple[str, _Box], _Key] = field(default_factory=dict[tuple[str, _Box], _Key])
+    _named: dict[tuple[Shape, _Box], dict[_Key, list[str]]] = field(
+        default_factory=dict[tuple[Shape, _Box], "dict[_Key, list[str]]"]
+    )
+
+    def __post_init__(self) -> None:
+        for node in self.job.specification.nodes:
+            self._targets[node.name] = node.target
+            value = self.execution.specification.get(node.name) if node.op == "call" else None
+            if _is_real(value):
+                self._wholes.setdefault(value.shape, {})[node.name] = value
+
+    def of_class(self, ranks: RankClass) -> Iterator[tuple[str, tuple[Aligned, ...]]]:
+        """The candidates for every tensor of a class that has some."""
+        names = [node.name for node in self.job.implementation[ranks.leader].nodes if node.op == "call"]
+        values = {name: value for name in names if _is_real(value := self.execution.ranks[ranks.leader].get(name))}
+        open_: dict[Shape, list[str]] = {}
+        for name, value in values.items():
+            open_.setdefault(value.shape, []).append(name)
+        keys = {name: fingerprint(value) for name, value in values.items()}
+        found: dict[str, list[Aligned]] = {}
+        for local, group in open_.items():
+            self._search(ranks, group, keys, found, [(w, p) for w in self._wholes for p in self._layouts(w, local)])
+        rest = {local: [n for n in group if n not in found] for local, group in open_.items()}
+        if 3 * sum(map(len, rest.values())) > len(values):  # most likely blocks of rows: microbatches
+            for local, group in rest.items():
+                parts = [(w, p) for w in self._wholes for p in self._windows(w, local)]
+                self._search(ranks, group, keys, found, parts)
+        return ((name, tuple(one[:_MOST])) for name, one in found.items())
+
+    def _search(
+        self,
+        ranks: RankClass,
+        group: Sequence[str],
+        keys: Mapping[str, _Key],
+        found: dict[str, list[Aligned]],
+        parts: Sequence[tuple[Shape, _Part]],
+    ) -> None:
+        """Find the tensors of a group, which have one shape, among parts of specification tensors."""
+        for whole, part in parts:
+            box = self._box(whole, part, ranks.leader)
+            known = {} if box is None else self._by_key(whole, box)
+            for name in group:
+                alike = known.get(keys[name], ())
+                for wanted in alike:
+                    aligned = self._on_all(ranks, name, self._like(wanted, alike), wanted, whole, part)
+                    if aligned is not None:
+                        found.setdefault(name, []).append(aligned)
+
+    def _like(self, name: str, alike: Sequence[str]) -> tuple[str, int]:
+        """What tells a specification tensor apart from others of the same values: its operator, and its number."""
+        target = self._targets[name]
+        return target, [other for other in alike if self._targets[other] == target].index(name)
+
+    def _on_all(
+        self, ranks: RankClass, name: str, like: tuple[str, int], wanted: str, whole: Shape, part: _Part
+    ) -> Aligned | None:
+        """The candidate if all ranks of the class hold their part: of that tensor, or each of another one like it."""
+        names = [wanted]
+        for rank in ranks.ranks[1:]:
+            value = self.execution.ranks[rank].get(name)
+            box = self._box(whole, part, rank)
+            if not _is_real(value) or box is None:
+                return None
+            key = fingerprint(value)
+            if self._key(wanted, box) == key:
+                names.append(wanted)
+                continue
+            others = [n for n in self._by_key(whole, box).get(key, ()) if self._targets[n] == like[0]]
+            if not others:
+                return None
+            names.append(others[min(like[1], len(others) - 1)])
+        return Aligned((wanted,) if len({*names}) == 1 else tuple(names), *part)
+
+    def _box(self, whole: Shape, part: _Part, rank: int) -> _Box | None:
+        return Aligned((), *part).box(whole, self.job.mesh, rank)
+
+    def _key(self, name: str, box: _Box) -> _Key:
+        if (name, box) not in self._keys:
+            whole = self._wholes[self._shape(name)][name]
+            self._keys[name, box] = fingerprint(whole[tuple(slice(low, high) for low, high in box)])
+        return self._keys[name, box]
+
+    def _shape(self, name: str) -> Shape:
+        return cast(Array, self.execution.specification[name]).shape
+
+    def _by_key(self, whole: Shape, box: _Box) -> Mapping[_Key, list[str]]:
+        """The specification tensors of a shape by what the elements in a box look like."""
+        found = self._named.get((whole, box))
+        if found is None:
+            found = self._named[whole, box] = {}
+            for name in self._wholes[whole]:
+                found.setdefault(self._key(name, box), []).append(name)
+        return found
+
+    def _layouts(self, whole: Shape, local: Shape) -> list[_Part]:
+        """The placements that cut a tensor into parts of a shape."""
+        return [(placements, None) for placements in layouts(whole, self.job.mesh.sizes, local=local)]
+
+    def _windows(self, whole: Shape, local: Shape) -> Iterator[_Part]:
+        """Blocks along one dimension that placements cut into parts of a shape, or the other way round."""
+        if len(whole) != len(local):
+            return
+        sizes = self.job.mesh.sizes
+        for dim, (n, part) in enumerate(zip(whole, local, strict=True)):
+            if not part or n % part or n == part:
+                continue
+            for count in range(2, n // part + 1):
+                if n % (count * part) or self.effort.exceeds("alignment_windows", count):
+                    continue
+                block = (*whole[:dim], n // count, *whole[dim + 1 :])
+                for placements in layouts(block, sizes, local=local):
+                    cut = any(isinstance(p, Shard) and p.dim == dim for p in placements)
+                    for index in range(count):
+                        for inner in (True, False) if cut else (True,):
+                            yield placements, Window(dim, count, index, inner)
 
 
 def _is_real(value: object) -> TypeGuard[Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -22,7 +22,7 @@ from tantamount.ir.relation import (
 )
 from tantamount.ir.types import Shape, TensorType
 
-__all__ = ["RelationProblem", "chunk", "local_box", "local_shape", "normalise_placements", "resolve"]
+__all__ = ["RelationProblem", "box_at", "chunk", "local_box", "local_shape", "normalise_placements", "resolve"]
 
 
 class RelationProblem(Exception):
@@ -38,8 +38,15 @@ def chunk(start: int, stop: int, parts: int, index: int) -> tuple[int, int]:
 def local_box(shape: Shape, placements: tuple[Placement, ...], mesh: Mesh, rank: int) -> tuple[tuple[int, int], ...]:
     """The part ``(start, stop)`` per dimension of a tensor that ``rank`` holds. Mesh axes cut one after the other, the
     first axis outermost; ``placements`` (normalised) has one entry per axis."""
+    return box_at(shape, placements, mesh.sizes, mesh.coordinates(rank))
+
+
+def box_at(
+    shape: Shape, placements: tuple[Placement, ...], sizes: Sequence[int], coordinates: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """The part of a tensor that the rank at some coordinates of a mesh holds, as :func:`local_box` does."""
     box = [(0, size) for size in shape]
-    for placement, parts, index in zip(placements, mesh.sizes, mesh.coordinates(rank), strict=True):
+    for placement, parts, index in zip(placements, sizes, coordinates, strict=True):
         if isinstance(placement, Shard):
             box[placement.dim] = chunk(*box[placement.dim], parts, index)
     return tuple(box)

@@ -100,11 +100,21 @@ def open_obligations(store: Store, specification: SpecificationRun, implementati
     found: dict[Obligation, None] = {}
     for trace in implementation.traces:
         for o in trace.obligations:
-            if o.kind != "index" or in_range(store, o.value, o.size, o.box):
+            if o.kind != "index" or in_range(store, o.value, o.size, o.box) or _by_coordinate(store, o):
                 continue  # shown by what was assumed of the specification's indices since then
             if not any(_implied(store, k, o) for k in known):
                 found.setdefault(o)
     return list(found)
+
+
+def _by_coordinate(store: Store, o: Obligation) -> bool:
+    """True if an index is shown to be in range at every coordinate along the first axis of its places: what several
+    tensors of the specification say together (of microbatches) of ranks that are run as one."""
+    axis = next((k for k, (low, high) in enumerate(o.box) if high - low > 1), None)
+    if axis is None or store.effort.exceeds("index_places", o.box[axis][1] - o.box[axis][0]):
+        return False
+    places = [(*o.box[:axis], (at, at + 1), *o.box[axis + 1 :]) for at in range(*o.box[axis])]
+    return all(in_range(store, o.value, o.size, place) for place in places)
 
 
 def _implied(store: Store, known: Obligation, other: Obligation) -> bool:

@@ -12,10 +12,10 @@ Forms stay as small as one step of the programs, so that the cost of a proof gro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tantamount.calculus import powers
+from tantamount.calculus import forms, powers
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.compare import equal
 from tantamount.calculus.definedness import with_undefined
@@ -26,33 +26,71 @@ from tantamount.calculus.unfold import define
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import references
 from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Placement
 from tantamount.ir.relation_types import local_box
-from tantamount.ir.types import Kind
+from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.classes import RankClass
 from tantamount.ops.relations import even
 from tantamount.proof.inputs import Inputs
-from tantamount.proof.placements import distribute, local, part
+from tantamount.proof.placements import distribute, local, part, stack
 from tantamount.proof.run import SpecificationRun
 from tantamount.reduction import Reduction
 
-__all__ = ["Align", "Aligned", "Candidates", "Cuts"]
+__all__ = ["Align", "Aligned", "Candidates", "Cuts", "Window"]
 
 SOURCE = "cut"  # the kind of leaf that a cut makes
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """Block ``index`` of ``count`` equal ones along dimension ``dim``: of the whole tensor, which is then placed, or
+    (``inner``) of the part that placements give a rank. Microbatches are such blocks."""
+
+    dim: int
+    count: int
+    index: int
+    inner: bool
+
+    def of(self, low: int, high: int) -> tuple[int, int] | None:
+        """The block of an interval; ``None`` if it does not divide."""
+        step, rest = divmod(high - low, self.count)
+        return None if rest or not step else (low + self.index * step, low + (self.index + 1) * step)
+
+
+@dataclass(frozen=True, slots=True)
 class Aligned:
-    """The specification tensor whose part under ``placements`` a tensor of the implementation seems to be."""
+    """What a tensor of a class of ranks seems to be: the part (of the block ``window``) that ``placements`` give each
+    rank of a specification tensor. ``names``: that tensor, or one for each rank of the class, in their order."""
 
-    name: str
+    names: tuple[str, ...]
     placements: tuple[Placement, ...]
+    window: Window | None = None
+
+    def box(self, shape: Shape, mesh: Mesh, rank: int) -> tuple[tuple[int, int], ...] | None:
+        """The part of a tensor of that shape on one rank; ``None`` if it does not divide."""
+        window = self.window
+        if window is None:
+            return local_box(shape, self.placements, mesh, rank)
+        if window.inner:
+            box = local_box(shape, self.placements, mesh, rank)
+            found = window.of(*box[window.dim])
+        else:
+            found = window.of(0, shape[window.dim])
+            if found is None:
+                return None
+            size = found[1] - found[0]
+            block = (*shape[: window.dim], size, *shape[window.dim + 1 :])
+            box = local_box(block, self.placements, mesh, rank)
+            low, high = box[window.dim]
+            found = (low + found[0], high + found[0])
+        return None if found is None else (*box[: window.dim], found, *box[window.dim + 1 :])
 
 
-Candidates = Mapping[tuple[int, str], tuple[Aligned, ...]]  # by rank and node name
-Align = Callable[[Store, Job, Inputs, Limits], tuple[Candidates, Reduction | None]]
+Candidates = Mapping[tuple[int, str], tuple[Aligned, ...]]  # by the leader of a class and node name
+Align = Callable[[Store, Job, Inputs, Sequence[RankClass], Limits], tuple[Candidates, Reduction | None]]
 
 
 @dataclass
@@ -66,34 +104,68 @@ class Cuts:
     definitions: dict[str, Form] = field(default_factory=dict[str, Form])  # of specification tensors that are cut
     proved: set[str] = field(default_factory=set[str])  # specification tensors with a counterpart
     unproved: set[str] = field(default_factory=set[str])  # specification tensors whose counterparts were not proved
+    _expected: set[str] = field(default_factory=set[str])  # specification tensors that some tensor may be
+    _come: set[str] = field(default_factory=set[str])  # those of them that one has been compared with
     _leaves: dict[Form, int] = field(default_factory=dict[Form, int])
     _of_inputs: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
     def of_class(self, ranks: RankClass, name: str, value: Tensor) -> Tensor:
         """A tensor of the ranks of a class: the parts of a fresh leaf if it is proved to be those of a tensor."""
-        if not _may_be_cut(self.store, value) or name not in self._with_inputs(ranks.leader):
-            return value
         aligned = self.aligned.get((ranks.leader, name), ())
-        # a tensor that is computed several times is compared with one that has not been found yet, if there is one
-        for candidate in sorted(aligned, key=lambda found: found.name in self.definitions):
-            if any(candidate not in self.aligned.get((rank, name), ()) for rank in ranks.ranks[1:]):
+        self._come.update(other for candidate in aligned for other in candidate.names)
+        if not aligned or not _may_be_cut(self.store, value) or name not in self._with_inputs(ranks.leader):
+            return value
+        target = self.job.implementation[ranks.leader].by_name[name].target
+
+        def later(candidate: Aligned) -> tuple[bool, bool]:
+            """A tensor that is computed several times is compared with one that has not been found yet, if there is one
+            (blocks of one are found one after the other), and with one of the same operator first."""
+            first = candidate.names[0]
+            found = candidate.window is None and first in self.definitions
+            return found, self.job.specification.by_name[first].target != target
+
+        for candidate in sorted(aligned, key=later):
+            if any(map(self._is_far_ahead, candidate.names)):
                 continue
-            whole = self._whole(candidate.name)
-            if whole is None:
+            wholes = [self._whole(name) for name in candidate.names]
+            known = [whole for whole in wholes if whole is not None]
+            if len(known) < len(wholes):
                 continue
-            wanted = self._held(self._computed(whole, candidate), candidate, ranks)
-            if wanted is not None and self._proved(candidate.name, wanted, value.value):
-                leaf = self._cut(candidate.name, whole)
-                self._cut_copies(candidate.name, leaf, aligned)
-                held = self._held(leaf, candidate, ranks)
+            computed = [self._computed(whole, name) for whole, name in zip(known, candidate.names, strict=True)]
+            wanted = self._held(computed, candidate, ranks)
+            if wanted is not None and self._proved(candidate.names, wanted, value.value):
+                cut = {name: self._cut(name, x) for name, x in dict(zip(candidate.names, known, strict=True)).items()}
+                leaves = [cut[name] for name in candidate.names]
+                if len(leaves) == 1 and candidate.window is None:
+                    self._cut_copies(candidate.names[0], leaves[0], aligned)
+                held = self._held(leaves, candidate, ranks)
                 return value if held is None else replace(value, value=with_undefined(held, value.value.undefined))
         return value
+
+    def _is_far_ahead(self, name: str) -> bool:
+        """True if computing a specification tensor now takes many others whose counterparts have not come yet: equal
+        by chance, most likely, and without cuts in between."""
+        if name in self.specification.values:
+            return False
+        if not self._expected:
+            self._expected.update(other for found in self.aligned.values() for one in found for other in one.names)
+        pending, seen, ahead = [name], {name}, 0
+        while pending:
+            for other in references(self.job.specification.by_name[pending.pop()]):
+                if other in self.specification.values or other in seen:
+                    continue
+                seen.add(other)
+                pending.append(other)
+                ahead += other in self._expected and other not in self._come
+                if self.store.effort.exceeds("cuts_ahead", ahead):
+                    return True
+        return False
 
     def _cut_copies(self, name: str, leaf: Form, candidates: Iterable[Aligned]) -> None:
         """The leaf of a specification tensor for those that are computed to the same: which of them a rank's tensor is
         compared with is chance. Only where that takes no computing of what comes later."""
         form = self.definitions.get(name)
-        for other in dict.fromkeys(candidate.name for candidate in candidates):
+        for other in dict.fromkeys(other for candidate in candidates for other in candidate.names):
             operands = references(self.job.specification.by_name[other])
             if form is None or other in self.definitions or not all(o in self.specification.values for o in operands):
                 continue
@@ -115,30 +187,46 @@ class Cuts:
                     found.add(node.name)
         return found
 
-    def _held(self, whole: Form, candidate: Aligned, ranks: RankClass) -> Form | None:
-        """The parts of a tensor that the ranks of a class hold, stacked; ``None`` where their sizes differ."""
-        mesh = self.job.mesh
-        if len(ranks.ranks) == 1:
-            return part(self.store, whole, local_box(whole.shape, candidate.placements, mesh, ranks.leader))
+    def _held(self, wholes: Sequence[Form], candidate: Aligned, ranks: RankClass) -> Form | None:
+        """The parts of a tensor (or of one for each rank) that the ranks of a class hold, stacked; ``None`` where their
+        sizes differ."""
+        mesh, whole, window = self.job.mesh, wholes[0], candidate.window
+        if len(ranks.ranks) == 1 or len(wholes) > 1:
+            each = wholes if len(wholes) > 1 else [whole]
+            boxes = [candidate.box(x.shape, mesh, rank) for x, rank in zip(each, ranks.ranks, strict=True)]
+            parts = [part(self.store, x, box) for x, box in zip(each, boxes, strict=True) if box is not None]
+            if len(parts) < len(boxes) or len({x.shape for x in parts}) > 1:
+                return None
+            return stack(self.store, parts, ranks.mesh.sizes)  # of one rank, too: axes of size 1 are folded
+        if window is not None and not window.inner:
+            block = window.of(0, whole.shape[window.dim])
+            if block is None:
+                return None
+            whole = forms.slice_form(self.store, whole, window.dim, *block, 1)
         if not even(whole.shape, candidate.placements, mesh.sizes):
             return None
         stacked = distribute(self.store, whole, candidate.placements, mesh.sizes)
-        return local(self.store, stacked, mesh, ranks.leader, ranks.mesh.names)
+        found = local(self.store, stacked, mesh, ranks.leader, ranks.mesh.names)
+        if window is not None and window.inner:
+            dim = len(ranks.mesh.sizes) + window.dim
+            block = window.of(0, found.shape[dim])
+            return None if block is None else forms.slice_form(self.store, found, dim, *block, 1)
+        return found
 
-    def _computed(self, whole: Tensor, candidate: Aligned) -> Form:
+    def _computed(self, whole: Tensor, name: str) -> Form:
         """The form that was computed of a specification tensor, whether or not a leaf stands for it by now."""
-        found = self.definitions.get(candidate.name)
+        found = self.definitions.get(name)
         return whole.value if found is None else found
 
-    def _proved(self, name: str, wanted: Form, found: Form) -> bool:
+    def _proved(self, names: Sequence[str], wanted: Form, found: Form) -> bool:
         """Products are multiplied out only if all that the tensor is computed from has been proved: behind a difference
         everything differs, and the search is long."""
         if wanted.shape != found.shape:
             return False
-        if equal(self.store, wanted, found, expand=not self._behind_a_difference(name)) is None:
-            self.proved.add(name)
+        if equal(self.store, wanted, found, expand=not any(map(self._behind_a_difference, names))) is None:
+            self.proved.update(names)
             return True
-        self.unproved.add(name)
+        self.unproved.update(names)
         return False
 
     def _behind_a_difference(self, name: str) -> bool:

@@ -117,7 +117,7 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     cuts: Cuts | None = None
     reduction: Reduction | None = None
     if how.align is not None and (how.cut or (how.cut is None and len(names) >= _LONG)):
-        aligned, reduction = how.align(store, job, inputs, how.limits)
+        aligned, reduction = how.align(store, job, inputs, classes, how.limits)
         how.lap("alignment")
         cuts = Cuts(store, job, specification, aligned) if aligned else None
     if cuts is None:

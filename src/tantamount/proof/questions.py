@@ -76,7 +76,7 @@ def continued(proof: Proof, pairs: Mapping[str, tuple[str, Sequence[Placement]]]
     found: dict[tuple[int, str], tuple[Aligned, ...]] = {}
     for tensor, (name, placements) in pairs.items():
         for rank in range(proof.job.mesh.world_size):
-            found[rank, name] = (*found.get((rank, name), ()), Aligned(tensor, tuple(placements)))
+            found[rank, name] = (*found.get((rank, name), ()), Aligned((tensor,), tuple(placements)))
 
     def known(*_: object) -> tuple[Candidates, None]:
         return found, None

@@ -9,14 +9,17 @@ length) can come apart; what corresponds without being tied by a fact is kept eq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import prod
 from typing import Any
 
 from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
     Concat,
     Expectation,
@@ -24,10 +27,11 @@ from tantamount.ir.relation import (
     InputRelation,
     RankTensor,
     Reshape,
+    Shard,
     Sum,
     rank_tensors,
 )
-from tantamount.ir.relation_types import RelationProblem, local_shape, resolve
+from tantamount.ir.relation_types import RelationProblem, box_at, resolve
 from tantamount.ir.types import Shape, TensorType
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
@@ -58,6 +62,8 @@ class Gathered:
     lifted: dict[int, Lifted] = field(default_factory=dict[int, Lifted])
     values: dict[str, Number] = field(default_factory=dict[str, Number])
     done: dict[Any, Result] = field(default_factory=dict[Any, Result])
+    axes: dict[str, int] = field(default_factory=dict[str, int])  # sizes of mesh axes
+    ranks: tuple[int, ...] = ()  # those that stay
     bounds: dict[tuple[Polynomial, int], int] = field(default_factory=dict[tuple[Polynomial, int], int])
 
     def inside(self, bound: int, shapes: Iterable[Shape]) -> int:
@@ -69,32 +75,47 @@ class Gathered:
                 self.facts.add("==", plus(polynomial(bound), polynomial(first), -1))
         return bound
 
-    def shapes(self, job: Job) -> list[Shape]:
-        """Of all tensors that executing the job holds."""
-        found: list[Shape] = []
-        for graph in (job.specification, *job.implementation):
-            for result in self.lifted[id(graph)].types.values():
-                found += _shapes(result)
-        return found
+    def shapes(self, job: Job) -> Iterator[tuple[Shape, int]]:
+        """The shapes of all tensors that executing the job holds, each with how many programs hold it."""
+        graphs = [job.specification, *(job.implementation[rank] for rank in self.ranks)]
+        for found, times in Counter(map(id, graphs)).items():
+            for result in self.lifted[found].types.values():
+                for shape in _shapes(result):
+                    yield shape, times
 
 
-def groups_of(job: Job) -> Mapping[str, int]:
-    """The size of every process group of the implementation."""
-    return {name: job.mesh.group_size(name) for name in job.mesh.groups}
+def groups_of(mesh: Mesh, axes: Mapping[str, int] | None = None) -> Mapping[str, int]:
+    """The size of every process group of the implementation; ``axes``: sizes of the mesh axes, if not the mesh's."""
+    sizes = mesh.axes if axes is None else axes
+    return {name: prod(sizes[axis] for axis in spanned) for name, spanned in mesh.groups.items()}
 
 
-def gather(job: Job, pins: Pins = frozenset()) -> Gathered:
-    """Raises :class:`UserError` as type checking does."""
+def gather(job: Job, pins: Pins = frozenset(), shrunk: Collection[str] = ()) -> Gathered:
+    """Raises :class:`UserError` as type checking does. ``shrunk``: mesh axes whose sizes are variables, of which two
+    coordinates stay."""
     out = Gathered(pins)
+    mesh = job.mesh
+    out.axes = {
+        axis: out.facts.variable(("mesh", axis), size) if axis in shrunk else size for axis, size in mesh.axes.items()
+    }
+    gone = [k for k, axis in enumerate(mesh.names) if isinstance(out.axes[axis], Size)]
+    out.ranks = tuple(mesh.rank(at) for at in product(*(range(2 if k in gone else n) for k, n in enumerate(mesh.sizes))))
     whole = _inputs(out, job.specification, "specification")
-    ranks = [_inputs(out, graph, "implementation") for graph in job.implementation]
+    known: dict[int, dict[str, TensorType]] = {}
+    for rank in out.ranks:
+        graph = job.implementation[rank]
+        if id(graph) not in known:
+            known[id(graph)] = _inputs(out, graph, "implementation")
     for name, relation in job.inputs.items():
-        _relation(out, job, whole[name], relation, lambda rank, tensor: ranks[rank][tensor])
+        _relation(
+            out, job, whole[name], relation, lambda rank, tensor: known[id(job.implementation[rank])][tensor]
+        )
     _graph(out, job.specification, None, whole)
-    groups = groups_of(job)
-    for graph, inputs in zip(job.implementation, ranks, strict=True):
+    groups = groups_of(mesh, out.axes)
+    for rank in out.ranks:
+        graph = job.implementation[rank]
         if id(graph) not in out.lifted:
-            _graph(out, graph, groups, inputs)
+            _graph(out, graph, groups, known[id(graph)])
     for name, expectation in job.outputs.items():
         if not expectation.problem:
             node = next(o.node for o in job.specification.outputs if o.name == name)
@@ -275,9 +296,15 @@ def _relation(
                 raise RelationProblem(f"{relation.text}: {int(a)} where {int(b)} is needed")
 
     if relation.placements is not None:
-        for rank in range(len(job.implementation)):
-            local = local_shape(whole.shape, relation.placements, job.mesh, rank)
-            same(local, held(rank, relation.name).shape)
+        mesh, seen = job.mesh, set[object]()
+        for rank in out.ranks:
+            at = mesh.coordinates(rank)
+            key = id(job.implementation[rank]), tuple(n for n, p in zip(at, relation.placements, strict=True) if isinstance(p, Shard))
+            if key in seen:  # replicas say nothing new
+                continue
+            seen.add(key)
+            box = box_at(whole.shape, relation.placements, tuple(out.axes.values()), at)
+            same(tuple(stop - start for start, stop in box), held(rank, relation.name).shape)
     elif relation.expression is not None:
 
         def tensor(term: RankTensor) -> tuple[RankTensor, TensorType]:

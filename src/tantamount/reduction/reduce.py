@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import count
 
 from tantamount.effort import Effort
@@ -28,11 +29,15 @@ from tantamount.reduction.gather import (
 from tantamount.reduction.literals import Number, map_expression, map_node
 from tantamount.reduction.numbers import readings, rewritten
 from tantamount.reduction.relations import check_relations
-from tantamount.reduction.solve import solve
+from tantamount.reduction.solve import moved, solve
 from tantamount.reduction.structure import Step, Structure
-from tantamount.sizes.traced import FIXED, HUGE, Polynomial, Size, SizeFacts, evaluate, product, variables
+from tantamount.sizes.traced import FIXED, HUGE, Polynomial, Size, SizeFacts, constant, evaluate, polynomial, variables
+from tantamount.sizes.traced import times as _times
 
-__all__ = ["NotReduced", "Reduction", "reduce_job"]
+__all__ = ["NotReduced", "Reduction", "reduce_job", "shrink_mesh"]
+
+
+_MESH = 32  # whole numbers from here on may count what the ranks hold together
 
 
 class NotReduced(TantamountError):
@@ -58,6 +63,37 @@ class _Broken(Exception):
         super().__init__(place)
         self.place = place
         self.pins = pins
+
+
+def shrink_mesh(job: Job, axes: Collection[str], effort: Effort) -> Job:
+    """The job on a mesh of which ``axes`` (that more than four ranks are along) have two ranks each, with the sizes
+    that this takes; sizes are made smaller only where the job is too large to execute. Ranks at the first two
+    coordinates stay. For hints alone: that the smaller job computes something alike is not checked.
+
+    Raises :class:`NotReduced` where it has no such form."""
+    if any(relation.expression is not None or relation.equal for relation in job.inputs.values()):
+        raise NotReduced("relations name single ranks")
+    bare = replace(job, outputs={})
+    try:
+        gathered = gather(bare, frozenset(), axes)
+        facts = gathered.facts
+        two = {facts.representative(v): 2 for n in gathered.axes.values() for v in variables(polynomial(n))}
+        if not two:
+            raise NotReduced("no axis is long")
+        prices = _prices(gathered, bare)
+        known = {v for kind, p in facts.found if kind == "==" for v in variables(p)} | set(two)
+        known |= {v for p in prices for v in variables(p)}
+        numbers = [number for number in gathered.values.values() if isinstance(number, float) or number > _MESH]
+        found, _ = readings(numbers, sorted(known), sorted(prices), facts.values, job.mesh.world_size)
+        values = {v: facts.values[v] for v in map(facts.representative, known)}
+        conditions = [fact for fact in facts.found if variables(fact[1]) <= values.keys()]
+        sizes = moved(conditions, prices, values, two, _taken(gathered, bare), effort)
+    except (RelationProblem, Unsupported) as problem:
+        raise NotReduced(str(problem)) from None
+    if sizes is None:
+        raise NotReduced("sizes do not follow the mesh")
+    whole = _Everywhere(facts, sizes)
+    return _rewritten(bare, gathered, whole, rewritten(found, whole))
 
 
 def reduce_job(job: Job, effort: Effort | None = None) -> Reduction:
@@ -124,17 +160,21 @@ class _Everywhere(dict[int, int]):
 
 def _prices(gathered: Gathered, job: Job) -> dict[Polynomial, int]:
     """The number of elements of every tensor, with how often it occurs."""
+    shapes: dict[tuple[Polynomial, ...], int] = {}
+    for shape, times in gathered.shapes(job):
+        key = tuple(map(polynomial, shape))
+        shapes[key] = shapes.get(key, 0) + times
     found: dict[Polynomial, int] = {}
-    for shape in gathered.shapes(job):
-        p = gathered.facts.settled(product(shape))
+    for key, times in shapes.items():
+        p = gathered.facts.settled(reduce(_times, key, constant(1)))
         if variables(p):
-            found[p] = found.get(p, 0) + 1
+            found[p] = found.get(p, 0) + times
     return found
 
 
 def _taken(gathered: Gathered, job: Job) -> set[int]:
     """Numbers that stay, which no size may come to equal."""
-    small = {int(size) for shape in gathered.shapes(job) for size in shape if int(size) <= FIXED}
+    small = {int(size) for shape, _ in gathered.shapes(job) for size in shape if int(size) <= FIXED}
     written = {number for number in gathered.values.values() if isinstance(number, int) and 1 < number < HUGE}
     return {0, 1, *small, *written, *job.mesh.sizes, job.mesh.world_size}
 
@@ -186,7 +226,8 @@ def _rewritten(job: Job, gathered: Gathered, sizes: Mapping[int, int], numbers: 
     return replace(
         job,
         specification=done[id(job.specification)],
-        implementation=tuple(done[id(graph)] for graph in job.implementation),
+        implementation=tuple(done[id(job.implementation[rank])] for rank in gathered.ranks),
+        mesh=replace(job.mesh, axes={axis: size(n) for axis, n in gathered.axes.items()}),
         inputs={name: input_of(r) for name, r in job.inputs.items()},
         outputs={name: output_of(r) for name, r in job.outputs.items()},
     )
@@ -202,7 +243,7 @@ def _check(job: Job, smaller: Job) -> None:
     for old, new in pairs:
         if id(old) not in done:
             done.add(id(old))
-            _check_graph(old, new, None if old is job.specification else groups_of(job), known)
+            _check_graph(old, new, None if old is job.specification else groups_of(job.mesh), known)
     problem = check_relations(smaller)
     if problem:
         raise _Broken(problem)

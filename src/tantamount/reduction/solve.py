@@ -8,7 +8,7 @@ different.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
@@ -23,7 +23,7 @@ from tantamount.sizes.traced import (
     variables,
 )
 
-__all__ = ["ENOUGH", "solve"]
+__all__ = ["ENOUGH", "moved", "solve"]
 
 ENOUGH = 1 << 20  # elements of all tensors together: few enough to execute at once
 
@@ -51,14 +51,39 @@ def solve(
     return best if loose.price(best) <= ENOUGH else loose.loosened(best)
 
 
+def moved(
+    facts: Iterable[SizeFact],
+    prices: Mapping[Polynomial, int],
+    values: Mapping[int, int],
+    first: Mapping[int, int],
+    taken: Collection[int],
+    effort: Effort,
+) -> dict[int, int] | None:
+    """The value of every variable if those of ``first`` have other ones and no more changes than must: sizes that were
+    different may become equal. ``None`` if facts do not allow that. What is still too large to execute is then made
+    small."""
+    facts = [fact for fact in facts if not _obvious(fact)]
+    names = sorted({*first, *(v for p in (*(p for _, p in facts), *prices) for v in variables(p))})
+    here = {v: values[v] for v in names}
+    search = _search(facts, prices, taken, here, effort, frozenset(first))
+    new = search.values_of({**{v: here[v] for v in search.free}, **first})
+    if new is None or not search.fits(new):
+        return None
+    if search.price(new) <= ENOUGH:
+        return new
+    still: list[SizeFact] = [("==", (((), -n), ((v,), 1))) for v, n in first.items()]
+    return _search([*facts, *still], prices, set(taken) - set(new.values()), new, effort).descend(new, stop=ENOUGH)
+
+
 def _search(
     facts: Sequence[SizeFact],
     prices: Mapping[Polynomial, int],
     taken: Iterable[int],
     values: Mapping[int, int],
     effort: Effort,
+    given: Collection[int] = (),
 ) -> _Search:
-    solved = _triangular([p for kind, p in facts if kind == "=="], values)
+    solved = _triangular([p for kind, p in facts if kind == "=="], values, given)
     dependent = {s.variable for s in solved}
     free = [v for v in values if v not in dependent]
     return _Search(facts, prices, frozenset(taken), values, solved, free, effort)
@@ -81,14 +106,18 @@ class _Solved:
     denominator: Polynomial
 
 
-def _triangular(equations: Sequence[Polynomial], values: Mapping[int, int]) -> list[_Solved]:
-    """The equations, each solved for a variable that later ones do not have. What is not linear in any is left out:
-    it remains a condition."""
+def _triangular(
+    equations: Sequence[Polynomial], values: Mapping[int, int], given: Collection[int] = ()
+) -> list[_Solved]:
+    """The equations, each solved for a variable that later ones do not have (none of ``given``). What is not linear in
+    any is left out: it remains a condition."""
     found: list[_Solved] = []
     open_ = _tidy(equations)
     while open_:
         best = max(
-            (choice for p in open_ for choice in _choices(p, values)), key=lambda choice: choice[0], default=None
+            (choice for p in open_ for choice in _choices(p, values) if choice[1].variable not in given),
+            key=lambda choice: choice[0],
+            default=None,
         )
         if best is None:
             break
@@ -159,14 +188,21 @@ class _Search:
     free: Sequence[int]
     effort: Effort
 
-    def complete(self, at: Mapping[int, int]) -> dict[int, int] | None:
-        """The value of every variable from those of the free ones; ``None`` if one is not whole, or taken."""
+    def values_of(self, at: Mapping[int, int]) -> dict[int, int] | None:
+        """The value of every variable from those of the free ones; ``None`` if one is not whole."""
         out = dict(at)
         for s in reversed(self.solved):
             value, rest = divmod(evaluate(s.numerator, out), evaluate(s.denominator, out) or 1)
             if rest or value < 2:
                 return None
             out[s.variable] = value
+        return out
+
+    def complete(self, at: Mapping[int, int]) -> dict[int, int] | None:
+        """The same; ``None`` also if a value is taken."""
+        out = self.values_of(at)
+        if out is None:
+            return None
         before: dict[int, int] = {}
         for v, n in out.items():
             old = self.values[v]

@@ -54,6 +54,20 @@ def sides(folder: Path, rank: str = RANK, *, cut: bool = True, fold: bool | None
     return found, output.verdict
 
 
+def test_mesh_axes_of_size_1_change_nothing(tmp_path: Path) -> None:
+    job = read_job(job_files(tmp_path, *alone(), {"tp": 1, "dp": 1}, {"tp": ("tp",)}))
+    found = prove(job, Options(cut=True, align=align))
+    assert cut_tensors(found) >= {"h", "g", "y", "r", "p", "l"}
+    assert [output.verdict for output in found.check()] == [Verdict.PROVED]
+
+
+def alone() -> tuple[str, list[str], str]:
+    """The implementation on one rank, and its relations."""
+    whole, rank = (text.replace("g2", "r") for text in (WHOLE, RANK))
+    rank = rank.replace("w: float32[6, 4]", "w: float32[6, 8]").replace("v: float32[4, 6]", "v: float32[8, 6]")
+    return whole, [rank], '[inputs]\ndefault = "Replicate()"\n[outputs]\nz = "Replicate()"\n'
+
+
 def cut_tensors(found: Proof) -> set[str]:
     return {atom.attributes[1] for atom in found.store.atoms if atom.op == "leaf" and atom.attributes[0] == SOURCE}
 
