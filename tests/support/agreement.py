@@ -137,7 +137,7 @@ def reference_inputs(inputs: Sequence[Input], data: dict[str, Array]) -> list[Te
 
 
 def symbolic_inputs(inputs: Sequence[Input], symbolic: Symbolic) -> list[Tensor]:
-    return [Tensor(x.shape, x.dtype, symbolic.fresh("input", x.name, x.shape, x.dtype.kind)) for x in inputs]
+    return [Tensor(x.shape, x.dtype, symbolic.fresh("input", x.name, x.shape, x.dtype)) for x in inputs]
 
 
 def usable(value: Array, reference: Reference) -> bool:

@@ -69,7 +69,9 @@ class Facts:
     def of_type(dtype: DType) -> Facts:
         """The facts that hold of every tensor of this type."""
         facts = Facts.of(dtype.kind)
-        return replace(facts, nonnegative=dtype.bounds[0] == 0, span=dtype.bounds) if dtype.is_narrow else facts
+        if dtype.kind is not Kind.INT:
+            return facts
+        return replace(facts, nonnegative=dtype.bounds[0] == 0, span=dtype.bounds if dtype.is_narrow else None)
 
     @staticmethod
     def of(kind: Kind, positive: bool = False) -> Facts:

@@ -49,7 +49,7 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
 
 
 def _comparisons(store: Store, x: Polynomial) -> set[tuple[int, tuple[Coordinate, ...]]]:
-    """The comparison atoms that are factors of x, also inside sums of booleans."""
+    """The comparison atoms that are factors of x, also inside sums."""
     found: set[tuple[int, tuple[Coordinate, ...]]] = set()
     pending: list[Factor] = list(factors_of(x))
     while pending:
@@ -57,7 +57,7 @@ def _comparisons(store: Store, x: Polynomial) -> set[tuple[int, tuple[Coordinate
         atom = store.atoms[a]
         if atom.op in ("less", "equal"):
             found.add((a, index))
-        elif atom.op == "polynomial" and atom.facts.boolean:
+        elif atom.op == "polynomial":
             replace = dict(enumerate(index))
             pending.extend(f for m, _ in atom.arguments[0] for f in substitute_factors(m, replace))
     return found

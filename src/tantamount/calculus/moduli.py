@@ -18,7 +18,7 @@ from tantamount.calculus.products import is_integer, monomial, substitute_polyno
 from tantamount.calculus.terms import ONE, Factor, Polynomial, Ranges, Rational, Term, factors_of, single
 from tantamount.ops.functions import MODULI
 
-__all__ = ["modulo"]
+__all__ = ["modulo", "without_remainders"]
 
 
 def modulo(store: Store, bits: int, x: Polynomial, box: Ranges = None) -> Polynomial:
@@ -34,6 +34,11 @@ def modulo(store: Store, bits: int, x: Polynomial, box: Ranges = None) -> Polyno
     facts = Facts(nonnegative=True, integer=True, span=(0, (1 << bits) - 1))
     atom, index = store.apply(f"modulo_{bits}", (), (reduced,), facts)
     return single(atom, index)
+
+
+def without_remainders(store: Store, x: Polynomial) -> Polynomial:
+    """x if its integers had no end: what its remainders are those of, in their place."""
+    return _opened(store, 1, x)
 
 
 def _within(store: Store, bits: int, x: Polynomial, box: Ranges) -> bool:

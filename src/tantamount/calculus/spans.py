@@ -11,7 +11,7 @@ from math import ceil, floor, inf, prod
 
 from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Atom, Store
-from tantamount.calculus.terms import IOTA, Factor, Factors, Polynomial, Ranges, factors_of
+from tantamount.calculus.terms import IOTA, Factor, Factors, Polynomial, Ranges, factors_of, sole_number
 from tantamount.ops.functions import MODULI
 
 __all__ = ["Span", "interval", "of_polynomial"]
@@ -137,6 +137,10 @@ def _computed(store: Store, atom: Atom) -> Span:
         return _of_bits([of_polynomial(store, x, None) for x in atom.arguments])
     if atom.op == "floor_divide":  # no further from 0 than what is divided by 1 or -1, but for the sign
         low, high = of_polynomial(store, atom.arguments[0], None)
+        divisor = sole_number(atom.arguments[1])
+        if _is_number(divisor) and divisor is not None and divisor > 0:
+            low, high = (end if isinstance(end, float) else floor(end / Fraction(divisor)) for end in (low, high))
+            return low, high
         most = max(abs(low), abs(high))
         return -most, most
     return _ALL

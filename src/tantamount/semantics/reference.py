@@ -55,7 +55,8 @@ class IntegerOverflow(TantamountError):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something the result rests on that a NaN cannot say. ``what`` is ``out-of-range`` (a gather or scatter),
-    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``double-write``, ``inexact``
+    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``unfit`` (a number that
+    becomes an integer of a type that does not hold it), ``double-write``, ``inexact``
     (an integer beyond 2**53 made a float) or ``tie`` (equal elements among which PyTorch does not promise what an
     operator chooses); ``count`` elements, or rows; ``site`` the node, filled in by the interpreter."""
 
@@ -203,7 +204,7 @@ class Reference(Interpretation):
             return operands[0]
         if name in FITTING:
             low, high = FITTING[name]
-            self._flag("undefined-integer", np.count_nonzero((operands[0] < low) | (operands[0] > high)))
+            self._flag("unfit", np.count_nonzero((operands[0] < low) | (operands[0] > high)))
         if name in ("floor_divide", "integer_pow") and _integral(*operands):
             return self._of_integers(name, *operands)
         with self._quiet():
