@@ -126,7 +126,7 @@ class CheckedEvaluator(Evaluator):
 
 # ------------------------------------------------------------------------------------------------ two interpretations
 def symbolic_inputs(inputs: Sequence[Input], symbolic: Symbolic) -> list[Tensor]:
-    return [Tensor(x.shape, x.dtype, symbolic.fresh("input", x.name, x.shape, x.dtype.kind)) for x in inputs]
+    return [Tensor(x.shape, x.dtype, symbolic.fresh("input", x.name, x.shape, x.dtype)) for x in inputs]
 
 
 def leaves_of(data: dict[str, Array]) -> dict[Any, Array]:

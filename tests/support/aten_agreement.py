@@ -31,7 +31,7 @@ __all__ = ["AGREEING", "Foreign", "Outcome", "Watched", "executed", "judge", "op
 AGREEING = ("equal", "rounded", "tied", "types")
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}
 _EAGER_ROUNDS = {"aten.hardsigmoid_backward.default": 1e-7}  # its kernels have a sixth as a float32
-_UNDEFINED = {"undefined-comparison", "undefined-integer", "out-of-range", "double-write", "inexact"}
+_UNDEFINED = {"undefined-comparison", "undefined-integer", "unfit", "out-of-range", "double-write", "inexact"}
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def form_difference(call: Call) -> str | None:
             return item
         name = f"x{len(leaves)}"
         leaves[name, ()] = np.asarray(item.value, dtype=np.float64)
-        value = symbolic.fresh("input", name, item.type.stored.shape, item.dtype.part.kind)
+        value = symbolic.fresh("input", name, item.type.stored.shape, item.dtype.part)
         return Tensor(item.shape, item.dtype, value)
 
     def freed(item: Any) -> Any:

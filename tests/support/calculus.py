@@ -34,7 +34,7 @@ class Workbench:
 
     def input(self, name: str, *shape: int, dtype: DType = DType.FLOAT32) -> Tensor:
         self.shapes[name] = (shape, dtype)
-        return Tensor(shape, dtype, self.symbolic.fresh("input", name, shape, dtype.kind))
+        return Tensor(shape, dtype, self.symbolic.fresh("input", name, shape, dtype))
 
     def aten(self, target: str, *args: Any, **kwargs: Any) -> Any:
         return apply(lookup(target, "test"), target, args, kwargs, self.b, "test")

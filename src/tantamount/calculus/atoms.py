@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tantamount.calculus.affine import (
@@ -46,7 +46,7 @@ from tantamount.calculus.terms import (
     single,
 )
 from tantamount.effort import Effort
-from tantamount.ir.types import Kind, Shape
+from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Number
 
 __all__ = ["BOOLEAN", "Atom", "Facts", "KnownRange", "Store"]
@@ -57,12 +57,22 @@ _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Properties that every value of an atom is known to have. ``positive`` means > 0."""
+    """Properties that every value of an atom is known to have. ``positive`` means > 0; ``span`` are the least and the
+    greatest number that it may be."""
 
     positive: bool = False
     nonnegative: bool = False
     integer: bool = False
     boolean: bool = False
+    span: tuple[int, int] | None = None
+
+    @staticmethod
+    def of_type(dtype: DType) -> Facts:
+        """The facts that hold of every tensor of this type."""
+        facts = Facts.of(dtype.kind)
+        if dtype.kind is not Kind.INT:
+            return facts
+        return replace(facts, nonnegative=dtype.bounds[0] == 0, span=dtype.bounds if dtype.is_narrow else None)
 
     @staticmethod
     def of(kind: Kind, positive: bool = False) -> Facts:
@@ -160,6 +170,8 @@ class Memo:
         default_factory=dict[tuple[Polynomial, Box | None, int], list[Term]]
     )
     compared: dict[object, Remembered] = field(default_factory=dict[object, Remembered])  # two polynomials and a box
+    spans: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])  # of all values of an atom
+    remainders_inside: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
     mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row

@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import floor, prod
 from typing import NamedTuple
 
+from tantamount.calculus import spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Facts, KnownRange, Store
 from tantamount.calculus.infinities import unbounded
@@ -25,6 +26,7 @@ from tantamount.calculus.products import (
     substitute_factors,
     substitute_polynomial,
 )
+from tantamount.calculus.spans import interval
 from tantamount.calculus.terms import (
     IOTA,
     ONE,
@@ -168,21 +170,6 @@ def _affine_guard(
     return add(store, ONE, scale(guard, -1)) if reverse else guard
 
 
-def interval(c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, int] | None:
-    """The least and greatest value of a coordinate, if the interval of every variable is known."""
-    low = high = c.offset
-    for v, s in c.parts:
-        if v < 0 and -1 - v < len(ranges):
-            a, b = 0, ranges[-1 - v] - 1
-        elif v >= 0 and box is not None and (v in box if isinstance(box, Mapping) else v < len(box)):
-            a, b = box[v][0], box[v][1] - 1
-        else:
-            return None
-        low += s * (a if s > 0 else b)
-        high += s * (b if s > 0 else a)
-    return low, high
-
-
 # ------------------------------------------------------------------------------------------------ facts about indices
 def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
     """Assume ``0 <= x < size`` for all axes in the box (an index of the specification)."""
@@ -235,10 +222,19 @@ def _positions(store: Store, x: Polynomial) -> int | None:
 
 
 def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Rational] | None:
-    """An interval that contains every value of x: from facts, booleans and constants."""
+    """An interval that contains every value of x: from facts, booleans and constants, and what operators give."""
     known = fact_about(store, x, box)
     if known is not None:
         return known
+    found = _added_up(store, x, box)
+    if found is None:
+        low, high = spans.of_polynomial(store, x, box)
+        if not isinstance(low, float) and not isinstance(high, float):
+            return low, high
+    return found
+
+
+def _added_up(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Rational] | None:
     low: Rational = 0
     high: Rational = 0
     for m, c in x:

@@ -6,7 +6,7 @@ of the calculus applies to them: a shard of a tensor is undefined in a shard of 
 
 ==========  ==========================================================================================================
 ``nan``     the element is NaN in the program: a root of a negative number
-``inf``     it is NaN or infinite: a division by zero, the logarithm of zero
+``inf``     it is NaN or infinite: a division by zero, the logarithm of zero; of an integer: C says nothing of it
 ``-inf``    it is exactly minus infinity, and the form does not say so: the maximum of a row that is masked
 ``soft``    the form says nothing of the value: an infinity went into what may give a number (``1 / inf``,
             ``exp(-inf)``, a comparison)
@@ -23,17 +23,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tantamount.calculus import comparisons, contraction, forms, partial, powers
+from tantamount.calculus import comparisons, contraction, forms, index_ranges, partial, powers
 from tantamount.calculus.atoms import BOOLEAN, Facts, Store
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.infinities import is_negative_infinity, unbounded
-from tantamount.calculus.polynomials import add, multiply, polynomial, scale
+from tantamount.calculus.polynomials import add, constant, multiply, polynomial, scale
 from tantamount.calculus.products import is_boolean, substitute_polynomial
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Term, single
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number
+from tantamount.ops.functions import FITTING, MODULI
 
 __all__ = [
     "INF",
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 NAN, INF, MASKED, SOFT = KINDS = ("nan", "inf", "-inf", "soft")
-_KEEPS_INFINITY = frozenset({"abs", "floor", "trunc", "round", "pi_times", "asinh", "sign"})
+_KEEPS_INFINITY = frozenset({"abs", "floor", "trunc", "round", "pi_times", "asinh", "sign", *MODULI, *FITTING})
 _LOSES_NAN = frozenset({"isnan", "pow"})
 
 _AFTER_SUM: Mapping[str, str] = {MASKED: INF}
@@ -321,7 +322,7 @@ class Definedness(Symbolic):
     def function(self, name: str, xs: Sequence[Form]) -> Form:
         after = _ALL_SOFT if name in _LOSES_NAN else _AFTER_SUM if name in _KEEPS_INFINITY else _AFTER_BOUNDED
         records = [_changed(self.store, x.undefined, after) for x in xs]
-        if name in ("floor_divide", "pow", "erfinv"):
+        if name in ("floor_divide", "pow", "erfinv", *FITTING):
             records.append(self._arising(xs[0].shape, INF, lambda box, ys: self._outside(name, ys, box), *xs))
         return with_undefined(self._plain.function(name, xs), union(self.store, *records))
 
@@ -329,10 +330,20 @@ class Definedness(Symbolic):
         """Where a function that is not defined everywhere is not."""
         if name == "floor_divide":
             return partial.zero_parts(self.store, xs[1], box)
+        if name in FITTING:
+            return self._not_fitting(xs[0], FITTING[name], box)
         if name == "pow" and powers.strictly_positive(self.store, xs[0]):
             return []
         a, index = self.store.apply("undefined", (name,), tuple(xs), BOOLEAN)
         return [single(a, index)]
+
+    def _not_fitting(self, x: Polynomial, bounds: tuple[int, int], box: Box) -> list[Polynomial]:
+        """Where a number is not one that an integer type holds."""
+        if index_ranges.fits(self.store, x, *bounds, box):
+            return []
+        low, high = map(constant, bounds)
+        found = [comparisons.compare(self.store, "less", *pair, box) for pair in ((x, low), (high, x))]
+        return [condition for condition in found if condition]
 
     def _compared(self, out: Form, *xs: Form) -> Form:
         return with_undefined(out, union(self.store, *(_changed(self.store, x.undefined, _ALL_SOFT) for x in xs)))

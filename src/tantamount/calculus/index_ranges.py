@@ -8,12 +8,18 @@ from itertools import product as cases
 from tantamount.calculus.affine import Coordinate, coordinate
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import bounds_of, comparison, fact_about, interval, split_affine
+from tantamount.calculus.polynomials import add, constant
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import Rebuild, refresh, refresh_ranges
 from tantamount.calculus.terms import Factor, Polynomial, Ranges, factors_of
 from tantamount.sizes.symbolic import whole
 
-__all__ = ["in_range"]
+__all__ = ["fits", "in_range"]
+
+
+def fits(store: Store, x: Polynomial, low: int, high: int, box: Ranges) -> bool:
+    """True if ``low <= x <= high`` on the whole box."""
+    return in_range(store, add(store, x, constant(-low)), high - low + 1, box)
 
 
 def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
@@ -43,7 +49,7 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
 
 
 def _comparisons(store: Store, x: Polynomial) -> set[tuple[int, tuple[Coordinate, ...]]]:
-    """The comparison atoms that are factors of x, also inside sums of booleans."""
+    """The comparison atoms that are factors of x, also inside sums."""
     found: set[tuple[int, tuple[Coordinate, ...]]] = set()
     pending: list[Factor] = list(factors_of(x))
     while pending:
@@ -51,7 +57,7 @@ def _comparisons(store: Store, x: Polynomial) -> set[tuple[int, tuple[Coordinate
         atom = store.atoms[a]
         if atom.op in ("less", "equal"):
             found.add((a, index))
-        elif atom.op == "polynomial" and atom.facts.boolean:
+        elif atom.op == "polynomial":
             replace = dict(enumerate(index))
             pending.extend(f for m, _ in atom.arguments[0] for f in substitute_factors(m, replace))
     return found

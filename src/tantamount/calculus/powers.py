@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.infinities import infinity, infinity_atom, is_negative_infinity, unbounded
+from tantamount.calculus.moduli import modulo
 from tantamount.calculus.polynomials import (
     add,
     as_factors,
@@ -33,7 +34,7 @@ from tantamount.calculus.terms import (
     sole_number,
 )
 from tantamount.errors import Unsupported
-from tantamount.ops.functions import FUNCTIONS
+from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
 from tantamount.sizes.symbolic import is_size
 
 __all__ = [
@@ -157,6 +158,10 @@ def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
 def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     """An opaque pointwise function, with what its declaration says: parity, values at whole numbers and at 0."""
     declared = FUNCTIONS[name]
+    if name in MODULI:
+        return modulo(store, MODULI[name], xs[0])
+    if name in FITTING:
+        return xs[0]
     if name == "abs":
         return power(store, power(store, xs[0], 2), Fraction(1, 2))
     if declared.fixes_integers and is_integer(store, xs[0]):

@@ -35,6 +35,7 @@ RuleName = Literal[
     "obligations",
     "rounded-roots",
     "floors",
+    "remainders",
     # conditions
     "decided-comparisons",
     "guards",

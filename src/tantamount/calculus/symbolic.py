@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, prod
 
-from tantamount.calculus import comparisons, contraction, forms, index_ranges, partial, powers, quotients
+from tantamount.calculus import comparisons, contraction, forms, index_ranges, moduli, partial, powers, quotients
 from tantamount.calculus.affine import fixed, variable
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.constants import Reading, reading
@@ -24,7 +24,7 @@ from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
-from tantamount.ops.functions import FUNCTIONS
+from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
 from tantamount.sizes.symbolic import is_size, rational
 
 __all__ = ["Obligation", "Symbolic", "Trace"]
@@ -34,8 +34,9 @@ _ROUND = 1 << 10  # the largest denominator of round numbers
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """Something that must hold for the program to be defined: ``kind`` is ``nonzero``, ``positive``, ``nonnegative`` or
-    ``index`` (then ``0 <= value < size``), on a box of the axes."""
+    """Something that must hold for the program to be defined: ``kind`` is ``nonzero``, ``positive``, ``nonnegative``,
+    ``fits`` (into an integer type with ``size`` numbers) or ``index`` (then ``0 <= value < size``), on a box of the
+    axes."""
 
     kind: str
     value: Polynomial
@@ -152,7 +153,8 @@ class Symbolic(Interpretation):
                         whole = forms.leaf_form(atom, known)
                         return forms.slice_form(self.store, whole, 0, start, start + shape[0], 1)
         lowest = min(data, default=0) if not any(isinstance(v, float) for v in data) else -1
-        facts = Facts(lowest > 0, lowest >= 0, integer=kind is not Kind.FLOAT, boolean=kind is Kind.BOOL)
+        span = (int(min(data)), int(max(data))) if data and kind is Kind.INT else None
+        facts = Facts(lowest > 0, lowest >= 0, kind is not Kind.FLOAT, kind is Kind.BOOL, span)
         atom = self.store.leaf("table", (shape, data), shape, facts)
         tables[shape, data] = atom
         return forms.leaf_form(atom, shape)
@@ -181,13 +183,13 @@ class Symbolic(Interpretation):
         return self.spread(constant_form((size,), iota(variable(0)) if size > 1 else ZERO), (size,))
 
     def unknown(self, shape: Shape, dtype: DType, site: str) -> Form:
-        return self.fresh("unknown", f"{self.rank}{site}", shape, dtype.kind)
+        return self.fresh("unknown", f"{self.rank}{site}", shape, dtype)
 
-    def fresh(self, source: str, name: object, shape: Shape, kind: Kind) -> Form:
+    def fresh(self, source: str, name: object, shape: Shape, dtype: DType) -> Form:
         """A leaf of its own at every mesh coordinate."""
         self.trace.drawn += 1
         whole = (*self.prefix, *shape)
-        atom = self.store.leaf(source, (name, self.batch), whole, Facts.of(kind))
+        atom = self.store.leaf(source, (name, self.batch), whole, Facts.of_type(dtype))
         return forms.leaf_form(atom, whole)
 
     def mask(self, like: Form, shape: Shape, p: Number, site: str) -> Form:
@@ -196,7 +198,7 @@ class Symbolic(Interpretation):
         self.trace.drawn += 1
         if self.trace.mask is not None:
             return self.trace.mask(like, (*self.prefix, *shape), p, f"{self.rank}{site}", ordinal)
-        return self.fresh("mask", (self.rank, site, ordinal, p), shape, Kind.BOOL)
+        return self.fresh("mask", (self.rank, site, ordinal, p), shape, DType.BOOL)
 
     # -- layout
     def permute(self, x: Form, order: tuple[int, ...]) -> Form:
@@ -282,7 +284,23 @@ class Symbolic(Interpretation):
             if exact is not None:
                 self.store.fired["floors"] += 1
                 return exact
+        if name in MODULI:
+            return contraction.pointwise(self.store, lambda box, ys: self._modulo(MODULI[name], ys[0], box), xs)
+        if name in FITTING:
+            return contraction.pointwise(self.store, lambda box, ys: self._fitting(ys[0], FITTING[name], box), xs)
         return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
+
+    def _modulo(self, bits: int, x: Polynomial, box: Box) -> Polynomial:
+        if index_ranges.in_range(self.store, x, 1 << bits, box):
+            self.store.fired["remainders"] += 1
+            return x
+        return moduli.modulo(self.store, bits, x, box)
+
+    def _fitting(self, x: Polynomial, bounds: tuple[int, int], box: Box) -> Polynomial:
+        """x, which is taken to be a number that an integer type holds: an obligation."""
+        if not index_ranges.fits(self.store, x, *bounds, box):
+            self._oblige("fits", x, box, bounds[1] - bounds[0] + 1)
+        return x
 
     def less(self, x: Form, y: Form) -> Form:
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:

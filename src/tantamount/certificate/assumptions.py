@@ -27,7 +27,7 @@ from tantamount.verdict import Assumption
 __all__ = ["Seen", "compare_assumptions", "listed_domain"]
 
 _REAL = (
-    "numbers are real, integers unbounded: rounding and overflow are not modelled, "
+    "numbers are real, integers of 32 and 64 bits unbounded: rounding and overflow are not modelled, "
     "float-to-float casts are the identity"
 )
 _LITERALS = "literals of all digits stand for the number they round: "
@@ -35,6 +35,7 @@ _FRESH = "dropouts with a mask of their own"
 _SIZES = "operators of the implementation whose sizes data decide do not fail"
 _INDICES = "indices of the specification are in range (0 <= i < n)"
 _DEFINED = "where the specification is defined: divisors are not 0, arguments of roots and logarithms are not negative"
+_FITTING = "numbers that the specification converts to integers of 8 and 16 bits are in their range"
 _REPEATS = 4  # executions with other rounding errors before a failure is believed
 _RESTRICTION = re.compile(
     r"the relation restricts the specification: (\S+)"
@@ -46,7 +47,8 @@ _RESTRICTION = re.compile(
 class Seen:
     """What executions showed. ``outside``: nodes of the specification where an index left its range though it was in
     range at all places that are ``listed``; ``undefined``: nodes that took a power or logarithm of a number where there
-    is none, and a tensor of which something is claimed (``claimed``) was not finite then; ``failed``: nodes of the
+    is none, and a tensor of which something is claimed (``claimed``) was not finite then; ``unfit``: nodes of the
+    specification that converted a number to an integer type that does not hold it; ``failed``: nodes of the
     implementation where an index left its range though those of the specification did not. ``assumed``: nodes that a
     certificate assumes to be defined; ``tries``: executions of the specification that followed the reals."""
 
@@ -55,6 +57,7 @@ class Seen:
     claimed: frozenset[str]
     outside: set[str] = field(default_factory=set[str])
     undefined: set[str] = field(default_factory=set[str])
+    unfit: set[str] = field(default_factory=set[str])
     failed: set[str] = field(default_factory=set[str])
     tries: int = 0
 
@@ -64,6 +67,9 @@ class Seen:
         if not started.outside & self.listed:
             self.outside |= started.outside
         if not _followed(started):
+            return
+        self.unfit |= started.unfit
+        if started.unfit:
             return
         self.tries += 1
         found = self._failing(started)
@@ -131,6 +137,8 @@ def compare_assumptions(
             strange = places - ours.indexed
         elif a.name == "domain" and a.text == _DEFINED:
             strange = places - ours.partial
+        elif a.name == "narrow-conversion" and a.text == _FITTING:
+            strange = places - ours.fitting
         elif a.name == "input-restriction" and (match := _RESTRICTION.fullmatch(a.text)):
             strange = {*places, match[1]} - layout.shared
         elif a.name == "dropout-fresh" and a.text == _FRESH:
@@ -151,6 +159,7 @@ def compare_assumptions(
 
     need("index-range", _INDICES, seen.outside & ours.indexed)
     need("domain", _DEFINED, seen.undefined & ours.powers)
+    need("narrow-conversion", _FITTING, seen.unfit & ours.fitting)
     need("data-dependent-sizes", _SIZES, frozenset[str]().union(*(uses.undecided for uses in theirs)))
     if job.assume.dropout:
         need("dropout-fresh", _FRESH, last.dropouts.fresh)

@@ -340,9 +340,11 @@ def _sparse(on: _Programs, steps: Mapping[str, Step], pool: Pool, seen: Seen, ev
 
 
 def _stress(on: _Programs, seen: Seen, everything: bool) -> None:
-    """What the specification shows on inputs on which programs fail easily: zeros, negative numbers, and indices out of
-    range, of every input alone, too."""
+    """What the specification shows on inputs on which programs fail easily: zeros, negative numbers, large ones, and
+    indices out of range, of every input alone, too."""
     ways = [Way(values=(0.0,)), Way(values=(-1.0, -2.0)), Way(values=(0.0, 1.0, -1.0))]
+    if on.ours.fitting:
+        ways += [Way(amplitude=1e3), Way(amplitude=1e6)]
     if not on.sized_by_data:
         alone = on.layout.wild[:_ALONE] if len(on.layout.wild) > 1 else ()
         ways += [Way(wild=-1), *(Way(wild=tensor) for tensor in alone)]

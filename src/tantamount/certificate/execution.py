@@ -47,7 +47,7 @@ _SPLIT = 2.0**27 + 1  # parts a float64 into two halves
 _WHOLE = 2.0**53
 _SCALE = 2.0**6  # numbers of so many binary places count as whole
 _MET, _SEEN, _CONSTANTS = 200, 256, 4  # numbers that are collected, elements that are looked at, different ones
-_UNDEFINED = ("out-of-range", "undefined-comparison", "undefined-integer", "double-write", "inexact")
+_UNDEFINED = ("out-of-range", "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact")
 
 
 @dataclass(frozen=True)
@@ -332,6 +332,7 @@ class Started:
     dropouts: Dropouts
     outside: frozenset[str]
     invalid: frozenset[str]
+    unfit: frozenset[str]
 
     @property
     def within(self) -> bool:
@@ -430,9 +431,12 @@ def _start(
     constant = _constants(job, draw)
     outside: set[str] = set()
     invalid: set[str] = set()
-    specification = _alone(job.specification, ours, _tensors(job.specification, whole), constant, outside, invalid)
+    unfit: set[str] = set()
+    own = _tensors(job.specification, whole)
+    specification = _alone(job.specification, ours, own, constant, outside, invalid, unfit)
     given = [_tensors(graph, values) for graph, values in zip(job.implementation, ranks, strict=True)]
-    return Started(job, ours, theirs, specification, given, constant, dropouts, frozenset(outside), frozenset(invalid))
+    seen = (frozenset(nodes) for nodes in (outside, invalid, unfit))
+    return Started(job, ours, theirs, specification, given, constant, dropouts, *seen)
 
 
 def _lost(problem: Unsupported) -> Result:
@@ -454,20 +458,24 @@ def _alone(
     constant: ConstantOf,
     outside: set[str],
     invalid: set[str],
+    unfit: set[str],
 ) -> Environment:
     """Every node of a graph in which all process groups are this rank alone; ``outside`` collects nodes where an index
-    was out of range, ``invalid`` those that took a power or logarithm of a number where there is none."""
+    was out of range, ``invalid`` those that took a power or logarithm of a number where there is none, ``unfit`` those
+    that converted a number to an integer type that does not hold it."""
     environment: Environment = dict(inputs)
     for node in graph.nodes:
         if node.op == "input":
             continue
-        flags = len(on.out_of_range)
+        flags, others = len(on.out_of_range), len(on.flags)
         try:
             result = run_node(graph, node, Builder(on, node.name), environment, constant, None)
         except Unsupported as problem:
             result = _lost(problem)
         if len(on.out_of_range) > flags:
             outside.add(node.name)
+        if any(flag.what == "unfit" for flag in on.flags[others:]):
+            unfit.add(node.name)
         if isinstance(on, Floats) and on.failed(not invalid):
             invalid.add(node.name)
         check_types(graph, node, result)

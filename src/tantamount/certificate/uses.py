@@ -21,7 +21,7 @@ from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tens
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Result, constant_type, run
-from tantamount.ops.functions import FUNCTIONS
+from tantamount.ops.functions import FITTING, FUNCTIONS
 
 __all__ = ["DECIDED", "TRANSCENDENTAL", "Uses", "uses_of"]
 
@@ -34,13 +34,15 @@ _FEW = 64  # recorded values that are boundaries
 @dataclass(frozen=True)
 class Uses:
     """Of one graph. ``bits`` of every node's value (results of several together); nodes that take powers or logarithms
-    that may be undefined (``powers``), do this or call partial functions (``partial``), read by an index
+    that may be undefined (``powers``), do this or call partial functions (``partial``), convert numbers to integers of
+    8 and 16 bits (``fitting``), read by an index
     (``gathered``), read or write by one (``indexed``), or whose sizes data decide (``undecided``); ``divisors``: inputs
     that reach a divisor or the argument of a root or logarithm; ``literals`` that are read as other numbers;
     ``numbers`` that the graph writes down."""
 
     bits: Mapping[str, int]
     powers: frozenset[str]
+    fitting: frozenset[str]
     partial: frozenset[str]
     gathered: frozenset[str]
     indexed: frozenset[str]
@@ -60,6 +62,7 @@ class _Notes:
     """What the primitives were asked for while one node was evaluated, and over the whole graph."""
 
     powers: bool = False
+    fitting: bool = False
     partial: bool = False
     gathered: bool = False
     scattered: bool = False
@@ -149,6 +152,7 @@ class _Tracing(TypesOnly):
         if name in ("pow", "atan2", "erfinv", "floor_divide"):
             self.notes.partial = True
             self.notes.divisors |= _union(xs[1:])
+        self.notes.fitting = self.notes.fitting or name in FITTING
         found = _union(xs)
         known = FUNCTIONS.get(name)
         sharp = known is None or known.integer or name == "abs"
@@ -241,12 +245,15 @@ def uses_of(graphs: Sequence[Graph], groups: Mapping[str, int] | None) -> list[U
 def _one(graph: Graph, groups: Mapping[str, int] | None, sent: int, alike: bool) -> tuple[Uses, int]:
     tracing = _Tracing(groups, sent, alike)
     bits: dict[str, int] = {}
-    marked: dict[str, set[str]] = {key: set() for key in ("powers", "partial", "gathered", "indexed", "undecided")}
+    marked: dict[str, set[str]] = {
+        key: set() for key in ("powers", "fitting", "partial", "gathered", "indexed", "undecided")
+    }
 
     def each(node: Node, result: Result) -> Result:
         notes = tracing.notes
         for key, seen in (
             ("powers", notes.powers),
+            ("fitting", notes.fitting),
             ("partial", notes.partial),
             ("gathered", notes.gathered),
             ("indexed", notes.gathered or notes.scattered),
@@ -254,7 +261,7 @@ def _one(graph: Graph, groups: Mapping[str, int] | None, sent: int, alike: bool)
         ):
             if seen:
                 marked[key].add(node.name)
-        notes.powers = notes.partial = notes.gathered = notes.scattered = notes.undecided = False
+        notes.powers = notes.fitting = notes.partial = notes.gathered = notes.scattered = notes.undecided = False
         if node.op == "call" and node.target != "getitem" and operator_of(graph, node).peer_parameter is not None:
             for part in _parts(result):  # a message: from what any rank sends
                 notes.sent |= part.value or 0
@@ -276,6 +283,7 @@ def _one(graph: Graph, groups: Mapping[str, int] | None, sent: int, alike: bool)
     return Uses(
         bits,
         frozenset(marked["powers"]),
+        frozenset(marked["fitting"]),
         frozenset(marked["partial"]),
         frozenset(marked["gathered"]),
         frozenset(marked["indexed"]),

@@ -9,6 +9,7 @@ from math import prod
 
 from tantamount.calculus.affine import Coordinate, variable
 from tantamount.calculus.atoms import Atom, Store
+from tantamount.calculus.moduli import without_remainders
 from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.printing import axis_names, show_coordinate, show_number, show_polynomial
 from tantamount.calculus.products import substitute_factors
@@ -20,8 +21,8 @@ __all__ = ["Finding", "describe"]
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One difference of two normal forms. ``kind`` is ``factor``, ``range``, ``offset``, ``operand``, ``missing``,
-    ``extra``, ``constant``, ``exponent`` or ``different``; ``term`` is the specification's term (or atom) in which the
-    difference lies."""
+    ``extra``, ``constant``, ``exponent``, ``wrapped`` or ``different``; ``term`` is the specification's term (or atom)
+    in which the difference lies."""
 
     kind: str
     text: str
@@ -33,6 +34,12 @@ class Finding:
 
 def describe(store: Store, x: Polynomial, y: Polynomial, axes: int) -> Finding:
     """The most telling difference of the implementation's polynomial ``y`` from the specification's ``x``."""
+    one, other = without_remainders(store, x), without_remainders(store, y)
+    if one == other and (one != x or other != y):
+        side = "the implementation" if one == x else "the specification" if other == y else "each side"
+        text = f"{side} wraps around, at the end of an integer type of 8 or 16 bits, where the other does not"
+        walk = _Walk(store, axis_names(axes))
+        return walk.found("wrapped", text, x, y, None, x[0] if x else None)
     return _Walk(store, axis_names(axes)).polynomials(x, y, None, 0)
 
 

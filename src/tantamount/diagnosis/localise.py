@@ -81,7 +81,19 @@ def _says_all(finding: Finding) -> bool:
 
 
 # how much a kind of difference says; positions alone may be due to the placement that was guessed
-_RANK = ("unreduced", "factor", "constant", "exponent", "operand", "range", "missing", "extra", "different", "offset")
+_RANK = (
+    "unreduced",
+    "wrapped",
+    "factor",
+    "constant",
+    "exponent",
+    "operand",
+    "range",
+    "missing",
+    "extra",
+    "different",
+    "offset",
+)
 
 
 class _Search:

@@ -40,7 +40,8 @@ Leaves = Mapping[LeafName, Array]
 
 _SOURCES = ("input", "implementation input", "free input")
 _INTEGERS = 4  # integers of unknown use are drawn below this
-_EXACT = ("out-of-range", "undefined-comparison", "undefined-integer", "double-write", "inexact")
+_WIDE = 1 << 17  # and, every other time, up to this
+_EXACT = ("out-of-range", "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact")
 
 
 class NotExecuted(TantamountError):
@@ -57,12 +58,14 @@ class _Unpaired(TantamountError):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A free tensor. Integers are drawn from ``range(bound)``."""
+    """A free tensor. Integers are drawn from ``range(bound)``; every other time from all that they may be, if they are
+    not known to be indices: ``span`` is ``None`` if they are, else the least and the greatest."""
 
     name: LeafName
     shape: Shape
     kind: Kind
     bound: int
+    span: tuple[int, int] | None = None
 
     @property
     def size(self) -> int:
@@ -174,8 +177,10 @@ def plan_execution(
         name: Any = atom.attributes[1]
         kind = Kind.BOOL if atom.facts.boolean else Kind.INT if atom.facts.integer else Kind.FLOAT
         plain = name if isinstance(name, str) else str(name[0])
-        bound = (ours.index_bounds if source == "input" else bounds).get(plain, _INTEGERS)
-        leaves.append(Leaf((source, name), atom.shape, kind, max(1, bound)))
+        bound = (ours.index_bounds if source == "input" else bounds).get(plain)
+        span = atom.facts.span or (0 if atom.facts.nonnegative else -_WIDE, _WIDE)
+        span = span if bound is None else None
+        leaves.append(Leaf((source, name), atom.shape, kind, max(1, _INTEGERS if bound is None else bound), span))
     paired = job.assume.dropout and not implementation.fresh_masks
     return Plan(job, store, inputs, specification, implementation, tuple(leaves), work, paired)
 
@@ -188,6 +193,8 @@ def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
         if leaf.kind is Kind.BOOL:
             value = np.asarray(generator.integers(0, 2, leaf.shape), dtype=np.float64)
             found[leaf.name] = _in_rows(generator, value, (0.0, 1.0)) if scale.sparse else value
+        elif leaf.kind is Kind.INT and leaf.span is not None and seed % 2:
+            found[leaf.name] = _spread(generator, leaf.shape, *leaf.span)
         elif leaf.kind is Kind.INT:
             found[leaf.name] = np.asarray(generator.integers(0, leaf.bound, leaf.shape), dtype=np.float64)
         else:
@@ -196,6 +203,14 @@ def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
                 value = _in_rows(generator, value * generator.integers(0, 2, leaf.shape), (0.0,))
             found[leaf.name] = np.abs(value) if scale.positive else value
     return found
+
+
+def _spread(generator: np.random.Generator, shape: Shape, low: int, high: int) -> Array:
+    """Integers of an interval: half of them numbers where types of 8 and 16 bits end, or ends of the interval."""
+    edges = [x for k in (7, 8, 15, 16) for x in (-(1 << k) - 1, -(1 << k), (1 << k) - 1, 1 << k) if low <= x <= high]
+    ends = generator.choice(np.array([low, high, max(low, -1), 0, 1, *edges]), shape)
+    near = generator.integers(max(low, -300), min(high, 300) + 1, shape)
+    return np.asarray(np.where(generator.integers(0, 2, shape) == 0, ends, near), dtype=np.float64)
 
 
 def _in_rows(generator: np.random.Generator, value: Array, numbers: tuple[float, ...]) -> Array:

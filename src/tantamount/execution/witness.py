@@ -56,6 +56,7 @@ SCALES = (
     Scale(positive=True, sparse=True),
 )
 _SINGULAR = (*(Scale(sparse=True),) * 4, *(Scale(positive=True, sparse=True),) * 2)  # first, of values equal otherwise
+_LEAVING = (Scale(), Scale(300.0), Scale(70000.0))  # first, of programs with integers of 8 and 16 bits
 _SHOWN = 1 << 14  # elements of one input that a counterexample lists
 _EDGE = 8  # elements per dimension that it lists of a larger one
 
@@ -110,7 +111,7 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> S
         plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
         singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
         state = _Search(plan, {}, {}, {}, singular)
-        scales = (*(_SINGULAR if singular else ()), *SCALES)
+        scales = (*(_SINGULAR if singular else ()), *(_LEAVING if _narrow(job) else ()), *SCALES)
         for seed in count():
             agreeing = [name for name in open_ if name not in state.found]
             most, done = (
@@ -142,6 +143,11 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> S
         notes.append(f"inputs with more than {_SHOWN} elements are shown by their first {_EDGE} elements per dimension")
     found = tuple(_report(job, o, state) if o.name in open_ else o for o in outputs)
     return Searched(found, counterexample, tuple(notes), plan)
+
+
+def _narrow(job: Job) -> bool:
+    graphs = (job.specification, *job.implementation)
+    return any(node.type is not None and node.type.dtype.is_narrow for graph in graphs for node in graph.nodes)
 
 
 def _checkable(job: Job, output: OutputReport) -> bool:

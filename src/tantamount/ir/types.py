@@ -64,6 +64,17 @@ class DType(Enum):
         return self.kind in (Kind.INT, Kind.BOOL)
 
     @property
+    def is_narrow(self) -> bool:
+        """Integers of 8 and 16 bits, whose arithmetic is modulo ``2 ** bits``; that of wider ones is taken not to
+        overflow."""
+        return self.kind is Kind.INT and self.bits < 32
+
+    def holds(self, other: DType) -> bool:
+        """Whether this type has every number of another integer or boolean type."""
+        (low, high), (least, greatest) = self.bounds, other.bounds
+        return low <= least and greatest <= high
+
+    @property
     def bounds(self) -> tuple[int, int]:
         """The least and the greatest number of an integer type (of booleans: 0 and 1)."""
         if self is DType.BOOL:

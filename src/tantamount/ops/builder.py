@@ -9,25 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, isinf, isnan, prod
+from math import inf, prod
 
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, ShapeProblem, Tensor
+from tantamount.ops.literals import exact, held, parts_of
 from tantamount.ops.promotion import promote
 from tantamount.sizes.symbolic import is_integer, is_size
 
 __all__ = ["Builder", "ShapeProblem", "exact", "slice_bound"]
-
-
-def exact(value: Number) -> Number:
-    """The exact rational of the decimal that was written (``0.1`` is 1/10); infinities stay floats.
-    Raises :class:`ShapeProblem` for a NaN."""
-    if isinstance(value, float):
-        if isnan(value):
-            raise ShapeProblem("the value NaN, which is no number")
-        return value if isinf(value) else Fraction(repr(value))
-    return value
 
 
 def slice_bound(position: int, size: int) -> int:
@@ -36,31 +27,6 @@ def slice_bound(position: int, size: int) -> int:
     Like all arithmetic on sizes in definitions: by operators, which integers that remember where they come from (the
     reduction of shapes) follow, not by built-ins that make plain integers of them."""
     return min(max(position + size if position < 0 else position, 0), size)
-
-
-def _held(value: Number, dtype: DType) -> Number:
-    """``value`` stored in an element of that type: integers truncate, booleans test for non-zero. Raises
-    :class:`ShapeProblem` for an integer that the type does not hold: eager wraps it around, or fails."""
-    if dtype is DType.BOOL:
-        return value != 0
-    if dtype.is_integral:
-        if isinstance(value, float):
-            raise ShapeProblem(f"the value {value} in a tensor of integers")
-        value = value if is_integer(value) else int(value)
-        low, high = dtype.bounds
-        if type(value) is int and not low <= value <= high:  # a size is a number that any type may be asked to hold
-            raise ShapeProblem(f"the number {value}, which {dtype} does not hold")
-        return value
-    return int(value) if isinstance(value, bool) else value
-
-
-def _parts_of(value: Number | complex, dtype: DType) -> tuple[Number, ...]:
-    """The numbers that a constant's element is stored as."""
-    if dtype.is_complex:
-        return value.real, value.imag
-    if isinstance(value, complex):
-        raise ShapeProblem(f"the complex number {value} in a tensor of type {dtype}")
-    return (value,)
 
 
 def _stored(x: Tensor, shape: Shape) -> Shape:
@@ -98,9 +64,9 @@ class Builder:
                 return self.cast(self.number(value, dtype.part), dtype)
             kind = dtype.kind
             value = (
-                PerRank(tuple(_held(item, dtype) for item in value.values))
+                PerRank(tuple(held(item, dtype) for item in value.values))
                 if isinstance(value, PerRank)
-                else _held(value, dtype)
+                else held(value, dtype)
             )
         default = {
             Kind.BOOL: DType.BOOL,
@@ -116,7 +82,7 @@ class Builder:
 
     def table(self, data: Sequence[Number | complex], shape: Shape, dtype: DType) -> Tensor:
         stored = TensorType(shape, dtype).stored
-        flat = tuple(exact(part) for item in data for part in _parts_of(item, dtype))
+        flat = tuple(exact(part) for item in data for part in parts_of(item, dtype))
         value = self.interpretation.table(flat, stored.shape, stored.dtype.kind)
         return Tensor(shape, dtype, value)
 
@@ -308,22 +274,45 @@ class Builder:
             if old is Kind.FLOAT:
                 value = self.interpretation.function("trunc", [value])
             value = self.interpretation.convert(value, old, new)
-        return Tensor(x.shape, dtype, value)
+            if old is Kind.FLOAT and dtype.is_narrow:  # of what the type does not hold C says nothing
+                return Tensor(x.shape, dtype, self.interpretation.function(f"fit_{dtype}", [value]))
+        out = Tensor(x.shape, dtype, value)
+        return out if x.dtype.is_integral and dtype.holds(x.dtype) else self.wrapped(out)
+
+    def wrapped(self, x: Tensor) -> Tensor:
+        """``x`` modulo ``2 ** bits``, in the range of its type, if that is an integer type of 8 or 16 bits: what the
+        arithmetic of such types does. Other types are left alone: that theirs does not overflow is an assumption."""
+        if not x.dtype.is_narrow:
+            return x
+        on, least = self.interpretation, -x.dtype.bounds[0]
+        if not least:
+            return Tensor(x.shape, x.dtype, on.function(f"modulo_{x.dtype.bits}", [x.value]))
+        shift, back = (self.full(x.shape, number, DType.INT64).value for number in (least, -least))
+        rest = on.function(f"modulo_{x.dtype.bits}", [on.add(x.value, shift)])
+        return Tensor(x.shape, x.dtype, on.add(rest, back))
+
+    def unwrapped(self, x: Tensor) -> Tensor:
+        """The same numbers in int64, if x has an integer type of 8 or 16 bits: for definitions whose intermediate
+        values such a type does not hold, though their result it does."""
+        return Tensor(x.shape, DType.INT64, x.value) if x.dtype.is_narrow else x
 
     def promoted(self, *xs: Tensor) -> list[Tensor]:
         """All operands converted to their common type."""
         dtype = promote(xs, self.default)
         return [self.cast(x, dtype) for x in xs]
 
-    def operands(self, *xs: Tensor | Scalar) -> list[Tensor]:
-        """Numbers made tensors, all promoted to a common type and broadcast to a common shape."""
-        return self.broadcast(*self._of_one_type(*xs))
+    def operands(self, *xs: Tensor | Scalar, wrapping: bool = False) -> list[Tensor]:
+        """Numbers made tensors, all promoted to a common type and broadcast to a common shape. ``wrapping``: a number
+        that an integer type of 8 or 16 bits does not hold wraps around, as eager has it: ``uint8 < 300`` is ``uint8 <
+        44``."""
+        return self.broadcast(*self._of_one_type(*xs, wrapping=wrapping))
 
-    def _of_one_type(self, *xs: Tensor | Scalar) -> list[Tensor]:
-        """Numbers made tensors, all promoted to a common type, which must hold the numbers."""
+    def _of_one_type(self, *xs: Tensor | Scalar, wrapping: bool = False) -> list[Tensor]:
+        """Numbers made tensors, all promoted to a common type, which must hold the numbers (or, ``wrapping``, be an
+        integer type of 8 or 16 bits)."""
         tensors = [x if isinstance(x, Tensor) else self.number(x) for x in xs]
         dtype = promote(tensors, self.default)
-        if dtype.kind is Kind.INT:
+        if dtype.kind is Kind.INT and not (wrapping and dtype.is_narrow):
             for x in xs:
                 if not isinstance(x, Tensor):
                     self.number(x, dtype)
@@ -355,7 +344,7 @@ class Builder:
         result: DType | None = None,
         of_complex: Callable[[Builder, Tensor, Tensor], Tensor] | None = None,
     ) -> Tensor:
-        a, b = self.operands(x, y)
+        a, b = self.operands(x, y, wrapping=True)
         if a.dtype.is_complex:
             if of_complex is None:
                 raise ShapeProblem(complex_numbers.refusal(a))
@@ -365,16 +354,16 @@ class Builder:
         return Tensor(a.shape, result or a.dtype, apply(a.value, b.value))
 
     def add(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
-        return self._binary(x, y, self.interpretation.add, of_complex=complex_numbers.add)
+        return self.wrapped(self._binary(x, y, self.interpretation.add, of_complex=complex_numbers.add))
 
     def mul(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
-        return self._binary(x, y, self.interpretation.mul, of_complex=complex_numbers.mul)
+        return self.wrapped(self._binary(x, y, self.interpretation.mul, of_complex=complex_numbers.mul))
 
     def neg(self, x: Tensor) -> Tensor:
         if x.dtype.kind is not Kind.INT:
             return self.mul(x, -1)
         minus = self.full(x.shape, -1, DType.INT64)  # no number of an unsigned type
-        return Tensor(x.shape, x.dtype, self.interpretation.mul(x.value, minus.value))
+        return self.wrapped(Tensor(x.shape, x.dtype, self.interpretation.mul(x.value, minus.value)))
 
     def sub(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
         a, b = self.operands(x, y)
@@ -382,6 +371,8 @@ class Builder:
 
     def div(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
         """True division; integers become floats."""
+        if not (isinstance(x, Tensor) and isinstance(y, Tensor)):  # a number need not be one of the integer type
+            x, y = (self.floating(z) if isinstance(z, Tensor) else z for z in (x, y))
         a, b = self.operands(x, y)
         a, b = self.floating(a), self.floating(b)
         return self.mul(a, self.power(b, -1))
@@ -393,7 +384,7 @@ class Builder:
             raise ShapeProblem(f"power with exponent {exponent}")
         if x.dtype.is_complex:
             return complex_numbers.power(self, x, Fraction(exponent))
-        return Tensor(x.shape, x.dtype, self.interpretation.power(x.value, Fraction(exponent)))
+        return self.wrapped(Tensor(x.shape, x.dtype, self.interpretation.power(x.value, Fraction(exponent))))
 
     def sqrt(self, x: Tensor | Scalar) -> Tensor:
         return self.power(self.floating(x), Fraction(1, 2))
@@ -417,9 +408,8 @@ class Builder:
         _real(tensors[0])
         if floating:
             tensors = [self.floating(x) for x in tensors]
-        return Tensor(
-            tensors[0].shape, tensors[0].dtype, self.interpretation.function(name, [x.value for x in tensors])
-        )
+        value = self.interpretation.function(name, [x.value for x in tensors])
+        return self.wrapped(Tensor(tensors[0].shape, tensors[0].dtype, value))
 
     def less(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
         return self._binary(x, y, self.interpretation.less, DType.BOOL)
@@ -449,6 +439,8 @@ class Builder:
 
     def minimum(self, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
         a, b = self.operands(x, y)
+        if a.dtype.is_narrow:  # which need not hold the negatives
+            return Tensor(a.shape, a.dtype, self.minimum(self.unwrapped(a), self.unwrapped(b)).value)
         return self.neg(self.maximum(self.neg(a), self.neg(b)))
 
     def where(self, condition: Tensor, x: Tensor | Scalar, y: Tensor | Scalar) -> Tensor:
@@ -482,7 +474,7 @@ class Builder:
             return complex_numbers.contract(self, equation, xs_)
         values = [(x.value, tuple(number[label] for label in term)) for term, x in zip(terms, xs_, strict=True)]
         value = self.interpretation.contract(values, tuple(number[label] for label in right))
-        return Tensor(tuple(sizes[label] for label in right), xs_[0].dtype, value)
+        return self.wrapped(Tensor(tuple(sizes[label] for label in right), xs_[0].dtype, value))
 
     def sum(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """The sum over some dimensions (all, if none is given); integers and booleans give int64."""
@@ -514,6 +506,10 @@ class Builder:
         out = Tensor(result, x.dtype, self.interpretation.maximum_over(x.value, chosen) if chosen else x.value)
         return self._keep(out, x, chosen) if keepdim else out
 
+    def amin(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+        found = self.neg(self.amax(self.neg(self.unwrapped(x)), dims, keepdim))
+        return Tensor(found.shape, x.dtype, found.value)
+
     def _keep(self, out: Tensor, x: Tensor, dims: tuple[int, ...]) -> Tensor:
         return self.reshape(out, [1 if k in dims else size for k, size in enumerate(x.shape)])
 
@@ -544,7 +540,8 @@ class Builder:
             return self.cast(self.scatter(number, indices, self.cast(source, DType.BOOL), True), DType.BOOL)
         source = self.expand(self.cast(source, x.dtype), shape)
         values = [*(None if i is None else i.value for i in aligned), *([None] if x.dtype.is_complex else [])]
-        return Tensor(x.shape, x.dtype, self.interpretation.scatter(x.value, values, source.value, accumulate))
+        out = Tensor(x.shape, x.dtype, self.interpretation.scatter(x.value, values, source.value, accumulate))
+        return self.wrapped(out) if accumulate else out
 
     def nonzero(self, x: Tensor) -> Tensor:
         """The places of the elements that are not zero, ``(count, rank)``: known in an execution only, else

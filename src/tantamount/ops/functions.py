@@ -12,9 +12,11 @@ from zlib import crc32
 
 import numpy as np
 
+from tantamount.ir.types import DType
+
 __all__ = [
-    "CHOOSING", "DISTINCT_IN_A_ROW", "FUNCTIONS", "POSITIONS_IN_A_ROW", "ROW_FUNCTIONS", "STAND_IN_FEATURES",
-    "Function", "Ties", "evaluate_rows", "tied_rows",
+    "CHOOSING", "DISTINCT_IN_A_ROW", "FITTING", "FUNCTIONS", "MODULI", "POSITIONS_IN_A_ROW", "ROW_FUNCTIONS",
+    "STAND_IN_FEATURES", "Function", "Ties", "evaluate_rows", "tied_rows",
 ]  # fmt: skip
 
 
@@ -66,6 +68,19 @@ def _integer_pow(x: Any, y: Any) -> Any:
     return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
 
 
+def _modulo(size: int, low: int = 0) -> Function:
+    """What an integer is modulo ``size``, from ``low`` on."""
+
+    def evaluate(x: Any) -> Any:
+        return np.mod(x - low, size) + low
+
+    return Function(evaluate, integer=True, nonnegative=low >= 0, at_zero=0)
+
+
+_NARROW = tuple(dtype for dtype in DType if dtype.is_narrow)
+MODULI: dict[str, int] = {f"modulo_{bits}": bits for bits in (8, 16)}  # name -> bits
+FITTING: dict[str, tuple[int, int]] = {f"fit_{dtype}": dtype.bounds for dtype in _NARROW}  # name -> least, greatest
+
 FUNCTIONS: dict[str, Function] = {
     "sin": Function(np.sin, odd=True, at_zero=0),
     "cos": Function(np.cos, even=True, at_zero=1),
@@ -88,6 +103,9 @@ FUNCTIONS: dict[str, Function] = {
     "bitwise_and": Function(np.bitwise_and, arity=2, integer=True, commutative=True),  # of integers
     "bitwise_or": Function(np.bitwise_or, arity=2, integer=True, commutative=True),
     "bitwise_xor": Function(np.bitwise_xor, arity=2, integer=True, commutative=True),
+    **{name: _modulo(1 << bits) for name, bits in MODULI.items()},
+    # the identity on what a type holds; undefined elsewhere (here: some number that it holds)
+    **{name: _modulo(high - low + 1, low) for name, (low, high) in FITTING.items()},
 }
 
 

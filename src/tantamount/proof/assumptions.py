@@ -24,7 +24,7 @@ def gather_assumptions(
     out = [
         Assumption(
             "real-arithmetic",
-            "numbers are real, integers unbounded: rounding and overflow are not modelled, "
+            "numbers are real, integers of 32 and 64 bits unbounded: rounding and overflow are not modelled, "
             "float-to-float casts are the identity",
         )
     ]
@@ -64,8 +64,13 @@ def gather_assumptions(
     assumed = [site for trace in specification.traces for site in trace.assumed_indices]
     if assumed:
         out.append(Assumption("index-range", "indices of the specification are in range (0 <= i < n)", tuple(assumed)))
-    if any(trace.obligations for trace in specification.traces):
-        sites = [o.site.removeprefix("specification ") for trace in specification.traces for o in trace.obligations]
+    conditions = [(o.kind, o.site) for trace in specification.traces for o in trace.obligations]
+    fitting = [site.removeprefix("specification ") for kind, site in conditions if kind == "fits"]
+    if fitting:
+        text = "numbers that the specification converts to integers of 8 and 16 bits are in their range"
+        out.append(Assumption("narrow-conversion", text, tuple(dict.fromkeys(fitting))))
+    sites = [site.removeprefix("specification ") for kind, site in conditions if kind != "fits"]
+    if sites:
         out.append(
             Assumption(
                 "domain",

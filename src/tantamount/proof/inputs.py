@@ -62,7 +62,7 @@ class Inputs:
 def leaf(store: Store, source: str, name: object, type_: TensorType, shape: Shape | None = None) -> Form:
     """A free tensor."""
     whole = type_.shape if shape is None else shape
-    return leaf_form(store.leaf(source, name, whole, Facts.of(type_.dtype.kind)), whole)
+    return leaf_form(store.leaf(source, name, whole, Facts.of_type(type_.dtype)), whole)
 
 
 def _type(graph: Graph, name: str) -> TensorType:

@@ -33,7 +33,6 @@ def constants_of(store: Store, job: Job, run: Run) -> Callable[[Graph, Node, Bui
         run.constants[node.target] = f"{graph.path}: {node.name}"
         if assumed == SAME_NAME:
             type_, original = type_.stored, type_
-            kind = type_.dtype.kind
             shapes = store.leaves.constant_shapes
             atom = store.leaf(
                 "constant"
@@ -41,7 +40,7 @@ def constants_of(store: Store, job: Job, run: Run) -> Callable[[Graph, Node, Bui
                 else "constant of another shape",
                 node.target if type_.shape == shapes[node.target] else (node.target, type_.shape),
                 type_.shape,
-                Facts(integer=type_.dtype.is_integral, boolean=kind.name == "BOOL"),
+                Facts.of_type(type_.dtype),
             )
             form = leaf_form(atom, type_.shape)
             return Tensor(original.shape, original.dtype, _spread(builder, form, type_.shape))
@@ -72,7 +71,7 @@ def unknown(
         if tensor is None:
             return None
         stored = tensor.type.stored
-        form = symbolic.fresh("unsupported", (symbolic.rank, graph.path, node.name, k), stored.shape, stored.dtype.kind)
+        form = symbolic.fresh("unsupported", (symbolic.rank, graph.path, node.name, k), stored.shape, stored.dtype)
         return replace(tensor, value=with_undefined(form, somewhere(symbolic.store, form.shape)))
 
     if isinstance(types, tuple):

@@ -106,7 +106,7 @@ def run_specification(
                     type_ = graph.by_name[name].type
                     if type_ is None:
                         raise _Missing
-                    form = symbolic.fresh("any", (graph.path, node.name, name), type_.stored.shape, type_.dtype.kind)
+                    form = symbolic.fresh("any", (graph.path, node.name, name), type_.stored.shape, type_.stored.dtype)
                     given[name] = Tensor(type_.shape, type_.dtype, form)
                 run_node(graph, node, Builder(replace(symbolic, site=node.name), node.name), given, constant, None)
             except (Unsupported, _Missing):

@@ -25,6 +25,7 @@ _RULES = {
     "factor": "A constant factor differs",
     "constant": "A constant differs",
     "exponent": "An exponent differs",
+    "wrapped": "An integer type ends",
     "operand": "Another operand is used",
     "range": "A sum has another range",
     "missing": "A term is missing",

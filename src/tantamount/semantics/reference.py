@@ -4,7 +4,7 @@ A NaN means *undefined here* (0 / 0, log of a negative, 0 * inf, inf - inf, a ga
 error, because the element may be masked later. Other numbers divided by zero are infinite, as in PyTorch: what an
 infinity goes into may be a number again. Integers and booleans have no NaN: where one of them is
 undefined, it is 0 and the event is recorded in :attr:`Reference.flags`, so that the caller decides. Integers that would
-leave 64 bits raise :class:`IntegerOverflow`: nothing wraps.
+leave 64 bits raise :class:`IntegerOverflow`: nothing wraps but what a definition takes modulo a number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
-from tantamount.ops.functions import CHOOSING, FUNCTIONS, POSITIONS_IN_A_ROW, Ties, evaluate_rows, tied_rows
+from tantamount.ops.functions import (
+    CHOOSING,
+    FITTING,
+    FUNCTIONS,
+    POSITIONS_IN_A_ROW,
+    Ties,
+    evaluate_rows,
+    tied_rows,
+)
 
 __all__ = ["Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
@@ -47,7 +55,8 @@ class IntegerOverflow(TantamountError):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something the result rests on that a NaN cannot say. ``what`` is ``out-of-range`` (a gather or scatter),
-    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``double-write``, ``inexact``
+    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``unfit`` (a number that
+    becomes an integer of a type that does not hold it), ``double-write``, ``inexact``
     (an integer beyond 2**53 made a float) or ``tie`` (equal elements among which PyTorch does not promise what an
     operator chooses); ``count`` elements, or rows; ``site`` the node, filled in by the interpreter."""
 
@@ -193,6 +202,9 @@ class Reference(Interpretation):
         operands = [_numbers(x) for x in xs]
         if known.fixes_integers and _integral(*operands):
             return operands[0]
+        if name in FITTING:
+            low, high = FITTING[name]
+            self._flag("unfit", np.count_nonzero((operands[0] < low) | (operands[0] > high)))
         if name in ("floor_divide", "integer_pow") and _integral(*operands):
             return self._of_integers(name, *operands)
         with self._quiet():

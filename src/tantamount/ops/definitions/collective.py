@@ -38,7 +38,7 @@ def _reduced(b: Builder, x: Tensor, reduce_op: str) -> Tensor:
     if name == "max":
         return b.amax(x, (0,))
     if name == "min":
-        return b.neg(b.amax(b.neg(x), (0,)))
+        return b.amin(x, (0,))
     raise ShapeProblem(f"reduction {reduce_op!r}; sum, avg, max and min are known")
 
 

@@ -23,7 +23,7 @@ def _whole(x: Tensor) -> bool:
 
 
 def _numbers(b: Builder, self: Tensor, other: Operand, what: str) -> tuple[Tensor, Tensor]:
-    x, y = b.operands(self, other)
+    x, y = b.operands(self, other, wrapping=True)
     if x.dtype is DType.BOOL:
         raise ShapeProblem(f"{what} of booleans")
     return x, y
@@ -34,7 +34,7 @@ def _numbers(b: Builder, self: Tensor, other: Operand, what: str) -> tuple[Tenso
 @operator("aten.add.Tensor", "aten.add.Scalar", category=_ELEMENTWISE)
 def add(b: Builder, self: Tensor, other: Operand, alpha: Scalar = 1) -> Tensor:
     """self + alpha * other; of booleans: or"""
-    x, y = b.operands(self, other)
+    x, y = b.operands(self, other, wrapping=True)
     if x.dtype is DType.BOOL:
         if alpha is not True and alpha != 1:
             raise ShapeProblem(f"alpha = {alpha} for booleans")
@@ -61,7 +61,7 @@ def rsub(b: Builder, self: Tensor, other: Operand, alpha: Scalar = 1) -> Tensor:
 @operator("aten.mul.Tensor", "aten.mul.Scalar", category=_ELEMENTWISE)
 def mul(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self * other; of booleans: and"""
-    x, y = b.operands(self, other)
+    x, y = b.operands(self, other, wrapping=True)
     return b.and_(x, y) if x.dtype is DType.BOOL else b.mul(x, y)
 
 
@@ -88,7 +88,9 @@ def _floor_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _trunc_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    return b.cast(b.div(x, y), x.dtype) if x.dtype.is_integral else b.function("trunc", b.div(x, y))
+    if x.dtype.is_integral:
+        return b.cast(b.cast(b.div(x, y), DType.INT64), x.dtype)
+    return b.function("trunc", b.div(x, y))
 
 
 @operator("aten.div.Tensor_mode", "aten.div.Scalar_mode", category=_ELEMENTWISE)
@@ -207,7 +209,7 @@ def scalar_pow(b: Builder, self: float, exponent: Tensor) -> Tensor:
     if self <= 0:
         raise ShapeProblem(f"the power of a base {self}, which is not positive")
     if exponent.dtype.is_integral and isinstance(self, int):
-        base, power = b.operands(self, exponent)
+        base, power = b.operands(self, exponent, wrapping=True)
         return b.function("integer_pow", base, power, floating=False)
     x = b.floating(exponent)
     if self == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 from tantamount.ir.types import DType, Kind
@@ -216,10 +217,21 @@ def isfinite(b: Builder, self: Tensor) -> Tensor:
 
 # ---------------------------------------------------------------------------------------------- bits
 def _shift_operands(b: Builder, self: Operand, other: Operand) -> tuple[Tensor, Tensor]:
-    x, places = b.operands(self, other)
+    """What is shifted, and 2 to the number of places. Of 8 and 16 bits both are in int64, and places that are negative
+    or more than there are bits are as many as there are bits: then all bits are those that come in."""
+    x, places = b.operands(self, other, wrapping=True)
     if x.dtype.kind is not Kind.INT:
         raise ShapeProblem(f"bit shifts of {x.dtype}")
+    bits = x.dtype.bits
+    if x.dtype.is_narrow:
+        x, places = b.unwrapped(x), b.unwrapped(places)
+        out = b.or_(b.less(places, 0), b.less(bits, places))
+        places = b.where(out, b.number(bits, DType.INT64), places)
     return x, b.function("integer_pow", b.full(x.shape, 2, x.dtype), places, floating=False)
+
+
+def _shifted(b: Builder, self: Operand, other: Operand, shift: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    return b.cast(shift(*_shift_operands(b, self, other)), b.operands(self, other, wrapping=True)[0].dtype)
 
 
 @operator(
@@ -232,7 +244,7 @@ def _shift_operands(b: Builder, self: Operand, other: Operand) -> tuple[Tensor, 
 )
 def bitwise_left_shift(b: Builder, self: Operand, other: Operand) -> Tensor:
     """self * 2^other"""
-    return b.mul(*_shift_operands(b, self, other))
+    return _shifted(b, self, other, b.mul)
 
 
 @operator(
@@ -245,7 +257,7 @@ def bitwise_left_shift(b: Builder, self: Operand, other: Operand) -> Tensor:
 )
 def bitwise_right_shift(b: Builder, self: Operand, other: Operand) -> Tensor:
     """floor(self / 2^other)"""
-    return b.function("floor_divide", *_shift_operands(b, self, other), floating=False)
+    return _shifted(b, self, other, lambda x, power: b.function("floor_divide", x, power, floating=False))
 
 
 @operator("aten.bitwise_and.Scalar_Tensor", category=_LOGIC)

@@ -77,7 +77,7 @@ def logical_xor(b: Builder, self: Tensor, other: Tensor) -> Tensor:
 
 
 def _bits(b: Builder, self: Tensor, other: Operand, name: str) -> tuple[Tensor, Tensor]:
-    x, y = b.operands(self, other)
+    x, y = b.operands(self, other, wrapping=True)
     if not x.dtype.is_integral:
         raise ShapeProblem(f"{name} of {x.dtype}")
     return x, y
@@ -115,7 +115,7 @@ def bitwise_not(b: Builder, self: Tensor) -> Tensor:
     """not self; of integers: -self - 1"""
     if self.dtype is DType.BOOL:
         return b.not_(self)
-    if not self.dtype.is_integral or self.dtype.label.startswith("u"):
+    if not self.dtype.is_integral or (self.dtype.label.startswith("u") and not self.dtype.is_narrow):
         raise ShapeProblem(f"bitwise not of {self.dtype}")
     return b.sub(b.neg(self), 1)
 

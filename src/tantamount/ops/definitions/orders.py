@@ -205,8 +205,8 @@ def cummin(b: Builder, self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """y[i] = min over j <= i of self[j], along dim, and a position where it is reached"""
     if self.dtype.kind is Kind.BOOL:
         raise ShapeProblem("a running minimum of booleans")
-    values, places = _running(b, b.neg(self), dim, "cummin")
-    return b.neg(values), places
+    values, places = _running(b, b.neg(b.unwrapped(self)), dim, "cummin")
+    return b.cast(b.neg(values), self.dtype), places
 
 
 @operator("aten.diff.default", category=_REDUCTION)

@@ -186,7 +186,7 @@ def vector_norm(
 def _amin(b: Builder, x: Tensor, dim: Integers | None, keepdim: bool) -> Tensor:
     if x.dtype is DType.BOOL:
         return b.not_(_amax(b, b.not_(x), dim, keepdim))
-    return b.neg(b.amax(b.neg(x), dim, keepdim))
+    return b.amin(x, dim, keepdim)
 
 
 def _amax(b: Builder, x: Tensor, dim: Integers | None, keepdim: bool) -> Tensor:

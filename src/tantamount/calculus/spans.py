@@ -1,0 +1,175 @@
+"""Intervals that contain every value of a polynomial, wherever it is defined; their ends may be infinite.
+
+Bounds of atoms come from what they are: a tensor of a narrow integer type, a remainder, a maximum, a rounding, a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import ceil, floor, inf, prod
+
+from tantamount.calculus.affine import Coordinate
+from tantamount.calculus.atoms import Atom, Store
+from tantamount.calculus.terms import IOTA, Factor, Factors, Polynomial, Ranges, factors_of, sole_number
+from tantamount.ops.functions import MODULI
+
+__all__ = ["Span", "interval", "of_polynomial"]
+
+Bound = Fraction | int | float  # a float is an infinity
+Span = tuple[Bound, Bound]
+
+_ALL: Span = (-inf, inf)
+_BOUNDED = frozenset({"sin", "cos", "tanh", "erf", "sign"})  # by -1 and 1
+_ROUNDINGS: Mapping[str, Callable[[Bound], int]] = {"floor": floor, "round": round, "trunc": int}  # all monotone
+_BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor"})
+
+
+def interval(c: Coordinate, box: Ranges, ranges: tuple[int, ...]) -> tuple[int, int] | None:
+    """The least and greatest value of a coordinate, if the interval of every variable is known."""
+    low = high = c.offset
+    for v, s in c.parts:
+        if v < 0 and -1 - v < len(ranges):
+            a, b = 0, ranges[-1 - v] - 1
+        elif v >= 0 and box is not None and (v in box if isinstance(box, Mapping) else v < len(box)):
+            a, b = box[v][0], box[v][1] - 1
+        else:
+            return None
+        low += s * (a if s > 0 else b)
+        high += s * (b if s > 0 else a)
+    return low, high
+
+
+def of_polynomial(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...] = ()) -> Span:
+    """An interval of x, whose axes lie in the box and whose bound variables -1, -2, ... in ``ranges``."""
+    low: Bound = 0
+    high: Bound = 0
+    for m, c in x:
+        if not _is_number(c):
+            return _ALL
+        a, b = _product(_of_factors(store, m, box, ranges), (c, c))
+        low, high = low + a, high + b
+        if low == -inf and high == inf:
+            return _ALL
+    return low, high
+
+
+def _is_number(value: object) -> bool:
+    """Whether this is a number, not a symbolic size."""
+    return isinstance(value, (int, Fraction))
+
+
+def _times(a: Bound, b: Bound) -> Bound:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+def _product(x: Span, y: Span) -> Span:
+    corners = [_times(a, b) for a in x for b in y]
+    return min(corners), max(corners)
+
+
+def _of_factors(store: Store, m: Factors, box: Ranges, ranges: tuple[int, ...]) -> Span:
+    out: Span = (1, 1)
+    for factor in m:
+        out = _product(out, _of_factor(store, factor, box, ranges))
+        if out == _ALL:
+            break
+    return out
+
+
+def _of_factor(store: Store, factor: Factor, box: Ranges, ranges: tuple[int, ...]) -> Span:
+    a, e, index = store.follow(factor)
+    if a == IOTA:
+        found = interval(index[0], box, ranges)
+        span: Span = found if found is not None and all(map(_is_number, found)) else _ALL
+    else:
+        span = _of_atom(store, a)
+    return _power(span, e)
+
+
+def _power(span: Span, e: Fraction | int) -> Span:
+    low, high = span
+    if e == 1:
+        return span
+    if e.denominator != 1 or e < 0:
+        return (0, inf) if low >= 0 or e.denominator > 1 else _ALL
+    ends = [low, high]
+    out: list[Bound] = []
+    for end in ends:
+        power: Bound = 1
+        for _ in range(int(e)):
+            power = _times(power, end)
+        out.append(power)
+    if e % 2 == 0:
+        return (0 if low <= 0 <= high else min(out)), max(out)
+    return out[0], out[1]
+
+
+def _of_atom(store: Store, number: int) -> Span:
+    known = store.memo.spans.get(number)
+    if known is None:
+        atom = store.atoms[number]
+        known = (0, 1) if atom.facts.boolean else atom.facts.span or _computed(store, atom)
+        if atom.facts.nonnegative or atom.facts.positive:
+            known = (max(known[0], 0), known[1])
+        store.memo.spans[number] = known
+    return known
+
+
+def _computed(store: Store, atom: Atom) -> Span:
+    if atom.op == "leaf":
+        meaning = store.leaves.definitions.get(atom.number)
+        return _ALL if meaning is None else of_polynomial(store, meaning, None)
+    if atom.op == "polynomial":
+        return of_polynomial(store, atom.arguments[0], None)
+    if atom.op == "sum":
+        return _of_sum(store, atom)
+    if atom.op == "max":
+        return _of_maximum(store, atom)
+    if atom.op in MODULI:
+        return 0, (1 << MODULI[atom.op]) - 1
+    if atom.op in _BOUNDED:
+        return -1, 1
+    if atom.op in _ROUNDINGS:
+        ends = of_polynomial(store, atom.arguments[0], None)
+        return tuple(end if isinstance(end, float) else _ROUNDINGS[atom.op](end) for end in ends)  # type: ignore[return-value]
+    if atom.op in _BITWISE:
+        return _of_bits([of_polynomial(store, x, None) for x in atom.arguments])
+    if atom.op == "floor_divide":  # no further from 0 than what is divided by 1 or -1, but for the sign
+        low, high = of_polynomial(store, atom.arguments[0], None)
+        divisor = sole_number(atom.arguments[1])
+        if _is_number(divisor) and divisor is not None and divisor > 0:
+            low, high = (end if isinstance(end, float) else floor(end / Fraction(divisor)) for end in (low, high))
+            return low, high
+        most = max(abs(low), abs(high))
+        return -most, most
+    return _ALL
+
+
+def _of_sum(store: Store, atom: Atom) -> Span:
+    if not all(map(_is_number, atom.ranges)):
+        return _ALL
+    count = prod(atom.ranges)
+    return _product(_of_factors(store, atom.summand, None, atom.ranges), (count, count))
+
+
+def _of_maximum(store: Store, atom: Atom) -> Span:
+    """The greatest lower bound and the greatest upper bound of the members of the set."""
+    members: list[Span] = []
+    for factor in factors_of(atom.arguments[0]):
+        inner = store.atoms[factor.atom]
+        if inner.op == "sum":
+            inner = store.atoms[inner.summand[0].atom]
+        if inner.op != "element":
+            return _ALL
+        members.append(of_polynomial(store, inner.arguments[0], None))
+    return max(low for low, _ in members), max(high for _, high in members)
+
+
+def _of_bits(operands: list[Span]) -> Span:
+    """Both operands are numbers of k bits (and a sign): so is what is made of their bits."""
+    if any(isinstance(end, float) for span in operands for end in span):
+        return _ALL
+    lowest, highest = min(low for low, _ in operands), max(high for _, high in operands)
+    bits = max(ceil(highest).bit_length(), (-floor(lowest) - 1).bit_length() if lowest < 0 else 0)
+    return (-(1 << bits) if lowest < 0 else 0), (1 << bits) - 1
