@@ -109,6 +109,19 @@ def test_wrong_programs_are_refuted_at_a_size(tmp_path: Path) -> None:
     assert found.notes[0] == "at S = 5; the sizes may be any with S >= 4"
 
 
+def test_a_counterexample_comes_before_a_search_for_a_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def searched(proof: object, outputs: object) -> None:
+        raise AssertionError("a proof was searched for")
+
+    monkeypatch.setattr("tantamount.proof.Proof.check_again", searched)
+    half = [
+        call("a", "aten.slice.Tensor", [{"node": "x"}, 0, 0, {"size": "S//2"}], ["S//2", 3]),
+        call("y", "aten.sum.dim_IntList", [{"node": "a"}, [0]], [3]),
+    ]
+    even = ["S % 2 == 0"]
+    assert report(tmp_path, graph([TOTAL], even), graph(half, even)).verdict is Verdict.REFUTED
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
