@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tantamount.effort import Effort
-from tantamount.errors import Unsupported, UserError
+from tantamount.errors import InternalError, Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.refinement.result import Refinement, accepted, statistics
@@ -70,8 +70,9 @@ def refine_at_all_sizes(
             break
         here = _Tried(domain, at, refine_one, [outside.sizes])
         found = _attempt(at, outside.sizes, options.silent(), here.refutes)
-        if not found.proved and (here.refuted is not None or here.refutes()):
-            return here.refuted
+        if not found.proved:
+            if here.refuted is not None or here.refutes():
+                return here.report
             left = f"at {_shown(outside.sizes)} it is not: {_why(found)}"
             break
         if _relations(found) != _relations(first):
@@ -191,6 +192,13 @@ class _Tried:
         elif report is not None and report.verdict is not Verdict.PROVED:
             self.open = self.open or report
         return self.refuted is not None
+
+    @property
+    def report(self) -> Refinement:
+        """The report that refutes them. Raises :class:`InternalError` where none does."""
+        if self.refuted is None:
+            raise InternalError("no sizes refute these programs")
+        return self.refuted
 
 
 def _executed(

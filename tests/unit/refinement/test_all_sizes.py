@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tantamount import UserError, read_job, refine
+from tantamount.refinement import all_sizes
 from tantamount.sizes import search as size_search
 from tantamount.sizes.domain import Domain
 from tantamount.verdict import Report, Verdict
@@ -87,6 +88,21 @@ def test_what_is_not_covered_is_printed_and_refused(tmp_path: Path, monkeypatch:
     strict = report(tmp_path, *pair, strict=True)
     assert strict.verdict is Verdict.UNKNOWN
     assert strict.refused == ("sizes-covered",)
+
+
+def test_sizes_at_which_it_is_not_proved_are_not_covered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("z3", reason="the extra smt: a single row is a case of its own")
+    attempt, calls = all_sizes._attempt, []
+
+    def once(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return attempt(*arguments) if len(calls) == 1 else all_sizes._Attempt((), failure="too hard")
+
+    monkeypatch.setattr(all_sizes, "_attempt", once)
+    even = ["S % 2 == 0"]
+    found = report(tmp_path, graph([TOTAL], even), graph(parts("S//2"), even))
+    assert len(calls) == 2
+    assert sizes(found)[1:] == ["sizes-covered: only where S != 2: at S = 2 it is not: too hard"]
 
 
 def test_a_proof_for_one_size_is_none(tmp_path: Path) -> None:
