@@ -7,7 +7,7 @@ if its values are the whole of it, or the part that a placement gives its rank. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeGuard, cast
 
@@ -15,14 +15,13 @@ import numpy as np
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
-from tantamount.correspond.values import fingerprint
+from tantamount.correspond.values import Parts, cut
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import NotExecuted, Scale, TooLarge, draw, execute, plan_execution
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation_types import local_box
-from tantamount.ir.types import Shape
 from tantamount.limits import Limits
 from tantamount.proof.cuts import Aligned, Candidates
 from tantamount.proof.inputs import Inputs, build_inputs
@@ -79,26 +78,25 @@ def _matched(job: Job, expected: Evaluation, ranks: Sequence[Evaluation]) -> dic
     calls = [node.name for node in job.specification.nodes if node.op == "call"]
     wholes = [(name, value) for name in calls if _is_real(value := expected.get(name))]
     for rank, actual in enumerate(ranks):
-        table = _table(job, rank, wholes)
+        parts = _parts(job, rank, wholes)
         for node in job.implementation[rank].nodes:
             value = actual.get(node.name)
             if node.op == "call" and _is_real(value):
-                candidates = table.get(fingerprint(value), ())
+                candidates = tuple(parts.equal(value))
                 if candidates:
-                    found[rank, node.name] = tuple(candidates)
+                    found[rank, node.name] = candidates
     return found
 
 
-def _table(job: Job, rank: int, wholes: Sequence[tuple[str, Array]]) -> Mapping[tuple[Shape, str], list[Aligned]]:
-    """Parts of specification tensors that a rank may hold, by what their values look like."""
-    table: dict[tuple[Shape, str], list[Aligned]] = {}
+def _parts(job: Job, rank: int, wholes: Sequence[tuple[str, Array]]) -> Parts[Aligned]:
+    """Parts of specification tensors that a rank may hold."""
+    parts = Parts[Aligned]()
     for name, whole in wholes:
         for placements in layouts(whole.shape, job.mesh.sizes):
-            box = local_box(whole.shape, placements, job.mesh, rank)
-            part = whole[tuple(slice(start, stop) for start, stop in box)]
+            part = cut(whole, local_box(whole.shape, placements, job.mesh, rank))
             if part.size:
-                table.setdefault(fingerprint(part), []).append(Aligned(name, placements))
-    return table
+                parts.add(Aligned(name, placements), part)
+    return parts
 
 
 def _is_real(value: object) -> TypeGuard[Array]:
