@@ -1,4 +1,4 @@
-"""What a check found, as text."""
+"""The result of a check as text: the command line's, line by line."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from math import floor, log10
 from tantamount.certificate.check import Checked
 from tantamount.certificate.compare import Step
 
-__all__ = ["lines"]
+__all__ = ["render"]
 
 _SHOWN = 8
 _ORDER = "the order of the reals"
 
 
-def lines(checked: Checked, *, verbose: bool = False) -> Iterator[str]:
+def render(checked: Checked, *, verbose: bool = False) -> Iterator[str]:
     """The result line by line; ``verbose`` adds every tensor."""
     if checked.problems:
         yield f"REJECTED  {checked.certificate}   {checked.problems[0]}"
