@@ -67,7 +67,8 @@ def _power(chance: float) -> str:
 
 
 def _exact(steps: Sequence[Step], sampled: int) -> Iterator[str]:
-    """What held in exact arithmetic: claims of which the chance to hold by accident is bounded, and others."""
+    """Lines about the claims that held in exact arithmetic: claims of which the chance to hold by accident is bounded,
+    and others."""
     exact = [step for step in steps if step.exactly]
     constant = [step for step in exact if step.constant]
     bounded = [chance for step in exact if (chance := step.chance) is not None]
@@ -89,7 +90,7 @@ def _exact(steps: Sequence[Step], sampled: int) -> Iterator[str]:
 
 
 def _times(steps: Sequence[Step], sampled: int) -> str:
-    """How often claims were compared, in exact arithmetic and in float64."""
+    """The number of times that claims were compared, in exact arithmetic and in float64, as text."""
     least, most = (f(step.floats for step in steps) for f in (min, max))
     floats = f"{least}" if least == most else f"{least} to {most}"
     return f"{min(step.exact for step in steps)} times exactly, {floats} times in float64" + (

@@ -37,7 +37,8 @@ def _weights(size: int) -> Array:
 
 
 def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
-    """What multiples of a tensor have in common, and which multiple it is; ``None`` of zeros and what is not finite."""
+    """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros and what is not
+    finite."""
     flat = np.asarray(value, dtype=np.float64).reshape(-1)
     flat = np.where(np.isinf(flat), np.sign(flat) * _INFINITY, flat)  # masks
     if not flat.size or np.isnan(flat).any():
@@ -125,7 +126,8 @@ class Parts(Generic[P]):
 
 
 def _key(value: Array) -> tuple[object, float]:
-    """What a tensor has in common with its multiples, and its scale: 0 of zeros; ``None`` of what is not finite."""
+    """The key of a tensor's multiples of one shape and kind, and the tensor's scale: 0 of zeros; ``None`` of what is
+    not finite."""
     found = direction(value)
     if found is not None:
         return (value.shape, value.dtype.kind, found[0]), found[1]
@@ -133,7 +135,8 @@ def _key(value: Array) -> tuple[object, float]:
 
 
 def rows_of(whole: Array, value: Array) -> tuple[int, ...] | None:
-    """Which rows (of the first dimension) of a tensor another one has; ``None`` if it has others as well."""
+    """The rows (of the first dimension) of a tensor that another one has, by number; ``None`` if it has others as
+    well."""
     known = Parts[int]()
     for k, row in enumerate(whole):
         known.add(k, np.asarray(row))

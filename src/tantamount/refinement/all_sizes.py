@@ -28,7 +28,7 @@ At = Callable[[Mapping[str, int]], Job]
 
 @dataclass(frozen=True)
 class _Attempt:
-    """What one proof gave, and the conditions that it rests on, with the tensor at which each came up."""
+    """The reports that one proof gave, and the conditions that it rests on, with the tensor at which each came up."""
 
     outputs: tuple[OutputReport, ...]
     assumptions: tuple[Assumption, ...] = ()
