@@ -149,8 +149,9 @@ def _reals(x: Array) -> Array:
 
 
 def _different(wanted: Array, found: Array) -> tuple[Array, Array]:
-    """Two masks: of the elements that differ by more than float64 may, and of those that are finite in the specification
-    (elsewhere nothing differs). Where it is finite and the other is not, they differ; whole numbers differ if they do."""
+    """Two masks: of the elements that differ by more than float64 may, and of those that are finite in the
+    specification: elsewhere nothing differs. Where it is finite and the other is not, they differ; whole numbers
+    differ if they do."""
     if wanted.dtype.kind != "f" and found.dtype.kind != "f":
         return np.asarray(wanted != found), np.ones(wanted.shape, dtype=np.bool_)
     wanted, found = _reals(wanted), _reals(found)
