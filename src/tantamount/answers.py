@@ -51,7 +51,8 @@ class Answer(Refinement):
         return self
 
     def certificate(self) -> dict[str, Any]:
-        """What ``tantamount check`` checks (docs/certificates.md). Raises :class:`UserError` unless all is proved."""
+        """The certificate that ``tantamount check`` checks (docs/certificates.md). Raises :class:`UserError` unless all
+        is proved."""
         from tantamount.certificate.write import certificate_of
 
         return certificate_of(self, self.subject)

@@ -74,8 +74,8 @@ class Hit:
 
 @dataclass
 class Effort:
-    """What one job may take. ``factor``: how many times the normal effort; ``bounds``: those of a factor of 1;
-    ``seconds`` of wall-clock time from when this object was made, and ``megabytes`` that the process may hold
+    """The effort that one job may take. ``factor``: how many times the normal effort; ``bounds``: those of a factor of
+    1; ``seconds`` of wall-clock time from when this object was made, and ``megabytes`` that the process may hold
     (``None``: no limit). ``hits`` counts, by name, which bounds were hit."""
 
     factor: float = 1.0
@@ -98,7 +98,7 @@ class Effort:
         return self.seconds is not None or self.megabytes is not None
 
     def exceeds(self, name: str, found: int) -> bool:
-        """Whether ``found`` is beyond the bound ``name``. If it is, that counts as a hit."""
+        """True if ``found`` is beyond the bound ``name``. If it is, that counts as a hit."""
         if found <= getattr(self.bounds, name):
             return False
         self.hit(name, found)
@@ -118,7 +118,7 @@ class Effort:
         self.hits[name] = Hit(name, old.bound, most, old.count + 1)
 
     def counts(self) -> dict[str, int]:
-        """How often each bound was hit so far."""
+        """The number of times that each bound was hit so far."""
         return {name: hit.count for name, hit in self.hits.items()}
 
     def since(self, before: Mapping[str, int], stage: str) -> tuple[Hit, ...]:
@@ -159,7 +159,8 @@ def effort_of(effort: str | float = "normal", timeout: float | None = None, memo
 
 
 def factor_of(text: str) -> float:
-    """How many times the normal effort ``low``, ``normal``, ``high`` or a number means. Raises :class:`UserError`."""
+    """The multiple of the normal effort that ``low``, ``normal``, ``high`` or a number means. Raises
+    :class:`UserError`."""
     if text in LEVELS:
         return LEVELS[text]
     try:

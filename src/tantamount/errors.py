@@ -96,7 +96,7 @@ _NOTHING = "nothing was proved or refuted"
 
 
 def environment_fault(problem: BaseException, place: str, *, every: bool = False) -> EnvironmentFault | None:
-    """What an exception says about the machine; ``None`` if it says nothing about it.
+    """The fault of the machine that an exception speaks of; ``None`` if it says nothing about it.
 
     With ``every``, any :class:`OSError` is the machine's: of an exception that nobody expected. Without, only those
     that no other name or file would have avoided (no space, no descriptors, no memory, a broken device)."""

@@ -42,7 +42,7 @@ def refines(request: pytest.FixtureRequest) -> Refines:
 
 
 class Refines:
-    """What the fixture ``refines`` is: call it, as often as needed."""
+    """The fixture ``refines``, which is called as often as needed."""
 
     def __init__(self, test: pytest.Item) -> None:
         self._test = test
@@ -134,7 +134,7 @@ def _verdict(name: str | Verdict) -> Verdict:
 
 
 def _problems(report: Report, wanted: Verdict | dict[str, Verdict]) -> Iterator[str]:
-    """How the report differs from what is wanted."""
+    """The differences of the report from what is wanted, as lines."""
     from tantamount.report.text import summary
 
     if isinstance(wanted, Verdict):

@@ -27,7 +27,8 @@ __all__ = [
 
 
 class Verdict(Enum):
-    """What is known. The value is the exit code's meaning; ordering from best to worst is in :func:`worst`."""
+    """The verdict on a job or an output. The value is the exit code's meaning; ordering from best to worst is in
+    :func:`worst`."""
 
     PROVED = "PROVED"
     REFUTED = "REFUTED"
@@ -59,7 +60,7 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How one specification tensor is made of implementation tensors: ``tensor = expression``.
+    """The relation that makes one specification tensor of implementation tensors: ``tensor = expression``.
 
     ``expression`` uses DTensor placements or a clean expression; ``implementation`` names the tensor that
     it is about (empty where the expression does). Where ``expression`` is for people only (an index map), ``exact`` is
@@ -153,9 +154,10 @@ class LimitHit:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What it took. ``folded``: all ranks were run as one, as mesh axes; ``classes``: how many groups of ranks were run
-    as one each. ``seconds`` is CPU time by phase: ``read``, ``specification``, ``implementation``, ``relation``,
-    ``witness``. ``rules``: how often each rule of the calculus fired; those that never did are left out."""
+    """The time and size of a check. ``folded``: all ranks were run as one, as mesh axes; ``classes``: how many groups
+    of ranks were run as one each. ``seconds`` is CPU time by phase: ``read``, ``specification``, ``implementation``,
+    ``relation``, ``witness``. ``rules``: how often each rule of the calculus fired; those that never did are left
+    out."""
 
     specification_nodes: int
     implementation_nodes: int

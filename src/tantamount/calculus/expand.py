@@ -120,7 +120,7 @@ def _spend(store: Store, effort: int) -> None:
 
 
 def _is_sum(store: Store, f: Factor) -> bool:
-    """Whether a factor is a sum to a whole power that is multiplied out."""
+    """True if a factor is a sum to a whole power that is multiplied out."""
     if store.atoms[f.atom].op != "polynomial" or not isinstance(f.exponent, int) or f.exponent < 1:
         return False
     return not store.effort.exceeds("multiplied_power", f.exponent)
@@ -166,7 +166,7 @@ class _Search:
         self.left = self.store.effort.bounds.compared_pairs
 
     def polynomials(self, x: Polynomial, y: Polynomial, depth: int) -> bool:
-        """Whether ``x - y`` was shown to vanish."""
+        """True if ``x - y`` was shown to vanish."""
         store = self.store
         difference = add(store, x, scale(y, -1))
         if not difference:
@@ -313,7 +313,7 @@ def _left(store: Store) -> int:
 
 
 def equal_polynomials(store: Store, x: Polynomial, y: Polynomial, box: Axes = ()) -> Answer:
-    """Whether two Polynomials are equal on a box of the axes once products are multiplied out, at any (bounded) depth.
+    """True if two Polynomials are equal on a box of the axes once products are multiplied out, at any (bounded) depth.
 
     What is decided is remembered. What is not is remembered with the effort that it was given: with more of it, the
     search is made again."""
@@ -340,8 +340,8 @@ def _searched(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Answer:
 
 @dataclass
 class _Ways:
-    """What is tried for two Polynomials. ``residual``: what was left of their difference, ``problem``: what the
-    calculus could not express on the way."""
+    """The ways that are tried to show two Polynomials equal. ``residual``: what was left of their difference,
+    ``problem``: what the calculus could not express on the way."""
 
     store: Store
     box: Axes
@@ -406,7 +406,7 @@ class _Ways:
 
 
 def _equal_in_cells(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> bool:
-    """Whether two Polynomials were shown to be sums over common cells, in each of which the summands are equal."""
+    """True if two Polynomials were shown to be sums over common cells, in each of which the summands are equal."""
     if store.nested >= store.effort.bounds.nested_cells:
         if _has_sum(store, x) and _has_sum(store, y):
             store.effort.hit("nested_cells", store.nested + 1)

@@ -175,7 +175,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
 
 
 def _mentions_maximum(store: Store, number: int) -> bool:
-    """Whether a maximum of booleans is inside an atom."""
+    """True if a maximum of booleans is inside an atom."""
     known = store.memo.boolean_maxima
     return bool(known) and any(a in known for a in store.atoms[number].guards)
 

@@ -324,7 +324,7 @@ class Symbolic(Interpretation):
         return contraction.pointwise(self.store, apply, [x, y])
 
     def _is_sum(self, x: Polynomial) -> bool:
-        """Whether x is a sum over a dimension of numbers that are not negative."""
+        """True if x is a sum over a dimension of numbers that are not negative."""
         return powers.nonnegative(self.store, x) and any(self.store.atoms[a].op == "sum" for m, _ in x for a, _, _ in m)
 
     def maximum(self, x: Form, y: Form) -> Form:

@@ -88,7 +88,7 @@ def decode_type(shape: object, dtype: object, place: Place, symbols: bool = Fals
 
 
 def _declared(texts: list[str], place: Place) -> bool:
-    """Whether sizes are expressions over the symbols that the file declares."""
+    """True if sizes are expressions over the symbols that the file declares."""
     try:
         return bool(place.domain.symbols) and all(parse_size(text, place.domain) is not None for text in texts)
     except SizeProblem:

@@ -48,7 +48,7 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value is (``text``), what kind of file it is in (``kind``: ``graph`` or ``job``), the limits, and the
+    """The place of a value in a file (``text``), the kind of file (``kind``: ``graph`` or ``job``), the limits, and the
     size symbols that may occur."""
 
     kind: str

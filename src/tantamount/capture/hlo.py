@@ -346,7 +346,7 @@ class _Translator:
         return value
 
     def turns(self, condition: Computation, value: _Value, prefix: str, depth: int, instruction: Instruction) -> bool:
-        """Whether the loop goes on. What its condition computes is no part of the graph."""
+        """True if the loop goes on. What its condition computes is no part of the graph."""
         before = len(self.nodes)
         found = self.computation(condition, [value], prefix, depth + 1)
         holds = self.numbers.get(found.node) if isinstance(found, _Tensor) else None
@@ -436,7 +436,7 @@ class _Translator:
 
 @dataclass(frozen=True)
 class _Step:
-    """What the row of an opcode may ask and do."""
+    """One instruction, with all that the row of an opcode may ask and do."""
 
     translator: _Translator
     instruction: Instruction
@@ -480,7 +480,7 @@ class _Step:
         return "{}"
 
     def identity(self, opcode: str) -> bool:
-        """Whether ``partition-id`` (``replica-id``) is the number of the rank; else it is 0."""
+        """True if ``partition-id`` (``replica-id``) is the number of the rank; else it is 0."""
         translator = self.translator
         if translator.ranks is not None:
             return translator.ranks[0] == opcode.removesuffix("-id")

@@ -140,7 +140,7 @@ def refusal(instruction: Instruction, place: Place) -> UserError:
 
 
 def check_header(module: Module, place: Place) -> tuple[str, int] | None:
-    """What a rank is, ``partition`` or ``replica``, and how many there are; ``None`` if the module does not say."""
+    """The kind of rank, ``partition`` or ``replica``, and the number of them; ``None`` if the module does not say."""
     for key, text in module.attributes.items():
         if key not in _HEADER:
             raise place.at("line 1").wrong(

@@ -168,7 +168,7 @@ class _Resized:
 
 @dataclass(frozen=True)
 class _Files:
-    """Where graphs may come from, and those read so far by path."""
+    """The graphs read so far, by path, and the folder that they may come from."""
 
     folder: Path
     allow_outside: bool

@@ -147,7 +147,7 @@ def named(name: str, readers: Iterable[Reader] = READERS) -> Reader | None:
 
 
 def conversion(name: str) -> str:
-    """How a file with this name becomes a graph file, or an empty text if nothing is known of it."""
+    """Directions for making a graph file of a file with this name, or an empty text if nothing is known of it."""
     return next((row.hint for row in CONVERTED if name.endswith(row.suffixes)), "")
 
 

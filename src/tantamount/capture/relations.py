@@ -44,7 +44,7 @@ class Side:
     unsized: Sequence[frozenset[str]] = ()
 
     def decided(self, rank: int, name: str) -> bool:
-        """Whether the tensor's type is known, or else there is no such tensor."""
+        """True if the tensor's type is known, or there is no such tensor."""
         return rank >= len(self.unsized) or name not in self.unsized[rank]
 
     def find(self, rank: int, name: str, place: Place) -> TensorType:
@@ -98,9 +98,9 @@ def read_input(tensor: str, type_: TensorType, value: object, place: Place, side
 
 
 def read_expectation(tensor: str, type_: TensorType | None, value: object, place: Place, side: Side) -> Expectation:
-    """What the job wants of one specification output. Shapes that contradict it are not the job's fault (the
-    implementation may be wrong): they are told in ``problem``. Where data decide a type (``type_`` is ``None``, or an
-    implementation's), nothing is said about shapes. Raises :class:`UserError` for syntax and names."""
+    """The expectation that a job states of one specification output. Shapes that contradict it are not the job's fault
+    (the implementation may be wrong): they are told in ``problem``. Where data decide a type (``type_`` is ``None``, or
+    an implementation's), nothing is said about shapes. Raises :class:`UserError` for syntax and names."""
     parsed = _parse(tensor, value, place, side.mesh)
     if parsed is None:
         return Expectation(tensor)

@@ -45,10 +45,10 @@ _RESTRICTION = re.compile(
 
 @dataclass
 class Seen:
-    """What executions showed. ``outside``: nodes of the specification where an index left its range though it was in
-    range at all places that are ``listed``; ``undefined``: nodes that took a power or logarithm of a number where there
-    is none, and a tensor of which something is claimed (``claimed``) was not finite then; ``unfit``: nodes of the
-    specification that converted a number to an integer type that does not hold it; ``failed``: nodes of the
+    """The findings of all executions. ``outside``: nodes of the specification where an index left its range though it
+    was in range at all places that are ``listed``; ``undefined``: nodes that took a power or logarithm of a number
+    where there is none, and a tensor of which something is claimed (``claimed``) was not finite then; ``unfit``: nodes
+    of the specification that converted a number to an integer type that does not hold it; ``failed``: nodes of the
     implementation where an index left its range though those of the specification did not. ``assumed``: nodes that a
     certificate assumes to be defined; ``tries``: executions of the specification that followed the reals."""
 
@@ -91,7 +91,7 @@ class Seen:
 
 
 def _followed(started: Started) -> bool:
-    """Whether float64 followed the reals, and indices were in range."""
+    """True if float64 followed the reals, and indices were in range."""
     flags = {flag.what for flag in started.ours.flags}
     return not (flags & {"undefined-integer", "inexact"} or started.outside or "overflow" in started.ours.left_range)
 
@@ -115,7 +115,7 @@ def _node(place: str) -> str:
 def compare_assumptions(
     listed: Sequence[Assumption], job: Job, layout: Layout, last: Executed, seen: Seen
 ) -> list[str]:
-    """What is wrong with the assumptions of a certificate about a job, one sentence each."""
+    """The faults of the assumptions of a certificate about a job, one sentence each."""
     groups = {name: job.mesh.group_size(name) for name in job.mesh.groups}
     (ours,) = uses_of([job.specification], None)
     theirs = uses_of([*{id(graph): graph for graph in job.implementation}.values()], groups)

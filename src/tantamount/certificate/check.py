@@ -113,7 +113,7 @@ class _Programs:
 
     @property
     def decides(self) -> bool:
-        """Whether anything depends on more than rational functions and exponentials of real inputs."""
+        """True if anything depends on more than rational functions and exponentials of real inputs."""
         return any(uses.decides or uses.partial for uses in (self.ours, *self.theirs))
 
     @property
@@ -206,7 +206,8 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
 
 
 def _boundaries(on: _Programs, met: set[float], everything: bool) -> set[float]:
-    """Where comparisons of small programs change, if one is with a number that small draws do not reach."""
+    """The numbers at which comparisons of small programs change, if one is with a number that small draws do not
+    reach."""
     if on.searches < _FEWEST_SEARCHES or on.sized_by_data or all(abs(x) <= _SMALL for x in met):
         return set()
 
@@ -227,7 +228,7 @@ def _boundaries(on: _Programs, met: set[float], everything: bool) -> set[float]:
 
 
 def _numbers(on: _Programs, met: set[float]) -> set[Fraction]:
-    """What the programs write down, and what they compared."""
+    """The numbers that the programs write down, and those that they compared."""
     written = on.ours.numbers.union(*(uses.numbers for uses in on.theirs))
     return {*written, *(Fraction(repr(x)) for x in met), Fraction(0), Fraction(1)}
 
@@ -340,8 +341,8 @@ def _sparse(on: _Programs, steps: Mapping[str, Step], pool: Pool, seen: Seen, ev
 
 
 def _stress(on: _Programs, seen: Seen, everything: bool) -> None:
-    """What the specification shows on inputs on which programs fail easily: zeros, negative numbers, large ones, and
-    indices out of range, of every input alone, too."""
+    """Run the specification on inputs on which programs fail easily, and note in ``seen`` what it shows: zeros,
+    negative numbers, large ones, and indices out of range, of every input alone, too."""
     ways = [Way(values=(0.0,)), Way(values=(-1.0, -2.0)), Way(values=(0.0, 1.0, -1.0))]
     if on.ours.fitting:
         ways += [Way(amplitude=1e3), Way(amplitude=1e6)]

@@ -25,10 +25,10 @@ _REPEATS = 16  # executions with other rounding errors before a difference is be
 
 @dataclass
 class Step:
-    """What is known of one claim. ``floats`` and ``exact`` count the executions in which it was compared and held;
-    ``why`` says why it was not compared exactly; ``wrong`` how it fails; ``degree`` bounds the degree of what was
-    compared; ``replaced``: functions that were replaced by others in exact arithmetic; ``sizes``: of the
-    field of every exact execution in which it held.
+    """One claim, and what was found of it. ``floats`` and ``exact`` count the executions in which it was compared and
+    held; ``why`` says why it was not compared exactly; ``wrong`` how it fails; ``degree`` bounds the degree of what was
+    compared; ``replaced``: functions that were replaced by others in exact arithmetic; ``sizes``: of the field of every
+    exact execution in which it held.
 
     ``constant``: it depends on no input; ``rational``: it is about rational functions of real inputs, which are the
     same for all integers, booleans and orders."""
@@ -46,7 +46,7 @@ class Step:
 
     @property
     def exactly(self) -> bool:
-        """Whether it held in exact arithmetic whenever it was compared there."""
+        """True if it held in exact arithmetic whenever it was compared there."""
         return self.exact > 0 and not self.why
 
     @property
@@ -79,7 +79,7 @@ def _nodes(job: Job) -> list[dict[str, str]]:
 
 
 def _sides(job: Job, done: Executed, name: str, on: Interpretation) -> list[Pair]:
-    """What a claim says are equal. Raises :class:`Unsupported` where a value is not known."""
+    """The two sides that a claim says are equal. Raises :class:`Unsupported` where a value is not known."""
     node = next(output.node for output in job.specification.outputs if output.name == name)
     nodes = _nodes(job)
 
@@ -149,8 +149,9 @@ def _reals(x: Array) -> Array:
 
 
 def _different(wanted: Array, found: Array) -> tuple[Array, Array]:
-    """Where values differ by more than float64 may, and where the specification's are finite: there, others that are
-    not finite differ. Whole numbers differ if they do."""
+    """Two masks: of the elements that differ by more than float64 may, and of those that are finite in the
+    specification: elsewhere nothing differs. Where it is finite and the other is not, they differ; whole numbers
+    differ if they do."""
     if wanted.dtype.kind != "f" and found.dtype.kind != "f":
         return np.asarray(wanted != found), np.ones(wanted.shape, dtype=np.bool_)
     wanted, found = _reals(wanted), _reals(found)
@@ -176,7 +177,8 @@ class _Noise:
 
 
 def _beyond_rounding(job: Job, name: str, k: int, bad: Array, wanted: Array, found: Array, noisy: _Noise) -> Array:
-    """Where a difference is larger than what rounding errors make of either side, in all executions."""
+    """A mask of the elements whose difference is larger than what rounding errors make of either side, in all
+    executions."""
     with np.errstate(invalid="ignore"):
         gap = np.abs(_reals(wanted) - _reals(found))
     undefined = ~np.isfinite(_reals(found))

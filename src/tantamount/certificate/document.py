@@ -36,8 +36,8 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a file claims. ``job_path`` is relative to the certificate (empty: ``job`` is the job itself); ``graphs``
-    are hashes by the names that the job uses, ``documents`` the graphs themselves where they are embedded;
+    """The claims of a certificate file. ``job_path`` is relative to the certificate (empty: ``job`` is the job itself);
+    ``graphs`` are hashes by the names that the job uses, ``documents`` the graphs themselves where they are embedded;
     ``operators`` those that were declared in Python, which the checker must be given as well. ``digest``: the hash of
     the content; ``intact``: whether the file says the same."""
 

@@ -31,9 +31,9 @@ TAMEST = 3
 
 @dataclass(frozen=True)
 class Elements:
-    """What to draw one number each for: arrays of one length. ``bounds``: an integer indexes something of that size
-    (0: not known); ``low`` and ``high``, both possible: the limits of its element type; ``tensor``, ``place`` and
-    ``row``: the number of the tensor that it is in, and where; ``divides``: a divisor, or the argument of a root or
+    """The elements that one number each is drawn for: arrays of one length. ``bounds``: an integer indexes something of
+    that size (0: not known); ``low`` and ``high``, both possible: the limits of its element type; ``tensor``, ``place``
+    and ``row``: the number of the tensor that it is in, and where; ``divides``: a divisor, or the argument of a root or
     logarithm, is computed from it."""
 
     bounds: Array
@@ -80,7 +80,7 @@ Draw = Callable[[Kind, Elements, int], Any]
 # ---------------------------------------------------------------------------------------------- random numbers
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How real inputs are drawn: standard normal times ``amplitude``, or out of ``values``; their absolute values if
+    """A way to draw real inputs: standard normal times ``amplitude``, or out of ``values``; their absolute values if
     ``positive``. Integers are drawn below their bounds; those of the tensor ``wild`` (-1: of every tensor) may leave
     them."""
 

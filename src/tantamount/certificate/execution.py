@@ -111,7 +111,7 @@ class Dropouts:
 
 
 def _places(whole: Value, like: Value, mesh: Mesh, rank: int) -> Array | None:
-    """Where in the whole (flat) the elements of a part are, by their values; ``None`` if that is not clear."""
+    """The positions in the whole (flat) of the elements of a part, by their values; ``None`` if that is not clear."""
     a, b = _compared(whole), _compared(like)
     numbers = np.arange(a.size, dtype=np.int64).reshape(a.shape)
     scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
@@ -213,7 +213,7 @@ class Floats(_Masked, Reference):
         return y
 
     def failed(self, first: bool) -> bool:
-        """Whether the node since the last call failed: at a power or logarithm of a number; or (the ``first`` one that
+        """True if the node since the last call failed: at a power or logarithm of a number; or (the ``first`` one that
         fails) of a NaN, which is then a difference of infinities: the scores of a row that is all masked."""
         strange = self.made or any(flag.what in _UNDEFINED for flag in self.flags)
         found = self.invalid or (self.of_nan and first and not strange)
@@ -279,7 +279,7 @@ class _Noisy(Floats):
 
 
 def _whole(*xs: Array) -> Array:
-    """Where all are whole numbers that float64 has all of."""
+    """A mask of the elements at which all are whole numbers that float64 has all of."""
     out: Any = True
     for x in xs:
         out = out & (np.abs(x) < _WHOLE) & (x == np.rint(x))
@@ -287,7 +287,8 @@ def _whole(*xs: Array) -> Array:
 
 
 def _exact_sum(x: Array, y: Array, total: Array) -> Array | bool:
-    """Where ``total = x + y`` was not rounded (the error of a sum: Knuth 1969); infinities and NaN count as exact."""
+    """A mask of the elements at which ``total = x + y`` was not rounded (the error of a sum: Knuth 1969); infinities
+    and NaN count as exact."""
     if total.dtype.kind != "f":
         return True
     with np.errstate(all="ignore"):
@@ -297,7 +298,7 @@ def _exact_sum(x: Array, y: Array, total: Array) -> Array | bool:
 
 
 def _exact_product(x: Array, y: Array, product: Array) -> Array | bool:
-    """Where ``product = x y`` was not rounded (the error of a product: Dekker 1971)."""
+    """A mask of the elements at which ``product = x y`` was not rounded (the error of a product: Dekker 1971)."""
     if product.dtype.kind != "f":
         return True
     with np.errstate(all="ignore"):
@@ -336,7 +337,7 @@ class Started:
 
     @property
     def within(self) -> bool:
-        """Whether the specification's indices were in range, nothing discrete came from something undefined, and
+        """True if the specification's indices were in range, nothing discrete came from something undefined, and
         float64 followed the reals."""
         return "overflow" not in self.ours.left_range and not any(f.what in _UNDEFINED for f in self.ours.flags)
 

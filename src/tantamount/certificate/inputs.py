@@ -140,7 +140,7 @@ def _elements(
     labels: Array,
     divisors: Collection[str],
 ) -> Elements:
-    """What is known of the element that each class stands for."""
+    """The facts about the element that each class stands for."""
     count = len(labels)
     low = np.full(count, np.iinfo(np.int64).min)
     high = np.full(count, np.iinfo(np.int64).max)

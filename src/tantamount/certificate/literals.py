@@ -35,7 +35,7 @@ class Reading:
 
 
 def stands_for(literal: Fraction) -> Reading | None:
-    """What a literal is read as; ``None``: as itself."""
+    """The number that a literal is read as; ``None``: as itself."""
     size = abs(literal)
     if size.denominator == 1 or size.numerator < _WRITTEN_BY_HAND:
         return None

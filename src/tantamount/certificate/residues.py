@@ -129,7 +129,7 @@ class Residues:
 
     @property
     def finite(self) -> Array:
-        """Where there is a number."""
+        """A mask of the elements that are numbers."""
         return ~self.undefined & (self.infinite == 0)
 
     def each(self, change: Callable[[Array], Array]) -> Residues:
@@ -236,7 +236,7 @@ def contract(operands: Sequence[tuple[Residues, tuple[int, ...]]], result: tuple
 def _counts(
     xs: Sequence[Array], labels: Sequence[tuple[int, ...]], result: tuple[int, ...], some: bool = False
 ) -> Array:
-    """How many terms of the sum have a factor (``some``) that is marked."""
+    """The number of terms of the sum that have a factor (``some``) that is marked."""
     total: Any = 0
     for k, x in enumerate(xs):
         marked = [x if j == k else np.ones_like(other) for j, other in enumerate(xs)]

@@ -124,7 +124,7 @@ def _product(a: int, b: int) -> int:
 
 
 def _table(of: Callable[[int, int], int]) -> Array:
-    """What two sets give, from what two signs give."""
+    """The table of an operation on two sets of signs, from its table on two signs."""
     found = np.zeros((32, 32), np.uint8)
     for a in _MARKS:
         for b in _MARKS:
@@ -134,7 +134,7 @@ def _table(of: Callable[[int, int], int]) -> Array:
 
 
 def _each(of: Callable[[int], int]) -> Array:
-    """What a set gives, from what a sign gives."""
+    """The table of an operation on a set of signs, from its table on a sign."""
     found = np.zeros(32, np.uint8)
     for a in _MARKS:
         found[(np.arange(32) & a) != 0] |= of(a)
@@ -173,7 +173,7 @@ def _either(signs: Array, axes: Sequence[int]) -> Array:
 
 
 def _folded(table: Array, signs: Array, axis: int) -> Array:
-    """What the sets along an axis give, two by two; the axis is kept."""
+    """An operation over the sets along an axis, two by two; the axis is kept."""
     while (n := signs.shape[axis]) > 1:
         lead = (slice(None),) * axis
         half = n // 2

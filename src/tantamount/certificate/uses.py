@@ -53,13 +53,13 @@ class Uses:
 
     @property
     def decides(self) -> bool:
-        """Whether a value of the graph is decided by an order, an integer or a boolean."""
+        """True if a value of the graph is decided by an order, an integer or a boolean."""
         return any(bits & DECIDED for bits in self.bits.values())
 
 
 @dataclass
 class _Notes:
-    """What the primitives were asked for while one node was evaluated, and over the whole graph."""
+    """Notes of what the primitives were asked for while one node was evaluated, and over the whole graph."""
 
     powers: bool = False
     fitting: bool = False

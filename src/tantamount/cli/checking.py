@@ -24,8 +24,8 @@ _HEADROOM = 256 * 2**20  # bytes mapped but not held, for the report of a proces
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How jobs are checked. ``pages``: where the page of a job is written, by its path; ``certificate``: where that of
-    the only job is. ``effort``, ``timeout`` (seconds) and ``memory`` (megabytes) are those of one job."""
+    """The options of checking jobs. ``pages``: where the page of a job is written, by its path; ``certificate``: where
+    that of the only job is. ``effort``, ``timeout`` (seconds) and ``memory`` (megabytes) are those of one job."""
 
     strict: bool = False
     allow_outside: bool = False

@@ -200,12 +200,12 @@ def check(
     """Evaluate again what a certificate claims, with code that took no part in proving it."""
     reserve()
     from tantamount.certificate.check import check_certificate
-    from tantamount.certificate.telling import lines
+    from tantamount.certificate.text import render
     from tantamount.cli.checking import load
 
     load(operators or ())
     found = check_certificate(certificate, job=job, allow_outside=allow_outside)
-    terminal.out("".join(f"{line}\n" for line in lines(found, verbose=verbose)))
+    terminal.out("".join(f"{line}\n" for line in render(found, verbose=verbose)))
     return found.exit_code
 
 

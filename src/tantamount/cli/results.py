@@ -24,7 +24,7 @@ _STDOUT = "-"
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Which results are wanted: files by option (``--json``, ``--junit``, ``--sarif``), and remarks for GitHub
+    """The results that are wanted: files by option (``--json``, ``--junit``, ``--sarif``), and remarks for GitHub
     (``None``: if this runs there)."""
 
     files: Mapping[str, Path]
@@ -32,7 +32,7 @@ class Results:
 
     @property
     def text(self) -> bool:
-        """Whether stdout is for people."""
+        """True if stdout is for people."""
         return not any(str(path) == _STDOUT for path in self.files.values())
 
     @property

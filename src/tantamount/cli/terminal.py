@@ -83,7 +83,8 @@ def progress(job: str) -> Generator[Progress | None]:
 
 
 class Queue:
-    """How far several jobs are, on stderr if that is a terminal; out of the way while something is written."""
+    """A line that says how far several jobs are, on stderr if that is a terminal; out of the way while something is
+    written."""
 
     def __init__(self, bars: Bars | None, total: int) -> None:
         self._bars = bars

@@ -16,7 +16,7 @@ import numpy as np
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
-from tantamount.correspond.values import fingerprint
+from tantamount.correspond.values import cut, fingerprint
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Execution, NotExecuted, Scale, TooLarge, draw, execute, plan_execution
@@ -199,7 +199,7 @@ class _Matching:
     def _key(self, name: str, box: _Box) -> _Key:
         if (name, box) not in self._keys:
             whole = self._wholes[self._shape(name)][name]
-            self._keys[name, box] = fingerprint(whole[tuple(slice(low, high) for low, high in box)])
+            self._keys[name, box] = fingerprint(cut(whole, box))
         return self._keys[name, box]
 
     def _shape(self, name: str) -> Shape:

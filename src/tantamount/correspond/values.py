@@ -1,4 +1,4 @@
-"""Tensors recognised by their values: wholes, windows, multiples.
+"""Tensors recognised by their values: wholes, windows, multiples. Whatever is found by values is found here.
 
 Everything is compared by a few random projections: they are linear, so that multiples and sums are recognised, too.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -16,16 +17,17 @@ from tantamount.effort import Effort
 from tantamount.ir.layouts import layouts
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation_types import local_box
-from tantamount.ir.types import Shape
 from tantamount.semantics.reference import Array
 
-__all__ = ["Box", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "windows"]
+__all__ = ["Box", "Parts", "close", "cut", "direction", "fingerprint", "placements", "rows_of", "windows"]
 
+P = TypeVar("P")
 Box = tuple[tuple[int, int], ...]
 
 _PROJECTIONS = 3
 _DIGITS = 6
 _ROUNDING = 1e-9  # of the largest element
+_SAME = 1e-6  # by how much the scales of equal tensors may differ, relative to them
 _INFINITY = 123456.789  # stands for it in projections
 
 
@@ -34,13 +36,15 @@ def _weights(size: int) -> Array:
     return np.random.default_rng([size, 7]).standard_normal((_PROJECTIONS, size))
 
 
-def fingerprint(value: Array) -> tuple[Shape, str]:
-    """What tensors with the same values have in common: the shape, and a random projection to some digits."""
+def fingerprint(value: Array) -> tuple[tuple[int, ...], str]:
+    """A key that equal tensors of one shape have in common: the shape, and a random projection to some digits. ``value``
+    holds real numbers."""
     return value.shape, f"{float(_weights(value.size)[0] @ value.reshape(-1)):.{_DIGITS}e}"
 
 
 def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
-    """What multiples of a tensor have in common, and which multiple it is; ``None`` of zeros and what is not finite."""
+    """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros and what is not
+    finite."""
     flat = np.asarray(value, dtype=np.float64).reshape(-1)
     flat = np.where(np.isinf(flat), np.sign(flat) * _INFINITY, flat)  # masks
     if not flat.size or np.isnan(flat).any():
@@ -98,15 +102,49 @@ def placements(whole: Array, shape: tuple[int, ...], mesh: Mesh) -> Iterator[tup
         yield boxes, [cut(whole, box) for box in boxes]
 
 
+class Parts(Generic[P]):
+    """Tensors under names of the caller's choice, found again by their values: those that a tensor equals, and those
+    that it is a multiple of. They are of one shape and kind of element, and equal but for rounding."""
+
+    def __init__(self) -> None:
+        self._found: dict[object, list[tuple[P, float]]] = {}
+
+    def add(self, part: P, value: Array) -> None:
+        """Remember a tensor; one that is not finite is not found again."""
+        key, scale = _key(value)
+        if key is not None:
+            self._found.setdefault(key, []).append((part, scale))
+
+    def multiples(self, value: Array) -> Iterator[tuple[P, float]]:
+        """The tensors of which a tensor is a multiple, and which multiple it is, in the order in which they were added.
+        None of zeros; of a single number only those that it equals, since any two numbers are multiples."""
+        key, scale = _key(value)
+        for part, one in self._found.get(key, ()) if key is not None and scale else ():
+            if value.size > 1 or abs(scale / one - 1) < _SAME:
+                yield part, scale / one
+
+    def equal(self, value: Array) -> Iterator[P]:
+        """The tensors that a tensor equals, in the order in which they were added."""
+        key, scale = _key(value)
+        for part, one in self._found.get(key, ()) if key is not None else ():
+            if scale == one or (one and abs(scale / one - 1) < _SAME):
+                yield part
+
+
+def _key(value: Array) -> tuple[object, float]:
+    """The key of a tensor's multiples of one shape and kind, and the tensor's scale: 0 of zeros; ``None`` of what is
+    not finite."""
+    found = direction(value)
+    if found is not None:
+        return (value.shape, value.dtype.kind, found[0]), found[1]
+    return (None if value.any() else (value.shape, value.dtype.kind)), 0.0  # NaN is true
+
+
 def rows_of(whole: Array, value: Array) -> tuple[int, ...] | None:
-    """Which rows (of the first dimension) of a tensor another one has; ``None`` if it has others as well."""
-    known: dict[object, int] = {}
-    for k in range(len(whole) - 1, -1, -1):
-        known[_row(whole[k])] = k
-    found = [known.get(_row(value[k])) for k in range(len(value))]
+    """The rows (of the first dimension) of a tensor that another one has, by number; ``None`` if it has others as
+    well."""
+    known = Parts[int]()
+    for k, row in enumerate(whole):
+        known.add(k, np.asarray(row))
+    found = [next(known.equal(np.asarray(row)), None) for row in value]
     return None if any(k is None for k in found) else tuple(k for k in found if k is not None)
-
-
-def _row(value: Array) -> object:
-    key = direction(value)
-    return None if key is None else (key[0], f"{key[1]:.{_DIGITS}e}")

@@ -10,7 +10,7 @@ from typing import Union
 
 import numpy as np
 
-from tantamount.correspond.values import Box, close, cut, direction, windows
+from tantamount.correspond.values import Box, Parts, close, cut, windows
 from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, specification_origins, target_of
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.errors import TantamountError
@@ -83,9 +83,9 @@ class ValueMatches:
         return target_of(self.graph(place), self.node(place))
 
     @cached_property
-    def _known(self) -> Mapping[object, list[tuple[Part, float]]]:
-        """Parts of specification tensors by shape and direction, with the multiple of it that they are."""
-        found: dict[object, list[tuple[Part, float]]] = {}
+    def _known(self) -> Parts[Part]:
+        """The parts of specification tensors that have the shape and kind of a tensor of the implementation."""
+        found = Parts[Part]()
         shapes = {
             (value.shape, value.dtype.kind) for c in self.classes for p in c.places if (value := self.value(p)).size
         }
@@ -95,21 +95,15 @@ class ValueMatches:
                 for shape, kind in shapes:
                     if whole is not None and whole.dtype.kind == kind:
                         for box, part in windows(self.effort, whole, shape):
-                            key = direction(part)
-                            if key is not None:
-                                found.setdefault((shape, kind, key[0]), []).append(((name, box), key[1]))
+                            found.add((name, box), part)
         return found
 
     def multiples(self, value: Array) -> Iterator[tuple[Part, float]]:
         """The parts of specification tensors that a tensor is a multiple of, and which multiple it is."""
-        key = direction(value)
-        if key is not None:
-            for part, scale in self._known.get((value.shape, value.dtype.kind, key[0]), ()):
-                if value.size > 1 or abs(key[1] / scale - 1) < 1e-6:  # any two numbers are multiples
-                    yield part, key[1] / scale
+        return self._known.multiples(value)
 
     def is_part(self, value: Array) -> Part | None:
-        """The first part of a specification tensor that has these values."""
+        """The first part of a specification tensor that has these values, if they are not all 0: zeros say nothing."""
         return next((part for part, factor in self.multiples(value) if abs(factor - 1) < 1e-6), None)
 
     def aligned(self, place: Place) -> Part | None:

@@ -27,7 +27,7 @@ _FACTS = (
 
 
 def operator_topic(row: Operator) -> Topic:
-    """What there is to say about an operator of the table."""
+    """The page about an operator of the table."""
     code = _sources(row.define)
     refused = tuple(dict.fromkeys(message for source in code for message in _refusals(source)))
     rest = row.doc.partition("\n")[2].strip()

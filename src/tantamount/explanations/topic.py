@@ -31,7 +31,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What there is to say about a name. ``kind`` is one of :data:`KINDS`, ``title`` one line of Markdown."""
+    """The page about a name. ``kind`` is one of :data:`KINDS`, ``title`` one line of Markdown."""
 
     name: str
     kind: str

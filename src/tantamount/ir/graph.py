@@ -54,7 +54,8 @@ Argument = Union[Ref, DType, Device, Setting, bool, int, float, complex, str, No
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a node comes from. ``text`` is the line of code there (may be empty), ``file`` empty if unknown."""
+    """The line of code that a node comes from. ``text`` is the line of code there (may be empty), ``file`` empty if
+    unknown."""
 
     file: str
     line: int

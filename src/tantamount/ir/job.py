@@ -19,8 +19,8 @@ SAME_NAME = "same name, same value"  # constants: unrecorded constants of one na
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """What the user lets us assume. ``constants``: the value of every unrecorded constant, or :data:`SAME_NAME`;
-    ``None``: nothing. ``dropout``: equal masks are paired (``same mask``)."""
+    """The assumptions that the user lets us make. ``constants``: the value of every unrecorded constant, or
+    :data:`SAME_NAME`; ``None``: nothing. ``dropout``: equal masks are paired (``same mask``)."""
 
     constants: Union[Fraction, str, None] = None
     dropout: bool = False

@@ -159,9 +159,9 @@ def rank_tensors(expression: Expression) -> Iterator[RankTensor]:
 # ---------------------------------------------------------------------------------------------- what a job says
 @dataclass(frozen=True, slots=True)
 class InputRelation:
-    """Where a specification input lives. Exactly one of ``placements`` (one per mesh axis, of the implementation input
-    ``name`` on every rank) and ``expression`` (resolved) is given; ``equal`` lists implementation inputs that are
-    equal. ``text`` is what the job says."""
+    """The places at which the implementation has a specification input. Exactly one of ``placements`` (one per mesh
+    axis, of the implementation input ``name`` on every rank) and ``expression`` (resolved) is given; ``equal`` lists
+    implementation inputs that are equal. ``text`` is what the job says."""
 
     name: str
     placements: tuple[Placement, ...] | None = None
@@ -172,8 +172,8 @@ class InputRelation:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What must hold of a specification output: like :class:`InputRelation`, about implementation outputs; with neither
-    ``placements`` nor ``expression`` any clean relation will do (``infer``). ``equal`` must hold as well.
+    """The claim that is to hold of a specification output: like :class:`InputRelation`, about implementation outputs;
+    with neither ``placements`` nor ``expression`` any clean relation will do (``infer``). ``equal`` must hold as well.
 
     ``problem`` is not empty if the recorded shapes alone contradict the expectation: then it cannot hold, and
     ``expression`` is as written."""
@@ -293,7 +293,7 @@ def _expression(cursor: Cursor, depth: int) -> Expression:
 
 
 def _depth(expression: Expression) -> int:
-    """How deep expressions are nested (no recursion: the text is untrusted)."""
+    """The depth to which expressions are nested (no recursion: the text is untrusted)."""
     level: list[Expression] = [expression]
     depth = 0
     while level:

@@ -11,7 +11,8 @@ Shape = tuple[int, ...]
 
 
 class Kind(Enum):
-    """What the values of an element type are, which is all that the mathematics sees of it. Ordered by promotion."""
+    """The kind of values that an element type has, which is all that the mathematics sees of it. Ordered by
+    promotion."""
 
     BOOL = 0
     INT = 1

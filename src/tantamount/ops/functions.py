@@ -181,8 +181,8 @@ POSITIONS_IN_A_ROW = DISTINCT_IN_A_ROW | {"running_place"}  # every value is a p
 
 
 class Ties(Enum):
-    """Which of several equal elements a function chooses whose choice PyTorch does not promise. Every operator's choice
-    is its own: what rests on one is true under all of these, or not true at all."""
+    """The choice among several equal elements, of functions whose choice PyTorch does not promise. Every operator's
+    choice is its own: what rests on one is true under all of these, or not true at all."""
 
     USUAL = "as PyTorch does on small rows of a CPU"
     REVERSED = "the other way round"

@@ -220,7 +220,7 @@ def _cut(on: Interpretation, x: Value, shape: Shape, bounds: tuple[tuple[int, in
 
 
 def held_names(relation: InputRelation | Expectation, ranks: int) -> list[tuple[int, str]]:
-    """What a relation speaks of: ranks, and names of what they hold."""
+    """The tensors that a relation speaks of, as ranks and names of what they hold."""
     if relation.placements is not None:
         found = [(rank, relation.name) for rank in range(ranks)]
     else:

@@ -119,13 +119,13 @@ class Operator:
 
     @cached_property
     def facts(self) -> Facts:
-        """What holds of its ordinary calls: attributes left at their defaults, small operands (:mod:`ops.derive`)."""
+        """The facts of its ordinary calls: attributes left at their defaults, small operands (:mod:`ops.derive`)."""
         kinds = {name: parameter.kind for name, parameter in self.parameters.items()}
         calls = ordinary_calls(self.signature, kinds, lambda b, call: invoke(self, b, call))
         return shared_facts([facts for _, facts in calls])
 
     def facts_of(self, arguments: Mapping[str, Any], again: bool = True, members: int = 2) -> Facts:
-        """What holds of a call with these arguments (bound, by parameter), for all values of its tensors: see
+        """The facts of a call with these arguments (bound, by parameter), for all values of its tensors: see
         :func:`tantamount.ops.derive.facts_of_call`."""
         kind = "message" if self.peer_parameter is not None else "group" if self.group_parameter is not None else ""
         return facts_of_call(lambda b, call: invoke(self, b, call), arguments, kind, again, members)

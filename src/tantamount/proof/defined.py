@@ -1,4 +1,4 @@
-"""Whether an implementation is defined wherever its specification is.
+"""Checks that an implementation is defined wherever its specification is.
 
 Both programs' forms say where they are undefined (:mod:`tantamount.calculus.definedness`). A proof needs two things of
 every element: wherever the implementation may be undefined, the specification has no finite value; and wherever the
@@ -76,7 +76,7 @@ def _sites(store: Store, conditions: Factors, mine: bool) -> str:
 
 
 def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Box) -> bool:
-    """Whether a condition holds only where one of the others does, at the same element."""
+    """True if a condition holds only where one of the others does, at the same element."""
     if any(set(other) <= set(conditions) for other in excluded):
         return True
     if any(_instance(store, conditions, other, box) for other in excluded):
@@ -91,7 +91,7 @@ def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Bo
 
 
 def _instance(store: Store, conditions: Factors, other: Factors, box: Box) -> bool:
-    """Whether ``conditions`` is one summand of ``other``, or a sum of such: ``t[i]`` of ``SUM_j t[j]``."""
+    """True if ``conditions`` is one summand of ``other``, or a sum of such: ``t[i]`` of ``SUM_j t[j]``."""
     mine, theirs = flatten(store, conditions, 1), flatten(store, other, 1)
     if any(is_size(n) for n in (*mine.ranges, *theirs.ranges)):
         return False

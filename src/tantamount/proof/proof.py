@@ -83,7 +83,10 @@ class Proof:
 
     def check_twice(self) -> tuple[OutputReport, ...]:
         """A report for every output; products are multiplied out only for those that are not proved without."""
-        outputs = self.check(expand=False)
+        return self.check_again(self.check(expand=False))
+
+    def check_again(self, outputs: tuple[OutputReport, ...]) -> tuple[OutputReport, ...]:
+        """These reports, with products multiplied out for the outputs that are not proved."""
         failing = [output.name for output in outputs if output.verdict is not Verdict.PROVED]
         better = {output.name: output for output in self.check(only=failing)} if failing else {}
         return tuple(better.get(output.name, output) for output in outputs)

@@ -33,7 +33,8 @@ __all__ = ["Multiple", "continued", "layout_of", "multiple_of", "partial_layout_
 
 @dataclass(frozen=True, slots=True)
 class Multiple:
-    """What the ranks hold is ``factor`` times the part that ``placements`` give them of the specification's tensor."""
+    """The answer that the ranks hold ``factor`` times the part of the specification's tensor that ``placements`` give
+    them."""
 
     factor: Fraction
     placements: tuple[Placement, ...]

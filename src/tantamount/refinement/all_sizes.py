@@ -8,11 +8,11 @@ is covered, until nothing is left. What is not covered in the end is printed, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tantamount.effort import Effort
-from tantamount.errors import Unsupported, UserError
+from tantamount.errors import InternalError, Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.refinement.result import Refinement, accepted, statistics
@@ -28,7 +28,7 @@ At = Callable[[Mapping[str, int]], Job]
 
 @dataclass(frozen=True)
 class _Attempt:
-    """What one proof gave, and the conditions that it rests on, with the tensor at which each came up."""
+    """The reports that one proof gave, and the conditions that it rests on, with the tensor at which each came up."""
 
     outputs: tuple[OutputReport, ...]
     assumptions: tuple[Assumption, ...] = ()
@@ -48,13 +48,16 @@ def refine_at_all_sizes(
     start = time.process_time()
     domain = job.sizes
     options = replace(options, cut=False)
-    first = _attempt(at, domain.hints, options)
+    tried = _Tried(domain, at, refine_one, _varied(domain, options.effort))
+    first = _attempt(at, domain.hints, options, tried.refutes)
+    if tried.refuted is not None:
+        return tried.refuted
     if not first.proved and options.fold is None and first.proof is not None and first.proof.folded:
         ranks = replace(options.silent(), fold=False)  # numbers that differ by rank decide nothing where ranks are axes
         apart = _attempt(at, domain.hints, ranks)
         first, options = (apart, ranks) if apart.proved else (first, options)
     if not first.proved:
-        return _not_proved(job, at, refine_one, first, start, options.effort)
+        return _not_proved(job, tried, first, start, options.effort)
     proofs = [first]
     covered = [_open(domain, first)]
     left = ""
@@ -65,11 +68,11 @@ def refine_at_all_sizes(
         if outside.sizes is None or options.effort.exceeds("size_regions", len(proofs) + 1):
             left = "whether there are others is not known" if outside.sizes is None else "others were not tried"
             break
-        found = _attempt(at, outside.sizes, options.silent())
+        here = _Tried(domain, at, refine_one, [outside.sizes])
+        found = _attempt(at, outside.sizes, options.silent(), here.refutes)
         if not found.proved:
-            report = _executed(at, refine_one, domain, outside.sizes)
-            if report is not None and report.verdict is Verdict.REFUTED:
-                return report
+            if here.refuted is not None or here.refutes():
+                return here.report
             left = f"at {_shown(outside.sizes)} it is not: {_why(found)}"
             break
         if _relations(found) != _relations(first):
@@ -80,12 +83,18 @@ def refine_at_all_sizes(
     return _report(job, proofs, covered, left, start, strict)
 
 
-def _attempt(at: At, point: Mapping[str, int], options: Options) -> _Attempt:
-    """One proof at sizes that are symbols with these hints, and the conditions under which it would be the same."""
+def _attempt(
+    at: At, point: Mapping[str, int], options: Options, refuted: Callable[[], bool] = lambda: False
+) -> _Attempt:
+    """One proof at sizes that are symbols with these hints, and the conditions under which it would be the same. Where
+    outputs are not proved at once, ``refuted`` is asked first: a search for a proof takes longest where there is
+    none."""
     space = Space(point)
     try:
         proof = prove(at(space.symbols), replace(options, progress=_noting(space, options.progress)))
-        outputs = proof.check_twice()
+        outputs = proof.check(expand=False)
+        if any(output.verdict is not Verdict.PROVED for output in outputs) and not refuted():
+            outputs = proof.check_again(outputs)
         assumptions = proof.assumptions()
     except Unsupported as problem:
         return _Attempt((), failure=f"{problem.reason}" + (f" at {space.place}" if space.place else ""))
@@ -160,6 +169,38 @@ def _report(
     )
 
 
+class _Tried:
+    """Sizes at which the programs are refined as they are, one after the other; ``refuted`` and ``open`` are the first
+    report that refutes them, and the first that proves nothing."""
+
+    def __init__(
+        self, domain: Domain, at: At, refine_one: Callable[[Job], Refinement], points: Iterable[Mapping[str, int]]
+    ) -> None:
+        self._domain, self._at, self._refine_one, self._points = domain, at, refine_one, iter(points)
+        self.refuted: Refinement | None = None
+        self.open: Refinement | None = None
+        self.more = True
+
+    def refutes(self) -> bool:
+        """True if the next sizes refute the programs; ``more`` is false if there are none. What the programs do not
+        fit refutes nothing."""
+        sizes = next(self._points, None)
+        self.more = sizes is not None
+        report = None if sizes is None else _executed(self._at, self._refine_one, self._domain, sizes)
+        if report is not None and report.verdict is Verdict.REFUTED:
+            self.refuted = report
+        elif report is not None and report.verdict is not Verdict.PROVED:
+            self.open = self.open or report
+        return self.refuted is not None
+
+    @property
+    def report(self) -> Refinement:
+        """The report that refutes them. Raises :class:`InternalError` where none does."""
+        if self.refuted is None:
+            raise InternalError("no sizes refute these programs")
+        return self.refuted
+
+
 def _executed(
     at: At, refine_one: Callable[[Job], Refinement], domain: Domain, sizes: Mapping[str, int]
 ) -> Refinement | None:
@@ -174,20 +215,20 @@ def _executed(
     return replace(report, outputs=outputs, notes=(note, *report.notes))
 
 
-def _not_proved(
-    job: Job, at: At, refine_one: Callable[[Job], Refinement], proof: _Attempt, start: float, effort: Effort
-) -> Refinement:
+def _varied(domain: Domain, effort: Effort) -> Iterator[Mapping[str, int]]:
+    """Some small sizes, looked for when the first of them is asked for: a proof at once needs none."""
+    yield from varied_sizes(domain, effort.bounds.size_executions, effort)
+
+
+def _not_proved(job: Job, tried: _Tried, proof: _Attempt, start: float, effort: Effort) -> Refinement:
     """A counterexample at some sizes, else what is not known."""
-    best: Refinement | None = None
-    for sizes in varied_sizes(job.sizes, effort.bounds.size_executions, effort):
-        report = _executed(at, refine_one, job.sizes, sizes)
-        if report is not None and report.verdict is Verdict.REFUTED:
-            return report
-        if report is not None and report.verdict is not Verdict.PROVED:
-            best = best or report
+    while tried.more and not tried.refutes():
+        pass
+    if tried.refuted is not None:
+        return tried.refuted
     effort.hit("size_executions")
-    if best is not None:
-        return best
+    if tried.open is not None:
+        return tried.open
     reason = f"not proved for all sizes with {job.sizes}: {_why(proof)}"
     names = [output.name for output in job.specification.outputs if output.name in job.outputs]
     known = {output.name: output for output in proof.outputs}

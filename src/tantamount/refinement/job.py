@@ -116,7 +116,7 @@ def _refine(state: _State, options: Options) -> None:
 
 @dataclass
 class _State:
-    """What is known of a job so far. ``outputs`` are those that something is known of; ``assumptions`` are what those
+    """The findings about a job so far. ``outputs`` are those that something is known of; ``assumptions`` are what those
     that are proved rest on, gathered before they are called proved here."""
 
     job: Job
@@ -211,7 +211,7 @@ def _checked(
 
 
 def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> tuple[Proof, Searched]:
-    """What is known of outputs that were not proved at once, and the proof that shows it: values first, for what
+    """The proof and the reports on outputs that were not proved at once: values first, for what
     differs on an input needs no search for a proof, which takes longest where there is none; then with products
     multiplied out; then rank by rank."""
     clock = state.clock
@@ -240,7 +240,7 @@ def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
 
 
 def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
-    """Whether a proof rank by rank may succeed where one with ranks as axes did not: numbers that differ by rank, such
+    """True if a proof rank by rank may succeed where one with ranks as axes did not: numbers that differ by rank, such
     as where a rank's part begins, are tables there, and decide nothing; and nothing was refuted."""
     ranks = proof.job.implementation
     if all(graph.nodes == ranks[0].nodes for graph in ranks):

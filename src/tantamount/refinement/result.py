@@ -41,7 +41,7 @@ def limits_hit(effort: Effort, stop: Stopped | None = None) -> tuple[LimitHit, .
 
 
 def statistics(job: Job, proof: Proof | None, seconds: Mapping[str, float]) -> Statistics:
-    """What it took; of a proof that there is none of, the programs alone."""
+    """The sizes of both programs, and what their proof took, if there is one."""
     atoms = proof.store.atoms if proof is not None else []
     return Statistics(
         specification_nodes=len(job.specification.nodes),

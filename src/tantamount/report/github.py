@@ -17,7 +17,7 @@ def commands(annotations: Iterable[Annotation]) -> str:
 
 
 def fence() -> tuple[str, str]:
-    """What to write before and after text that may have lines from untrusted files, so that none of them is a
+    """The commands to write before and after text that may have lines from untrusted files, so that none of them is a
     command: GitHub ignores commands between the two, and the word that ends it cannot be guessed."""
     word = token_hex(16)
     return f"::stop-commands::{word}\n", f"::{word}::\n"

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Style(Enum):
-    """What a span means; the terminal decides how that looks."""
+    """The meaning of a span; the terminal decides how that looks."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -67,9 +67,9 @@ def plain(lines: Iterable[Line]) -> str:
 
 
 def breaks(line: Line, width: int) -> tuple[int, list[tuple[int, int]]]:
-    """Where to break a line for a terminal of ``width`` columns: the columns by which what follows is indented, and the
-    rows as ranges of the line's characters. What follows the first span starts under its end if that is a label (ends
-    with a blank), else two columns inside the line's own indent. Words are not broken."""
+    """The places to break a line at for a terminal of ``width`` columns: the columns by which what follows is indented,
+    and the rows as ranges of the line's characters. What follows the first span starts under its end if that is a label
+    (ends with a blank), else two columns inside the line's own indent. Words are not broken."""
     text = "".join(printable(span.text) for span in line).rstrip()
     first = printable(line[0].text) if line else ""
     label = len(first) if len(line) > 1 and first.endswith(" ") else len(text) - len(text.lstrip()) + 2

@@ -43,7 +43,7 @@ Outcome = Report | Failure
 
 
 def failure(job: str, problem: BaseException, place: str) -> Failure:
-    """What an exception means; ``place`` says where a bug of ours showed."""
+    """The failure that an exception means; ``place`` says where a bug of ours showed."""
     if isinstance(problem, UserError):
         return Failure(job, USAGE, problem.code, problem.place, problem.found, problem.needed, problem.hint)
     if isinstance(problem, MemoryError):

@@ -41,8 +41,8 @@ def file_location(path: Path, root: Path, line: int = 1) -> Location:
 
 
 def locate(source: Source | None, root: Path, folder: Path) -> Location | None:
-    """Where a recorded line is: the file itself if it is inside the root, relative paths being those of ``folder`` or
-    the root; else the file of the root with the longest tail of the path whose line has the recorded code (the graph
+    """The file of a recorded line: the file itself if it is inside the root, relative paths being those of ``folder``
+    or the root; else the file of the root with the longest tail of the path whose line has the recorded code (the graph
     was captured in another checkout). ``None`` if no file was recorded."""
     if source is None or not source.file or source.line < 1:
         return None

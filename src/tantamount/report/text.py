@@ -185,7 +185,7 @@ def _side(label: str, what: str, source: Source | None) -> list[Line]:
 
 
 def _mismatch(mismatch: Mismatch, verbose: bool) -> list[list[Line]]:
-    """Where the two part, and how."""
+    """Lines that say where the two part, and how."""
     near = "no tensor comes near"
     if mismatch.implementation:
         operator = f" = {mismatch.implementation_operator}" if mismatch.implementation_operator else ""

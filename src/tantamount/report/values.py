@@ -29,7 +29,7 @@ def pair(one: object, other: object) -> tuple[str, str]:
 
 
 def is_zero(value: object) -> bool:
-    """Whether a number or every number in nested lists is 0."""
+    """True if a number or every number in nested lists is 0."""
     items = _items(value)
     return all(map(is_zero, items)) if items is not None else value == 0
 

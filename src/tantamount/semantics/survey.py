@@ -245,7 +245,7 @@ class _Sketching(Interpretation):
         )
 
     def lost(self, shape: Shape | None, problem: DataDependent) -> _Sketch | None:
-        """What data decide is not counted."""
+        """Values that data decide are not counted."""
         return None if shape is None else self._new(shape)
 
     # -- process groups

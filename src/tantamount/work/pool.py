@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What is known of a process that ended without a result: its exit code, negative for a signal; or why there was
+    """A process that ended without a result: its exit code, negative for a signal; or why there was
     none (``unstarted``); what it told last (``so_far``), and whether it was ended because its time was over."""
 
     exit_code: int
@@ -177,7 +177,7 @@ def _context(preload: Sequence[str]) -> ForkServerContext:
 
 
 def _result(receiver: Any, process: BaseProcess, so_far: Any) -> tuple[bool, Any]:
-    """Whether what the process sent is its result, and what it sent."""
+    """What the process sent, after ``True`` if that is its result."""
     try:
         final, found = receiver.recv()
     except (EOFError, OSError):  # it ended before all was sent

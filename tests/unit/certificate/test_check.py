@@ -22,7 +22,7 @@ from tantamount.capture.programs import Program
 from tantamount.certificate.check import check_certificate
 from tantamount.certificate.digests import digest_of
 from tantamount.certificate.document import sealed
-from tantamount.certificate.telling import lines
+from tantamount.certificate.text import render
 from tantamount.errors import UserError
 from tantamount.limits import Limits
 
@@ -53,7 +53,7 @@ def test_an_honest_certificate_is_accepted(mlp: Kept) -> None:
     assert found.exit_code == 0
     assert len(found.relations) == 9
     assert all(step.exactly and step.floats for step in (*found.outputs, *found.relations))
-    text = "\n".join(lines(found))
+    text = "\n".join(render(found))
     assert text.startswith("ACCEPTED")
     assert re.search(r"rational in real inputs: 6; a false one passes with a chance below 1e-\d+", text)
     assert re.search(r"in exact arithmetic, without a bound: 4, sampled 2 times exactly, \d+ times in float64", text)
@@ -126,7 +126,7 @@ def test_what_cannot_be_executed_is_no_success(mlp: Kept, monkeypatch: pytest.Mo
     found = check_certificate(mlp.certificate, limits=Limits(witness_elements=1))
     assert found.exit_code == 3
     assert not found.accepted
-    assert next(iter(lines(found))).startswith("NOT CHECKED")
+    assert next(iter(render(found))).startswith("NOT CHECKED")
 
 
 def _not_reduced(job: object) -> None:

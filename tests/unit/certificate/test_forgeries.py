@@ -11,7 +11,7 @@ import pytest
 from support.certificates import Kept, rejected, reseal, verify
 from support.forgeries import BOTH_WAYS, Pair, assumptions_removed, forge, one_sided
 from tantamount.certificate.check import check_certificate
-from tantamount.certificate.telling import lines
+from tantamount.certificate.text import render
 
 SOME = [*enumerate(BOTH_WAYS)][::4]  # benchmarks/bench_certificates.py has all of them
 
@@ -47,7 +47,7 @@ def test_honest_programs_that_decide_are_accepted_and_said_to_be_sampled(pair: P
     found = verify(made.kept)
     assert (found.problems, found.unchecked) == ((), ())
     assert found.sampled > 20
-    text = "\n".join(lines(found, verbose=True))
+    text = "\n".join(render(found, verbose=True))
     assert "sampled" in text
     assert "below 0" not in text
     y = found.outputs[0]
@@ -102,7 +102,7 @@ def test_what_is_neither_shown_nor_seen_to_fail_is_said(body: str, tmp_path: Pat
     assert "domain" not in {entry["name"] for entry in made.kept.content["assumptions"]}
     found = verify(made.kept)
     assert found.accepted
-    text = "\n".join(lines(found))
+    text = "\n".join(render(found))
     assert re.search(r"not shown to be defined for all inputs, and no counterexample in \d\d+ tries: y", text)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tantamount import UserError, read_job, refine
+from tantamount.refinement import all_sizes
 from tantamount.sizes import search as size_search
 from tantamount.sizes.domain import Domain
 from tantamount.verdict import Report, Verdict
@@ -89,6 +90,21 @@ def test_what_is_not_covered_is_printed_and_refused(tmp_path: Path, monkeypatch:
     assert strict.refused == ("sizes-covered",)
 
 
+def test_sizes_at_which_it_is_not_proved_are_not_covered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("z3", reason="the extra smt: a single row is a case of its own")
+    attempt, calls = all_sizes._attempt, []
+
+    def once(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return attempt(*arguments) if len(calls) == 1 else all_sizes._Attempt((), failure="too hard")
+
+    monkeypatch.setattr(all_sizes, "_attempt", once)
+    even = ["S % 2 == 0"]
+    found = report(tmp_path, graph([TOTAL], even), graph(parts("S//2"), even))
+    assert len(calls) == 2
+    assert sizes(found)[1:] == ["sizes-covered: only where S != 2: at S = 2 it is not: too hard"]
+
+
 def test_a_proof_for_one_size_is_none(tmp_path: Path) -> None:
     fixed = [
         call("z", "aten.view.default", [{"node": "x"}, [246, 3]], [246, 3]),
@@ -107,6 +123,19 @@ def test_wrong_programs_are_refuted_at_a_size(tmp_path: Path) -> None:
     found = report(tmp_path, graph([TOTAL], []), graph(less, ["S >= 4"]))
     assert found.verdict is Verdict.REFUTED, found
     assert found.notes[0] == "at S = 5; the sizes may be any with S >= 4"
+
+
+def test_a_counterexample_comes_before_a_search_for_a_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def searched(proof: object, outputs: object) -> None:
+        raise AssertionError("a proof was searched for")
+
+    monkeypatch.setattr("tantamount.proof.Proof.check_again", searched)
+    half = [
+        call("a", "aten.slice.Tensor", [{"node": "x"}, 0, 0, {"size": "S//2"}], ["S//2", 3]),
+        call("y", "aten.sum.dim_IntList", [{"node": "a"}, [0]], [3]),
+    ]
+    even = ["S % 2 == 0"]
+    assert report(tmp_path, graph([TOTAL], even), graph(half, even)).verdict is Verdict.REFUTED
 
 
 @pytest.mark.parametrize(

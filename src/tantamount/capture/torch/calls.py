@@ -21,7 +21,7 @@ _Pass = tuple[fx.GraphModule, list[Tensor]]
 def same_at_every_call(
     trace: Callable[[], _Pass], function: Any, tensors: Mapping[str, Tensor], state: State, place: str
 ) -> _Pass:
-    """What ``trace`` returns: a graph, and the tensors that it was recorded on.
+    """The result of ``trace``: a graph, and the tensors that it was recorded on.
 
     If the call changes state of Python, it is traced once more from there, and must record the same graph and leave the
     same state; then every later call does. State of Python is afterwards what it was. Raises :class:`UserError` for a
@@ -57,7 +57,7 @@ def _hooks(tensors: Mapping[str, Tensor], state: State) -> dict[tuple[str, int],
 
 
 def _same(first: fx.GraphModule, second: fx.GraphModule) -> bool:
-    """Whether two graphs call the same operators with the same arguments, constants included."""
+    """True if two graphs call the same operators with the same arguments, constants included."""
     if str(first.graph) != str(second.graph):
         return False
     constants = [str(node.target) for node in first.graph.nodes if node.op == "get_attr"]

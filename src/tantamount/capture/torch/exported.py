@@ -118,7 +118,7 @@ def _outputs(program: ExportedProgram) -> tuple[Leaf, ...]:
 
 
 def _memory(tensor: Tensor | None, name: str) -> Any:
-    """What tensors that share their memory and their layout have in common."""
+    """A key that tensors have in common if they share their memory and their layout."""
     if tensor is None:
         return name
     return tensor.untyped_storage()._cdata, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype

@@ -103,7 +103,7 @@ class _Writer:
         return entry
 
     def _is_size(self, node: fx.Node) -> bool:
-        """Whether a node computes an integer from symbolic sizes."""
+        """True if a node computes an integer from symbolic sizes."""
         value = node.meta.get("val")
         return self.sizes is not None and node.op == "call_function" and isinstance(value, int | torch.SymInt)
 

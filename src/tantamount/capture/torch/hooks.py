@@ -182,7 +182,7 @@ def registered(
 
 
 def _is_of_calls(name: str, value: Any) -> bool:
-    """Whether an attribute is a table of hooks that calls run, and not those of saving and loading."""
+    """True if an attribute is a table of hooks that calls run, and not those of saving and loading."""
     return name.endswith("_hooks") and "state_dict" not in name and isinstance(value, dict)
 
 

@@ -22,7 +22,7 @@ def said(problem: BaseException) -> str:
 
 
 def line_of(problem: BaseException) -> str:
-    """Where the user's code was when it was raised: `` (file:line `code`)``; empty if it was not there."""
+    """The line of the user's code that raised it: `` (file:line `code`)``; empty if it was not there."""
     for frame in reversed(traceback.extract_tb(problem.__traceback__)):
         if is_user_file(frame.filename):
             line = (frame.line or linecache.getline(frame.filename, frame.lineno or 0)).strip()

@@ -109,8 +109,8 @@ def capture_ranks(
 
 
 def capture_alone(build: Callable[[int], Any]) -> Program:
-    """What ``build(0)`` makes, run by the only rank of a world of one: the program of one device, of code that cannot
-    do without process groups."""
+    """The program that ``build(0)`` makes, run by the only rank of a world of one: the program of one device, of code
+    that cannot do without process groups."""
     traced, _ = _rank(build, 0, 1)
     return _program(traced, None, {})
 
@@ -234,7 +234,7 @@ def _inside(module: nn.Module, other: nn.Module) -> bool:
 
 
 def _closure(function: Any) -> dict[str, Any]:
-    """What a Python function refers to by name: its closure, the globals in its code, and its defaults."""
+    """The objects that a Python function refers to by name: its closure, the globals in its code, and its defaults."""
     import inspect
 
     function = inspect.unwrap(getattr(function, "__func__", function))

@@ -38,8 +38,8 @@ class Watched:
     contents: tuple[tuple[str, Any, Any], ...]
 
     def described(self) -> dict[str, Any]:
-        """What every object holds now, as values that compare equal if the program cannot tell them apart. Tensors are
-        their shapes and types."""
+        """The content of every object now, as values that compare equal if the program cannot tell them apart. Tensors
+        are their shapes and types."""
         found: dict[str, Any] = {}
         for name, owner, _ in self.contents:
             for key, value in held(owner):
@@ -122,7 +122,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def held(owner: Any) -> list[tuple[Any, Any]]:
-    """What an object holds, by index, key or name: what a program may change."""
+    """The objects that an object holds, by index, key or name: those that a program may change."""
     if isinstance(owner, list | tuple | deque):
         return list(enumerate(owner))
     if isinstance(owner, dict):
@@ -267,5 +267,5 @@ def _random_numbers() -> list[tuple[str, Any]]:
 
 
 def roots_of(function: Callable[..., Any], modules: Mapping[str, nn.Module]) -> list[tuple[str, Any]]:
-    """Where a program's state begins: the function, and the modules that it uses."""
+    """The objects at which a program's state begins: the function, and the modules that it uses."""
     return [("", function), *((prefix.rstrip("."), module) for prefix, module in modules.items())]

@@ -113,14 +113,14 @@ class Annotate(TorchDispatchMode):
 
 
 def is_user_file(name: str) -> bool:
-    """Whether a file is neither PyTorch's nor ours nor of the standard library, nor plumbing."""
+    """True if a file is neither PyTorch's nor ours nor of the standard library, nor plumbing."""
     if name.endswith(_PLUMBING):
         return False
     return not name.startswith(_SKIPPED) and (not name.startswith(_STANDARD) or "site-packages" in name)
 
 
 def user_frame(frame: FrameType) -> bool:
-    """Whether a frame runs code of :func:`is_user_file`."""
+    """True if a frame runs code of :func:`is_user_file`."""
     return is_user_file(frame.f_code.co_filename)
 
 
@@ -160,7 +160,7 @@ def shown_file(name: str) -> str:
 
 
 def user_line() -> str:
-    """Where the user's code is now: ``file:line `code```; empty if it is not there."""
+    """The line of the user's code that runs now: ``file:line `code```; empty if it is not there."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename

@@ -254,7 +254,7 @@ class Guard(TorchDispatchMode):
 
 
 def _was_there(value: Tensor) -> bool:
-    """Whether a tensor was there before the trace: one that holds numbers."""
+    """True if a tensor was there before the trace: one that holds numbers."""
     return type(local_part(value)[0]) in (Tensor, nn.Parameter)
 
 

@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def computed(self) -> bool:
-        """Whether it is a buffer: programs compute its value where they are built, while parameters may be anything."""
+        """True if it is a buffer: programs compute its value where they are built, while parameters may be anything."""
         return not isinstance(self.tensor, nn.Parameter) and not self.name.startswith(_OPTIMIZER)
 
 

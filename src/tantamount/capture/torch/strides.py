@@ -141,7 +141,7 @@ def _whole(node: Any) -> fx.Node | None:
 
 
 def _memory(node: Any) -> tuple[int, int] | None:
-    """Which memory a value lies in, and its bytes."""
+    """The memory that a value lies in, and its bytes."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     if not isinstance(value, Tensor):
         return None

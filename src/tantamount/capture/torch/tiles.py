@@ -68,7 +68,7 @@ def expression_of(tiles: Sequence[Tile], name: str, shape: Shape) -> Any:
 
 
 def _replicas(tiles: Sequence[Tile]) -> list[list[Tile]]:
-    """What several ranks hold: whole tensors that are made alike, and parts of others."""
+    """The tensors that several ranks hold: whole tensors that are made alike, and parts of others."""
     tensors: dict[tuple[int, str], list[Tile]] = {}
     for tile in tiles:
         tensors.setdefault((tile.rank, tile.name), []).append(tile)

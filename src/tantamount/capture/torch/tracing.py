@@ -61,7 +61,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class _Program:
-    """What is traced, and the tensors it gets: state first, then the tensors among the arguments."""
+    """A function that is traced, and the tensors that it gets: state first, then the tensors among the arguments."""
 
     function: Callable[..., Any]
     state: State
@@ -241,7 +241,8 @@ def _results(returned: Any) -> list[tuple[str, Tensor]]:
 
 
 def _gradients(program: _Program, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:
-    """What the run left in ``.grad``; for state that the program itself replaced (FSDP), of what stands there now."""
+    """The tensors that the run left in ``.grad``; for state that the program itself replaced (FSDP), of what stands
+    there now."""
     out: list[tuple[str, Tensor]] = []
     for entry in program.state.entries:
         tensor = _current(program.state, entry.name)

@@ -22,8 +22,8 @@ _OF_THE_RANK = ("num_heads", "num_kv_heads", "num_queries_per_kv")  # what shape
 
 
 def kernels_of(modules: Iterable[Any]) -> dict[str, str]:
-    """What vLLM's kernel knows of each attention layer beside its operands, as text, by the layer's name as it is in
-    graphs: layers of which it differs are different functions."""
+    """The attributes of each attention layer that vLLM's kernel knows beside its operands, as text, by the layer's name
+    as it is in graphs: layers of which it differs are different functions."""
     found: dict[str, str] = {}
     for module in modules:
         name, kernel = getattr(module, "layer_name", None), getattr(module, "impl", None)

@@ -84,7 +84,7 @@ def _name(name: str, dim: int, span: tuple[int, int]) -> str:
 
 
 def _piece(name: str, tile: Tile, dim: int, span: tuple[int, int]) -> Tile:
-    """What is a part of a rank's tensor, as a tensor of its own."""
+    """A part of a rank's tensor, as a tensor of its own."""
     shape = tuple(stop - start for start, stop in tile.inner)
     return replace(tile, name=_name(name, dim, span), inner=tuple((0, size) for size in shape), shape=shape)
 
@@ -119,11 +119,12 @@ def _lines(place: str, whole: Any, part: Any) -> list[Any]:
 
 
 def _cuts(lines: Sequence[Any]) -> set[int]:
-    """Where in the whole some rank's part begins, or ends."""
+    """The indices of the whole at which some rank's part begins or ends."""
     return {edge for line in lines for span, _ in _runs(line, set()) for edge in span}
 
 
 def _runs(line: Any, cuts: set[int]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where indices go up by one, without crossing a cut: (start, stop) of the indices, and of their places."""
+    """The runs in which indices go up by one, without crossing a cut: (start, stop) of the indices, and of their
+    places."""
     breaks = [k for k in range(1, len(line)) if line[k] != line[k - 1] + 1 or int(line[k]) in cuts]
     return [((int(line[a]), int(line[a]) + b - a), (a, b)) for a, b in pairwise([0, *breaks, len(line)])]

@@ -45,7 +45,7 @@ def _scores_and_mask(
 
 
 def _factor(b: Builder, query: Tensor, scale: Scalar | None) -> Tensor:
-    """What scores are multiplied by: ``scale``, else exactly 1 / sqrt(head size)."""
+    """The factor of the scores: ``scale``, else exactly 1 / sqrt(head size)."""
     if scale is None:
         return b.power(b.number(query.shape[-1], query.dtype), Fraction(-1, 2))
     return b.number(scale, query.dtype)

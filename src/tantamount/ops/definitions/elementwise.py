@@ -16,7 +16,7 @@ _ELEMENTWISE = "elementwise"
 
 
 def _whole(x: Tensor) -> bool:
-    """Whether rounding cannot change x: its type is an integer one. Raises for booleans."""
+    """True if rounding cannot change x: its type is an integer one. Raises for booleans."""
     if x.dtype is DType.BOOL:
         raise ShapeProblem("an operand of type bool where a number is needed")
     return x.dtype.kind is Kind.INT

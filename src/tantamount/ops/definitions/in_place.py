@@ -47,7 +47,7 @@ def few(count: int, what: str) -> None:
 
 
 def is_zero(value: Scalar) -> bool:
-    """Whether a number is 0 on every rank."""
+    """True if a number is 0 on every rank."""
     return all(item == 0 for item in value.values) if isinstance(value, PerRank) else value == 0
 
 

@@ -31,8 +31,8 @@ def _positions(b: Builder, x: Tensor, indices: Tensors) -> list[Tensor | None]:
 
 
 def _leading(positions: Sequence[Tensor | None]) -> int:
-    """How many dimensions without an index come before the index dimensions in PyTorch's result: those before the
-    tensors if these are adjacent, else none."""
+    """The number of dimensions without an index that come before the index dimensions in PyTorch's result: those before
+    the tensors if these are adjacent, else none."""
     places = [k for k, index in enumerate(positions) if index is not None]
     return places[0] if places[-1] - places[0] + 1 == len(places) else 0
 
@@ -71,7 +71,7 @@ def index_put(b: Builder, self: Tensor, indices: Tensors, values: Tensor, accumu
 
 
 def _one_value(x: Tensor, indices: Tensors, values: Tensor) -> bool:
-    """Whether one mask is the only index, and what is written does not depend on how many elements it selects."""
+    """True if one mask is the only index, and what is written does not depend on how many elements it selects."""
     chosen = [(k, index) for k, index in enumerate(indices) if index is not None]
     (before, mask), *others = chosen
     rest = x.rank - before - mask.rank

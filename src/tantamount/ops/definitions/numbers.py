@@ -296,7 +296,7 @@ def bincount(b: Builder, self: Tensor, weights: Tensor | None = None, minlength:
 
 
 def _repeated(b: Builder, repeats: Tensor, output_size: int | None) -> Tensor:
-    """Which entry every place of the result repeats: how many of them end at or before it."""
+    """The entry that every place of the result repeats: the number of entries that end at or before it."""
     if repeats.rank != 1 or repeats.dtype not in (DType.INT32, DType.INT64):
         raise ShapeProblem(f"repeats {repeats.type}")
     ends = reduction.cumsum(b, repeats, 0)

@@ -32,7 +32,7 @@ class _Line:
 
     @property
     def leaves(self) -> bool:
-        """Whether some window reaches beyond the elements."""
+        """True if some window reaches beyond the elements."""
         end = (self.count - 1) * self.stride + (self.kernel - 1) * self.dilation - self.padding
         return self.padding > 0 or end >= self.size
 
@@ -45,7 +45,7 @@ class _Line:
         return b.add(first, b.mul(b.iota(self.kernel), self.dilation))
 
     def inside(self, b: Builder, places: Tensor) -> Tensor:
-        """Whether places are those of elements, not of the padding."""
+        """A boolean for every place: true of elements, false of the padding."""
         return b.and_(b.not_(b.less(places, 0)), b.less(places, self.size))
 
     def first(self, b: Builder) -> Tensor:
@@ -98,7 +98,8 @@ def _lines(
 
 
 def _terms(b: Builder, lines: Sequence[_Line], dtype: DType) -> tuple[str, list[Tensor]]:
-    """What joins elements to windows: the labels, with a comma before each, and the operands of a contraction."""
+    """The terms that join elements to windows: the labels, with a comma before each, and the operands of a
+    contraction."""
     labels = "".join(f",{FINE[k]}{COARSE[k]}{KERNEL[k]}" for k in range(len(lines)))
     return labels, [line.joined(b, dtype) for line in lines]
 

@@ -220,7 +220,7 @@ def min_all(b: Builder, self: Tensor) -> Tensor:
 
 
 def some(b: Builder, x: Tensor, dim: Integers | None, keepdim: bool, of_all: bool = False) -> Tensor:
-    """Whether some element over the given dimensions (all, if there are none) is not zero; ``of_all``: whether
+    """True where some element over the given dimensions (all, if there are none) is not zero; ``of_all``: whether
     every one is. A boolean, but of uint8 it is a uint8, 0 or 1."""
     truth = b.cast(x, DType.BOOL)
     chosen = b.dims(x, dim)

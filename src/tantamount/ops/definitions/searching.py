@@ -34,8 +34,8 @@ _SORTED = ("the sequences that searchsorted and bucketize search are sorted",)
 
 
 def _before(b: Builder, row: Tensor, x: Tensor, right: bool, out_int32: bool) -> Tensor:
-    """How many entries of ``row`` lie before x: those below it (``right``: those not above it). Last dimensions are
-    rows of their own; for a sorted row this is the position that a search finds."""
+    """The number of entries of ``row`` that lie before x: those below it (``right``: those not above it). Last
+    dimensions are rows of their own; for a sorted row this is the position that a search finds."""
     if row.rank > 1 and row.shape[:-1] != x.shape[:-1]:
         raise ShapeProblem(f"a search for {x.type} in {row.type}")
     entries, wanted = b.unsqueeze(row, -2) if row.rank > 1 else row, b.unsqueeze(x, x.rank)
@@ -141,7 +141,7 @@ def masked_scatter(b: Builder, self: Tensor, mask: Tensor, source: Tensor) -> Te
 
 # ---------------------------------------------------------------------------------------------- writing by index
 def _hits(b: Builder, x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """How often each element of x is written."""
+    """The number of times that each element of x is written."""
     return indexing.scatter_add(b, b.full(x.shape, 0, x.dtype), dim, index, b.full(index.shape, 1, x.dtype))
 
 

@@ -87,7 +87,7 @@ def _script(name: str) -> str:
 
 
 def _policy(style: str, scripts: Iterable[str]) -> str:
-    """What the browser may run: the scripts of this page, whatever else may have got into it."""
+    """The policy of what the browser may run: the scripts of this page, whatever else may have got into it."""
     allowed = " ".join(_digest(script) for script in scripts)
     return f"default-src 'none'; script-src {allowed}; style-src {_digest(style)}; base-uri 'none'; form-action 'none'"
 
@@ -97,7 +97,7 @@ def _digest(text: str) -> str:
 
 
 def _shown(value: object) -> object:
-    """What a template shows: control characters and changes of direction as escapes, as on a terminal."""
+    """A value as a template shows it: control characters and changes of direction as escapes, as on a terminal."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return "\n".join(map(printable, value.split("\n")))

@@ -95,7 +95,7 @@ def _operators(graph: Graph, node: Node, row: Operator | None) -> Iterator[tuple
 
 
 def _takes(row: Operator, node: Node) -> bool:
-    """Whether the operator has these attributes, and tensors where the node has them; the type check says the rest."""
+    """True if the operator has these attributes, and tensors where the node has them; the type check says the rest."""
     try:
         bound = row.signature.bind(*node.args, **node.kwargs).arguments
     except TypeError:

@@ -62,7 +62,7 @@ def _leaves(parts: Any) -> Iterator[Any]:
 
 
 def _inside(part: Any, whole: Any) -> Box:
-    """Which box of a contiguous tensor a view of it is."""
+    """The box of a contiguous tensor that a view of it covers."""
     at = part.storage_offset() - whole.storage_offset()
     box: list[tuple[int, int]] = []
     for size, stride in zip(part.shape, whole.stride(), strict=True):
@@ -93,7 +93,7 @@ def relations_of(
 
 
 def _tile(piece: Piece, part: Piece, rank: int, prefix: str) -> Tile | None:
-    """What a rank's piece holds of a piece of the whole."""
+    """The part of a piece of the whole that a rank's piece holds."""
     if piece.key != part.key or len(piece.where) != len(part.where):
         return None
     common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(piece.where, part.where, strict=True)]

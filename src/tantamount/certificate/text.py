@@ -1,4 +1,4 @@
-"""What a check found, as text."""
+"""The result of a check as text: the command line's, line by line."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from math import floor, log10
 from tantamount.certificate.check import Checked
 from tantamount.certificate.compare import Step
 
-__all__ = ["lines"]
+__all__ = ["render"]
 
 _SHOWN = 8
 _ORDER = "the order of the reals"
 
 
-def lines(checked: Checked, *, verbose: bool = False) -> Iterator[str]:
+def render(checked: Checked, *, verbose: bool = False) -> Iterator[str]:
     """The result line by line; ``verbose`` adds every tensor."""
     if checked.problems:
         yield f"REJECTED  {checked.certificate}   {checked.problems[0]}"
@@ -67,7 +67,8 @@ def _power(chance: float) -> str:
 
 
 def _exact(steps: Sequence[Step], sampled: int) -> Iterator[str]:
-    """What held in exact arithmetic: claims of which the chance to hold by accident is bounded, and others."""
+    """Lines about the claims that held in exact arithmetic: claims of which the chance to hold by accident is bounded,
+    and others."""
     exact = [step for step in steps if step.exactly]
     constant = [step for step in exact if step.constant]
     bounded = [chance for step in exact if (chance := step.chance) is not None]
@@ -89,7 +90,7 @@ def _exact(steps: Sequence[Step], sampled: int) -> Iterator[str]:
 
 
 def _times(steps: Sequence[Step], sampled: int) -> str:
-    """How often claims were compared, in exact arithmetic and in float64."""
+    """The number of times that claims were compared, in exact arithmetic and in float64, as text."""
     least, most = (f(step.floats for step in steps) for f in (min, max))
     floats = f"{least}" if least == most else f"{least} to {most}"
     return f"{min(step.exact for step in steps)} times exactly, {floats} times in float64" + (
