@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product as choices
+from math import lcm, prod
 
 from tantamount.calculus.affine import Coordinate, coordinate, fixed, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import compare, comparison, decide_interval, interval
 from tantamount.calculus.infinities import infinity_atom
 from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale
-from tantamount.calculus.powers import maximum_of, nonnegative, set_of, strictly_positive, unbounded
+from tantamount.calculus.powers import logarithm, maximum_of, nonnegative, set_of, strictly_positive, unbounded
 from tantamount.calculus.products import (
     is_boolean,
     is_nonnegative,
@@ -24,7 +25,10 @@ from tantamount.calculus.products import (
     substitute_polynomial,
 )
 from tantamount.calculus.sums import flatten
-from tantamount.calculus.terms import ONE, ZERO, Factor, Factors, Flat, Polynomial, Ranges, Term
+from tantamount.calculus.terms import ONE, ZERO, Factor, Factors, Flat, Polynomial, Ranges, Term, sole_number
+from tantamount.sizes.symbolic import is_size
+
+_BITS = 1 << 16  # of powers of integers that are compared
 
 __all__ = ["always_positive", "contradictory", "is_zero", "minus_infinite", "negative_parts", "zero_parts"]
 
@@ -70,7 +74,56 @@ def is_zero(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
         found = _none_holds(store, masks, box)
         if found is not None:
             return found
-    return compare(store, "equal", x, ZERO, box)
+    if _is_logarithm_of_other_than_one(store, x):
+        return ZERO
+    exponents = _difference_of_exponents(store, x)
+    if exponents is None:
+        return compare(store, "equal", x, ZERO, box)
+    differs = ONE
+    for part in zero_parts(store, exponents, box):
+        differs = multiply(store, differs, add(store, ONE, scale(part, -1)), box)
+    return add(store, ONE, scale(differs, -1))
+
+
+def _difference_of_exponents(store: Store, x: Polynomial) -> Polynomial | None:
+    """What is zero where x is, for a difference of two products of exponentials and of roots of numbers: ``s - t`` for
+    ``a exp(s) - a exp(t)``. ``None`` for anything else, and for a sum."""
+    if len(x) != 2 or unbounded(store, x) or any(is_size(c) for _, c in x):
+        return None
+    (m, c), (n, d) = x
+    ratio, quotient = monomial(store, Fraction(c) / -Fraction(d), (*m, *(Factor(a, -e, at) for a, e, at in n)))
+    if quotient <= 0 or not any(store.atoms[a].op == "exp" for a, _, _ in ratio):
+        return None
+    if any(store.atoms[a].op != "exp" and store.atoms[a].attributes[:1] != ("prime",) for a, _, _ in ratio):
+        return None
+    return logarithm(store, (Term(ratio, quotient),))
+
+
+def _is_logarithm_of_other_than_one(store: Store, x: Polynomial) -> bool:
+    """Whether x is a rational number plus rational multiples of logarithms of integers, and not 0: it is the logarithm
+    of an algebraic number times a power of e, which is 1 only if the exponent is 0 and the other number is 1."""
+    bases: dict[int, Fraction] = {}
+    number = Fraction(0)
+    for m, c in x:
+        if is_size(c):
+            return False
+        if not m:
+            number = Fraction(c)
+            continue
+        atom = store.atoms[m[0].atom]
+        base = sole_number(atom.arguments[0]) if len(m) == 1 and atom.op == "log" and m[0].exponent == 1 else None
+        if base is None or is_size(base) or Fraction(base).denominator != 1 or base <= 1:
+            return False
+        bases[int(base)] = Fraction(c)
+    if not bases:
+        return False
+    if number:
+        return True  # a power of e with a rational exponent other than 0 is not algebraic
+    common = lcm(*(q.denominator for q in bases.values()))
+    if sum(abs(q * common) * base.bit_length() for base, q in bases.items()) > _BITS:
+        return False
+    above = prod(base ** int(q * common) for base, q in bases.items() if q > 0)
+    return above != prod(base ** int(-q * common) for base, q in bases.items() if q < 0)
 
 
 def _none_holds(store: Store, masks: list[tuple[Factors, tuple[int, ...]]], box: Ranges) -> Polynomial | None:
