@@ -13,6 +13,7 @@ from math import lcm, prod
 
 from tantamount.calculus.affine import Coordinate, coordinate, fixed, variable
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.boxes import Box
 from tantamount.calculus.comparisons import bounds_of, compare, comparison, decide_interval, interval
 from tantamount.calculus.infinities import infinity_atom
 from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale, sum_over
@@ -32,7 +33,15 @@ from tantamount.sizes.symbolic import is_size
 
 _BITS = 1 << 16  # of powers of integers that are compared
 
-__all__ = ["always_positive", "contradictory", "is_zero", "minus_infinite", "negative_parts", "zero_parts"]
+__all__ = [
+    "always_positive",
+    "contradictory",
+    "holds_somewhere",
+    "is_zero",
+    "minus_infinite",
+    "negative_parts",
+    "zero_parts",
+]
 
 
 def zero_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
@@ -188,6 +197,15 @@ def always_positive(store: Store, x: Polynomial, box: Ranges) -> bool:
     )
 
 
+def holds_somewhere(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box: Box) -> bool:
+    """Whether a boolean holds for some values of these axes, each from its half-open interval, wherever in the box."""
+    if not x:
+        return False
+    replace: dict[int, Coordinate] = {v: variable(-1 - j, 1, low) for j, (v, (low, _)) in enumerate(axes.items())}
+    ranges = tuple(high - low for low, high in axes.values())
+    return _kept_somewhere(store, Flat(1, substitute_factors(as_factors(store, x)[1], replace), ranges), box)
+
+
 def _kept_somewhere(store: Store, flat: Flat, box: Ranges) -> bool:
     """Whether a product over ranges is positive for some values of its bound variables, wherever in the box: all masks
     in it hold there. Tried are the ends of the ranges, where comparisons of positions change, and where both sides of a
@@ -261,6 +279,11 @@ def _candidates(store: Store, masks: list[Factor], v: int, size: int) -> dict[Co
                         for w, s in y.parts:
                             parts[w] = parts.get(w, 0) - s
                         solved({w: s for w, s in parts.items() if s}, x.offset - y.offset)
+    middle: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for value in values:
+        middle.setdefault(value.parts, []).append(value.offset)
+    for parts, offsets in middle.items():
+        values[Coordinate(parts, (min(offsets) + max(offsets)) // 2)] = None
     return values
 
 
