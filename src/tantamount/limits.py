@@ -173,6 +173,7 @@ class Bounds:
     table_ranks: int = _bound(64, FORMS, "Ranks for which numbers that differ by rank become numbers.", "fixed")
     evaluated_points: int = _bound(1 << 25, FORMS, "Points at which a sum in a normal form is evaluated.")
     # proof
+    implied_cases: int = _bound(6, PROOF, "Booleans that are taken to be true and false to see what follows.", "depth")
     paired_ranks: int = _bound(16, PROOF, "Ranks along an axis that are compared pair by pair.", "fixed")
     cover_candidates: int = _bound(8, PROOF, "Implementation tensors that are tried for the relation of one tensor.")
     cover_pieces: int = _bound(64, PROOF, "Pieces of a tensor that are placed one by one for its relation.")

@@ -26,7 +26,8 @@ __all__ = ["FAMILIES", "Family", "Pair", "agree", "pairs", "verdict"]
 _DIM = ", [1], True"
 OPERATORS = {
     "abs": "aten.abs.default", "add": "aten.add.Tensor", "all_": "aten.all.dim", "amax": "aten.amax.default",
-    "any_": "aten.any.dim", "clamp_min": "aten.clamp_min.default", "div": "aten.div.Tensor", "eq": "aten.eq.Scalar",
+    "any_": "aten.any.dim", "clamp_min": "aten.clamp_min.default", "decay": "aten.pow.Scalar",
+    "div": "aten.div.Tensor", "eq": "aten.eq.Scalar", "floor": "aten.floor.default",
     "exp": "aten.exp.default", "fill": "aten.masked_fill.Scalar", "ge": "aten.ge.Scalar", "gt": "aten.gt.Scalar",
     "log": "aten.log.default", "log1p": "aten.log1p.default", "logsumexp": "aten.logsumexp.default",
     "lsm": "aten._log_softmax.default", "lt": "aten.lt.Scalar", "maximum": "aten.maximum.default",
@@ -36,7 +37,7 @@ OPERATORS = {
     "ones": "aten.ones_like.default",
     "power": "aten.pow.Tensor_Scalar", "recip": "aten.reciprocal.default", "relu": "aten.relu.default",
     "rsqrt": "aten.rsqrt.default", "safe": "aten._safe_softmax.default",
-    "sdpa": "aten.scaled_dot_product_attention.default", "sigmoid": "aten.sigmoid.default",
+    "sdpa": "aten.scaled_dot_product_attention.default", "sigmoid": "aten.sigmoid.default", "sign": "aten.sign.default",
     "softmax": "aten._softmax.default", "sqrt": "aten.sqrt.default", "sub": "aten.sub.Tensor",
     "sum_": "aten.sum.dim_IntList", "t": "aten.transpose.int", "tanh": "aten.tanh.default",
     "where": "aten.where.self", "xlogy": "aten.xlogy.Tensor", "zeros": "aten.zeros_like.default",
@@ -98,7 +99,8 @@ FAMILIES = (
         "exp(log(x))", "log(exp(x))", "mul(sqrt(x), sqrt(x))", "div(mul(x, x), x)", "add(x, mul0(log(y)))",
         "where(gt(y, 0), x, add(x, mul0(sqrt(y))))", "where(lt(y, 0), x, add(x, mul0(sqrt(y))))",
         "add(x, mul0(sum_(recip(y))))", "add(x, mul0(tanh(recip(y))))", "add(x, mul0(rsqrt(mul(y, y))))",
-        "mul(x, power(sigmoid(recip(y)), 0))",
+        "mul(x, power(sigmoid(recip(y)), 0))", "add(x, mul0(sign(recip(y))))", "add(x, mul0(recip(recip(y))))",
+        "add(x, mul0(exp(neg(recip(mul(y, y))))))", "mul(x, power(recip(y), 0))",
     )),
     Family("logarithm", _XY, (
         "log(x)", "where(gt(x, 0), log(x), zeros(x))", "mul(gt(x, 0), log(x))", "where(ge(x, 0), log(x), zeros(x))",
@@ -147,6 +149,14 @@ FAMILIES = (
         "where(eq(y, 0), ones(y), tanh(recip(y)))",
         "where(eq(y, 0), zeros(y), tanh(recip(y)))", "neg(tanh(neg(recip(y))))", "tanh(div(x, mul(x, y)))",
     )),
+    Family("Adam", "x: float32[3, 4]\ny: float32[3, 4]\nt: float32[3, 4]\n", (
+        "add(x, div(y, add(div(v, mul(sqrt(q), neg(s))), mul05(recip(neg(s))))))",
+        "sub(x, mul(s, div(y, add(div(v, sqrt(q)), 0.5))))", "sub(x, div(mul(y, s), add(mul(v, rsqrt(q)), 0.5)))",
+        "where(eq(t, 0), x, sub(x, mul(s, div(y, add(div(v, sqrt(q)), 0.5)))))",
+        "where(eq(t, 0), x, add(x, div(y, add(div(v, mul(sqrt(q), neg(s))), mul05(recip(neg(s)))))))",
+        "sub(x, div(mul(y, recip(mul(p, 4))), add(mul(v, rsqrt(q)), 0.5)))",
+    ), (("p", "neg(sub(decay(0.9, t), 1))"), ("q", "neg(sub(decay(0.5, t), 1))"), ("s", "mul(recip(p), 0.25)"),
+        ("v", "sqrt(mul(y, y))"))),
     Family("quotient of sums", _XY, (
         "recip(add(recip(y), 1))", "div(y, add(y, 1))", "neg(sub(recip(add(y, 1)), 1))",
         "where(eq(y, 0), zeros(y), recip(add(recip(y), 1)))", "div(mul(y, x), mul(x, add(y, 1)))",

@@ -290,7 +290,7 @@ HITS: dict[str, tuple[Work, int]] = {
 # What takes more than a small job: the bound is asked about as any other (tests/unit/test_effort.py).
 NOT_HERE = {
     "settled_factors", "settled_elements", "mask_candidates", "undefined_terms", "undefined_pieces",
-    "cover_tiles", "repair_numbers",
+    "implied_cases", "cover_tiles", "repair_numbers",
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
     "mismatch_depth", "reduced_rounds",
 }  # fmt: skip

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import prod
 from typing import NamedTuple
 
-from tantamount.calculus import comparisons, powers
+from tantamount.calculus import comparisons, partial, powers
 from tantamount.calculus.affine import Coordinate, variable
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.forms import (
@@ -29,8 +29,9 @@ from tantamount.calculus.forms import (
     refactor,
     reshape,
 )
-from tantamount.calculus.polynomials import add, iota, multiply, pinned, sum_over
-from tantamount.calculus.terms import ONE, Polynomial, factors_of, single, sole_power
+from tantamount.calculus.polynomials import add, iota, multiply, pinned, scale, sum_over
+from tantamount.calculus.products import is_boolean
+from tantamount.calculus.terms import ONE, ZERO, Polynomial, factors_of, single, sole_power
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import DISTINCT_IN_A_ROW
 
@@ -189,8 +190,23 @@ def maximum_over(store: Store, form: Form, dims: Sequence[int]) -> Form:
         members: list[tuple[Polynomial, Mapping[int, tuple[int, int]]]] = [
             (x, {v: cell[v] for v in summed}) for cell, x in inside
         ]
-        pieces.append((box, powers.maximum_over(store, members, box)))
+        known = _known_maximum(store, members, box)
+        pieces.append((box, powers.maximum_over(store, members, box) if known is None else known))
     return canonical(store, joint.dims, pieces)
+
+
+def _known_maximum(
+    store: Store, members: Sequence[tuple[Polynomial, Mapping[int, tuple[int, int]]]], box: Box
+) -> Polynomial | None:
+    """1 if one of the booleans holds somewhere, whatever the data; 0 for negatives of booleans one of which never holds
+    everywhere; ``None`` if it is not known."""
+    for sign in (1, -1):
+        if all(is_boolean(store, scale(x, sign)) for x, _ in members):
+            sought = ((x if sign == 1 else add(store, ONE, x), axes) for x, axes in members)
+            if any(partial.holds_somewhere(store, x, axes, box) for x, axes in sought):
+                store.fired["maxima"] += 1
+                return ONE if sign == 1 else ZERO
+    return None
 
 
 def gather(

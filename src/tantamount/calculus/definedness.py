@@ -1,10 +1,6 @@
-"""Forms with a record of where they are undefined, carried through every primitive.
+"""The interpretation that carries, with every form, a record of where it is undefined (``records``) through every
+primitive.
 
-A form's ``undefined`` is a form of the same shape whose terms are each a *kind* (a positive leaf without coordinates)
-times booleans: an element is undefined where one of its terms is not 0. Sums over dimensions are unions, so that all
-of the calculus applies to them: a shard of a tensor is undefined in a shard of the places.
-
-==========  ==========================================================================================================
 ``nan``     the element is NaN in the program: a root of a negative number
 ``inf``     it is NaN or infinite: a division by zero, the logarithm of zero; of an integer: C says nothing of it
 ``-inf``    it is exactly minus infinity, and the form does not say so: the maximum of a row that is masked
@@ -15,6 +11,10 @@ of the calculus applies to them: a shard of a tensor is undefined in a shard of 
 A NaN stays one through arithmetic, and an infinity stays infinite or becomes a NaN through sums and products; ``where``
 keeps what the side that it takes has. So where a term of another kind than ``soft`` is not 0, the program has no finite
 value there; and wherever the program's value is not the form's, some term is not 0.
+=======
+A NaN stays one through arithmetic, an infinity becomes what the arithmetic of the extended reals makes of it, and
+``where`` keeps what the side that it takes has. Wherever the program's value is not the form's, some term of the record
+is not 0; and every term is true of the program's value, so that there is no finite one where a strong term is not 0.
 """
 
 from __future__ import annotations
@@ -23,206 +23,46 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tantamount.calculus import comparisons, contraction, forms, index_ranges, partial, powers
-from tantamount.calculus.atoms import BOOLEAN, Facts, Store
+from tantamount.calculus import comparisons, contraction, forms, index_ranges, kinds, partial, powers
+from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.forms import Box, Form, constant_form
-from tantamount.calculus.infinities import is_negative_infinity, unbounded
-from tantamount.calculus.polynomials import add, constant, multiply, polynomial, scale
-from tantamount.calculus.products import is_boolean, substitute_polynomial
+from tantamount.calculus.infinities import infinite_signs, is_negative_infinity, unbounded
+from tantamount.calculus.polynomials import add, constant, multiply, scale
+from tantamount.calculus.products import is_boolean
+from tantamount.calculus.records import (
+    body,
+    bounded,
+    changed,
+    doubts,
+    freeze,
+    kind_of,
+    none_if_empty,
+    normal,
+    outside,
+    relabelled,
+    sites_of,
+    somewhere,
+    split,
+    terms_of_kind,
+    thaw,
+    union,
+    with_undefined,
+    without,
+)
 from tantamount.calculus.symbolic import Symbolic, Trace
-from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Term, single
+from tantamount.calculus.terms import ONE, ZERO, Polynomial, Term, single
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number
-from tantamount.ops.functions import FITTING, MODULI
+from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
 
-__all__ = [
-    "INF",
-    "KINDS",
-    "MASKED",
-    "NAN",
-    "SOFT",
-    "Definedness",
-    "body",
-    "kind_of",
-    "sites_of",
-    "somewhere",
-    "union",
-    "with_undefined",
-]
+__all__ = ["Definedness"]
 
-NAN, INF, MASKED, SOFT = KINDS = ("nan", "inf", "-inf", "soft")
-_KEEPS_INFINITY = frozenset({"abs", "floor", "trunc", "round", "pi_times", "asinh", "sign", *MODULI, *FITTING})
-_LOSES_NAN = frozenset({"isnan", "pow"})
-
-_AFTER_SUM: Mapping[str, str] = {MASKED: INF}
-_AFTER_BOUNDED: Mapping[str, str] = {MASKED: SOFT, INF: SOFT}
-_ALL_SOFT: Mapping[str, str] = {MASKED: SOFT, INF: SOFT, NAN: SOFT}
+_KEEPS_INFINITY = frozenset({"abs", "floor", "trunc", "round", "pi_times", "asinh"})
+_FINITE_AT_INFINITY = frozenset({"tanh", "erf", "atan", "sign", "isnan"})
+_LOSES_NAN = frozenset({"isnan", "pow", "sign"})  # pow(NaN, 0) is 1, the sign of NaN is 0
 
 
-def _leaf(store: Store, kind: str) -> int:
-    return store.leaf("undefined", kind, (), Facts(positive=True, nonnegative=True))
-
-
-def _kinds(store: Store) -> dict[int, str]:
-    found = store.memo.kinds_of_undefined
-    if not found:
-        found.update({_leaf(store, kind): kind for kind in KINDS})
-    return found
-
-
-def kind_of(store: Store, term: Term) -> str:
-    """The kind of a term of ``undefined``."""
-    kinds = _kinds(store)
-    return next(kinds[a] for a, _, _ in term.monomial if a in kinds)
-
-
-def body(store: Store, term: Term) -> tuple[Factor, ...]:
-    """The booleans of a term of ``undefined``."""
-    kinds = _kinds(store)
-    return tuple(f for f in term.monomial if f.atom not in kinds)
-
-
-def with_undefined(form: Form, undefined: Form | None) -> Form:
-    """The form with this record."""
-    return form if form.undefined is undefined else replace(form, undefined=undefined)
-
-
-def sites_of(store: Store) -> dict[int, dict[str, None]]:
-    """The nodes at which the condition of a boolean atom first made something undefined."""
-    return store.sites_of_undefined
-
-
-# ------------------------------------------------------------------------------------------------ sets of conditions
-def _term(store: Store, kind: str, condition: Polynomial) -> Polynomial:
-    """The terms of ``undefined`` that say: of this kind where the boolean holds."""
-    if not condition:
-        return ZERO
-    return multiply(store, single(_leaf(store, kind), ()), condition)
-
-
-def _normal(store: Store, x: Polynomial, box: Box) -> Polynomial:
-    """Terms without multiplicities."""
-    for _ in range(4):
-        if all(c == 1 for _, c in x):
-            return x
-        if any(c < 0 for _, c in x):
-            return _by_kind(store, x, box)
-        x = polynomial(store, [Term(m, 1) for m, _ in x], box)
-    return _by_kind(store, x, box)
-
-
-def _by_kind(store: Store, x: Polynomial, box: Box) -> Polynomial:
-    """One condition for each kind: that the sum of its terms, which counts, is not 0."""
-    out: list[Polynomial] = []
-    for kind in KINDS:
-        count = polynomial(store, [Term(body(store, t), t.coefficient) for t in x if kind_of(store, t) == kind], box)
-        if count:
-            none = comparisons.compare(store, "equal", count, ZERO, box)
-            out.append(_frozen(store, _term(store, kind, add(store, ONE, scale(none, -1)))))
-    return add(store, *out)
-
-
-def _frozen(store: Store, x: Polynomial) -> Polynomial:
-    """Negations as atoms, which sums over them leave alone."""
-    out: list[Term] = []
-    for m, c in x:
-        factors: list[Factor] = []
-        for a, e, index in m:
-            atom = store.atoms[a]
-            if atom.op == "polynomial" and atom.facts.boolean:
-                inside = polynomial(store, substitute_polynomial(atom.arguments[0], dict(enumerate(index))))
-                b, at = store.apply("not", (), (inside,), BOOLEAN)
-                factors.append(Factor(b, 1, at))
-            else:
-                factors.append(Factor(a, e, index))
-        out.append(Term(tuple(sorted(factors)), c))
-    return polynomial(store, out)
-
-
-def _thawed(store: Store, form: Form) -> Form:
-    """The negations that sums have left alone as factors again, which guards simplify."""
-
-    def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
-        out: list[Polynomial] = []
-        for m, c in xs[0]:
-            negated = [f for f in m if store.atoms[f.atom].op == "not"]
-            term: Polynomial = (Term(tuple(f for f in m if f not in negated), c),)
-            for a, _, index in negated:
-                inside = polynomial(store, substitute_polynomial(store.atoms[a].arguments[0], dict(enumerate(index))))
-                term = multiply(store, term, inside, box)
-            out.append(term)
-        return _normal(store, add(store, *out, box=box), box)
-
-    return contraction.pointwise(store, apply, [form])
-
-
-def _changed(store: Store, form: Form | None, kinds: Mapping[str, str], frozen: bool = False) -> Form | None:
-    """The record with kinds replaced."""
-    if form is None:
-        return None
-    names = _kinds(store)
-    swap = {number: _leaf(store, kinds[kind]) for number, kind in names.items() if kind in kinds}
-
-    def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
-        terms = [Term(tuple(sorted(Factor(swap.get(a, a), e, i) for a, e, i in m)), c) for m, c in xs[0]]
-        found = _normal(store, polynomial(store, terms, box), box)
-        return _frozen(store, found) if frozen else found
-
-    return contraction.pointwise(store, apply, [form])
-
-
-def _without(store: Store, form: Form | None, kind: str) -> Form | None:
-    if form is None:
-        return None
-    number = _leaf(store, kind)
-    kept = contraction.pointwise(
-        store, lambda _, xs: tuple(t for t in xs[0] if all(a != number for a, _, _ in t[0])), [form]
-    )
-    return _or_none(kept)
-
-
-def _or_none(form: Form | None) -> Form | None:
-    return form if form is not None and any(x for _, x in form.pieces) else None
-
-
-def union(store: Store, *records: Form | None) -> Form | None:
-    """Where one of the records says that something is undefined; forms of one shape."""
-    found = [form for form in records if form is not None]
-    if not found:
-        return None
-    if all(form == found[0] for form in found[1:]):
-        return _bounded(store, found[0])
-    try:
-        total = contraction.pointwise(store, lambda box, xs: _normal(store, add(store, *xs, box=box), box), found)
-    except Unsupported:
-        return somewhere(store, found[0].shape)
-    return _bounded(store, total)
-
-
-def _bounded(store: Store, form: Form | None) -> Form | None:
-    form = _or_none(form)
-    if form is None:
-        return None
-    terms = max((len(x) for _, x in form.pieces), default=0)
-    if store.effort.exceeds("undefined_pieces", len(form.pieces)) or store.effort.exceeds("undefined_terms", terms):
-        return somewhere(store, form.shape)
-    return form
-
-
-def somewhere(store: Store, shape: Shape) -> Form:
-    """That nothing is known of where this is undefined."""
-    number = store.leaf("undefined", "somewhere", (), BOOLEAN)
-    return constant_form(shape, _term(store, SOFT, single(number, ())))
-
-
-def _split(store: Store, form: Form) -> list[Form]:
-    """A record as records of one term in each piece."""
-    count = max((len(x) for _, x in form.pieces), default=0)
-    return [Form(form.dims, tuple((box, x[k : k + 1]) for box, x in form.pieces)) for k in range(count)]
-
-
-# ------------------------------------------------------------------------------------------------ the interpretation
 @dataclass(frozen=True)
 class Definedness(Symbolic):
     """:class:`Symbolic`, and with every form the places where it is undefined."""
@@ -237,24 +77,33 @@ class Definedness(Symbolic):
 
     def _laid(self, x: Form, move: Callable[[Form], Form]) -> Form:
         """A layout primitive, of the values and of the record."""
-        return with_undefined(move(x), None if x.undefined is None else _or_none(move(x.undefined)))
+        return with_undefined(move(x), None if x.undefined is None else none_if_empty(move(x.undefined)))
 
     def _arising(
-        self, shape: Shape, kind: str, conditions: Callable[[Box, list[Polynomial]], list[Polynomial]], *xs: Form
+        self,
+        kind: str,
+        conditions: Callable[[Box, list[Polynomial]], list[Polynomial]],
+        xs: Sequence[Form],
+        records: Sequence[Form | None],
     ) -> Form:
-        """The record of what becomes undefined here: of one kind where any of the conditions holds."""
+        """The record of what becomes undefined here: of one kind where any of the conditions on the operands ``xs``
+        holds. They speak of the forms, which are the program's values only outside of what ``records`` say."""
+        store = self.store
+        known = [record for record in records if record is not None]
 
-        def apply(box: Box, lins: list[Polynomial]) -> Polynomial:
+        def apply(box: Box, given: list[Polynomial]) -> Polynomial:
             out: list[Polynomial] = []
-            for condition in conditions(box, lins):
-                for m, _ in condition:
+            doubtful = [d for record in given[len(xs) :] for d in doubts(store, record)]
+            for condition in conditions(box, given[: len(xs)]):
+                held = outside(store, condition, doubtful, box)
+                for m, _ in (*condition, *held):
                     for a, _, _ in m:
-                        for atom in (a, *self.store.atoms[a].guards):
-                            sites_of(self.store).setdefault(atom, {}).setdefault(f"{self.rank}{self.site}")
-                out.append(_term(self.store, kind, condition))
-            return _normal(self.store, add(self.store, *out, box=box), box)
+                        for atom in (a, *store.atoms[a].guards):
+                            sites_of(store).setdefault(atom, {}).setdefault(f"{self.rank}{self.site}")
+                out.append(terms_of_kind(store, kind, held))
+            return normal(store, add(store, *out, box=box), box)
 
-        return contraction.pointwise(self.store, apply, xs)
+        return contraction.pointwise(store, apply, [*xs, *known])
 
     # -- layout
     def permute(self, x: Form, order: tuple[int, ...]) -> Form:
@@ -277,54 +126,122 @@ class Definedness(Symbolic):
         if all(x.undefined is None for x in xs):
             return with_undefined(out, None)
         records = [x.undefined or constant_form(x.shape, ZERO) for x in xs]
-        return with_undefined(out, _bounded(self.store, self._plain.concat(records, dim)))
+        return with_undefined(out, bounded(self.store, self._plain.concat(records, dim)))
 
     # -- pointwise
     def convert(self, x: Form, source: Kind, target: Kind) -> Form:
         lost = source is Kind.FLOAT and target is not Kind.FLOAT  # a NaN becomes some integer
-        record = _changed(self.store, x.undefined, _ALL_SOFT) if lost else x.undefined
+        record = changed(self.store, x.undefined, kinds.ALL_SOFT) if lost else x.undefined
         return with_undefined(self._plain.convert(x, source, target), record)
 
-    def _strict(self, out: Form, *xs: Form) -> Form:
-        records = [_changed(self.store, x.undefined, _AFTER_SUM) for x in xs]
-        return with_undefined(out, union(self.store, *records))
-
     def add(self, x: Form, y: Form) -> Form:
-        return self._strict(self._plain.add(x, y), x, y)
+        store = self.store
+        out = self._plain.add(x, y)
+        one, other = (x, y) if x.undefined is not None else (y, x)
+        if one.undefined is None:
+            return with_undefined(out, None)
+        if other.undefined is None:
+            return with_undefined(
+                out, changed(store, one.undefined, kinds.SUM_WITH_FINITE if _finite(store, other) else kinds.SUM)
+            )
+
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
+            a, b = ({body(store, term): kind_of(store, term) for term in record} for record in xs)
+            found = {
+                c: kinds.sum_of(a[c], b[c]) if c in a and c in b else kinds.SUM[a.get(c) or b[c]] for c in (*a, *b)
+            }
+            terms = (terms_of_kind(store, kind, (Term(c, 1),)) for c, kind in found.items())
+            return normal(store, add(store, *terms, box=box), box)
+
+        return with_undefined(out, self._pointwise(apply, one.undefined, other.undefined))
+
+    def _pointwise(self, apply: Callable[[Box, list[Polynomial]], Polynomial], *xs: Form) -> Form | None:
+        """A record computed from forms at every element; that nothing is known of it where they are too many."""
+        try:
+            return bounded(self.store, contraction.pointwise(self.store, apply, xs))
+        except Unsupported:
+            return somewhere(self.store, xs[0].shape)
 
     def mul(self, x: Form, y: Form) -> Form:
-        return self._strict(self._plain.mul(x, y), x, y)
+        return with_undefined(self._plain.mul(x, y), union(self.store, self._times(x, y), self._times(y, x)))
+
+    def _times(self, x: Form, y: Form) -> Form | None:
+        """What is known of a product because of the record of its operand x."""
+        store = self.store
+        if x.undefined is None:
+            return None
+        if y.undefined is not None:
+            return changed(store, x.undefined, kinds.PRODUCT)
+
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
+            return normal(store, relabelled(store, xs[0], _product_with(store, xs[1])), box)
+
+        return self._pointwise(apply, x.undefined, y)
 
     def power(self, x: Form, exponent: Fraction) -> Form:
         out = self._plain.power(x, exponent)
         if not exponent:
             return with_undefined(out, None)
-        records = [_changed(self.store, x.undefined, _AFTER_BOUNDED if exponent < 0 else _AFTER_SUM)]
+        store = self.store
+        after = kinds.POWER if exponent > 0 else kinds.RECIPROCAL[exponent.denominator == 1]
+        records = [changed(store, x.undefined, after)]
         if exponent < 0:
-            records.append(self._arising(x.shape, INF, lambda box, xs: partial.zero_parts(self.store, xs[0], box), x))
+            records.append(
+                self._arising(kinds.POLE, lambda box, xs: partial.zero_parts(store, xs[0], box), [x], [x.undefined])
+            )
         if exponent.denominator > 1:
             records.append(
-                self._arising(x.shape, NAN, lambda box, xs: partial.negative_parts(self.store, xs[0], box), x)
+                self._arising(kinds.NAN, lambda box, xs: partial.negative_parts(store, xs[0], box), [x], [x.undefined])
             )
-        return with_undefined(out, union(self.store, *records))
+        return with_undefined(out, union(store, *records))
 
     def exp(self, x: Form) -> Form:
-        return with_undefined(self._plain.exp(x), union(self.store, _changed(self.store, x.undefined, _AFTER_BOUNDED)))
+        return with_undefined(self._plain.exp(x), changed(self.store, x.undefined, kinds.EXPONENTIAL))
 
     def log(self, x: Form) -> Form:
+        store = self.store
         records = [
-            _changed(self.store, x.undefined, _AFTER_SUM),
-            self._arising(x.shape, INF, lambda box, xs: partial.zero_parts(self.store, xs[0], box), x),
-            self._arising(x.shape, NAN, lambda box, xs: partial.negative_parts(self.store, xs[0], box), x),
+            changed(store, x.undefined, kinds.LOGARITHM),
+            self._arising(kinds.MINUS, lambda box, xs: partial.zero_parts(store, xs[0], box), [x], [x.undefined]),
+            self._arising(kinds.NAN, lambda box, xs: partial.negative_parts(store, xs[0], box), [x], [x.undefined]),
         ]
-        return with_undefined(self._plain.log(x), union(self.store, *records))
+        if any(unbounded(store, z) for _, z in x.pieces):
+            records.append(self._arising(kinds.INF, self._infinite, [x], [x.undefined]))
+        return with_undefined(self._plain.log(x), union(store, *records))
 
     def function(self, name: str, xs: Sequence[Form]) -> Form:
-        after = _ALL_SOFT if name in _LOSES_NAN else _AFTER_SUM if name in _KEEPS_INFINITY else _AFTER_BOUNDED
-        records = [_changed(self.store, x.undefined, after) for x in xs]
-        if name in ("floor_divide", "pow", "erfinv", *FITTING):
-            records.append(self._arising(xs[0].shape, INF, lambda box, ys: self._outside(name, ys, box), *xs))
+        declared = FUNCTIONS[name]
+        if name in _LOSES_NAN:
+            after = kinds.ALL_SOFT
+        elif name in MODULI or name in FITTING:
+            after = kinds.CONVERTED
+        elif name in _KEEPS_INFINITY:
+            after = kinds.UNBOUNDED[declared.even]
+        else:
+            after = kinds.KEEPS_ZERO if declared.arity == 1 and declared.at_zero == 0 else kinds.BOUNDED
+        own = [x.undefined for x in xs]
+        records = [changed(self.store, record, after) for record in own]
+        whole = name == "floor_divide" or name in FITTING
+        if whole or name in ("pow", "erfinv"):
+            kind = kinds.FAILS if whole else kinds.INF
+            records.append(self._arising(kind, lambda box, ys: self._outside(name, ys, box), xs, own))
+        if name not in _FINITE_AT_INFINITY and any(unbounded(self.store, z) for x in xs for _, z in x.pieces):
+            kind = kinds.FAILS if whole else kinds.INF if len(xs) == 1 else kinds.SOFT
+            records.append(self._arising(kind, self._infinite, xs, own))
         return with_undefined(self._plain.function(name, xs), union(self.store, *records))
+
+    def _infinite(self, box: Box, xs: list[Polynomial]) -> list[Polynomial]:
+        """Where an operand is an infinity, as its form says."""
+        out: list[Polynomial] = []
+        for x in xs:
+            if unbounded(self.store, x):
+                found = partial.minus_infinite(self.store, x, box)
+                if found is None:
+                    found = partial.minus_infinite(self.store, scale(x, -1), box)
+                if found is None:
+                    raise Unsupported("a function of what may be infinite")
+                out.append(found)
+        return out
 
     def _outside(self, name: str, xs: list[Polynomial], box: Box) -> list[Polynomial]:
         """Where a function that is not defined everywhere is not."""
@@ -346,7 +263,7 @@ class Definedness(Symbolic):
         return [condition for condition in found if condition]
 
     def _compared(self, out: Form, *xs: Form) -> Form:
-        return with_undefined(out, union(self.store, *(_changed(self.store, x.undefined, _ALL_SOFT) for x in xs)))
+        return with_undefined(out, union(self.store, *(changed(self.store, x.undefined, kinds.ALL_SOFT) for x in xs)))
 
     def less(self, x: Form, y: Form) -> Form:
         return self._compared(self._plain.less(x, y), x, y)
@@ -356,18 +273,28 @@ class Definedness(Symbolic):
             if not all(is_negative_infinity(self.store, z) for _, z in other.pieces):
                 continue
             if all(partial.minus_infinite(self.store, z, box) is not None for box, z in one.pieces):
-                defined = with_undefined(one, _without(self.store, one.undefined, MASKED))
+                defined = with_undefined(one, without(self.store, one.undefined, kinds.MASKED))
                 return self._compared(self._plain.equal(x, y), defined)
         return self._compared(self._plain.equal(x, y), x, y)
 
     def maximum(self, x: Form, y: Form) -> Form:
-        return self._maximal(self._plain.maximum(x, y), x, y)
+        return self._maximal(self._plain.maximum(x, y), self._with_infinities(x), self._with_infinities(y))
+
+    def _with_infinities(self, x: Form) -> Form:
+        """The operand of a maximum, with a record of where its form is plus infinity: that of the maximum is none."""
+        if not any(False in infinite_signs(self.store, z) for _, z in x.pieces):
+            return x
+
+        def infinite(box: Box, xs: list[Polynomial]) -> list[Polynomial]:
+            return self._infinite(box, xs) if False in infinite_signs(self.store, xs[0]) else []
+
+        return with_undefined(x, union(self.store, x.undefined, self._arising(kinds.PLUS, infinite, [x], [])))
 
     def _maximal(self, out: Form, *xs: Form) -> Form:
         """What is known of a maximum, the records of whose operands are given: it may be that of nothing finite."""
-        records = [_changed(self.store, _without(self.store, x.undefined, MASKED), _AFTER_BOUNDED) for x in xs]
+        records = [changed(self.store, without(self.store, x.undefined, kinds.MASKED), kinds.EXTREME) for x in xs]
         if any(_has_infinity(self.store, z) for _, z in out.pieces):
-            records.append(self._arising(out.shape, MASKED, self._nothing_finite, out))
+            records.append(self._arising(kinds.MASKED, self._nothing_finite, [out], records))
         return with_undefined(out, union(self.store, *records))
 
     def _nothing_finite(self, box: Box, xs: list[Polynomial]) -> list[Polynomial]:
@@ -383,10 +310,10 @@ class Definedness(Symbolic):
         out = self._plain.where(condition, x, y)
         if condition.undefined is None and x.undefined is None and y.undefined is None:
             return with_undefined(out, None)
-        doubt = _changed(self.store, condition.undefined, _ALL_SOFT)
+        doubt = changed(self.store, condition.undefined, kinds.ALL_SOFT)
         sides = [x.undefined, y.undefined]
-        if doubt is not None:
-            sides = [_changed(self.store, side, _ALL_SOFT) for side in sides]
+        if doubt is not None and any(kind_of(self.store, term) != kinds.FAILS for _, z in doubt.pieces for term in z):
+            sides = [changed(self.store, side, kinds.ANYTHING) for side in sides]
 
         def kept(form: Form, negate: bool) -> Form:
             def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
@@ -397,7 +324,7 @@ class Definedness(Symbolic):
                     c = add(self.store, ONE, scale(c, -1))
                 products = (multiply(self.store, c, (term,), box) for term in xs[1])
                 terms = [p for p in products if not _contradictory(self.store, p)]
-                return _normal(self.store, add(self.store, *terms, box=box), box)
+                return normal(self.store, add(self.store, *terms, box=box), box)
 
             return contraction.pointwise(self.store, apply, [condition, form])
 
@@ -414,32 +341,60 @@ class Definedness(Symbolic):
         if 0 in sizes.values():
             return with_undefined(out, None)
         records: list[Form | None] = []
-        for form, labels in operands:
-            record = _changed(self.store, form.undefined, _AFTER_SUM, frozen=True)
-            if record is None:
+        for k, (form, labels) in enumerate(operands):
+            if form.undefined is None:
                 continue
+            others = [other for j, (other, _) in enumerate(operands) if j != k]
+            record = self._summand(form, others, [label in result for label in labels], len(result) < len(sizes))
             kept = tuple(label for label in result if label in labels)
             summed = self._quiet.contract([(record, labels)], kept)
             flat = tuple(sizes[label] if label in kept else 1 for label in result)
             summed = forms.reshape(self.store, summed, (*self.prefix, *flat))
             whole = forms.expand(summed, (*self.prefix, *(sizes[label] for label in result)))
-            records.append(_thawed(self.store, whole))
+            records.append(thaw(self.store, whole))
         return with_undefined(out, union(self.store, *records))
+
+    def _summand(self, form: Form, others: Sequence[Form], kept: Sequence[bool], summed: bool) -> Form:
+        """What is known of the products of an operand that has a record, or of their sums: a record over the operand's
+        own dimensions, of which some are kept and the others are summed over. What holds of all summands holds of
+        their sum, as far as it is added up."""
+        store = self.store
+        n = len(self.batch)
+        finite = all(other.undefined is None and _finite(store, other) for other in others)
+        after = kinds.PRODUCT_OF[0 if others else 1] if finite else kinds.PRODUCT
+        record = form.undefined or constant_form(form.shape, ZERO)
+        over = {
+            record.start(n + d) + j for d, stays in enumerate(kept) if not stays for j in range(len(record.dims[n + d]))
+        }
+
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
+            whole = all(box[v] == (0, record.sizes[v]) for v in over)
+            out: list[Polynomial] = []
+            for term in xs[0]:
+                kind, condition = after[kind_of(store, term)], body(store, term)
+                if summed:
+                    same = whole and not any(v in over for _, _, at in condition for c in at for v, _ in c.parts)
+                    kind = kinds.sum_of(kind, kind) if same else kinds.SUM[kind]
+                out.append(terms_of_kind(store, kind, (Term(condition, 1),)))
+            return freeze(store, normal(store, add(store, *out, box=box), box))
+
+        return contraction.pointwise(store, apply, [record])
 
     def maximum_over(self, x: Form, dims: tuple[int, ...]) -> Form:
         out = self._plain.maximum_over(x, dims)
-        record = _changed(self.store, _without(self.store, x.undefined, MASKED), _AFTER_BOUNDED, frozen=True)
+        x = self._with_infinities(x)
+        record = changed(self.store, without(self.store, x.undefined, kinds.MASKED), kinds.EXTREME, frozen=True)
         labels = tuple(range(len(x.shape) - len(self.batch)))
         if record is not None:
             record = self._quiet.contract([(record, labels)], tuple(k for k in labels if k not in dims))
-        return self._maximal(out, with_undefined(out, None if record is None else _thawed(self.store, record)))
+        return self._maximal(out, with_undefined(out, None if record is None else thaw(self.store, record)))
 
     def _over_indices(self, indices: Sequence[Form | None], places: int, shape: Shape) -> list[Form | None]:
         """The records of indices, at every element of what they choose: of the given shape, places first."""
         n = len(self.batch)
         out: list[Form | None] = []
         for index in indices:
-            record = None if index is None else _changed(self.store, index.undefined, _ALL_SOFT)
+            record = None if index is None else changed(self.store, index.undefined, kinds.ALL_SOFT)
             if record is not None:
                 flat = (*record.shape, *(1 for _ in shape[n + places :]))
                 out.append(forms.expand(forms.reshape(self.store, record, flat), shape))
@@ -450,8 +405,8 @@ class Definedness(Symbolic):
         count = next(len(index.dims) for index in indices if index is not None) - len(self.batch)
         records = self._over_indices(indices, count, out.shape)
         if x.undefined is not None:
-            record = _changed(self.store, x.undefined, {}, frozen=True) or x.undefined
-            records += [_thawed(self.store, self._quiet.gather(part, indices)) for part in _split(self.store, record)]
+            record = changed(self.store, x.undefined, kinds.SAME, frozen=True) or x.undefined
+            records += [thaw(self.store, self._quiet.gather(part, indices)) for part in split(self.store, record)]
         return with_undefined(out, union(self.store, *records))
 
     def scatter(self, x: Form, indices: Sequence[Form | None], source: Form, accumulate: bool) -> Form:
@@ -460,13 +415,15 @@ class Definedness(Symbolic):
             return with_undefined(out, None)
         if any(index is not None and index.undefined is not None for index in indices):
             return with_undefined(out, somewhere(self.store, out.shape))
-        records = [_changed(self.store, x.undefined, _AFTER_SUM if accumulate else _ALL_SOFT)]
+        records = [changed(self.store, x.undefined, kinds.SUM if accumulate else kinds.ALL_SOFT)]
         if source.undefined is not None:
             zero = constant_form(out.shape, ZERO)
-            record = _changed(self.store, source.undefined, {}, frozen=True) or source.undefined
+            record = (
+                changed(self.store, source.undefined, kinds.SUM if accumulate else kinds.SAME, frozen=True)
+                or source.undefined
+            )
             records += [
-                _thawed(self.store, self._quiet.scatter(zero, indices, part, True))
-                for part in _split(self.store, record)
+                thaw(self.store, self._quiet.scatter(zero, indices, part, True)) for part in split(self.store, record)
             ]
         return with_undefined(out, union(self.store, *records))
 
@@ -474,7 +431,7 @@ class Definedness(Symbolic):
         self, name: str, xs: Sequence[Form], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[Form, ...]:
         found = self._plain.rows(name, xs, attributes, results)
-        records = [_changed(self.store, x.undefined, _ALL_SOFT, frozen=True) for x in xs]
+        records = [changed(self.store, x.undefined, kinds.ALL_SOFT, frozen=True) for x in xs]
         if all(record is None for record in records):
             return tuple(with_undefined(out, None) for out in found)
         n = len(self.batch)
@@ -483,7 +440,7 @@ class Definedness(Symbolic):
             for r in records
             if r is not None
         ]
-        record = union(self.store, *(_thawed(self.store, r) for r in whole))
+        record = union(self.store, *(thaw(self.store, r) for r in whole))
         return tuple(
             with_undefined(
                 out,
@@ -520,6 +477,20 @@ def _has_infinity(store: Store, x: Polynomial) -> bool:
         return found
 
     return any(inside(a) for m, _ in x for a, _, _ in m)
+
+
+def _finite(store: Store, form: Form) -> bool:
+    """Whether every element of a form without a record is a number."""
+    return not any(unbounded(store, x) for _, x in form.pieces)
+
+
+def _product_with(store: Store, x: Polynomial) -> Mapping[str, str]:
+    """What kinds become in a product with an element that is defined and has this form."""
+    if unbounded(store, x):
+        return kinds.PRODUCT
+    if powers.strictly_positive(store, x):
+        return kinds.PRODUCT_OF[1]
+    return kinds.PRODUCT_OF[-1 if powers.strictly_positive(store, scale(x, -1)) else 0]
 
 
 def _contradictory(store: Store, x: Polynomial) -> bool:

@@ -6,16 +6,20 @@ What is not negative is zero where its indicator is: ``SUM_j m_j exp(s_j)`` with
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import product as choices
+from math import lcm, prod
 
 from tantamount.calculus.affine import Coordinate, coordinate, fixed, variable
 from tantamount.calculus.atoms import Store
-from tantamount.calculus.comparisons import compare, comparison, decide_interval, interval
+from tantamount.calculus.boxes import Box
+from tantamount.calculus.comparisons import bounds_of, compare, comparison, decide_interval, interval
 from tantamount.calculus.infinities import infinity_atom
-from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale
-from tantamount.calculus.powers import maximum_of, nonnegative, set_of, strictly_positive, unbounded
+from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale, sum_over
+from tantamount.calculus.powers import logarithm, maximum_of, nonnegative, set_of, strictly_positive, unbounded
 from tantamount.calculus.products import (
+    exact,
     is_boolean,
     is_nonnegative,
     known_positive,
@@ -24,9 +28,20 @@ from tantamount.calculus.products import (
     substitute_polynomial,
 )
 from tantamount.calculus.sums import flatten
-from tantamount.calculus.terms import ONE, ZERO, Factor, Factors, Flat, Polynomial, Ranges, Term
+from tantamount.calculus.terms import ONE, ZERO, Factor, Factors, Flat, Polynomial, Ranges, Term, sole_number
+from tantamount.sizes.symbolic import is_size
 
-__all__ = ["always_positive", "contradictory", "is_zero", "minus_infinite", "negative_parts", "zero_parts"]
+_BITS = 1 << 16  # of powers of integers that are compared
+
+__all__ = [
+    "always_positive",
+    "contradictory",
+    "holds_somewhere",
+    "is_zero",
+    "minus_infinite",
+    "negative_parts",
+    "zero_parts",
+]
 
 
 def zero_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
@@ -52,8 +67,41 @@ def negative_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]
         return []
     c, factors = as_factors(store, x)
     signed = tuple(f for f in factors if not known_positive(store, f))
-    found = compare(store, "less", polynomial(store, [Term(signed, 1 if c > 0 else -1)], box), ZERO, box)
+    rest = polynomial(store, [Term(signed, 1 if c > 0 else -1)], box)
+    if nonnegative(store, _without_spread(store, rest)):
+        return []
+    found = compare(store, "less", rest, ZERO, box)
     return [found] if found else []
+
+
+def _without_spread(store: Store, x: Polynomial) -> Polynomial:
+    """A lower bound of x: without as much of ``n SUM_j g_j^2 - (SUM_j g_j)^2`` as is in it, which is never negative for
+    n numbers (a variance)."""
+    if not any(c < 0 for _, c in x) or any(is_size(c) for _, c in x):
+        return x
+    left = {m: Fraction(c) for m, c in x}
+    for m, c in x:
+        if c > 0 or len(m) != 1 or m[0].exponent != 2:
+            continue
+        base = polynomial(store, [Term((m[0]._replace(exponent=1),), 1)])
+        for n, d in list(left.items()):
+            flat = flatten(store, n, 1)
+            if d <= 0 or not flat.ranges or any(f.exponent % 2 for f in flat.factors) or any(map(is_size, flat.ranges)):
+                continue
+            fresh = store.fresh_axes(len(flat.ranges))
+            away: dict[int, Coordinate] = {-1 - j: variable(axis) for j, axis in enumerate(fresh)}
+            roots = tuple(f._replace(exponent=exact(Fraction(f.exponent) / 2)) for f in flat.factors)
+            summand = polynomial(store, [Term(substitute_factors(roots, away), 1)])
+            total = sum_over(store, summand, {a: (0, k) for a, k in zip(fresh, flat.ranges, strict=True)})
+            if not total or len(total) != len(base):
+                continue
+            ratio = Fraction(base[0].coefficient) / Fraction(total[0].coefficient)
+            taken = -Fraction(c) * ratio**2 * prod(flat.ranges)
+            if taken <= d and scale(total, ratio) == base:
+                left[n] = d - taken
+                del left[m]
+                break
+    return polynomial(store, [Term(m, exact(c)) for m, c in left.items() if c]) if len(left) < len(x) else x
 
 
 def is_zero(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
@@ -70,7 +118,58 @@ def is_zero(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
         found = _none_holds(store, masks, box)
         if found is not None:
             return found
-    return compare(store, "equal", x, ZERO, box)
+    if _is_logarithm_of_other_than_one(store, x):
+        return ZERO
+    if not unbounded(store, x) and strictly_positive(store, _without_spread(store, x)):
+        return ZERO
+    exponents = _difference_of_exponents(store, x)
+    if exponents is None:
+        return compare(store, "equal", x, ZERO, box)
+    differs = ONE
+    for part in zero_parts(store, exponents, box):
+        differs = multiply(store, differs, add(store, ONE, scale(part, -1)), box)
+    return add(store, ONE, scale(differs, -1))
+
+
+def _difference_of_exponents(store: Store, x: Polynomial) -> Polynomial | None:
+    """What is zero where x is, for a difference of two products of exponentials and of roots of numbers: ``s - t`` for
+    ``a exp(s) - a exp(t)``. ``None`` for anything else, and for a sum."""
+    if len(x) != 2 or unbounded(store, x) or any(is_size(c) for _, c in x):
+        return None
+    (m, c), (n, d) = x
+    ratio, quotient = monomial(store, Fraction(c) / -Fraction(d), (*m, *(Factor(a, -e, at) for a, e, at in n)))
+    if quotient <= 0 or not any(store.atoms[a].op == "exp" for a, _, _ in ratio):
+        return None
+    if any(store.atoms[a].op != "exp" and store.atoms[a].attributes[:1] != ("prime",) for a, _, _ in ratio):
+        return None
+    return logarithm(store, (Term(ratio, quotient),))
+
+
+def _is_logarithm_of_other_than_one(store: Store, x: Polynomial) -> bool:
+    """Whether x is a rational number plus rational multiples of logarithms of integers, and not 0: it is the logarithm
+    of an algebraic number times a power of e, which is 1 only if the exponent is 0 and the other number is 1."""
+    bases: dict[int, Fraction] = {}
+    number = Fraction(0)
+    for m, c in x:
+        if is_size(c):
+            return False
+        if not m:
+            number = Fraction(c)
+            continue
+        atom = store.atoms[m[0].atom]
+        base = sole_number(atom.arguments[0]) if len(m) == 1 and atom.op == "log" and m[0].exponent == 1 else None
+        if base is None or is_size(base) or Fraction(base).denominator != 1 or base <= 1:
+            return False
+        bases[int(base)] = Fraction(c)
+    if not bases:
+        return False
+    if number:
+        return True  # a power of e with a rational exponent other than 0 is not algebraic
+    common = lcm(*(q.denominator for q in bases.values()))
+    if sum(abs(q * common) * base.bit_length() for base, q in bases.items()) > _BITS:
+        return False
+    above = prod(base ** int(q * common) for base, q in bases.items() if q > 0)
+    return above != prod(base ** int(-q * common) for base, q in bases.items() if q < 0)
 
 
 def _none_holds(store: Store, masks: list[tuple[Factors, tuple[int, ...]]], box: Ranges) -> Polynomial | None:
@@ -98,72 +197,125 @@ def always_positive(store: Store, x: Polynomial, box: Ranges) -> bool:
     )
 
 
+def holds_somewhere(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box: Box) -> bool:
+    """Whether a boolean holds for some values of these axes, each from its half-open interval, wherever in the box."""
+    if not x:
+        return False
+    replace: dict[int, Coordinate] = {v: variable(-1 - j, 1, low) for j, (v, (low, _)) in enumerate(axes.items())}
+    ranges = tuple(high - low for low, high in axes.values())
+    return _kept_somewhere(store, Flat(1, substitute_factors(as_factors(store, x)[1], replace), ranges), box)
+
+
 def _kept_somewhere(store: Store, flat: Flat, box: Ranges) -> bool:
-    guards: list[tuple[str, Coordinate, int]] = []
-    for factor in flat.factors:
-        if known_positive(store, factor):
-            continue
-        guard = _affine_guard(store, factor)
-        if guard is None:
-            return False
-        guards.append(guard)
-    bound = [-1 - j for j in range(len(flat.ranges))]
+    """Whether a product over ranges is positive for some values of its bound variables, wherever in the box: all masks
+    in it hold there. Tried are the ends of the ranges, where comparisons of positions change, and where both sides of a
+    comparison read one tensor at one place (the diagonal of ``[document[i] == document[j]]``)."""
     if any(n < 1 for n in flat.ranges):
         return False
-    options: list[list[Coordinate]] = []
-    for v, n in zip(bound, flat.ranges, strict=True):
-        values: dict[Coordinate, None] = {fixed(0): None, fixed(n - 1): None}
-        for _, (parts, offset), _ in guards:
-            stride = dict(parts).get(v, 0)
-            if abs(stride) != 1 or any(w < 0 and w != v for w, _ in parts):
-                continue
-            rest = Coordinate(tuple((w, -stride * s) for w, s in parts if w != v), -stride * offset)
-            for shift in (0, -1, 1):
-                values[rest._replace(offset=rest.offset + shift)] = None
-        options.append(list(values))
+    masks = [f for f in flat.factors if not known_positive(store, f)]
+    masks, found = _without_indices(store, masks, flat.ranges, box)
+    bound = [-1 - j for j in range(len(flat.ranges)) if -1 - j not in found]
+    options = [list(_candidates(store, masks, v, flat.ranges[-1 - v])) for v in bound]
     for count, chosen in enumerate(choices(*options)):
         if store.effort.exceeds("mask_candidates", count + 1):
             return False
-        if _all_hold(guards, dict(zip(bound, chosen, strict=True)), flat.ranges, box):
+        at = dict(zip(bound, chosen, strict=True))
+        spans = [(interval(c, box, ()), flat.ranges[-1 - v]) for v, c in at.items()]
+        if any(span is None or span[0] < 0 or span[1] >= n for span, n in spans):
+            continue
+        if all(_truth(store, f, box) == 1 for f in substitute_factors(tuple(masks), at)):
             return True
     return False
 
 
-def _affine_guard(store: Store, factor: Factor) -> tuple[str, Coordinate, int] | None:
-    """A comparison of positions as (operator, affine, the truth value that it must have), if the factor is one."""
+def _without_indices(
+    store: Store, masks: list[Factor], ranges: tuple[int, ...], box: Ranges
+) -> tuple[list[Factor], set[int]]:
+    """The masks without those that say which index a bound variable is, if nothing else depends on it and the index is
+    known to be in its range; and these variables."""
+    found: set[int] = set()
+    for mask in list(masks):
+        reach = {v for parts, _ in mask.at for v, _ in parts if v < 0}
+        for v in reach:
+            others = [f for f in masks if f is not mask and any(w == v for parts, _ in f.at for w, _ in parts)]
+            if others or mask not in masks or store.atoms[mask.atom].op != "equal":
+                continue
+            (moved,) = substitute_factors((mask,), {v: variable(-1), -1: variable(v)})
+            if store.covered(moved, ranges[-1 - v], box):
+                masks = [f for f in masks if f is not mask]
+                found.add(v)
+    return masks, found
+
+
+def _candidates(store: Store, masks: list[Factor], v: int, size: int) -> dict[Coordinate, None]:
+    """Values of a bound variable, as functions of the axes, at which masks may hold."""
+    values: dict[Coordinate, None] = {fixed(0): None, fixed(size - 1): None}
+
+    def solved(parts: Mapping[int, int], offset: int) -> None:
+        stride = parts.get(v, 0)
+        if abs(stride) == 1 and all(w >= 0 or w == v for w in parts):
+            rest = {w: -stride * s for w, s in parts.items() if w != v}
+            for shift in (0, -1, 1):
+                values[coordinate(rest, -stride * offset + shift)] = None
+
+    pending = list(masks)
+    while pending:
+        factor = pending.pop()
+        negated = _factors_inside(store, factor)
+        if negated is not None:
+            pending.extend(negated)
+            continue
+        guard = comparison(store, factor)
+        if guard is None:
+            continue
+        if not guard.rest:
+            solved(dict(guard.affine.parts), guard.affine.offset)
+        places = [f for m, _ in guard.rest for f in m]
+        for one in places:
+            for other in places:
+                if one.atom == other.atom and one.at < other.at:
+                    for x, y in zip(one.at, other.at, strict=True):
+                        parts = dict(x.parts)
+                        for w, s in y.parts:
+                            parts[w] = parts.get(w, 0) - s
+                        solved({w: s for w, s in parts.items() if s}, x.offset - y.offset)
+    middle: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for value in values:
+        middle.setdefault(value.parts, []).append(value.offset)
+    for parts, offsets in middle.items():
+        values[Coordinate(parts, (min(offsets) + max(offsets)) // 2)] = None
+    return values
+
+
+def _factors_inside(store: Store, factor: Factor) -> Factors | None:
+    """The factors of a boolean that is written as a product, or as 1 minus one; ``None`` for any other."""
     atom = store.atoms[factor.atom]
-    if not atom.facts.boolean or factor.exponent != 1:
+    if atom.op not in ("polynomial", "not") or not atom.facts.boolean:
         return None
-    value = 1
-    if atom.op == "polynomial":
-        inner = atom.arguments[0]
-        if len(inner) != 2 or inner[0] != Term((), 1) or inner[1][1] != -1 or len(inner[1][0]) != 1:
-            return None
-        factor = substitute_factors(inner[1][0], dict(enumerate(factor.at)))[0]
-        value = 0
-    guard = comparison(store, factor)
-    return (guard.op, guard.affine, value) if guard is not None and not guard.rest else None
+    m, c = atom.arguments[0][-1]
+    if len(atom.arguments[0]) > 2 or abs(c) != 1 or (len(atom.arguments[0]) == 2) != (c == -1):
+        return None
+    return substitute_factors(m, dict(enumerate(factor.at)))
 
 
-def _all_hold(
-    guards: list[tuple[str, Coordinate, int]], chosen: dict[int, Coordinate], ranges: tuple[int, ...], box: Ranges
-) -> bool:
-    for v, c in chosen.items():
-        span = interval(c, box, ())
-        if span is None or span[0] < 0 or span[1] >= ranges[-1 - v]:
-            return False
-    for op, affine, value in guards:
-        parts: dict[int, int] = {}
-        offset = affine[1]
-        for v, s in affine.parts:
-            inner = chosen.get(v, variable(v))
-            offset += s * inner.offset
-            for w, t in inner.parts:
-                parts[w] = parts.get(w, 0) + s * t
-        span = interval(coordinate(parts, offset), box, ())
-        if span is None or decide_interval(op, *span) != value:
-            return False
-    return True
+def _truth(store: Store, factor: Factor, box: Ranges) -> int | None:
+    """The value of a boolean everywhere on the box, if it is the same."""
+    if known_positive(store, factor):
+        return 1
+    inside = _factors_inside(store, factor)
+    if inside is not None:
+        values = [_truth(store, f, box) for f in inside]
+        value = 0 if 0 in values else None if None in values else 1
+        negated = len(store.atoms[factor.atom].arguments[0]) == 2
+        return 1 - value if negated and value is not None else value
+    guard = comparison(store, factor) if factor.exponent == 1 else None
+    if guard is None:
+        return None
+    known = bounds_of(store, guard.rest, box) if guard.rest else (0, 0)
+    span = interval(guard.affine, box, ())
+    if known is None or span is None:
+        return None
+    return decide_interval(guard.op, known[0] + span[0], known[1] + span[1])
 
 
 # ------------------------------------------------------------------------------------------------ infinities

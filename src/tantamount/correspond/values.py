@@ -37,8 +37,8 @@ def _weights(size: int) -> Array:
 
 
 def fingerprint(value: Array) -> tuple[tuple[int, ...], str]:
-    """A key that equal tensors of one shape have in common: the shape, and a random projection to some digits. ``value``
-    holds real numbers."""
+    """A key that equal tensors of one shape have in common: the shape, and a random projection to some digits.
+    ``value`` holds real numbers."""
     return value.shape, f"{float(_weights(value.size)[0] @ value.reshape(-1)):.{_DIGITS}e}"
 
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from tantamount.calculus import forms, powers
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.compare import equal
-from tantamount.calculus.definedness import with_undefined
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.records import with_undefined
 from tantamount.calculus.terms import sole_factor, sole_number
 from tantamount.calculus.unfold import define
 from tantamount.errors import Unsupported

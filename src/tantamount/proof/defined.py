@@ -1,23 +1,28 @@
 """Checks that an implementation is defined wherever its specification is.
 
-Both programs' forms say where they are undefined (:mod:`tantamount.calculus.definedness`). A proof needs two things of
-every element: wherever the implementation may be undefined, the specification has no finite value; and wherever the
-specification's form says nothing of its value (an infinity went into what may give a number), it has no finite value
-either.
+Both programs' forms say where they are undefined (:mod:`tantamount.calculus.records`). A proof needs two things of
+every element, wherever the specification may be finite: the specification's form must be its value, and the
+implementation must have a value, which must be the form's. So what a record says has to be implied by what leaves the
+specification no finite value; but for zeros of which the form says that they are zeros.
 """
 
 from __future__ import annotations
 
-from tantamount.calculus.affine import Coordinate, variable
+from collections.abc import Iterator, Mapping, Sequence
+
+from tantamount.calculus.affine import Coordinate, Index, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import solve
-from tantamount.calculus.definedness import SOFT, body, kind_of, sites_of
 from tantamount.calculus.forms import Box, Form, aligned, constant_form, intersect, pin
-from tantamount.calculus.polynomials import add, polynomial
+from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.kinds import all_zero, is_strong
+from tantamount.calculus.partial import is_zero
+from tantamount.calculus.polynomials import add, as_factors, polynomial
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import refresh
+from tantamount.calculus.records import body, kind_of, sites_of
 from tantamount.calculus.sums import flatten
-from tantamount.calculus.terms import ZERO, Factors, Polynomial, Term
+from tantamount.calculus.terms import ZERO, Factor, Factors, Polynomial, Term
 from tantamount.sizes.symbolic import is_size
 
 __all__ = ["undefined_clause"]
@@ -29,23 +34,40 @@ def undefined_clause(store: Store, wanted: Form, found: Form) -> str | None:
     if wanted.undefined is None and found.undefined is None:
         return None
     none = constant_form(wanted.shape, ZERO)
-    ours, theirs = aligned(store, [wanted.undefined or none, found.undefined or none])
-    sizes = ours.sizes
-    for box, x in ours.pieces:
-        for other, y in theirs.pieces:
-            cell = intersect(box, other)
-            if cell is None:
-                continue
-            a, b = refresh(store, pin(store, cell, x, sizes)), refresh(store, pin(store, cell, y, sizes))
-            excluded = [body(store, t) for t in a if kind_of(store, t) != SOFT]
-            for mine, terms in ((True, a), (False, b)):
-                for term in terms:
-                    if mine and kind_of(store, term) != SOFT:
-                        continue
-                    conditions = body(store, term)
-                    if not _implied(store, conditions, excluded, cell):
-                        return _clause(store, conditions, mine)
+    forms = aligned(store, [wanted.undefined or none, found.undefined or none, wanted])
+    sizes = forms[0].sizes
+    for cell, polynomials in _cells(forms):
+        a, b, value = (refresh(store, pin(store, cell, x, sizes)) for x in polynomials)
+        excluded = [body(store, t) for t in a if is_strong(kind_of(store, t))]
+        for mine, terms in ((True, a), (False, b)):
+            for term in terms:
+                kind, conditions = kind_of(store, term), body(store, term)
+                if mine and is_strong(kind):
+                    continue
+                if all_zero(kind, or_undefined=mine) and (
+                    _vanishes(store, value, conditions, cell)
+                    or any(
+                        all_zero(kind_of(store, t), or_undefined=not mine) and set(body(store, t)) <= set(conditions)
+                        for t in (b if mine else a)
+                    )
+                ):
+                    continue
+                if not _implied(store, conditions, excluded, cell):
+                    return _clause(store, conditions, mine)
     return None
+
+
+def _cells(forms: Sequence[Form]) -> Iterator[tuple[Box, list[Polynomial]]]:
+    """The common boxes of aligned forms' pieces, with the polynomial of each form there."""
+    first, *others = forms
+    for box, x in first.pieces:
+        if not others:
+            yield box, [x]
+            continue
+        for other, ys in _cells(others):
+            cell = intersect(box, other)
+            if cell is not None:
+                yield cell, [x, *ys]
 
 
 def _clause(store: Store, conditions: Factors, mine: bool) -> str:
@@ -75,6 +97,20 @@ def _sites(store: Store, conditions: Factors, mine: bool) -> str:
     return ", ".join(site.removeprefix("specification ") for site in own[:3])
 
 
+def _vanishes(store: Store, x: Polynomial, conditions: Factors, box: Box) -> bool:
+    """Whether a form is 0 wherever some conditions hold: one of them is that a factor of it is 0."""
+    if not x:
+        return True
+    if unbounded(store, x):
+        return False
+    _, factors = as_factors(store, x)
+    return any(
+        f.exponent > 0 and set(conditions) >= set(m)
+        for f in factors
+        for m, _ in is_zero(store, polynomial(store, [Term((f._replace(exponent=1),), 1)], box), box)
+    )
+
+
 def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Box) -> bool:
     """True if a condition holds only where one of the others does, at the same element."""
     if any(set(other) <= set(conditions) for other in excluded):
@@ -83,11 +119,79 @@ def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Bo
         return True
     if not excluded:
         return False
+    if _follows(store, [(f, 1) for f in conditions], excluded, {}):
+        return True
     whole: Polynomial = polynomial(store, [Term(other, 1) for other in excluded], box)
     both = add(store, whole, (Term(conditions, 1),), box=box)
     for _ in range(3):
         both = polynomial(store, [Term(m, 1) for m, _ in both], box)
     return both == whole
+
+
+_Known = Mapping[tuple[int, Index], int]  # booleans at places, with their truth values
+
+
+def _follows(
+    store: Store, premises: Sequence[tuple[Factor, int]], excluded: Sequence[Factors], known: _Known, depth: int = 0
+) -> bool:
+    """Whether one of some conjunctions holds whenever all premises do, by cases: propositional reasoning over booleans,
+    conjunctions and their negations."""
+    known = dict(known)
+    pending = list(premises)
+    open_: list[tuple[Factor, int]] = []
+    settled = False
+    while not settled:
+        settled = True
+        open_ = []
+        for factor, value in pending:
+            found = _truth(store, factor, known)
+            if found is not None and found != value:
+                return True  # the premises contradict each other
+            if found is not None:
+                continue
+            inner = _negated(store, factor)
+            unknown = [f for f in inner or () if _truth(store, f, known) is None]
+            if inner is None:
+                known[factor.atom, factor.at] = value
+                settled = False
+            elif value == 0 or len(unknown) == 1:  # all of them hold; one of them does not
+                open_.extend((f, 1 - value) for f in unknown)
+                settled = False
+            else:
+                open_.append((factor, value))
+        pending = open_
+    left: list[list[Factor]] = []
+    for conjunction in excluded:
+        truths = [_truth(store, f, known) for f in conjunction]
+        if 0 not in truths:
+            left.append([f for f, truth in zip(conjunction, truths, strict=True) if truth is None])
+    if not all(left):
+        return True
+    if not left or store.effort.exceeds("implied_cases", depth + 1):
+        return False
+    case = min(left, key=len)[0]  # not all of them are known
+    while (inner := _negated(store, case)) is not None:
+        case = next(f for f in inner if _truth(store, f, known) is None)
+    return all(_follows(store, [*pending, (case, value)], excluded, known, depth + 1) for value in (1, 0))
+
+
+def _negated(store: Store, factor: Factor) -> Factors | None:
+    """The conjunction that a boolean is the negation of; ``None`` if it is not written as one."""
+    atom = store.atoms[factor.atom]
+    if atom.op not in ("polynomial", "not") or not atom.facts.boolean:
+        return None
+    inner = atom.arguments[0]
+    if len(inner) != 2 or inner[0] != Term((), 1) or inner[1].coefficient != -1:
+        return None
+    return substitute_factors(inner[1].monomial, dict(enumerate(factor.at)))
+
+
+def _truth(store: Store, factor: Factor, known: _Known) -> int | None:
+    inner = _negated(store, factor)
+    if inner is None:
+        return known.get((factor.atom, factor.at))
+    truths = [_truth(store, f, known) for f in inner]
+    return 1 if 0 in truths else None if None in truths else 0
 
 
 def _instance(store: Store, conditions: Factors, other: Factors, box: Box) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tantamount.calculus.atoms import Facts, Store
-from tantamount.calculus.definedness import somewhere, with_undefined
 from tantamount.calculus.forms import Form, leaf_form
+from tantamount.calculus.records import somewhere, with_undefined
 from tantamount.calculus.symbolic import Symbolic
 from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.graph import Graph, Node

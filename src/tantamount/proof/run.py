@@ -8,8 +8,8 @@ from typing import Union
 
 from tantamount.calculus import forms
 from tantamount.calculus.atoms import Store
-from tantamount.calculus.definedness import with_undefined
 from tantamount.calculus.forms import Form
+from tantamount.calculus.records import with_undefined
 from tantamount.calculus.symbolic import Trace
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import Shape

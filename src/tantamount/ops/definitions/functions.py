@@ -112,11 +112,12 @@ def logaddexp(b: Builder, self: Tensor, other: Tensor) -> Tensor:
 
 @operator("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other", category=_ELEMENTWISE)
 def xlogy(b: Builder, self: Operand, other: Operand) -> Tensor:
-    """self * log(other), and 0 where self = 0"""
+    """self * log(other), and 0 where self = 0 and other is not NaN"""
     x, y = b.operands(self, other)
     x, y = b.floating(x), b.floating(y)
     zero = b.equal(x, 0)
-    return b.where(zero, b.number(0, x.dtype), b.mul(x, b.log(b.where(zero, b.number(1, x.dtype), y))))
+    nothing = b.mul(b.function("tanh", y), 0)  # 0, also of an infinity; but NaN of NaN
+    return b.where(zero, nothing, b.mul(x, b.log(b.where(zero, b.number(1, x.dtype), y))))
 
 
 @operator("aten.logit.default", category=_ELEMENTWISE)
