@@ -226,7 +226,7 @@ class Definedness(Symbolic):
             kind = kinds.FAILS if whole else kinds.INF
             records.append(self._arising(kind, lambda box, ys: self._outside(name, ys, box), xs, own))
         if name not in _FINITE_AT_INFINITY and any(unbounded(self.store, z) for x in xs for _, z in x.pieces):
-            kind = kinds.FAILS if whole else kinds.INF if len(xs) == 1 else kinds.SOFT
+            kind = kinds.FAILS if name in FITTING else kinds.INF if len(xs) == 1 else kinds.SOFT
             records.append(self._arising(kind, self._infinite, xs, own))
         return with_undefined(self._plain.function(name, xs), union(self.store, *records))
 

@@ -384,6 +384,8 @@ def aligned(store: Store, forms: Sequence[Form]) -> list[Form]:
 # ------------------------------------------------------------------------------------------------ layout primitives
 def permute(store: Store, form: Form, order: Sequence[int]) -> Form:
     """Dimension k of the result is dimension ``order[k]`` of the form."""
+    if all(k == d for k, d in enumerate(order)):
+        return Form(form.dims, form.pieces)
     old = [form.start(d) + k for d in order for k in range(len(form.dims[d]))]
     replace = {v: variable(new) for new, v in enumerate(old)}
     pieces = [(tuple(box[v] for v in old), pinned(store, x, replace)) for box, x in form.pieces]
@@ -394,6 +396,10 @@ def reshape(store: Store, form: Form, shape: Shape) -> Form:
     """The same elements in row-major order. Raises :class:`Unsupported` if axes would be unrolled beyond the limit."""
     if 0 in shape:
         return Form(axes_of(shape), ())
+    kept = [dim for dim in form.dims if dim]
+    if [prod(dim) for dim in kept] == [size for size in shape if size != 1]:  # sizes of 1 put in or taken out
+        rest = iter(kept)
+        return Form(tuple(() if size == 1 else next(rest) for size in shape), form.pieces)
     dims: list[tuple[int, ...]] = []
     axis = 0
     new = iter(shape)
@@ -577,12 +583,12 @@ def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
         replace: dict[int, Coordinate] = {}
         if outer == 1:  # the form has no outer axis: make room for it
             replace = {v: variable(v + 1) for v in range(axis, len(form.sizes))}
-        else:
+        elif offset:
             replace = {axis: variable(axis, 1, -offset)}
         for box, x in form.pieces:
             here = (offset, offset + 1) if outer == 1 else (box[axis][0] + offset, box[axis][1] + offset)
             rest = box[axis:] if outer == 1 else box[axis + 1 :]
-            pieces.append(((*box[:axis], here, *rest), pinned(store, x, replace)))
+            pieces.append(((*box[:axis], here, *rest), pinned(store, x, replace) if replace else x))
         offset += outer
     dims = (*want[:dim], (total, *inner), *want[dim + 1 :])
     return canonical(store, dims, pieces)

@@ -279,10 +279,19 @@ def multiply(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> 
         return ZERO
     for number, other in ((x, y), (y, x)):
         if len(number) == 1 and not number[0].monomial:
+            _check_digits(store, number[0].coefficient, other[0].coefficient)
             return scale(other, number[0].coefficient)
     c, f = as_factors(store, x)
     d, g = as_factors(store, y)
+    _check_digits(store, c, d)
     return product(store, exact(c * d), (*f, *g), box)
+
+
+def _check_digits(store: Store, *numbers: Rational, power: int = 1) -> None:
+    """Refuse a power of a product of numbers that has too many binary digits to be written down."""
+    bits = power * sum(c.numerator.bit_length() + c.denominator.bit_length() for c in numbers)
+    if bits > store.effort.bounds.number_bits and store.effort.exceeds("number_bits", bits):
+        raise Unsupported(f"a number of {bits} binary digits (limit-number-bits)")
 
 
 def product(store: Store, coefficient: Rational, factors: Factors, box: Ranges = None) -> Polynomial:
@@ -311,6 +320,8 @@ def as_factors(store: Store, x: Polynomial, exponent: Exponent = 1) -> tuple[Rat
             raise Unsupported("a negative power of zero")
         return 0, ()
     if exponent.denominator == 1:
+        if c not in (1, -1):
+            _check_digits(store, c, power=abs(int(exponent)))
         return Fraction(c) ** int(exponent), tuple(Factor(a, e * exponent, index) for a, e, index in m)
     outside: list[Factor] = []
     inside: list[Factor] = []

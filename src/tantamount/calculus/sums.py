@@ -55,15 +55,19 @@ def _open(store: Store, factor: Factor, start: int) -> tuple[Factors, tuple[int,
 def flatten(
     store: Store, factors: Factors, coefficient: Rational, ranges: tuple[int, ...] = (), only_bound: bool = False
 ) -> Flat:
-    """Open every first power of a sum (with ``only_bound``, those whose coordinates mention a bound variable)."""
+    """Open every first power of a sum (with ``only_bound``, those whose coordinates mention a bound variable) that is
+    not too long: a product of n matrices is a sum of products of n factors, and a power of a power soon has thousands.
+    """
     pending = list(factors)
     done: list[Factor] = []
     while pending:
         factor = pending.pop()
+        atom = store.atoms[factor.atom]
         if (
-            store.atoms[factor.atom].op == "sum"
+            atom.op == "sum"
             and factor.exponent == 1
             and (not only_bound or bound_variables(factor))
+            and not store.effort.exceeds("opened_factors", len(atom.summand))
         ):
             inner, extra = _open(store, factor, len(ranges))
             ranges = (*ranges, *extra)

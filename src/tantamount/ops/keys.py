@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from tantamount.ir.graph import Argument, Graph, Node, Ref
+from tantamount.ops.functionalized import unwrapped
 
 __all__ = ["Unkeyed", "call_key"]
 
@@ -13,11 +14,11 @@ class Unkeyed(Exception):
     """An operand of which nothing is known that a key could be made of."""
 
 
-def call_key(graph: Graph, node: Node, of: Callable[[str], Hashable]) -> Hashable:
+def call_key(graph: Graph, node: Node, of: Callable[[str], Hashable]) -> tuple[Hashable, ...]:
     """What a ``call`` node applies (its operator, as declared by the graph if it is, and every attribute with its
     type: 1, 1.0 and True are three) to what: ``of`` gives the key of an operand by its node's name, and raises
     :class:`Unkeyed` if there is none. The recorded element type is part of it, for it settles what operands leave
-    open."""
+    open. It comes third, before the arguments."""
 
     def key(argument: Argument) -> Hashable:
         kind = argument.__class__
@@ -32,7 +33,7 @@ def call_key(graph: Graph, node: Node, of: Callable[[str], Hashable]) -> Hashabl
     names = node.kwargs
     return (
         node.target,
-        graph.operators.get(node.target) if graph.operators else None,
+        graph.operators.get(unwrapped(node.target, node.args)) if graph.operators else None,
         node.type.dtype if node.type is not None else None,
         *[key(argument) for argument in node.args],
         *[(name, key(names[name])) for name in sorted(names)],

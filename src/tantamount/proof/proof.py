@@ -20,6 +20,7 @@ from tantamount.proof.ranks import run_implementation
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.proof.sharing import Shared
 from tantamount.proof.specification import run_specification
+from tantamount.proof.structure import same_programs
 from tantamount.reduction import Reduction
 from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
 
@@ -115,11 +116,13 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     inputs = build_inputs(store, job)
     how.lap("inputs")
     shared = Shared(store)
-    specification = run_specification(store, job, inputs, shared, how.progress)
+    same = same_programs(store, job, inputs, classes, shared)
+    how.lap("structure")
+    specification = run_specification(store, job, inputs, shared, same, how.progress)
     names = [node.name for node in job.specification.nodes]
     cuts: Cuts | None = None
     reduction: Reduction | None = None
-    if how.align is not None and (how.cut or (how.cut is None and len(names) >= _LONG)):
+    if same is None and how.align is not None and (how.cut or (how.cut is None and len(names) >= _LONG)):
         aligned, reduction = how.align(store, job, inputs, classes, how.limits)
         how.lap("alignment")
         cuts = Cuts(store, job, specification, aligned) if aligned else None
@@ -128,7 +131,7 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     else:
         specification.assume_indices()
         how.lap("specification")
-    implementation = run_implementation(store, job, inputs, specification, classes, shared, how.progress, cuts)
+    implementation = run_implementation(store, job, inputs, specification, classes, shared, same, how.progress, cuts)
     how.lap("implementation")
     specification.finish(names)
     how.lap("specification")

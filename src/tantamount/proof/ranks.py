@@ -30,10 +30,11 @@ from tantamount.ops.execute import ConstantOf, Environment, Result, run_node
 from tantamount.ops.lockstep import run_ranks
 from tantamount.proof.cuts import Cuts
 from tantamount.proof.inputs import Inputs
-from tantamount.proof.nodes import constants_of, fail, unknown
+from tantamount.proof.nodes import constants_of, differs, fail, unknown
 from tantamount.proof.placements import local, stack
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.proof.sharing import Shared
+from tantamount.proof.structure import Same
 
 __all__ = ["run_implementation"]
 
@@ -52,12 +53,13 @@ def run_implementation(
     specification: SpecificationRun,
     classes: Sequence[RankClass],
     shared: Shared,
+    same: Same | None = None,
     progress: Progress | None = None,
     cuts: Cuts | None = None,
 ) -> RanksRun:
     """The form of every implementation tensor, ``shared`` with the specification's where they are computed alike.
-    ``cuts`` replaces what is proved to be a part of a specification tensor. Raises :class:`UserError` if the ranks'
-    collectives or messages do not match."""
+    ``same`` has the values of nodes that both programs have; ``cuts`` replaces what is proved to be a part of a
+    specification tensor. Raises :class:`UserError` if the ranks' collectives or messages do not match."""
     mesh, graphs = job.mesh, job.implementation
     run = RanksRun(mesh, classes=classes)
     constant = constants_of(store, job, run)
@@ -97,6 +99,9 @@ def run_implementation(
         return unknown(graphs[rank], node, parts[rank].symbolic, environment, groups)
 
     def compute(rank: int, node: Node, environment: Environment) -> Result:
+        known = None if same is None else same.implementation[rank].get(node.name)
+        if known is not None:
+            return known
         return _compute(store, parts[rank], node, environment, constant, shared)
 
     environments = run_ranks(
@@ -124,29 +129,13 @@ def _compute(
     """The value of a node on all ranks of a class."""
     graph = part.graphs[0]
     symbolic = replace(part.symbolic, site=node.name)
-    if not _differs(node, part.graphs):
+    if not differs(node, part.graphs):
         return shared.value(graph, node, symbolic, environment, constant)
     builder = Builder(symbolic, node.name)
     merged = _merged(node, [other.by_name[node.name] for other in part.graphs], graph)
     if merged is None:
         return _coordinatewise(store, part, node, builder, environment, constant)
     return run_node(graph, merged, builder, environment, constant, None)
-
-
-def _differs(node: Node, graphs: Sequence[Graph]) -> bool:
-    """True if ranks of a class have other attributes of a node, or another constant."""
-    first = graphs[0]
-    for other in graphs[1:]:
-        if other is first:
-            continue
-        peer = other.by_name[node.name]
-        if not same_argument(node.args, peer.args):
-            return True
-        if not all(same_argument(node.kwargs[key], peer.kwargs[key]) for key in node.kwargs):
-            return True
-        if node.op == "constant" and other.constants.get(node.target) != first.constants.get(node.target):
-            return True
-    return False
 
 
 def _paired_mask(

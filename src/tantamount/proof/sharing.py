@@ -13,7 +13,7 @@ program that reads at them, and what must hold for a value to be defined is note
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus.affine import Coordinate, variable
@@ -31,7 +31,7 @@ from tantamount.ops.builder import Builder
 from tantamount.ops.execute import ConstantOf, Environment, Result, run_node
 from tantamount.ops.keys import Unkeyed, call_key
 
-__all__ = ["Shared"]
+__all__ = ["Shared", "on_all_ranks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +159,23 @@ class Shared:
         return found[1]
 
     def _on_all_ranks(self, result: Result, prefix: Shape) -> Result:
-        if isinstance(result, tuple):
-            return tuple(None if one is None else self._tensor_on_all(one, prefix) for one in result)
-        return self._tensor_on_all(result, prefix) if isinstance(result, Tensor) else result
+        """:func:`on_all_ranks`, remembered, so that a form that is used again is the same object."""
+        parts = result if isinstance(result, tuple) else (result,)
+        for part in parts:
+            if isinstance(part, Tensor) and (id(part.value), prefix) not in self._spread:
+                self._spread[id(part.value), prefix] = (part.value, _with_lead(part.value, prefix))
+        return _mapped(result, lambda form: self._spread[id(form), prefix][1])
 
-    def _tensor_on_all(self, tensor: Tensor, prefix: Shape) -> Tensor:
-        form: Form = tensor.value
-        found = self._spread.get((id(form), prefix))
-        if found is None:
-            found = self._spread[id(form), prefix] = (form, _with_lead(form, prefix))
-        return replace(tensor, value=found[1])
+
+def on_all_ranks(result: Result, prefix: Shape) -> Result:
+    """A result of one rank as that of all: with first dimensions of these sizes, on which nothing depends."""
+    return _mapped(result, lambda form: _with_lead(form, prefix)) if prefix else result
+
+
+def _mapped(result: Result, change: Callable[[Form], Form]) -> Result:
+    if isinstance(result, tuple):
+        return tuple(None if one is None else replace(one, value=change(one.value)) for one in result)
+    return replace(result, value=change(result.value)) if isinstance(result, Tensor) else result
 
 
 def _without_lead(form: Form, count: int) -> Form | None:

@@ -21,6 +21,7 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.nodes import constants_of, fail, unknown
 from tantamount.proof.run import Dropout, SpecificationRun
 from tantamount.proof.sharing import Shared
+from tantamount.proof.structure import Same
 
 __all__ = ["run_specification"]
 
@@ -32,10 +33,10 @@ class _Missing(TantamountError):
 
 
 def run_specification(
-    store: Store, job: Job, inputs: Inputs, shared: Shared, progress: Progress | None = None
+    store: Store, job: Job, inputs: Inputs, shared: Shared, same: Same | None = None, progress: Progress | None = None
 ) -> SpecificationRun:
     """The specification's inputs; every other tensor is computed when it is asked for (``demand``), if it is not
-    ``shared``. Its indices are assumed to be in range."""
+    ``shared``, or the ``same`` in both programs. Its indices are assumed to be in range."""
     graph = job.specification
     run = SpecificationRun()
     trace = Trace(assume_indices=True)
@@ -55,6 +56,8 @@ def run_specification(
         for node in graph.inputs
         if node.type
     }
+    if same is not None:
+        values.update(same.specification)
     run.values = values
     constant = constants_of(store, job, run)
     position = {node.name: k for k, node in enumerate(graph.nodes)}

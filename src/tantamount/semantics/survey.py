@@ -22,6 +22,8 @@ from tantamount.ops.functions import ROW_FUNCTIONS, STAND_IN_FEATURES
 
 __all__ = ["Survey", "elements", "index_bounds", "survey"]
 
+_DIGITS = 64  # binary ones, of a number that an index is shifted by
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:
@@ -100,6 +102,11 @@ def _constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
     return Tensor(found.shape, found.dtype, _Sketch(found.stored.shape, number=number))
 
 
+def _short(number: Fraction) -> Fraction | None:
+    """A number that an index may be shifted by; ``None`` for one of more digits, whose powers would have thousands."""
+    return number if max(number.numerator.bit_length(), number.denominator.bit_length()) <= _DIGITS else None
+
+
 class _Sketching(Interpretation):
     def __init__(self, groups: Mapping[str, int]) -> None:
         self.groups = groups
@@ -171,7 +178,7 @@ class _Sketching(Interpretation):
     def mul(self, x: _Sketch, y: _Sketch) -> _Sketch:
         found = self._new(x.shape)
         if x.number is not None and y.number is not None:
-            return replace(found, number=x.number * y.number)
+            return replace(found, number=_short(x.number * y.number))
         if (x.number is None) == (y.number is None):  # an index times a mask
             return replace(found, origins=x.origins | y.origins)
         return found
