@@ -64,6 +64,7 @@ class Gathered:
     done: dict[Any, Result] = field(default_factory=dict[Any, Result])
     axes: dict[str, int] = field(default_factory=dict[str, int])  # sizes of mesh axes
     ranks: tuple[int, ...] = ()  # those that stay
+    exact: bool = True  # what is recorded stays
     bounds: dict[tuple[Polynomial, int], int] = field(default_factory=dict[tuple[Polynomial, int], int])
 
     def inside(self, bound: int, shapes: Iterable[Shape]) -> int:
@@ -90,16 +91,18 @@ def groups_of(mesh: Mesh, axes: Mapping[str, int] | None = None) -> Mapping[str,
     return {name: prod(sizes[axis] for axis in spanned) for name, spanned in mesh.groups.items()}
 
 
-def gather(job: Job, pins: Pins = frozenset(), shrunk: Collection[str] = ()) -> Gathered:
+def gather(job: Job, pins: Pins = frozenset(), *, shrunk: Collection[str] = (), exact: bool = True) -> Gathered:
     """Raises :class:`UserError` as type checking does. ``shrunk``: mesh axes whose sizes are variables, of which two
-    coordinates stay."""
-    out = Gathered(pins)
+    coordinates stay. Unless ``exact``, recorded constants may be cut."""
+    out = Gathered(pins, exact=exact)
     mesh = job.mesh
     out.axes = {
         axis: out.facts.variable(("mesh", axis), size) if axis in shrunk else size for axis, size in mesh.axes.items()
     }
     gone = [k for k, axis in enumerate(mesh.names) if isinstance(out.axes[axis], Size)]
-    out.ranks = tuple(mesh.rank(at) for at in product(*(range(2 if k in gone else n) for k, n in enumerate(mesh.sizes))))
+    out.ranks = tuple(
+        mesh.rank(at) for at in product(*(range(2 if k in gone else n) for k, n in enumerate(mesh.sizes)))
+    )
     whole = _inputs(out, job.specification, "specification")
     known: dict[int, dict[str, TensorType]] = {}
     for rank in out.ranks:
@@ -107,9 +110,7 @@ def gather(job: Job, pins: Pins = frozenset(), shrunk: Collection[str] = ()) -> 
         if id(graph) not in known:
             known[id(graph)] = _inputs(out, graph, "implementation")
     for name, relation in job.inputs.items():
-        _relation(
-            out, job, whole[name], relation, lambda rank, tensor: known[id(job.implementation[rank])][tensor]
-        )
+        _relation(out, job, whole[name], relation, lambda rank, tensor: known[id(job.implementation[rank])][tensor])
     _graph(out, job.specification, None, whole)
     groups = groups_of(mesh, out.axes)
     for rank in out.ranks:
@@ -245,7 +246,7 @@ def _constant(out: Gathered, graph: Graph, node: Node) -> Tensor:
     sizes = tuple(out.facts.variable(("constant", node.target, k), n) for k, n in enumerate(type_.shape))
     recorded = graph.constants.get(node.target)
     if recorded is not None:
-        for size in sizes:
+        for size in sizes if out.exact else ():
             out.facts.pin(size)
         if len(recorded.data) == 1 and isinstance(recorded.data[0], (int, float)):
             out.values[repr(recorded.data[0])] = recorded.data[0]
@@ -299,7 +300,10 @@ def _relation(
         mesh, seen = job.mesh, set[object]()
         for rank in out.ranks:
             at = mesh.coordinates(rank)
-            key = id(job.implementation[rank]), tuple(n for n, p in zip(at, relation.placements, strict=True) if isinstance(p, Shard))
+            key = (
+                id(job.implementation[rank]),
+                tuple(n for n, p in zip(at, relation.placements, strict=True) if isinstance(p, Shard)),
+            )
             if key in seen:  # replicas say nothing new
                 continue
             seen.add(key)
