@@ -22,8 +22,8 @@ from itertools import combinations, product
 
 __all__ = [
     "ALL_SOFT", "ANYTHING", "BOUNDED", "CONVERTED", "EXPONENTIAL", "EXTREME", "FAILS", "INF", "KEEPS_ZERO", "KINDS",
-    "LOGARITHM", "MASKED", "MINUS", "NAN", "PLUS", "POLE", "POWER", "PRODUCT", "PRODUCT_OF", "RECIPROCAL", "SAME", "SOFT",
-    "SUM", "SUM_WITH_FINITE", "UNBOUNDED", "all_zero", "both", "is_strong", "sum_of",
+    "LOGARITHM", "MASKED", "MINUS", "NAN", "PLUS", "POLE", "POWER", "PRODUCT", "PRODUCT_OF", "RECIPROCAL", "SAME",
+    "SOFT", "SUM", "SUM_WITH_FINITE", "UNBOUNDED", "all_zero", "both", "is_strong", "sum_of",
 ]  # fmt: skip
 
 _CLASSES = _NAN, _PLUS, _MINUS, _ZERO = ("nan", "+inf", "-inf", "0")

@@ -29,7 +29,7 @@ from tantamount.ops.classes import RankClass, rank_classes
 from tantamount.proof.cuts import Aligned, Candidates, Window
 from tantamount.proof.inputs import Inputs, build_inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
-from tantamount.reduction import NotReduced, Reduction, reduce_job, shrink_mesh
+from tantamount.reduction import NotReduced, sketch
 from tantamount.semantics.reference import Array
 
 __all__ = ["align"]
@@ -43,55 +43,37 @@ _Box = tuple[tuple[int, int], ...]
 _Key = tuple[Shape, str]
 
 
-def align(
-    store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], limits: Limits
-) -> tuple[Candidates, Reduction | None]:
+def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], limits: Limits) -> Candidates:
     """The candidates for tensors of every class of ranks, by its leader and node name; empty if nothing could be
-    executed. A job that is too large is executed at smaller shapes, if there are any: the reduction that was made for
-    it."""
+    executed. A job that is too large, or of many ranks that run one program, is executed as a smaller one, if there is
+    one that seems to compute something alike."""
     long = [axis for axis, size in classes[0].mesh.axes.items() if size > _LONG]
-    if long:
-        found = _align_shrunk(job, classes, long, limits, store.effort)
-        if found:
-            return found, None
+    found = _sketched(job, classes, long, limits, store.effort) if long else {}
+    if found:
+        return found
     light = replace(limits, witness_work=min(limits.witness_work, store.effort.bounds.alignment_work))
     try:
         plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), light)
     except NotExecuted as problem:
         if isinstance(problem, TooLarge):
             store.effort.hit("alignment_work")
-        aligned = _align_reduced(job, classes, limits, store.effort)
-        if aligned[0]:
-            return aligned
-    return _candidates(store, job, inputs, classes, classes, limits), None
+        found = _sketched(job, classes, (), limits, store.effort)
+    return found or _candidates(store, job, inputs, classes, classes, limits)
 
 
-def _align_shrunk(
+def _sketched(
     job: Job, classes: Sequence[RankClass], axes: Sequence[str], limits: Limits, effort: Effort
 ) -> Candidates:
-    """Ranks along the axes run one program: two of them say what placements there are."""
+    """What a smaller job says. Node names are the same there, and so are dimensions; of ranks that run one program two
+    along each axis say what placements there are."""
     try:
-        smaller = shrink_mesh(job, axes, effort)
+        smaller = sketch(job, axes, effort)
         store = Calculus(effort)
         inputs = build_inputs(store, smaller)
-        folded = rank_classes(smaller.implementation, smaller.mesh)
+        folded = rank_classes(smaller.implementation, smaller.mesh, len(classes) < job.mesh.world_size)
     except (NotReduced, TantamountError):
         return {}
     return _candidates(store, smaller, inputs, folded, classes, limits) if len(folded) == len(classes) else {}
-
-
-def _align_reduced(
-    job: Job, classes: Sequence[RankClass], limits: Limits, effort: Effort
-) -> tuple[Candidates, Reduction | None]:
-    """Node names are the same at smaller shapes, and so are dimensions."""
-    try:
-        reduction = reduce_job(job, effort)
-        smaller = reduction.job
-        store = Calculus(effort)
-        inputs = build_inputs(store, smaller)
-    except (NotReduced, TantamountError):
-        return {}, None
-    return _candidates(store, smaller, inputs, classes, classes, limits), reduction
 
 
 def _candidates(
@@ -160,7 +142,9 @@ class _Matching:
         """Find the tensors of a group, which have one shape, among parts of specification tensors."""
         for whole, part in parts:
             box = self._box(whole, part, ranks.leader)
-            known = {} if box is None else self._by_key(whole, box)
+            if box is None:
+                continue
+            known = self._by_key(whole, box)
             for name in group:
                 alike = known.get(keys[name], ())
                 for wanted in alike:

@@ -27,7 +27,7 @@ def search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str)
     ``outputs`` is what is known of the job."""
     options = proof.options
     try:
-        reduction = proof.reduction or reduce_job(proof.job, options.effort)
+        reduction = reduce_job(proof.job, options.effort)
         small = prove(reduction.job, options.silent())
         reports = small.check()
         _control(small, outputs, proof.relations(), reports, options.limits)

@@ -37,7 +37,6 @@ from tantamount.ops.relations import even
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.placements import distribute, local, part, stack
 from tantamount.proof.run import SpecificationRun
-from tantamount.reduction import Reduction
 
 __all__ = ["Align", "Aligned", "Candidates", "Cuts", "Window"]
 
@@ -90,7 +89,7 @@ class Aligned:
 
 
 Candidates = Mapping[tuple[int, str], tuple[Aligned, ...]]  # by the leader of a class and node name
-Align = Callable[[Store, Job, Inputs, Sequence[RankClass], Limits], tuple[Candidates, Reduction | None]]
+Align = Callable[[Store, Job, Inputs, Sequence[RankClass], Limits], Candidates]
 
 
 @dataclass

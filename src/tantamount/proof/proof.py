@@ -21,7 +21,6 @@ from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.proof.sharing import Shared
 from tantamount.proof.specification import run_specification
 from tantamount.proof.structure import same_programs
-from tantamount.reduction import Reduction
 from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
 
 __all__ = ["Options", "Progress", "Proof", "prove"]
@@ -59,9 +58,7 @@ class Options:
 
 @dataclass
 class Proof:
-    """The inputs of both programs and every value of theirs, over one store; what was checked so far.
-
-    ``reduction``: the job at smaller shapes, if it was needed."""
+    """The inputs of both programs and every value of theirs, over one store; what was checked so far."""
 
     job: Job
     options: Options
@@ -69,7 +66,6 @@ class Proof:
     inputs: Inputs
     specification: SpecificationRun
     implementation: RanksRun
-    reduction: Reduction | None = None
     _relations: dict[str, Relation] | None = None
 
     @property
@@ -121,9 +117,8 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     specification = run_specification(store, job, inputs, shared, same, how.progress)
     names = [node.name for node in job.specification.nodes]
     cuts: Cuts | None = None
-    reduction: Reduction | None = None
     if same is None and how.align is not None and (how.cut or (how.cut is None and len(names) >= _LONG)):
-        aligned, reduction = how.align(store, job, inputs, classes, how.limits)
+        aligned = how.align(store, job, inputs, classes, how.limits)
         how.lap("alignment")
         cuts = Cuts(store, job, specification, aligned) if aligned else None
     if cuts is None:
@@ -135,4 +130,4 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     how.lap("implementation")
     specification.finish(names)
     how.lap("specification")
-    return Proof(job, how, store, inputs, specification, implementation, reduction)
+    return Proof(job, how, store, inputs, specification, implementation)

@@ -79,8 +79,8 @@ def continued(proof: Proof, pairs: Mapping[str, tuple[str, Sequence[Placement]]]
         for rank in range(proof.job.mesh.world_size):
             found[rank, name] = (*found.get((rank, name), ()), Aligned((tensor,), tuple(placements)))
 
-    def known(*_: object) -> tuple[Candidates, None]:
-        return found, None
+    def known(*_: object) -> Candidates:
+        return found
 
     return prove(proof.job, replace(proof.options.silent(), cut=True, align=known))
 

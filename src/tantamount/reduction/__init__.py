@@ -4,6 +4,6 @@ May import: ``errors``, ``ir``, ``ops``. Used by ``refine`` and by ``certificate
 See docs/design/reduced-shapes.md.
 """
 
-from tantamount.reduction.reduce import NotReduced, Reduction, reduce_job, shrink_mesh
+from tantamount.reduction.reduce import NotReduced, Reduction, reduce_job, sketch
 
-__all__ = ["NotReduced", "Reduction", "reduce_job", "shrink_mesh"]
+__all__ = ["NotReduced", "Reduction", "reduce_job", "sketch"]

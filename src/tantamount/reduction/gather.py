@@ -64,6 +64,7 @@ class Gathered:
     done: dict[Any, Result] = field(default_factory=dict[Any, Result])
     axes: dict[str, int] = field(default_factory=dict[str, int])  # sizes of mesh axes
     ranks: tuple[int, ...] = ()  # those that stay
+    exact: bool = True  # what is recorded stays
     bounds: dict[tuple[Polynomial, int], int] = field(default_factory=dict[tuple[Polynomial, int], int])
 
     def inside(self, bound: int, shapes: Iterable[Shape]) -> int:
@@ -90,10 +91,10 @@ def groups_of(mesh: Mesh, axes: Mapping[str, int] | None = None) -> Mapping[str,
     return {name: prod(sizes[axis] for axis in spanned) for name, spanned in mesh.groups.items()}
 
 
-def gather(job: Job, pins: Pins = frozenset(), shrunk: Collection[str] = ()) -> Gathered:
+def gather(job: Job, pins: Pins = frozenset(), *, shrunk: Collection[str] = (), exact: bool = True) -> Gathered:
     """Raises :class:`UserError` as type checking does. ``shrunk``: mesh axes whose sizes are variables, of which two
-    coordinates stay."""
-    out = Gathered(pins)
+    coordinates stay. Unless ``exact``, recorded constants may be cut."""
+    out = Gathered(pins, exact=exact)
     mesh = job.mesh
     out.axes = {
         axis: out.facts.variable(("mesh", axis), size) if axis in shrunk else size for axis, size in mesh.axes.items()
@@ -245,7 +246,7 @@ def _constant(out: Gathered, graph: Graph, node: Node) -> Tensor:
     sizes = tuple(out.facts.variable(("constant", node.target, k), n) for k, n in enumerate(type_.shape))
     recorded = graph.constants.get(node.target)
     if recorded is not None:
-        for size in sizes:
+        for size in sizes if out.exact else ():
             out.facts.pin(size)
         if len(recorded.data) == 1 and isinstance(recorded.data[0], (int, float)):
             out.values[repr(recorded.data[0])] = recorded.data[0]

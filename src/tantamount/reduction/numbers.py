@@ -22,7 +22,7 @@ from tantamount.sizes.traced import (
     plus,
 )
 
-__all__ = ["Reading", "readings", "rewritten"]
+__all__ = ["Reading", "plain", "readings", "rewritten"]
 
 _ROUNDING = 1e-7  # a literal may be the float32 nearest to the function's value
 _PLAIN = 32  # whole numbers up to this one are plain,
@@ -81,7 +81,7 @@ def readings(
         if isinstance(number, bool) or not isfinite(number) or not 0 < abs(number) < HUGE:
             continue
         here = _readings(number, single) or _multiple(number, single, ranks) or _readings(number, several, 2)
-        if _plain(number) or len({reading.function for reading in here}) > 1:
+        if plain(number) or len({reading.function for reading in here}) > 1:
             facts += [("==", plus(r.size, constant(-evaluate(r.size, at)))) for r in here]
         else:
             found += here[:1]
@@ -114,7 +114,8 @@ def _multiple(number: Number, sizes: Mapping[Polynomial, int], ranks: int) -> li
     return [Reading(number, sign, 0, tuple((m, c * least) for m, c in p)) for p, k in factors.items() if k == least]
 
 
-def _plain(number: Number) -> bool:
+def plain(number: Number) -> bool:
+    """True if a number may well be just that, and no function of a size."""
     if float(number).is_integer():
         return abs(number) <= _PLAIN
     return len(f"{abs(number):.15e}".split("e")[0].replace(".", "").rstrip("0")) <= _DIGITS

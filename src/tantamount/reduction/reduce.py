@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import count
+from itertools import count, product
+from math import prod
 
 from tantamount.effort import Effort
 from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
@@ -27,17 +28,14 @@ from tantamount.reduction.gather import (
     lifted_expression,
 )
 from tantamount.reduction.literals import Number, map_expression, map_node
-from tantamount.reduction.numbers import readings, rewritten
+from tantamount.reduction.numbers import plain, readings, rewritten
 from tantamount.reduction.relations import check_relations
 from tantamount.reduction.solve import moved, solve
 from tantamount.reduction.structure import Step, Structure
 from tantamount.sizes.traced import FIXED, HUGE, Polynomial, Size, SizeFacts, constant, evaluate, polynomial, variables
 from tantamount.sizes.traced import times as _times
 
-__all__ = ["NotReduced", "Reduction", "reduce_job", "shrink_mesh"]
-
-
-_MESH = 32  # whole numbers from here on may count what the ranks hold together
+__all__ = ["NotReduced", "Reduction", "reduce_job", "sketch"]
 
 
 class NotReduced(TantamountError):
@@ -65,33 +63,32 @@ class _Broken(Exception):
         self.pins = pins
 
 
-def shrink_mesh(job: Job, axes: Collection[str], effort: Effort) -> Job:
-    """The job on a mesh of which ``axes`` (that more than four ranks are along) have two ranks each, with the sizes
-    that this takes; sizes are made smaller only where the job is too large to execute. Ranks at the first two
-    coordinates stay. For hints alone: that the smaller job computes something alike is not checked.
+def sketch(job: Job, axes: Collection[str], effort: Effort) -> Job:
+    """A smaller job that seems to compute something alike: two ranks along those of ``axes`` that are longer than four,
+    the sizes that this takes, and others smaller only where the job is too large to execute. Ranks at the first two
+    coordinates stay; outputs are not asked for. For hints alone: constants are cut, and nothing is checked.
 
-    Raises :class:`NotReduced` where it has no such form."""
-    if any(relation.expression is not None or relation.equal for relation in job.inputs.values()):
+    Raises :class:`NotReduced` where there is none."""
+    effort.check()
+    if axes and any(relation.expression is not None or relation.equal for relation in job.inputs.values()):
         raise NotReduced("relations name single ranks")
     bare = replace(job, outputs={})
     try:
-        gathered = gather(bare, frozenset(), axes)
+        gathered = gather(bare, shrunk=axes, exact=False)
         facts = gathered.facts
         two = {facts.representative(v): 2 for n in gathered.axes.values() for v in variables(polynomial(n))}
-        if not two:
-            raise NotReduced("no axis is long")
         prices = _prices(gathered, bare)
         known = {v for kind, p in facts.found if kind == "==" for v in variables(p)} | set(two)
         known |= {v for p in prices for v in variables(p)}
-        numbers = [number for number in gathered.values.values() if isinstance(number, float) or number > _MESH]
+        numbers = [number for number in gathered.values.values() if not plain(number)]
         found, _ = readings(numbers, sorted(known), sorted(prices), facts.values, job.mesh.world_size)
         values = {v: facts.values[v] for v in map(facts.representative, known)}
         conditions = [fact for fact in facts.found if variables(fact[1]) <= values.keys()]
         sizes = moved(conditions, prices, values, two, _taken(gathered, bare), effort)
     except (RelationProblem, Unsupported) as problem:
         raise NotReduced(str(problem)) from None
-    if sizes is None:
-        raise NotReduced("sizes do not follow the mesh")
+    if sizes is None or sizes == values:
+        raise NotReduced("no size can shrink")
     whole = _Everywhere(facts, sizes)
     return _rewritten(bare, gathered, whole, rewritten(found, whole))
 
@@ -200,9 +197,17 @@ def _rewritten(job: Job, gathered: Gathered, sizes: Mapping[int, int], numbers: 
 
     def graph_of(lifted: Lifted) -> Graph:
         nodes = tuple(node_of(lifted.graph, node, lifted.types) for node in lifted.nodes)
-        return replace(lifted.graph, nodes=nodes, constants={k: constant(c) for k, c in lifted.graph.constants.items()})
+        shapes = {node.target: lifted.types[node.name] for node in lifted.graph.nodes if node.op == "constant"}
+        constants = {key: constant(c, shapes.get(key)) for key, c in lifted.graph.constants.items()}
+        return replace(lifted.graph, nodes=nodes, constants=constants)
 
-    def constant(c: Constant) -> Constant:
+    def constant(c: Constant, found: Result) -> Constant:
+        shape = tuple(map(size, found.shape)) if isinstance(found, Tensor) else c.type.shape
+        if shape != c.type.shape:
+            places = product(*map(range, shape))
+            strides = [prod(c.type.shape[k + 1 :]) for k in range(len(shape))]
+            data = tuple(c.data[sum(i * s for i, s in zip(place, strides, strict=True))] for place in places)
+            return Constant(replace(c.type, shape=shape), data)
         first = c.data[0] if len(c.data) == 1 else True
         return c if isinstance(first, (bool, complex)) else replace(c, data=(numbers.get(repr(first), first),))
 

@@ -72,7 +72,7 @@ def moved(
     if search.price(new) <= ENOUGH:
         return new
     still: list[SizeFact] = [("==", (((), -n), ((v,), 1))) for v, n in first.items()]
-    return _search([*facts, *still], prices, set(taken) - set(new.values()), new, effort).descend(new, stop=ENOUGH)
+    return solve([*facts, *still], prices, new, set(taken) - set(new.values()), effort)
 
 
 def _search(
