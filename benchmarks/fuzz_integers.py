@@ -45,8 +45,10 @@ def main() -> int:
     started = time.process_time()
     figures = fuzz(options.pairs, options.seed)
     print(
-        f"expressions: {figures.pairs} pairs, {figures.equal} equal on all inputs tried, {figures.proved} with equal forms,"
-        f" {len(figures.wrong)} wrong, skipped {dict(figures.skipped)} in {time.process_time() - started:.0f} CPU seconds"
+        f"expressions: {figures.pairs} pairs, {figures.equal} equal on all inputs tried, {figures.proved} of equal forms"
+    )
+    print(
+        f"  {len(figures.wrong)} wrong, skipped {dict(figures.skipped)}, {time.process_time() - started:.0f} CPU seconds"
     )
     for text in (*wrong, *figures.wrong)[:20]:
         print(text)

@@ -1,5 +1,5 @@
-"""Integers were unbounded: a sum of uint8 that wraps around was PROVED against one that is promoted first, ``abs`` of the
-least int8 against a positive number, and a float converted to int8 against itself, whatever it was."""
+"""Integers were unbounded: a sum of uint8 that wraps around was PROVED against one that is promoted first, ``abs`` of
+the least int8 against a positive number, and a float converted to int8 against itself, whatever it was."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the programs are written in PyTorch")
-
 import tantamount as tt
 from tantamount import Verdict
+
+torch = pytest.importorskip("torch", reason="the programs are written in PyTorch")
 
 I8, U8, I16, I32, I64 = torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64
 Pair = tuple[Callable[..., Any], Callable[..., Any], list[Any]]
@@ -82,7 +82,11 @@ EQUAL: dict[str, Pair] = {
         [(I8, 3, 4), (I8, 4, 2)],
     ),
     "distributed": (lambda x, y: x * (y + x), lambda x, y: x * y + x * x, [I8, I8]),
-    "minimum": (lambda x, y: torch.minimum(x, y).to(I32), lambda x, y: -torch.maximum(-x.to(I32), -y.to(I32)), [I8, I8]),
+    "minimum": (
+        lambda x, y: torch.minimum(x, y).to(I32),
+        lambda x, y: -torch.maximum(-x.to(I32), -y.to(I32)),
+        [I8, I8],
+    ),
     "clamped integers": (lambda x: x.clamp(-128, 127), lambda x: x.clamp(-128, 127).to(I8).to(I32), [I32]),
     "clamped floats": (
         lambda x: x.round().clamp(-128, 127),

@@ -1,5 +1,5 @@
-"""Random expressions of integers of 8, 16 and 64 bits: as eager PyTorch has them, as the reference interpreter does, and
-their normal forms."""
+"""Random expressions of integers of 8, 16 and 64 bits: as eager PyTorch has them, as the reference interpreter does,
+and their normal forms."""
 
 from __future__ import annotations
 
