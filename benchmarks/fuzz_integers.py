@@ -44,12 +44,11 @@ def main() -> int:
     print(f"operators: {dict(table)} in {time.process_time() - started:.0f} CPU seconds")
     started = time.process_time()
     figures = fuzz(options.pairs, options.seed)
+    seconds = time.process_time() - started
     print(
-        f"expressions: {figures.pairs} pairs, {figures.equal} equal on all inputs tried, {figures.proved} of equal forms"
+        f"expressions: {figures.pairs} pairs in {seconds:.0f} CPU seconds, {figures.equal} equal on all inputs tried,"
     )
-    print(
-        f"  {len(figures.wrong)} wrong, skipped {dict(figures.skipped)}, {time.process_time() - started:.0f} CPU seconds"
-    )
+    print(f"  {figures.proved} with equal forms, {len(figures.wrong)} wrong; skipped: {dict(figures.skipped)}")
     for text in (*wrong, *figures.wrong)[:20]:
         print(text)
     return 1 if wrong or figures.wrong else 0
