@@ -46,6 +46,8 @@ TWINS = {
     "causal_context_parallel": ("is_causal=True", "over 2 x 2 elements where 8", "of q", None),
     "gathered_attention": ("queries", "where", "output", None),
     "ulysses": ("to_positions(y, broken=self.broken)", "applies transpose", "output", None),
+    "quantised_activations": ("x.abs().amax", "over 2 x 2 elements where 4 x 2", "output", None),
+    "quantised_weights": ("self.weight - self.zero).to", "the implementation wraps around", "output", None),
     "expert_parallel": ("combine if self.broken else dispatch", "an extra factor max", "output", None),
 }
 

@@ -131,6 +131,26 @@ BOTH_WAYS: tuple[Pair, ...] = (
         ("y = aten.any.dim(b, 1)", "a = aten.eq.Tensor(b, b)\ny = aten.all.dim(a, 1)"),
         ("a = aten.eq.Tensor(b, c)\ny = aten.all.dim(a, 1)", "a = aten.ne.Tensor(b, b)\ny = aten.any.dim(a, 1)"),
     ),
+    *_integers(
+        "ends of narrow types",
+        ("y = aten.bitwise_not.default(u)", "a = mul(u, 255)\ny = aten.clamp_max.default(a, 254)"),
+        ("a = add(s, s)\ny = aten._to_copy.default(a, dtype=int64)",
+         "a = aten._to_copy.default(s, dtype=int64)\ny = add(a, a)"),
+        ("a = sub(u, 3)\ny = aten._to_copy.default(a, dtype=int64)",
+         "a = aten._to_copy.default(u, dtype=int64)\ny = sub(a, 3)"),
+        ("y = aten.sum.dim_IntList(s, [1], True, dtype=int8)",
+         "a = aten.sum.dim_IntList(s, [1], True)\nk = aten.clamp.default(a, -128, 127)\n"
+         "y = aten._to_copy.default(k, dtype=int8)"),
+        ("a = aten._to_copy.default(i, dtype=int8)\ny = aten._to_copy.default(a, dtype=int64)", _SAME),
+        ("a = aten._to_copy.default(i, dtype=int16)\ny = aten._to_copy.default(a, dtype=int64)", _SAME),
+        ("a = aten.floor_divide.Scalar(i, 3)\ny = aten._to_copy.default(a, dtype=uint8)",
+         "a = aten._to_copy.default(i, dtype=uint8)\ny = aten.floor_divide.Scalar(a, 3)"),
+        ("y = aten.neg.default(s)", "a = aten.clamp_min.default(s, -127)\ny = aten.neg.default(a)"),
+        ("y = aten.__rshift__.Scalar(s, 1)",
+         "a = aten._to_copy.default(s, dtype=uint8)\nk = aten.__rshift__.Scalar(a, 1)\n"
+         "y = aten._to_copy.default(k, dtype=int8)"),
+        ("a = sub(u, u)\ny = aten.lt.Tensor(a, u)", "y = aten.ne.Tensor(u, u)"),
+    ),
     *_reals(
         "ties and strictness",
         ("y = aten.gt.Scalar(x, 0)", "y = ge(x, 0)"),
@@ -240,6 +260,11 @@ _NEEDING = {
         "a = sub(x, 123.5)\ny = aten.sqrt.default(a)",
         "a = mul(x, z)\nk = aten.reciprocal.default(a)\ny = mul(k, x)",
         "a = sum_dims(x, [1], True)\ny = div(x, a)",
+    ),
+    "narrow-conversion": (
+        "y = aten._to_copy.default(x, dtype=int8)",
+        "a = mul(x, 0.001)\ny = aten._to_copy.default(a, dtype=uint8)",
+        "a = aten.clamp_min.default(x, -128)\nk = aten.round.default(a)\ny = aten._to_copy.default(k, dtype=int8)",
     ),
     "index-range": (
         "y = embedding(w, i)",

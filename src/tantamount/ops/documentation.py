@@ -55,6 +55,7 @@ _HEADINGS = {
     "random": "Dropout and random numbers",
     "collective": "Collectives",
     "backward": "Gradients",
+    "quantised": "Quantisation",
     "vendor": "Other libraries",
     "hlo": "HLO instructions",
 }

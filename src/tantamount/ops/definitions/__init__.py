@@ -17,7 +17,7 @@ FAMILIES = (
     "hlo", "hlo_indexing", "hlo_collective", "hlo_custom", "complex",
     "functions", "orders", "searching", "views", "padding", "sampling", "foreach", "products", "overwrites",
     "numbers", "aliases", "slopes", "convolution", "pooling",
-    "channel_norm",
+    "channel_norm", "quantised",
 )  # fmt: skip
 
 

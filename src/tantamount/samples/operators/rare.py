@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tantamount.ir.types import DType
 from tantamount.samples.operators.calls import F32, F64, I32, I64, Operand, Sample, c, call, f, i, m, positive
 
 __all__ = ["SAMPLES"]
@@ -15,7 +16,11 @@ def _random(target: str, *args: object, **kwargs: object) -> Sample:
     return Sample(f"aten.{target}", args, kwargs, values=False)
 
 
+_BYTES = tuple(Operand(shape, DType.INT8, -128, 128) for shape in ((2, 3), (3, 4)))
+
 SAMPLES: tuple[Sample, ...] = (
+    # quantised
+    call("_int_mm.default", *_BYTES),
     # functions
     call("asin.default", _INSIDE),
     call("acos.default", _INSIDE),
