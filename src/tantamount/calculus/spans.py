@@ -11,6 +11,7 @@ from math import ceil, floor, inf, prod
 
 from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Atom, Store
+from tantamount.calculus.products import is_integer
 from tantamount.calculus.terms import IOTA, Factor, Factors, Polynomial, Ranges, factors_of, sole_number
 from tantamount.ops.functions import MODULI
 
@@ -141,6 +142,8 @@ def _computed(store: Store, atom: Atom) -> Span:
         if _is_number(divisor) and divisor is not None and divisor > 0:
             low, high = (end if isinstance(end, float) else floor(end / Fraction(divisor)) for end in (low, high))
             return low, high
+        if not is_integer(store, atom.arguments[1]):
+            return _ALL
         most = max(abs(low), abs(high))
         return -most, most
     return _ALL
