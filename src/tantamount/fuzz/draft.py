@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, prod
 from random import Random
@@ -17,7 +17,7 @@ from tantamount.semantics.exact import Exact, Held, held_input
 from tantamount.semantics.reference import Array
 from tantamount.semantics.rounding import FORMATS, array_type
 
-__all__ = ["ALL_DTYPES", "Draft", "Policy", "usable"]
+__all__ = ["ALL_DTYPES", "Draft", "Policy", "counted", "usable"]
 
 ALL_DTYPES = (
     DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL, DType.FLOAT16, DType.INT8, DType.UINT8, DType.FLOAT64,
@@ -36,7 +36,7 @@ class Policy:
     leave their type and wrap around; ``limits``: integer inputs may be at the ends of their type; ``empty``: dimensions
     may be 0; ``integer_limit``: no partial result of integers beyond it; ``inexact``: transcendental operators;
     ``largest``: elements of a tensor; ``constants``: the share of leaves that are constants; ``nodes``: fewest and most
-    calls."""
+    calls; ``kernels``: by operator the element types of operands for which there is one (``None``: all)."""
 
     dtypes: tuple[DType, ...] = ALL_DTYPES
     targets: frozenset[str] | None = None
@@ -48,6 +48,20 @@ class Policy:
     largest: int = 4096
     constants: float = 0.25
     nodes: tuple[int, int] = (3, 16)
+    kernels: Mapping[str, frozenset[str]] | None = None
+
+    def has(self, target: str, dtypes: Sequence[DType]) -> bool:
+        """True if operands of some element types are what an operator is there for."""
+        if self.kernels is None or target not in self.kernels:
+            return True
+        return all(dtype.label in self.kernels[target] for dtype in counted(target, dtypes))
+
+
+def counted(target: str, dtypes: Sequence[DType]) -> Sequence[DType]:
+    """Of the element types of a call's operands those that a kernel is chosen by: not those of conditions and indices."""
+    if target == "aten.where.self":
+        return dtypes[1:]
+    return dtypes[:1] if target in ("aten.index_select.default", "aten.gather.default") else dtypes
 
 
 def usable(x: Tensor) -> bool:
@@ -164,6 +178,9 @@ class Draft:
         node = Node(f"n{len(self.nodes)}", "call", target, args, kwargs)
         interpretation, policy = self.interpretation, self.policy
         flags, wraps = len(interpretation.flags), interpretation.wraps
+        operands = [self.values[name].dtype for name in _names((*args, *kwargs.values())) if name in self.values]
+        if not policy.has(target, operands):
+            return None
         try:
             result = interpretation.step(self.stub, node, {**self.values, **self.tuples})
         except TantamountError:

@@ -53,7 +53,8 @@ class Rule:
 
     ``about`` is the equation in mathematics. ``kinds``: the kinds of element types of the result to which it applies
     (``f`` floats, ``i`` integers, ``b`` booleans). ``share`` of its instances are used: rules that apply everywhere would take all the
-    room. ``origin``: whose rule it is."""
+    room. ``origin``: whose rule it is. ``integers``: why it holds for integers that wrap around, if that does not follow
+    from its operators."""
 
     name: str
     pattern: Term | Variable
@@ -63,6 +64,7 @@ class Rule:
     kinds: str = "fi"
     share: float = 1.0
     origin: str = ""
+    integers: str = ""
 
 
 RULES: dict[str, Rule] = {}
@@ -77,6 +79,7 @@ def rule(
     kinds: str = "fi",
     share: float = 1.0,
     origin: str = "",
+    integers: str = "",
     into: dict[str, Rule] | None = None,
 ) -> Callable[[Build], Build]:
     """Register a function that builds the right side. Raises :class:`UserError` for a name that there is already, and
@@ -92,7 +95,7 @@ def rule(
                 found="a rule of that name" if name in table else "a rule without examples",
                 needed="a name of its own, and at least one example",
             )
-        table[name] = Rule(name, pattern, build, about, found, kinds, share, origin)
+        table[name] = Rule(name, pattern, build, about, found, kinds, share, origin, integers)
         return build
 
     return register

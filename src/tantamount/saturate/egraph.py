@@ -6,7 +6,7 @@ a place to cut) is computed from types. (Willsey et al., *egg*, POPL 2021, for t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -49,8 +49,10 @@ ENode = tuple[Operation, tuple[int, ...]]  # an operation on classes
 
 @dataclass
 class Types:
-    """The types that operations give, found once each; shared between e-graphs, as it depends on nothing else."""
+    """The types that operations give, found once each; shared between e-graphs, as it depends on nothing else.
+    ``accepts(target, operands, result)`` may refuse a call that the operator would take: a backend lacks it."""
 
+    accepts: Callable[[str, tuple[ResultType, ...], ResultType], bool] | None = None
     known: dict[Any, ResultType | None] = field(default_factory=dict[Any, "ResultType | None"])
     most: int = 50_000
 
@@ -60,7 +62,9 @@ class Types:
         if entry not in self.known:
             if len(self.known) >= self.most:
                 self.known.clear()
-            self.known[entry] = _type_of(operation, operands)
+            found = _type_of(operation, operands)
+            refused = found is not None and self.accepts is not None and not self.accepts(operation.target, operands, found)
+            self.known[entry] = None if refused else found
         return self.known[entry]
 
 

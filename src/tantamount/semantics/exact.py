@@ -38,6 +38,9 @@ __all__ = ["Discontinuous", "Exact", "Held", "evaluate", "held_input", "plain"]
 _WIDE = 1 << 62
 _FUNCTION_ULPS = 16  # what approximations of transcendental functions may be off
 _STEEPEST = {"sin": 1.0, "cos": 1.0, "tanh": 1.0, "atan": 1.0, "asinh": 1.0, "erf": 1.13, "pi_times": 3.15}
+_ANY_OF_EQUALS = frozenset({"aten.max_pool2d.default"})  # choose a place, and give only the value there
+_QUOTIENTS = frozenset({"aten.floor_divide.default", "aten.remainder.Tensor"})
+_PLACES = frozenset({"aten.argmax.default", "aten.argmin.default"})
 _JUMPING = frozenset({"floor", "trunc", "round", "sign", "floor_divide"})
 
 
@@ -64,27 +67,30 @@ class Held:
 
 
 def _greatest(x: Array) -> Any:
-    """The largest absolute value: an integer of integers, a float of floats, 0 of no elements."""
+    """The largest absolute value: an integer of integers, a float of floats, 0 of no elements. Infinities are chosen or
+    not, never a term of a finite result, and do not count."""
     if not x.size:
         return 0
     if x.dtype.kind == "f":
-        return float(np.max(np.abs(x)))
+        found = float(np.max(np.abs(x)))
+        return found if isfinite(found) else float(np.max(np.abs(x), where=np.isfinite(x), initial=0.0))
     return max(int(x.max()), -int(x.min()))
 
 
 def _unit_of(x: Array) -> int | None:
-    """The largest k with all elements multiples of ``2 ** k``; ``None`` for infinities and NaNs."""
-    if x.dtype.kind != "f":
+    """The largest k up to 0 with all finite elements multiples of ``2 ** k``; ``None`` with a NaN."""
+    if x.dtype.kind != "f" or not x.size:
         return 0
-    if not np.isfinite(x).all():
+    if np.isnan(x).any():
         return None
-    units = [value for item in np.unique(x).tolist() if (value := _unit(item)) is not None]
+    x = x[np.isfinite(x)]
+    if np.array_equal(x, np.rint(x)):
+        return 0
+    units = [_unit(item) for item in np.unique(x[x != np.rint(x)]).tolist()]
     return min(units, default=0)
 
 
-def _unit(value: float) -> int | None:
-    if value == 0:
-        return None
+def _unit(value: float) -> int:
     numerator, denominator = abs(value).as_integer_ratio()
     return (numerator & -numerator).bit_length() - denominator.bit_length()
 
@@ -132,7 +138,7 @@ class Exact(Interpretation):
 
     def _source(self, array: Array) -> Held:
         found = self._of(array)
-        if array.dtype.kind != "f" or not isfinite(found.total):
+        if array.dtype.kind != "f":
             return found
         return self._float(array, found.total, 0.0, found.unit, 0)
 
@@ -340,13 +346,31 @@ class Exact(Interpretation):
             types.append(node.type.dtype)
         forms = [FORMATS[dtype] for dtype in types if dtype in FORMATS]
         self.form = min(forms, key=lambda form: form.precision, default=FORMATS[DType.FLOAT32])
+        before = len(self.flags)
         result = run_node(graph, node, Builder(self, node.name), environment, recorded_constant, None)
+        if node.target in _ANY_OF_EQUALS:
+            self.base.flags[before:] = [flag for flag in self.flags[before:] if flag.what != "tie"]
+        if node.target in _PLACES:
+            self._tied(environment[next(references(node))], node)
         if isinstance(result, tuple):
             return tuple(None if x is None else self.settled(x) for x in result)
-        return self.settled(result) if isinstance(result, Tensor) else result
+        quotient = node.target in _QUOTIENTS
+        return self.settled(result, quotient) if isinstance(result, Tensor) else result
 
-    def settled(self, x: Tensor) -> Tensor:
-        """A node's result as its element type holds it."""
+    def _tied(self, operand: Result, node: Node) -> None:
+        """Flag rows in which the place of the extreme element is not the only one."""
+        if not isinstance(operand, Tensor) or not operand.rank or not operand.value.array.size:
+            return
+        array, along = operand.value.array, node.args[1] if len(node.args) > 1 else None
+        if not isinstance(along, int):
+            array, along = array.reshape(-1), 0
+        best = np.max if "argmax" in node.target else np.min
+        count = np.count_nonzero(array == best(array, axis=along, keepdims=True), axis=along)
+        if np.any(count > 1):
+            self.flags.append(Flag("tie", int(np.count_nonzero(count > 1)), node.name))
+
+    def settled(self, x: Tensor, quotient: bool = False) -> Tensor:
+        """A node's result as its element type holds it; one that is a ``quotient`` is flagged where it does not."""
         held: Held = x.value
         if not x.dtype.is_float:
             if x.dtype is DType.BOOL:
@@ -355,6 +379,8 @@ class Exact(Interpretation):
             low, high = x.dtype.bounds
             if held.total > max(-low, high) or (low == 0 and held.array.size and bool(np.any(held.array < 0))):
                 self.wraps += 1  # or may have: a partial result of some order did
+                if quotient:  # machines trap, or give anything
+                    self.flags.append(Flag("overflowing-quotient", 1))
                 return replace(x, value=Held(np.asarray(array, dtype=np.int64), _greatest(array)))
             return replace(x, value=Held(np.asarray(array, dtype=np.int64), held.total))
         form = FORMATS[x.dtype]

@@ -138,6 +138,7 @@ def _to(part: Leaf | Term, dtype: DType) -> Term:
 @rule(
     "up-and-down", x, "x = narrow(widen(x))",
     [example(x="M N", dtype=name) for name in ("float16", "bfloat16", "float32", "int8", "int32")], share=0.04,
+    integers="a wider type holds all numbers of a narrower one",
 )  # fmt: skip
 def _(m: Match) -> Part | None:
     wider = _WIDER.get(m.x.type.dtype)
@@ -145,7 +146,8 @@ def _(m: Match) -> Part | None:
 
 
 @rule("add-in-wider-type", add(x, y), "x + y = narrow(widen(x) + widen(y))",
-      [example(x="M N", y="N", dtype=name) for name in ("float32", "int32")], share=0.08)  # fmt: skip
+      [example(x="M N", y="N", dtype=name) for name in ("float32", "int32")], share=0.08,
+      integers="narrowing is a homomorphism of rings, and the sum of two fits the wider type")  # fmt: skip
 def _(m: Match) -> Part | None:
     dtype = m.x.type.dtype
     wider = _WIDER.get(dtype)

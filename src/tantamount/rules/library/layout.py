@@ -196,26 +196,29 @@ def _(m: Match) -> Part:
     return cat((term("aten.unsqueeze.default", m.x, m.a), term("aten.unsqueeze.default", m.y, m.a)), m.a)
 
 
+_ALONE = "an operator of single elements, whatever it computes"
 _REACH = [example({"a": order}, x="M N K") for order in ORDERS[1:3]] + [example({"a": (1, 0)}, x="M N")]
 for _name in ("neg", "relu", "abs"):
 
     @rule(f"{_name}-under-permute", permute(term(f"aten.{_name}.default", x), a),
-          f"permute({_name}(x), p) = {_name}(permute(x, p))", _REACH)  # fmt: skip
+          f"permute({_name}(x), p) = {_name}(permute(x, p))", _REACH, integers=_ALONE)  # fmt: skip
     def _pointwise(m: Match, target: str = f"aten.{_name}.default") -> Part:
         return term(target, permute(m.x, m.a))
 
     @rule(f"permute-under-{_name}", term(f"aten.{_name}.default", permute(x, a)),
-          f"{_name}(permute(x, p)) = permute({_name}(x), p)", _REACH)  # fmt: skip
+          f"{_name}(permute(x, p)) = permute({_name}(x), p)", _REACH, integers=_ALONE)  # fmt: skip
     def _turned(m: Match, target: str = f"aten.{_name}.default") -> Part:
         return permute(term(target, m.x), m.a)
 
     @rule(f"{_name}-of-concat", term(f"aten.{_name}.default", term(CAT, (x, y), a)),
-          f"{_name}(cat(x, y)) = cat({_name}(x), {_name}(y))", [example({"a": 0}, x="M K", y="N K"), example({"a": 1}, x="M N", y="M K")])  # fmt: skip
+          f"{_name}(cat(x, y)) = cat({_name}(x), {_name}(y))", [example({"a": 0}, x="M K", y="N K"), example({"a": 1}, x="M N", y="M K")],
+          integers=_ALONE)  # fmt: skip
     def _joined(m: Match, target: str = f"aten.{_name}.default") -> Part:
         return cat((term(target, m.x), term(target, m.y)), m.a)
 
     @rule(f"{_name}-under-reshape", reshape(term(f"aten.{_name}.default", x), a),
-          f"reshape({_name}(x), s) = {_name}(reshape(x, s))", [example({"a": ("M*N",)}, x="M N"), example({"a": ("M", "N*K")}, x="M N K")])  # fmt: skip
+          f"reshape({_name}(x), s) = {_name}(reshape(x, s))", [example({"a": ("M*N",)}, x="M N"), example({"a": ("M", "N*K")}, x="M N K")],
+          integers=_ALONE)  # fmt: skip
     def _shaped(m: Match, target: str = f"aten.{_name}.default") -> Part:
         return term(target, reshape(m.x, m.a))
 
