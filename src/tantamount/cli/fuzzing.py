@@ -14,16 +14,21 @@ from tantamount.errors import UserError
 
 __all__ = ["fuzz"]
 
-fuzz = typer.Typer(name="fuzz", help="Find the tensor programs that compilers get wrong.", no_args_is_help=True, rich_markup_mode=None)
+fuzz = typer.Typer(
+    name="fuzz", help="Find the tensor programs that compilers get wrong.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Pythons = Annotated[
     list[str] | None,
-    typer.Option("--python", metavar="BACKEND=PATH", help="The Python in whose environment a backend is; default: this one."),
+    typer.Option(
+        "--python", metavar="BACKEND=PATH", help="The Python in whose environment a backend is; default: this one."
+    ),
 ]
 RuleFiles = Annotated[
-    list[Path] | None, typer.Option("--rules", metavar="FILE", help="Run a Python file that registers rules. Only for files you trust.")
+    list[Path] | None,
+    typer.Option("--rules", metavar="FILE", help="Run a Python file that registers rules. Only for files you trust."),
 ]
-_EPILOG = "Exit codes: 0 no finding; 1 findings; 2 the command line or a file is wrong; 4 a bug of Tantamount; 130 interrupted."
+_EPILOG = "Exit codes: 0 no finding; 1 findings; 2 the command line is wrong; 4 a bug of Tantamount; 130 interrupted."
 
 
 def _pythons(given: list[str] | None) -> dict[str, str]:
@@ -31,7 +36,9 @@ def _pythons(given: list[str] | None) -> dict[str, str]:
     for item in given or ():
         name, equals, path = item.partition("=")
         if not equals or not Path(path).is_file():
-            raise UserError("fuzz-python", place="--python", found=item, needed="BACKEND=PATH, the path of a Python that there is")
+            raise UserError(
+                "fuzz-python", place="--python", found=item, needed="BACKEND=PATH, the path of a Python that there is"
+            )
         found[name] = path
     return found
 
@@ -48,7 +55,8 @@ def _rules(files: list[Path] | None) -> dict[str, Any]:
         found = known_evidence(rules()[name])
         if not found.proved:
             raise UserError(
-                "rule-unproved", place=f"rule {name}", found="; ".join(found.failures) or "no example that it applies to",
+                "rule-unproved", place=f"rule {name}",
+                found="; ".join(found.failures) or "no example that it applies to",
                 needed="a proof of every example", hint="`tantamount fuzz rules --rules FILE NAME` shows both sides",
             )  # fmt: skip
     return proved_rules()
@@ -58,7 +66,9 @@ def _run(file: Path) -> None:
     import runpy
 
     if not file.is_file():
-        raise UserError("file-missing", place=str(file), found="no such file", needed="a Python file that registers rules")
+        raise UserError(
+            "file-missing", place=str(file), found="no such file", needed="a Python file that registers rules"
+        )
     runpy.run_path(str(file))
 
 
@@ -66,15 +76,26 @@ def _run(file: Path) -> None:
 @exits
 def run(
     backend: Annotated[str, typer.Option("--backend", metavar="NAMES", help="Backends, separated by commas.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where findings and the log go; an earlier campaign there goes on.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Where findings and the log go; an earlier campaign there goes on."
+        ),
+    ],
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same cases.")] = 0,
     seconds: Annotated[float | None, typer.Option("--seconds", help="Stop after that long.")] = None,
     cases: Annotated[int | None, typer.Option("--cases", help="Stop after that many cases.")] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that run cases.")] = 1,
     without_deviation: Annotated[
-        list[str] | None, typer.Option("--report", metavar="DEVIATION", help="Report what this declared deviation would hide.")
+        list[str] | None,
+        typer.Option("--report", metavar="DEVIATION", help="Report what this declared deviation would hide."),
     ] = None,
-    known: Annotated[Path | None, typer.Option("--known", metavar="FILE", help="Signatures, one a line, that are no news.")] = None,
+    hide: Annotated[
+        list[str] | None, typer.Option("--hide", metavar="DEVIATION", help="Apply a declared deviation that is off.")
+    ] = None,
+    known: Annotated[
+        Path | None, typer.Option("--known", metavar="FILE", help="Signatures, one a line, that are no news.")
+    ] = None,
     rules: RuleFiles = None,
     python: Pythons = None,
     forms: Annotated[int, typer.Option("--forms", min=0, help="Random forms of every case.")] = 1,
@@ -83,11 +104,13 @@ def run(
     from tantamount.fuzz.campaign import Setup, run_campaign
 
     if seconds is None and cases is None:
-        raise UserError("fuzz-endless", place="command line", found="neither --seconds nor --cases", needed="one of them")
+        raise UserError(
+            "fuzz-endless", place="command line", found="neither --seconds nor --cases", needed="one of them"
+        )
     names = tuple(name.strip() for name in backend.split(",") if name.strip())
     setup = Setup(
         names, seed, 0, cases, seconds, 0, workers, tuple(without_deviation or ()), forms, _pythons(python),
-        frozenset(known.read_text().splitlines()) if known is not None else frozenset(),
+        frozenset(known.read_text().splitlines()) if known is not None else frozenset(), tuple(hide or ()),
     )  # fmt: skip
     start = time.monotonic()
     last = [start]
@@ -110,11 +133,14 @@ def _line(told: dict[str, Any]) -> str:
     share = 1 - told["compiling"] / told["busy"] if told["busy"] else 0.0
     return (
         f"{told['cases']} cases, {told['forms']} programs, {rate:.1f} cases/s, {told['failures']} failures, "
-        f"{told['findings']} new findings, {told['coverage']} of operator x type x rank, {share:.0%} outside the compilers"
+        f"{told['findings']} new findings, {told['coverage']} of operator x type x rank, "
+        f"{share:.0%} outside the compilers"
     )
 
 
-@fuzz.command(epilog="Exit codes: 0 every bug is gone; 1 one is still there; 2 a file is wrong; 3 of one it is not clear.")
+@fuzz.command(
+    epilog="Exit codes: 0 every bug is gone; 1 one is still there; 2 a file is wrong; 3 of one it is not clear."
+)
 @exits
 def replay(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Findings, or folders of them.")],
@@ -133,7 +159,9 @@ def replay(
             states.add(state)
             terminal.out(f"{state:>13}  {finding.signature}\n")
     if not states:
-        raise UserError("finding-file", place=str(folders[0]), found="no findings", needed="a folder with finding.json files")
+        raise UserError(
+            "finding-file", place=str(folders[0]), found="no findings", needed="a folder with finding.json files"
+        )
     return 1 if "there" in states else 0 if states <= {"gone"} else 3
 
 
@@ -148,7 +176,10 @@ def triage(
 
     found = rows(folder)
     for row in found:
-        terminal.out(f"{row.backend:>9}  {row.kind:<8} {row.operators:>3}  {row.signature}\n            {row.message}\n            {row.folder}\n")
+        terminal.out(
+            f"{row.backend:>9}  {row.kind:<8} {row.operators:>3}  {row.signature}\n"
+            f"{'':>12}{row.message}\n{'':>12}{row.folder}\n"
+        )
     terminal.out(f"{len(found)} findings\n")
     if html is not None:
         html.write_text(page(found))
@@ -171,14 +202,24 @@ def rules_(
         _run(file)
     unknown = [name for name in names or () if name not in table()]
     if unknown:
-        raise UserError("fuzz-rule", place="command line", found=unknown[0], needed="a rule that there is", hint="`tantamount fuzz rules`")
+        raise UserError(
+            "fuzz-rule",
+            place="command line",
+            found=unknown[0],
+            needed="a rule that there is",
+            hint="`tantamount fuzz rules`",
+        )
     failed = 0
     for name, rule in table().items():
         if names and name not in names:
             continue
         found = evidence(rule) if prove else known_evidence(rule)
-        where = " and ".join(part for part in ("reals", found.domain or (f"integers: {rule.integers}" if rule.integers else "")) if part)
-        state = f"proved ({where}; {found.examples} examples, sizes as symbols)" if found.proved else "NOT PROVED, not used"
+        where = " and ".join(
+            part for part in ("reals", found.domain or (f"integers: {rule.integers}" if rule.integers else "")) if part
+        )
+        state = (
+            f"proved ({where}; {found.examples} examples, sizes as symbols)" if found.proved else "NOT PROVED, not used"
+        )
         terminal.out(f"{name}: {rule.about}\n    {state}\n")
         for text in found.failures:
             terminal.out(f"    {text}\n")
@@ -190,7 +231,9 @@ def rules_(
 @exits
 def backends(
     python: Pythons = None,
-    probe: Annotated[str | None, typer.Option("--probe", metavar="NAME", help="Find out which operators it has for which types.")] = None,
+    probe: Annotated[
+        str | None, typer.Option("--probe", metavar="NAME", help="Find out which operators it has for which types.")
+    ] = None,
 ) -> int:
     """List the compilers that can be asked, which are installed, and how to install the others."""
     from tantamount.fuzz.backends import BACKENDS
@@ -214,7 +257,11 @@ def backends(
         hosted = Hosted(backend, pythons.get(name, ""))
         versions = hosted.versions()
         hosted.close()
-        state = f"installed  {', '.join(f'{k} {v}' for k, v in versions.items())}" if versions else f"missing    {backend.install}"
+        state = (
+            f"installed  {', '.join(f'{k} {v}' for k, v in versions.items())}"
+            if versions
+            else f"missing    {backend.install}"
+        )
         terminal.out(f"{name:>9}  {state}\n")
         for row in deviations(name):
             terminal.out(f"{'':>22}deviation {row.name}: {row.about}\n")
@@ -225,7 +272,9 @@ def backends(
 @exits
 def suite(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR")],
-    format_: Annotated[str, typer.Option("--format", metavar="NAMES", help="torch, onnx, jax; separated by commas.")] = "torch",
+    format_: Annotated[
+        str, typer.Option("--format", metavar="NAMES", help="torch, onnx, jax; separated by commas.")
+    ] = "torch",
     count: Annotated[int, typer.Option("--count", min=1)] = 100,
     seed: Annotated[int, typer.Option("--seed")] = 0,
 ) -> int:

@@ -35,7 +35,8 @@ __all__ = ["Campaign", "Progress", "Setup", "part", "run_campaign", "started"]
 @dataclass(frozen=True)
 class Setup:
     """What was asked: backends by name, the seed, the cases ``first`` to ``first + count`` (``None``: no end), seconds
-    in all, which of how many workers this one is, names of deviations that are not applied, forms at random per case."""
+    in all, which of how many workers this one is, names of deviations that are not applied (``without``) or applied
+    although they are off (``hidden``), forms at random per case."""
 
     backends: tuple[str, ...]
     seed: int = 0
@@ -48,6 +49,7 @@ class Setup:
     randoms: int = 1
     pythons: Mapping[str, str] = field(default_factory=dict[str, str])
     known: frozenset[str] = frozenset()
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass
@@ -69,7 +71,8 @@ class Progress:
     def told(self) -> dict[str, Any]:
         """The numbers, as plain data."""
         return {
-            "cases": self.cases, "forms": self.forms, "failures": self.failures, "findings": self.findings, "seconds": self.seconds,
+            "cases": self.cases, "forms": self.forms, "failures": self.failures, "findings": self.findings,
+            "seconds": self.seconds,
             "busy": self.seconds, "compiling": self.compiling, "making": self.making, "skipped": self.skipped,
             "coverage": len(self.coverage), "new": list(self.new),
         }  # fmt: skip
@@ -100,10 +103,23 @@ class Campaign:
         names = self.setup.backends
         self.compilers = self.compilers or [started(name, self.setup.pythons.get(name, "")) for name in names]
         backends = [compiler.backend for compiler in self.compilers]
-        self.maker = Maker(policy_of(backends, self.policy, self.setup.without), self.rules, self.setup.randoms)
-        self.excuses = {b.name: [row for row in deviations(b.name) if row.name not in self.setup.without] for b in backends}
-        self.rough: dict[str, str] = {}  # what a failure looks like before it is made small -> the folder of its finding
-        self.signatures = {finding.signature for finding in read_findings(self.folder)} if self.folder.is_dir() else set[str]()
+        self.maker = Maker(
+            policy_of(backends, self.policy, self.setup.without, self.setup.hidden), self.rules, self.setup.randoms
+        )
+        self.excuses = {
+            b.name: [
+                row
+                for row in deviations(b.name)
+                if row.name not in self.setup.without and (row.on or row.name in self.setup.hidden)
+            ]
+            for b in backends
+        }
+        self.rough: dict[
+            str, str
+        ] = {}  # what a failure looks like before it is made small -> the folder of its finding
+        self.signatures = (
+            {finding.signature for finding in read_findings(self.folder)} if self.folder.is_dir() else set[str]()
+        )
 
     # ------------------------------------------------------------------ cases
     def indices(self) -> Iterator[int]:
@@ -153,7 +169,9 @@ class Campaign:
         for compiler in self.compilers:
             failures = self._on(compiler, case)
             if failures:
-                line.setdefault("failures", {})[compiler.backend.name] = [self._told(f, compiler, case) for f in failures]
+                line.setdefault("failures", {})[compiler.backend.name] = [
+                    self._told(f, compiler, case) for f in failures
+                ]
         return line
 
     def _on(self, compiler: Compiler, case: Case) -> list[Failure]:
@@ -176,7 +194,7 @@ class Campaign:
         small = shrink(failure, compiler, wraps=self.maker.policy.wrap)
         smallest = small.failure
         level = first_level(compiler, smallest.form, smallest.kind)
-        smallest = Failure(**{**_fields(smallest), "level": level})
+        smallest = replace(smallest, level=level)
         sign = signature(smallest)
         name = slug(sign)
         self.rough[rough] = name
@@ -191,10 +209,6 @@ class Campaign:
         self.progress.findings += 1
         self.progress.new.append(sign)
         return name
-
-
-def _fields(failure: Failure) -> dict[str, Any]:
-    return {name: getattr(failure, name) for name in failure.__dataclass_fields__}
 
 
 def _rough(failure: Failure) -> str:
@@ -228,13 +242,18 @@ def _agreed(folder: Path, setup: Setup) -> None:
     """Write what was asked, or see that it is what was asked before. Raises :class:`UserError` if it is not."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "campaign.json"
-    asked = {key: value for key, value in asdict(setup).items() if key in ("backends", "seed", "without", "randoms")}
+    asked = {
+        key: value
+        for key, value in asdict(setup).items()
+        if key in ("backends", "seed", "without", "hidden", "randoms")
+    }
     asked = json.loads(json.dumps({"format": "tantamount-campaign/1", **asked}))
     if path.is_file():
         before = json.loads(path.read_text())
         if before != asked:
             raise UserError(
-                "campaign-other", place=str(path), found=f"a campaign of {before.get('backends')} with seed {before.get('seed')}",
+                "campaign-other", place=str(path),
+                found=f"a campaign of {before.get('backends')} with seed {before.get('seed')}",
                 needed="the same options as before", hint="choose another --out",
             )  # fmt: skip
     else:
@@ -262,8 +281,8 @@ def part(asked: tuple[Setup, Path, Mapping[str, Rule] | None], tell: Callable[[A
 def run_campaign(
     setup: Setup, folder: Path, rules: Mapping[str, Rule], tell: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Run a campaign, in processes of its own if it has several workers; what came of it, as plain data. Several workers
-    have the rules of the library. Raises :class:`UserError` where the folder has another campaign."""
+    """Run a campaign, in processes of its own if it has several workers; what came of it, as plain data. Several
+    workers have the rules of the library. Raises :class:`UserError` where the folder has another campaign."""
     for name in setup.backends:
         started(name).close()
     _agreed(folder, setup)

@@ -28,8 +28,8 @@ __all__ = ["Case", "Form", "Maker"]
 
 @dataclass(frozen=True)
 class Form:
-    """One way of computing: ``original``, ``simplest``, ``complex``, ``random-0`` ...; ``expected``: its outputs in order
-    with their bounds; ``inputs`` may be fewer or more than the original's (constants made inputs)."""
+    """One way of computing: ``original``, ``simplest``, ``complex``, ``random-0`` ...; ``expected``: its outputs in
+    order with their bounds; ``inputs`` may be fewer or more than the original's (constants made inputs)."""
 
     name: str
     graph: Graph
@@ -87,7 +87,9 @@ class Maker:
         found = saturated(graph, self.rules, random, self.limits, self.types)
         made = [("simplest", as_graph(found, simplest(found, graph), graph))]
         made.append(("complex", as_graph(found, most_complex(found, graph), graph)))
-        made += [(f"random-{k}", as_graph(found, random_form(found, graph, random), graph)) for k in range(self.randoms)]
+        made += [
+            (f"random-{k}", as_graph(found, random_form(found, graph, random), graph)) for k in range(self.randoms)
+        ]
         seen = {_key(graph)}
         for name, other in made:
             inputs = dict(sample.inputs)
@@ -131,7 +133,9 @@ class Maker:
                 raise InternalError(f"{graph.path}: output {output.name} of the form {name} has another type")
             if first.value.exact and not x.value.exact:
                 return None, "it is exact in another order of computing only"
-            distance = np.abs(np.asarray(x.value.array, dtype=np.float64) - np.asarray(first.value.array, dtype=np.float64))
+            distance = np.abs(
+                np.asarray(x.value.array, dtype=np.float64) - np.asarray(first.value.array, dtype=np.float64)
+            )
             if np.any(distance > x.value.error + first.value.error):
                 raise InternalError(f"{graph.path}: output {output.name} of the form {name} differs: a rule is wrong")
             outputs.append(x)
@@ -141,9 +145,12 @@ class Maker:
 def _key(graph: Graph) -> str:
     """The graph without names."""
     names = {node.name: f"#{k}" for k, node in enumerate(graph.nodes)}
-    return repr([(n.target if n.op == "call" else n.op, [_shown(a, names) for a in n.args], dict(n.kwargs)) for n in graph.nodes]) + repr(
-        [names[output.node] for output in graph.outputs]
-    )
+    return repr(
+        [
+            (n.target if n.op == "call" else n.op, [_shown(a, names) for a in n.args], dict(n.kwargs))
+            for n in graph.nodes
+        ]
+    ) + repr([names[output.node] for output in graph.outputs])
 
 
 def _shown(item: object, names: Mapping[str, str]) -> str:
@@ -155,8 +162,8 @@ def _shown(item: object, names: Mapping[str, str]) -> str:
 
 
 def _varied(graph: Graph, inputs: dict[str, Array], random: Random) -> tuple[Graph, dict[str, Array]]:
-    """Some constants made inputs and some inputs constants, and intermediate tensors that are outputs, too, no longer or
-    more often: what a compiler must not notice."""
+    """Some constants made inputs and some inputs constants, and intermediate tensors that are outputs, too, no
+    longer or more often: what a compiler must not notice."""
     nodes: list[Node] = []
     constants, before = dict(graph.constants), dict(inputs)
     count = len(graph.inputs)
@@ -165,7 +172,9 @@ def _varied(graph: Graph, inputs: dict[str, Array], random: Random) -> tuple[Gra
             nodes.append(node)
         elif node.op == "constant":
             constant = constants.pop(node.target)
-            array = np.array(constant.data, dtype=np.float64 if node.type.dtype.is_float else array_type(node.type.dtype))
+            array = np.array(
+                constant.data, dtype=np.float64 if node.type.dtype.is_float else array_type(node.type.dtype)
+            )
             inputs[node.name] = np.asarray(array, dtype=array_type(node.type.dtype)).reshape(node.type.shape)
             nodes.append(replace(node, op="input"))
         elif node.op == "input" and count > 1 and inputs[node.name].size <= 512:
@@ -178,5 +187,3 @@ def _varied(graph: Graph, inputs: dict[str, Array], random: Random) -> tuple[Gra
     if not any(node.op == "input" for node in nodes):
         return graph, before
     return replace(graph, nodes=tuple(nodes), constants=constants), inputs
-
-

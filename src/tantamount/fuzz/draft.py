@@ -32,11 +32,11 @@ _LOOSEST = 1e-2  # an error bound beyond this part of the largest value shows no
 class Policy:
     """What may occur in a graph.
 
-    ``dtypes``: element types; ``targets``: operators (``None``: all that there are samplers for); ``wrap``: integers may
-    leave their type and wrap around; ``limits``: integer inputs may be at the ends of their type; ``empty``: dimensions
-    may be 0; ``integer_limit``: no partial result of integers beyond it; ``inexact``: transcendental operators;
-    ``largest``: elements of a tensor; ``constants``: the share of leaves that are constants; ``nodes``: fewest and most
-    calls; ``kernels``: by operator the element types of operands for which there is one (``None``: all)."""
+    ``dtypes``: element types; ``targets``: operators (``None``: all that there are samplers for); ``wrap``: integers
+    may leave their type and wrap around; ``limits``: integer inputs may be at the ends of their type; ``empty``:
+    dimensions may be 0; ``integer_limit``: no partial result of integers beyond it; ``inexact``: transcendental
+    operators; ``largest``: elements of a tensor; ``constants``: the share of leaves that are constants; ``nodes``:
+    fewest and most calls; ``kernels``: by operator the element types of operands that it takes (``None``: all)."""
 
     dtypes: tuple[DType, ...] = ALL_DTYPES
     targets: frozenset[str] | None = None
@@ -58,7 +58,8 @@ class Policy:
 
 
 def counted(target: str, dtypes: Sequence[DType]) -> Sequence[DType]:
-    """Of the element types of a call's operands those that a kernel is chosen by: not those of conditions and indices."""
+    """Of the element types of a call's operands those that a kernel is chosen by: not those of conditions and
+    indices."""
     if target == "aten.where.self":
         return dtypes[1:]
     return dtypes[:1] if target in ("aten.index_select.default", "aten.gather.default") else dtypes
@@ -105,7 +106,9 @@ class Draft:
         """A random shape of the draft's sizes, small enough."""
         r = self.random
         for _ in range(8):
-            chosen = tuple(r.choice(self.sizes) for _ in range(r.choice((1, 1, 2, 2, 2, 3, 3, 4)) if rank is None else rank))
+            chosen = tuple(
+                r.choice(self.sizes) for _ in range(r.choice((1, 1, 2, 2, 2, 3, 3, 4)) if rank is None else rank)
+            )
             if prod(chosen) <= self.policy.largest:
                 return chosen
         return (r.choice(self.sizes),) * min(1, 1 if rank is None else rank) + (1,) * max(0, (rank or 1) - 1)
@@ -149,6 +152,8 @@ class Draft:
                 ends = [2**24 - 1, 2**24, 2**24 + 1, -(2**24) - 1, 7, 0]
                 if dtype is DType.INT64:
                     ends += [2**31, -(2**31) - 1, 2**53 + 1]
+            limit = self.policy.integer_limit
+            ends = [end for end in ends if limit is None or abs(end) <= limit]
             return np.asarray(g.choice(np.array(ends, dtype=np.int64), shape), dtype=np.int64)
         reach = 3 if r.random() < 0.7 else 9
         return np.asarray(g.integers(max(low, -reach), reach + 1, shape), dtype=np.int64)
@@ -189,13 +194,20 @@ class Draft:
         if len(interpretation.flags) > flags or (interpretation.wraps > wraps and not policy.wrap):
             return None
         for x in tensors:
-            if not isinstance(x, Tensor) or x.dtype not in policy.dtypes or not usable(x) or prod(x.shape) > policy.largest:
+            if (
+                not isinstance(x, Tensor)
+                or x.dtype not in policy.dtypes
+                or not usable(x)
+                or prod(x.shape) > policy.largest
+            ):
                 return None
             if x.rank > 5 or (0 in x.shape and not policy.empty):
                 return None
             if policy.integer_limit is not None and x.dtype.kind is Kind.INT and x.value.total > policy.integer_limit:
                 return None
-            if x.dtype.is_float and (x.value.total > FORMATS[x.dtype].largest or (x.value.error and not policy.inexact)):
+            if x.dtype.is_float and (
+                x.value.total > FORMATS[x.dtype].largest or (x.value.error and not policy.inexact)
+            ):
                 return None
         if isinstance(result, tuple):
             self.tuples[node.name] = tuple(x for x in result if isinstance(x, Tensor))
@@ -228,4 +240,7 @@ def _names(arguments: Sequence[Argument]) -> list[str]:
 def _broadcasts(a: Shape, b: Shape, largest: int) -> bool:
     rank = max(len(a), len(b))
     pairs = list(zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True))
-    return all(x == y or 1 in (x, y) for x, y in pairs) and prod(max(x, y) if 0 not in (x, y) else 0 for x, y in pairs) <= largest
+    return (
+        all(x == y or 1 in (x, y) for x, y in pairs)
+        and prod(max(x, y) if 0 not in (x, y) else 0 for x, y in pairs) <= largest
+    )

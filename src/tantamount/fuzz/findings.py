@@ -1,9 +1,9 @@
 """Findings: one folder each, with what is needed to see the bug, to judge it, and to report it.
 
-    reproduce.py   needs the compiler alone; prints expected and got; exit code 1 while the bug is there
-    graph.json     the minimal graph (fx-nodes/1)
-    finding.json   signature, versions, machine, seed, values
-    report.md      ready for the compiler's tracker
+reproduce.py   needs the compiler alone; prints expected and got; exit code 1 while the bug is there
+graph.json     the minimal graph (fx-nodes/1)
+finding.json   signature, versions, machine, seed, values
+report.md      ready for the compiler's tracker
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class Finding:
 
 _HEAD = '''"""{title}
 
-Found by `tantamount fuzz` (seed {seed}, case {index}). Prints what is expected and what was computed; the exit code is 1
-while they differ.
+Found by `tantamount fuzz` (seed {seed}, case {index}). Prints what is expected and what was computed; the exit code
+is 1 while they differ.
 """
 
 import sys
 
 '''
 
-_CHECK = '''
+_CHECK = """
 
 def main():
     expected = [{expected}]
@@ -74,7 +74,8 @@ def main():
         found = np.asarray(found)
         same = found.shape == right.shape and found.dtype == right.dtype
         if same and found.dtype.kind == "f":
-            same = bool(np.all((found == right) | (np.abs(found.astype(np.float64) - right.astype(np.float64)) <= bound)))
+            near = np.abs(found.astype(np.float64) - right.astype(np.float64)) <= bound
+            same = bool(np.all((found == right) | near))
         elif same:
             same = bool(np.all(found == right))
         print(f"output {{k}}: {{'as expected' if same else 'WRONG'}}")
@@ -87,7 +88,7 @@ def main():
 
 if __name__ == "__main__":
     main()
-'''
+"""
 
 _RUN = {
     "ort": '''
@@ -112,7 +113,8 @@ def run():
 ''',
     "torch": '''
 def run():
-    tensors = [torch.from_numpy(np.array(value)).to(getattr(torch, dtype)) for value, dtype in zip(inputs().values(), DTYPES)]
+    given = zip(inputs().values(), DTYPES)
+    tensors = [torch.from_numpy(np.array(value)).to(getattr(torch, dtype)) for value, dtype in given]
     compiled = {compiled}
     return [(y.float() if y.dtype is torch.bfloat16 else y).numpy() for y in compiled(*tensors)]
 ''',
@@ -124,7 +126,12 @@ def run():
     return [np.asarray(y.astype("float32") if y.dtype == "bfloat16" else y) for y in ready(*given)]
 ''',
 }  # fmt: skip
-_ORT_LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
+_ORT_LEVELS = {
+    "disabled": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
 
 
 def reproducer(failure: Failure, backend: Backend, seed: int, index: int) -> str:
@@ -133,9 +140,13 @@ def reproducer(failure: Failure, backend: Backend, seed: int, index: int) -> str
         return ""
     form = failure.form
     level = failure.level
-    compiled = "program" if level == "eager" else f"torch.compile(program, backend={level!r}, fullgraph=True, dynamic=False)"
+    compiled = (
+        "program" if level == "eager" else f"torch.compile(program, backend={level!r}, fullgraph=True, dynamic=False)"
+    )
     run = _RUN[backend.tail].format(level=_ORT_LEVELS.get(level, level), compiled=compiled)
-    given = [f"        {name!r}: {_value(form.inputs[name], node)}," for node in form.graph.inputs for name in [node.name]]
+    given = [
+        f"        {name!r}: {_value(form.inputs[name], node)}," for node in form.graph.inputs for name in [node.name]
+    ]
     dtypes = [node.type.dtype.label if node.type else "float32" for node in form.graph.inputs]
     expected = ", ".join(_value(plain(x), None, x.type) for x in form.expected)
     bounds = [4.0 * x.value.error for x in form.expected]
@@ -157,14 +168,19 @@ def _value(array: Any, node: Node | None, type_: TensorType | None = None) -> st
 
 
 def _operators(graph: Graph) -> list[str]:
-    return [n.target.removeprefix("aten.").split(".")[0] for n in graph.nodes if n.op == "call" and n.target != "getitem"]
+    return [
+        n.target.removeprefix("aten.").split(".")[0] for n in graph.nodes if n.op == "call" and n.target != "getitem"
+    ]
 
 
 def _title(failure: Failure) -> str:
     types = sorted({n.type.dtype.label for n in failure.form.graph.nodes if n.type is not None})
-    what = {"wrong": "wrong result", "crash": "crash", "refused": "valid program refused", "raised": "exception when running",
-            "overdue": "no end", "unstable": "results that change"}[failure.kind]  # fmt: skip
-    return f"{failure.backend}: {what} of {', '.join(dict.fromkeys(_operators(failure.form.graph))) or 'a copy'} ({', '.join(types)})"
+    what = {
+        "wrong": "wrong result", "crash": "crash", "refused": "valid program refused", "raised": "exception",
+        "overdue": "no end", "unstable": "results that change",
+    }[failure.kind]  # fmt: skip
+    operators = ", ".join(dict.fromkeys(_operators(failure.form.graph))) or "a copy"
+    return f"{failure.backend}: {what} of {operators} ({', '.join(types)})"
 
 
 def slug(text: str) -> str:
@@ -184,9 +200,11 @@ def save(
     data = {
         "format": "tantamount-finding/1", "signature": sign, "backend": failure.backend, "kind": failure.kind,
         "level": failure.level, "message": failure.message, "title": _title(failure), "seed": seed, "case": index,
-        "versions": dict(versions), "machine": f"{platform.system()} {platform.machine()}", "python": platform.python_version(),
+        "versions": dict(versions), "machine": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
         "inputs": {name: np.asarray(value).tolist() for name, value in form.inputs.items()},
-        "expected": [plain(x).tolist() for x in form.expected], "bounds": [x.value.error for x in form.expected], **more,
+        "expected": [plain(x).tolist() for x in form.expected], "bounds": [x.value.error for x in form.expected],
+        **more,
     }  # fmt: skip
     source = reproducer(failure, backend, seed, index)
     (target / "graph.json").write_text(json.dumps(graph_document(form.graph)) + "\n")
@@ -201,8 +219,11 @@ def _report(failure: Failure, data: Mapping[str, Any], source: str) -> str:
     versions = ", ".join(f"{name} {value}" for name, value in data["versions"].items())
     lines = [f"# {data['title']}", "", "## What happens", "", data["message"] or "The process ended.", ""]
     lines += ["The program (after minimisation):", "", "```text", format_graph(failure.form.graph).rstrip(), "```", ""]
-    lines += [f"It fails from level `{failure.level}` on. Expected values were computed exactly: integers wrap around, and every partial sum"]
-    lines += ["of floats is representable, so that the order of computing does not matter.", ""]
+    lines += [
+        f"It fails from level `{failure.level}` on. Expected values are exact: integers wrap around, and every partial",
+        "sum of floats is representable, so that the order of computing does not matter.",
+        "",
+    ]
     if source:
         lines += ["## To reproduce", "", "```python", source.rstrip(), "```", ""]
     lines += ["## Versions", "", f"{versions}; Python {data['python']}, {data['machine']}", ""]
@@ -218,7 +239,9 @@ def read_findings(folder: Path) -> list[Finding]:
         except ValueError as problem:
             raise UserError("finding-file", place=str(path), found=str(problem), needed="a JSON document") from None
         if not isinstance(data, dict) or data.get("format") != "tantamount-finding/1":  # pyright: ignore[reportUnknownMemberType]
-            raise UserError("finding-file", place=str(path), found="another document", needed="one of format tantamount-finding/1")
+            raise UserError(
+                "finding-file", place=str(path), found="another document", needed="one of format tantamount-finding/1"
+            )
         found.append(Finding(path.parent, data))  # pyright: ignore[reportUnknownArgumentType]
     return found
 
@@ -231,7 +254,8 @@ def replay(finding: Finding, seconds: float = 300.0, python: str = "") -> str:
         return "no reproducer"
     try:
         done = subprocess.run(
-            [python or python_for(finding.backend), str(script.resolve())], capture_output=True, timeout=seconds, check=False,
+            [python or python_for(finding.backend), str(script.resolve())], capture_output=True, timeout=seconds,
+            check=False,
             cwd=finding.folder,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

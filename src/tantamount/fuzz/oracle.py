@@ -23,8 +23,8 @@ _SLACK = 4.0  # of error bounds, which assume one rounding for each term
 @dataclass(frozen=True)
 class Failure:
     """One form that a backend gets wrong. ``kind``: ``wrong``, ``crash`` (the process died), ``refused`` (an exception
-    when compiling), ``raised`` (when running), ``overdue``, ``unstable``; ``output``: the number of the first wrong one;
-    ``where``: an index in it; ``level``: the first level at which it fails."""
+    when compiling), ``raised`` (when running), ``overdue``, ``unstable``; ``output``: the number of the first wrong
+    one; ``where``: an index in it; ``level``: the first level at which it fails."""
 
     backend: str
     kind: str
@@ -68,7 +68,9 @@ def outputs_differ(a: np.ndarray, b: np.ndarray, error: float) -> tuple[int, ...
 
 
 def _kind(outcome: Outcome) -> str:
-    return {"died": "crash", "overdue": "overdue"}.get(outcome.status, "raised" if outcome.phase == "run" else "refused")
+    return {"died": "crash", "overdue": "overdue"}.get(
+        outcome.status, "raised" if outcome.phase == "run" else "refused"
+    )
 
 
 def compare(backend: Backend, form: Form, outcome: Outcome, level: str = "") -> Failure | None:
@@ -79,7 +81,9 @@ def compare(backend: Backend, form: Form, outcome: Outcome, level: str = "") -> 
     if not outcome.ok:
         return Failure(backend.name, _kind(outcome), form, level, outcome.message)
     if len(outcome.outputs) != len(form.expected):
-        return Failure(backend.name, "wrong", form, level, f"{len(outcome.outputs)} outputs, {len(form.expected)} expected")
+        return Failure(
+            backend.name, "wrong", form, level, f"{len(outcome.outputs)} outputs, {len(form.expected)} expected"
+        )
     for k, expected in enumerate(form.expected):
         array, wanted = _array(outcome, k), plain(expected)
         if outcome.dtypes[k] != expected.dtype.label:
@@ -103,7 +107,9 @@ def _rounding(x: Tensor) -> float:
 
 def judge(case: Case, outcomes: Mapping[str, Outcome], backend: Backend) -> tuple[list[Failure], Verdicts]:
     """The failures of a case on one backend, by form, and what each comparison alone would have found."""
-    failures = [found for form in case.forms if form.name in outcomes and (found := compare(backend, form, outcomes[form.name]))]
+    failures = [
+        found for form in case.forms if form.name in outcomes and (found := compare(backend, form, outcomes[form.name]))
+    ]
     failed = {failure.form.name for failure in failures}
     by_name = {form.name: form for form in case.forms}
     low = by_name.get("simplest", case.forms[0])
@@ -153,8 +159,8 @@ def message_pattern(message: str) -> str:
 
 
 def signature(failure: Failure) -> str:
-    """What tells one bug from another, of a minimal failure: backend, kind, level, operators with element types, and the
-    message without numbers where there is no wrong value."""
+    """What tells one bug from another, of a minimal failure: backend, kind, level, operators with element types, and
+    the message without numbers where there is no wrong value."""
     graph: Graph = failure.form.graph
     types = {node.name: node.type for node in graph.nodes}
     words: list[str] = []

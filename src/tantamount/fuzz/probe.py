@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from random import Random
 
 from tantamount.fuzz.backends.base import Backend, Compiler
@@ -20,21 +21,17 @@ def probe(backend: Backend, compiler: Compiler) -> Iterator[tuple[str, tuple[str
     """For each operator the element types of operands with which the backend takes it."""
     for target in SAMPLERS:
         if backend.targets is None or target in backend.targets:
-            found = [dtype.label for dtype in ALL_DTYPES if dtype in backend.dtypes and _works(target, dtype, backend, compiler)]
+            found = [
+                dtype.label
+                for dtype in ALL_DTYPES
+                if dtype in backend.dtypes and _works(target, dtype, backend, compiler)
+            ]
             if found:
                 yield target, tuple(found)
 
 
 def _works(target: str, dtype: DType, backend: Backend, compiler: Compiler) -> bool:
-    tried = 0
-    for graph, inputs in _programs(target, dtype, backend):
-        outcome = compiler.run(graph, inputs)
-        if outcome.ok:
-            return True
-        tried += 1
-        if tried == 3:
-            break
-    return False
+    return any(compiler.run(graph, inputs).ok for graph, inputs in islice(_programs(target, dtype, backend), 3))
 
 
 def _programs(target: str, dtype: DType, backend: Backend) -> Iterator[tuple[Graph, dict[str, Array]]]:

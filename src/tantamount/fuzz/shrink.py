@@ -224,7 +224,9 @@ def _plainer(failure: Failure) -> Iterator[Program]:
     for node in graph.nodes:
         if node.op == "constant" and node.type is not None:
             constant = graph.constants[node.target]
-            array = np.array(constant.data, dtype=np.float64 if node.type.dtype.is_float else None).reshape(node.type.shape)
+            array = np.array(constant.data, dtype=np.float64 if node.type.dtype.is_float else None).reshape(
+                node.type.shape
+            )
             nodes = tuple(replace(n, op="input", target=n.name) if n is node else n for n in graph.nodes)
             yield _with_inputs(replace(graph, nodes=nodes), {**inputs, node.name: array})
     for name, array in inputs.items():

@@ -19,11 +19,20 @@ from tantamount.semantics.exact import plain
 
 __all__ = ["FORMATS", "write_suite"]
 
-FORMATS: Mapping[str, str] = {"torch": "eager", "onnx": "ort", "jax": "xla"}  # format -> the backend whose emitter writes it
+FORMATS: Mapping[str, str] = {
+    "torch": "eager",
+    "onnx": "ort",
+    "jax": "xla",
+}  # format -> the backend whose emitter writes it
 
 
 def write_suite(
-    folder: Path, formats: tuple[str, ...], count: int, seed: int, rules: Mapping[str, Rule], tell: Callable[[int], None]
+    folder: Path,
+    formats: tuple[str, ...],
+    count: int,
+    seed: int,
+    rules: Mapping[str, Rule],
+    tell: Callable[[int], None],
 ) -> int:
     """Write cases until there are ``count``: for each a folder with inputs and expected outputs (``data.npz``), and for
     every form a program per format. Returns how many were written. Raises :class:`UserError` for an unknown format."""

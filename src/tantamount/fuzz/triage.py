@@ -31,7 +31,17 @@ def rows(folder: Path) -> list[Row]:
         data = finding.data
         words = [word for word in finding.signature.split() if ":" in word]
         message = str(data["message"]).splitlines()[0][:160] if data["message"] else ""
-        found.append(Row(finding.backend, str(data["kind"]), len(words), finding.signature, message, str(finding.folder), str(data["title"])))
+        found.append(
+            Row(
+                finding.backend,
+                str(data["kind"]),
+                len(words),
+                finding.signature,
+                message,
+                str(finding.folder),
+                str(data["title"]),
+            )
+        )
     return sorted(found, key=lambda row: (row.backend, row.kind, row.operators, row.signature))
 
 
@@ -42,6 +52,10 @@ def page(found: list[Row]) -> str:
         f"<td><code>{escape(row.message)}</code></td><td><code>{escape(row.folder)}</code></td></tr>\n"
         for row in found
     )
-    style = "body{font:15px sans-serif;margin:2rem}td,th{padding:.3rem .8rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}"
+    style = (
+        "body{font:15px sans-serif;margin:2rem}"
+        "td,th{padding:.3rem .8rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}"
+    )
     head = "<tr><th>backend</th><th>kind</th><th>operators</th><th>what</th><th>message</th><th>folder</th></tr>"
-    return f"<!doctype html><meta charset=utf-8><title>Findings</title><style>{style}</style><h1>{len(found)} findings</h1><table>{head}\n{body}</table>\n"
+    top = f"<!doctype html><meta charset=utf-8><title>Findings</title><style>{style}</style>"
+    return f"{top}<h1>{len(found)} findings</h1><table>{head}\n{body}</table>\n"

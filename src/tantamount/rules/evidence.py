@@ -24,7 +24,7 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
 from tantamount.proof import Options, prove
 from tantamount.rules.rule import Example, Match, Rule
-from tantamount.rules.terms import Attribute, Leaf, Part, Term, Variable, nodes_of, operators_in
+from tantamount.rules.terms import Attribute, Leaf, Part, Term, Variable, entries, nodes_of, operators_in
 from tantamount.sizes.domain import Domain, Symbol, implied
 from tantamount.sizes.symbolic import Space
 from tantamount.verdict import Verdict
@@ -84,8 +84,9 @@ def _size(text: str, space: Space) -> Any:
 
 
 def _attribute(value: Any, space: Space) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_attribute(item, space) for item in value)
+    inner = entries(value)
+    if inner is not None:
+        return tuple(_attribute(item, space) for item in inner)
     if isinstance(value, str) and value.startswith("dtype:"):
         return DType.named(value[6:])
     return _size(value, space) if isinstance(value, str) else value
@@ -100,9 +101,8 @@ def _filled(pattern: Any, match: Match) -> Any:
     if isinstance(pattern, Term):
         kwargs = {key: _filled(value, match) for key, value in pattern.kwargs.items()}
         return Term(pattern.target, tuple(_filled(item, match) for item in pattern.args), kwargs)
-    if isinstance(pattern, tuple):
-        return tuple(_filled(item, match) for item in pattern)
-    return pattern
+    inner = entries(pattern)
+    return pattern if inner is None else tuple(_filled(item, match) for item in inner)
 
 
 def sides(rule: Rule, example: Example, space: Space) -> tuple[Part, Part, list[Node]] | None:

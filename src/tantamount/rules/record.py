@@ -6,6 +6,7 @@ definition is another one, or that has no entry (a user's), is proved when it is
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import tomllib
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from textwrap import dedent
 from typing import Any
 
 from tantamount.rules.evidence import Evidence, evidence
@@ -24,8 +26,9 @@ __all__ = ["digest", "document", "known_evidence", "proved_rules"]
 
 def digest(rule: Rule) -> str:
     """A digest of what a rule says: its pattern, examples and code."""
-    code = inspect.getsource(rule.build)
-    said = f"{rule.name}{rule.pattern!r}{[(e.shapes, e.attributes, e.dtype, e.dtypes, e.seed) for e in rule.examples]!r}{code}"
+    code = ast.dump(ast.parse(dedent(inspect.getsource(rule.build))))  # however it is laid out
+    examples = [(e.shapes, e.attributes, e.dtype, e.dtypes, e.seed) for e in rule.examples]
+    said = f"{rule.name}{rule.pattern!r}{examples!r}{code}"
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
@@ -62,6 +65,7 @@ def document(table: Mapping[str, Rule]) -> dict[str, Any]:
         known = evidence(rule)
         if known.proved:
             entries[name] = {
-                "digest": digest(rule), "examples": known.examples, "conditions": list(known.conditions), "domain": known.domain,
+                "digest": digest(rule), "examples": known.examples, "conditions": list(known.conditions),
+                "domain": known.domain,
             }  # fmt: skip
     return entries

@@ -52,9 +52,9 @@ class Rule:
     """``pattern = build(match)`` wherever ``build`` gives a term and not ``None``.
 
     ``about`` is the equation in mathematics. ``kinds``: the kinds of element types of the result to which it applies
-    (``f`` floats, ``i`` integers, ``b`` booleans). ``share`` of its instances are used: rules that apply everywhere would take all the
-    room. ``origin``: whose rule it is. ``integers``: why it holds for integers that wrap around, if that does not follow
-    from its operators."""
+    (``f`` floats, ``i`` integers, ``b`` booleans). ``share`` of its instances are used: rules that apply everywhere
+    would take all the room. ``origin``: whose rule it is. ``integers``: why it holds for integers that wrap around,
+    if that does not follow from its operators."""
 
     name: str
     pattern: Term | Variable

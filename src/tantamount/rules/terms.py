@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Union, cast
 
 from tantamount.ir.graph import Argument, Node, Ref
 from tantamount.ir.types import TensorType
 
-__all__ = ["Attribute", "Leaf", "Part", "Term", "Variable", "nodes_of", "operators_in", "term"]
+__all__ = ["Attribute", "Leaf", "Part", "Term", "Variable", "entries", "nodes_of", "operators_in", "term"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,11 @@ class Term:
 Part = Union[Term, Leaf]
 
 
+def entries(item: Any) -> tuple[Any, ...] | None:
+    """The entries of a tuple; ``None`` for anything else."""
+    return cast("tuple[Any, ...]", item) if isinstance(item, tuple) else None
+
+
 def term(target: str, *args: Any, **kwargs: Any) -> Term:
     """A call, written as one."""
     return Term(target, args, kwargs)
@@ -66,9 +71,8 @@ def operators_in(part: Any) -> Iterator[str]:
         yield part.target
         for argument in (*part.args, *part.kwargs.values()):
             yield from operators_in(argument)
-    elif isinstance(part, tuple):
-        for item in part:
-            yield from operators_in(item)
+    for item in entries(part) or ():
+        yield from operators_in(item)
 
 
 def nodes_of(part: Part, nodes: list[Node], prefix: str) -> str:
@@ -86,9 +90,8 @@ def nodes_of(part: Part, nodes: list[Node], prefix: str) -> str:
                 known[id(item)] = f"{prefix}{len(nodes)}"
                 nodes.append(Node(known[id(item)], "call", item.target, args, kwargs))
             return Ref(known[id(item)])
-        if isinstance(item, tuple):
-            return tuple(convert(entry) for entry in item)
-        return item
+        inner = entries(item)
+        return item if inner is None else tuple(convert(entry) for entry in inner)
 
     found = convert(part)
     if not isinstance(found, Ref):

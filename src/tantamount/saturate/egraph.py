@@ -1,7 +1,7 @@
 """An e-graph over typed tensor terms: classes of equal terms, closed under congruence.
 
 Unlike a general one, every class has a type, because what the right side of a rule is (an order of dimensions, a shape,
-a place to cut) is computed from types. (Willsey et al., *egg*, POPL 2021, for the data structure and deferred rebuilding.)
+a place to cut) is computed from types. (Willsey et al., *egg*, POPL 2021, for the structure and its rebuilding.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tantamount.ir.types import TensorType
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import run_node
-from tantamount.rules.terms import Leaf, Part, Term
+from tantamount.rules.terms import Leaf, Part, Term, entries
 
 __all__ = ["EGraph", "ENode", "HOLE", "Operation", "ResultType", "Types"]
 
@@ -63,7 +63,9 @@ class Types:
             if len(self.known) >= self.most:
                 self.known.clear()
             found = _type_of(operation, operands)
-            refused = found is not None and self.accepts is not None and not self.accepts(operation.target, operands, found)
+            refused = (
+                found is not None and self.accepts is not None and not self.accepts(operation.target, operands, found)
+            )
             self.known[entry] = None if refused else found
         return self.known[entry]
 
@@ -78,13 +80,15 @@ def _type_of(operation: Operation, operands: tuple[ResultType, ...]) -> ResultTy
         return Tensor(type_.shape, type_.dtype, None)
 
     if operation.target == "getitem":
-        (several,) = operands
-        return several[operation.args[1]] if isinstance(several, tuple) else None
+        (several,), index = operands, int(operation.args[1])
+        return several[index] if isinstance(several, tuple) else None
     names = iter(range(len(operands)))
     environment = {f"o{k}": value(type_) for k, type_ in enumerate(operands)}
     args, kwargs = filled(operation, lambda: Ref(f"o{next(names)}"))
     try:
-        result = run_node(_STUB, Node("n", "call", operation.target, args, kwargs), Builder(TypesOnly()), environment, _none, None)
+        result = run_node(
+            _STUB, Node("n", "call", operation.target, args, kwargs), Builder(TypesOnly()), environment, _none, None
+        )
     except TantamountError:
         return None
     if isinstance(result, Tensor):
@@ -104,9 +108,8 @@ def filled(operation: Operation, operand: Any) -> tuple[tuple[Argument, ...], di
     def convert(item: Any) -> Any:
         if item is HOLE:
             return operand()
-        if isinstance(item, tuple):
-            return tuple(convert(entry) for entry in item)
-        return item
+        inner = entries(item)
+        return item if inner is None else tuple(convert(entry) for entry in inner)
 
     args = tuple(convert(item) for item in operation.args)
     return args, {key: convert(item) for key, item in operation.kwargs.items()}
@@ -143,7 +146,9 @@ class EGraph:
             raise InternalError("several results as one operand")
         return Leaf(number, type_)
 
-    def operation(self, target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], leaf: Node | None = None) -> Operation:
+    def operation(
+        self, target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], leaf: Node | None = None
+    ) -> Operation:
         """The one object for an operator with these attributes."""
         key = f"{target}{args!r}{sorted(kwargs.items()) if kwargs else ''}"
         found = self._operations.get(key)
@@ -183,7 +188,8 @@ class EGraph:
             if isinstance(item, Ref):
                 operands.append(known[item.name])
                 return HOLE
-            return tuple(convert(entry) for entry in item) if isinstance(item, tuple) else item
+            inner = entries(item)
+            return item if inner is None else tuple(convert(entry) for entry in inner)
 
         args = tuple(convert(item) for item in node.args)
         kwargs = {key: convert(item) for key, item in node.kwargs.items()}
@@ -203,7 +209,8 @@ class EGraph:
                 refused = refused or number is None
                 operands.append(number or 0)
                 return HOLE
-            return tuple(convert(entry) for entry in item) if isinstance(item, tuple) else item
+            inner = entries(item)
+            return item if inner is None else tuple(convert(entry) for entry in inner)
 
         args = tuple(convert(item) for item in part.args)
         kwargs = {key: convert(item) for key, item in part.kwargs.items()}

@@ -2,8 +2,8 @@
 
 The simplest is found by the least set of operations that a class can be computed with (shared ones count once). For the
 most complex, edges that close a circle are removed first, in a search from the outputs in depth; what is left is
-finite, and the greatest cost is a fixed point (Algorithm 1 of PolyJuice, OOPSLA 2024). Random ones take any operation of
-a class in what is left after removing edges in a random order.
+finite, and the greatest cost is a fixed point (Algorithm 1 of PolyJuice, OOPSLA 2024). Random ones take any
+operation of a class in what is left after removing edges in a random order.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def _acyclic(found: Saturated, roots: Sequence[int], random: Random | None) -> d
     return kept
 
 
-def _choose(found: Saturated, roots: Sequence[int], random: Random | None, best: Callable[[list[ENode]], ENode]) -> Choice:
+def _choose(
+    found: Saturated, roots: Sequence[int], random: Random | None, best: Callable[[list[ENode]], ENode]
+) -> Choice:
     """One operation for each class that is needed, among those that close no circle with what is chosen already."""
     kept = _acyclic(found, roots, random)
     return {number: best(nodes) for number, nodes in kept.items()}
@@ -162,10 +164,14 @@ def as_graph(found: Saturated, choice: Choice, graph: Graph) -> Graph:
         name = f"t{counted}"
         counted += 1
         type_ = egraph.types[number]
-        nodes.append(Node(name, "call", operation.target, args, kwargs, type_ if isinstance(type_, TensorType) else None))
+        nodes.append(
+            Node(name, "call", operation.target, args, kwargs, type_ if isinstance(type_, TensorType) else None)
+        )
         names[number] = name
         return name
 
     outputs = tuple(Output(output.name, emit(found.classes[output.node])) for output in graph.outputs)
-    constants: dict[str, Constant] = {node.target: graph.constants[node.target] for node in nodes if node.op == "constant"}
+    constants: dict[str, Constant] = {
+        node.target: graph.constants[node.target] for node in nodes if node.op == "constant"
+    }
     return Graph(tuple(nodes), outputs, constants, path=graph.path)

@@ -10,7 +10,7 @@ from typing import Any
 from tantamount.ir.graph import Graph
 from tantamount.ir.types import Kind, TensorType
 from tantamount.rules.rule import Match, Rule
-from tantamount.rules.terms import Attribute, Term, Variable
+from tantamount.rules.terms import Attribute, Term, Variable, entries
 from tantamount.saturate.egraph import HOLE, EGraph, ENode, Types
 
 __all__ = ["Limits", "Saturated", "saturated"]
@@ -79,15 +79,16 @@ def _arguments(
             yield from _arguments(egraph, rest, operands, {**binding, f"@{pattern.name}": argument})
         elif known == argument:
             yield from _arguments(egraph, rest, operands, binding)
-    elif isinstance(pattern, tuple):
-        if isinstance(argument, tuple) and len(argument) == len(pattern):
-            yield from _arguments(egraph, [*zip(pattern, argument, strict=True), *rest], operands, binding)
+    elif (inner := entries(pattern)) is not None:
+        given = entries(argument)
+        if given is not None and len(given) == len(inner):
+            yield from _arguments(egraph, [*zip(inner, given, strict=True), *rest], operands, binding)
     elif type(pattern) is type(argument) and pattern == argument:
         yield from _arguments(egraph, rest, operands, binding)
 
 
 def _has_hole(argument: Any) -> bool:
-    return argument is HOLE or (isinstance(argument, tuple) and any(map(_has_hole, argument)))
+    return argument is HOLE or (any(map(_has_hole, entries(argument) or ())))
 
 
 def _match(egraph: EGraph, binding: Binding, root: int, random: Random) -> Match:
@@ -151,5 +152,3 @@ def _instances(
         if (rule.share == 1.0 or random.random() < rule.share) and _applies(rule, egraph.types[number]):
             for binding in _matches(egraph, rule.pattern, node, {}):
                 yield number, binding
-
-

@@ -97,8 +97,8 @@ def _unit(value: float) -> int:
 
 class Exact(Interpretation):
     """One program's meaning, operator by operator. ``form`` is the float type that the operator at hand computes in
-    (the narrowest among operands and result); ``flags`` collects what :class:`Reference` flags; ``wraps`` counts the results
-    of integer types of which some partial result may have left its type."""
+    (the narrowest among operands and result); ``flags`` collects what :class:`Reference` flags; ``wraps`` counts the
+    results of integer types of which some partial result may have left its type."""
 
     def __init__(self, seed: int = 0) -> None:
         self.base = Reference(seed=seed)
@@ -377,7 +377,7 @@ class Exact(Interpretation):
                 return replace(x, value=Held(np.asarray(held.array, dtype=np.bool_), 1))
             array = wrapped(np.asarray(held.array), x.dtype) if held.array.dtype.kind != "b" else held.array
             low, high = x.dtype.bounds
-            if held.total > max(-low, high) or (low == 0 and held.array.size and bool(np.any(held.array < 0))):
+            if held.total > max(-low, high) or ((held.total > high or low == 0) and _outside(held.array, low, high)):
                 self.wraps += 1  # or may have: a partial result of some order did
                 if quotient:  # machines trap, or give anything
                     self.flags.append(Flag("overflowing-quotient", 1))
@@ -390,6 +390,10 @@ class Exact(Interpretation):
         greatest = _greatest(array)
         error = held.error + form.roundoff * greatest + 2.0 ** (form.least - form.precision + 1)
         return replace(x, value=Held(array, greatest + held.error, error if isfinite(greatest) else inf, None))
+
+
+def _outside(x: Array, low: int, high: int) -> bool:
+    return bool(x.size) and bool(np.any((x < low) | (x > high)))
 
 
 def _tensors(result: Result) -> tuple[Tensor, ...]:
@@ -427,5 +431,3 @@ def evaluate(
 def plain(x: Tensor) -> Array:
     """A tensor's elements in NumPy's type for its own (bfloat16: in float32)."""
     return np.asarray(x.value.array, dtype=array_type(x.dtype))
-
-

@@ -1,8 +1,8 @@
 """A process that answers questions over pipes, started again when it dies.
 
 The other side is any command, in any environment, that speaks frames on its standard input and output: a length of four
-bytes, that many bytes of JSON, then the arrays that the JSON's ``arrays`` counts, each as a length and a file in NumPy's
-npy format. Neither side sends objects: what arrives is numbers and text.
+bytes, that many bytes of JSON, then the arrays that the JSON's ``arrays`` counts, each as a length and a file in
+NumPy's npy format. Neither side sends objects: what arrives is numbers and text.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import select
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -42,7 +44,8 @@ class Answer:
 @dataclass
 class Server:
     """A command that is started when it is first asked. ``command``: its words; ``environment``: variables beyond those
-    of this process. After ``asked`` answers more than ``most`` it is started afresh, so that what leaks is given back."""
+    of this process. After ``asked`` answers more than ``most`` it is started afresh, so that what leaks is given
+    back."""
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -53,7 +56,8 @@ class Server:
     starts: int = 0
 
     def ask(self, header: Mapping[str, Any], arrays: Sequence[Array], seconds: float) -> Answer | Lost:
-        """The answer to a question; :class:`Lost` if the process ended or took more than ``seconds``, which kills it."""
+        """The answer to a question; :class:`Lost` if the process ended or took more than ``seconds``, which kills
+        it."""
         if self._process is not None and (self._process.poll() is not None or self._answered >= self.most):
             self.close()
         process = self._process or self._start()
@@ -74,8 +78,6 @@ class Server:
         return found
 
     def _start(self) -> subprocess.Popen[bytes]:
-        import tempfile
-
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
         self._process = subprocess.Popen(
             list(self.command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
@@ -95,10 +97,8 @@ class Server:
 
     def _kill(self) -> None:
         if self._process is not None:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)  # its own session: compilers start compilers
-            except ProcessLookupError:
-                pass
             self._process.wait()
         self.close()
 
@@ -108,10 +108,8 @@ class Server:
         if process is not None:
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
-                    try:
+                    with suppress(OSError):
                         stream.close()
-                    except OSError:
-                        pass
             try:
                 process.wait(2)
             except subprocess.TimeoutExpired:

@@ -1,4 +1,5 @@
-"""What a backend is: what it can express, how a program is said to it, how it runs, and which differences are policy."""
+"""What a backend is: what it can express, how a program is said to it, how it runs, and which differences are
+policy."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
+from tantamount.errors import Unsupported
 from tantamount.fuzz.draft import ALL_DTYPES, Policy
 from tantamount.ir.graph import Graph
 from tantamount.ir.types import DType
@@ -26,9 +28,9 @@ __all__ = ["Backend", "Compiler", "Deviation", "Hosted", "Outcome", "deviations"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program. ``status``: ``ok``, ``failed`` (an exception, in ``phase``), ``died`` (the process ended),
-    ``overdue`` (it took too long), ``unsupported`` (it cannot be said to this backend). ``outputs`` in the order of the
-    graph's, with their element types as the backend has them."""
+    """What became of a program. ``status``: ``ok``, ``failed`` (an exception, in ``phase``), ``died`` (the process
+    ended), ``overdue`` (it took too long), ``unsupported`` (it cannot be said to this backend). ``outputs`` in the
+    order of the graph's, with their element types as the backend has them."""
 
     status: str
     outputs: tuple[Array, ...] = ()
@@ -45,8 +47,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Deviation:
-    """A difference that the makers of a backend know and keep: a row of its TOML file. ``effect`` says what is not
-    generated, or not reported, while it is on."""
+    """A difference that the makers of a backend know and keep: a row of its TOML file. What it names is not
+    generated, or (``messages``) not reported, while it is ``on``."""
 
     name: str
     about: str
@@ -58,6 +60,7 @@ class Deviation:
     no_empty: bool = False
     messages: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
+    on: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ class Compiler(Protocol):
 
 
 def python_for(name: str) -> str:
-    """The Python in whose environment a backend is: that of the variable ``TANTAMOUNT_FUZZ_PYTHON_NAME``, or this one."""
+    """The Python in whose environment a backend is: that of the variable ``TANTAMOUNT_FUZZ_PYTHON_NAME``, or this
+    one."""
     return os.environ.get(f"TANTAMOUNT_FUZZ_PYTHON_{name.upper()}", sys.executable)
 
 
@@ -121,8 +125,6 @@ class Hosted:
 
     def run(self, graph: Graph, inputs: Mapping[str, Array], level: str = "", disabled: Sequence[str] = ()) -> Outcome:
         """See :class:`Compiler`."""
-        from tantamount.errors import Unsupported
-
         try:
             source = self._backend.emit(graph)
         except Unsupported as problem:
@@ -131,13 +133,17 @@ class Hosted:
         described = [{"name": n.name, "dtype": n.type.dtype.label if n.type else "float32"} for n in nodes]
         arrays = [np.asarray(inputs[n.name], dtype=array_type(n.type.dtype) if n.type else None) for n in nodes]
         options = {"level": level or self._backend.level, "disabled": list(disabled)}
-        found = self._server.ask({"source": source, "options": options, "inputs": described}, arrays, self._backend.seconds)
+        found = self._server.ask(
+            {"source": source, "options": options, "inputs": described}, arrays, self._backend.seconds
+        )
         if isinstance(found, Lost):
             return Outcome("overdue" if found.overdue else "died", message=f"{found}\n{found.so_far or ''}".strip())
         header = found.header
         if header["status"] != "ok":
             return Outcome("failed", phase=header["phase"], message=f"{header['kind']}: {header['message']}")
-        return Outcome("ok", found.arrays, tuple(header["dtypes"]), seconds=sum(header["seconds"]), digest=header.get("digest", ""))
+        return Outcome(
+            "ok", found.arrays, tuple(header["dtypes"]), seconds=sum(header["seconds"]), digest=header.get("digest", "")
+        )
 
     def versions(self) -> dict[str, str]:
         """See :class:`Compiler`; empty if the backend does not start."""
@@ -161,8 +167,12 @@ def _document(name: str) -> dict[str, Any]:
 
 def deviations(name: str) -> tuple[Deviation, ...]:
     """The declared deviations of a backend."""
-    rows = _document(name).get("deviation", [])
-    return tuple(Deviation(**{key: tuple(v) if isinstance(v, list) else v for key, v in row.items()}) for row in rows)
+    rows: list[dict[str, Any]] = _document(name).get("deviation", [])
+    return tuple(Deviation(**{key: _frozen(value) for key, value in row.items()}) for row in rows)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def kernels(name: str) -> Mapping[str, tuple[str, ...]] | None:
@@ -171,9 +181,11 @@ def kernels(name: str) -> Mapping[str, tuple[str, ...]] | None:
     return None if found is None else {target: tuple(dtypes) for target, dtypes in found.items()}
 
 
-def policy_of(backends: Sequence[Backend], base: Policy | None = None, without: Sequence[str] = ()) -> Policy:
-    """What may occur in programs that all of some backends can express, with their declared deviations (but those named
-    in ``without``)."""
+def policy_of(
+    backends: Sequence[Backend], base: Policy | None = None, without: Sequence[str] = (), hidden: Sequence[str] = ()
+) -> Policy:
+    """What may occur in programs that all of some backends can express, with their declared deviations: those that are
+    on, but not ``without``, and those named in ``hidden``."""
     policy = base or Policy()
     for backend in backends:
         dtypes = tuple(dtype for dtype in policy.dtypes if dtype in backend.dtypes)
@@ -187,13 +199,15 @@ def policy_of(backends: Sequence[Backend], base: Policy | None = None, without: 
                 for target, row in found.items()
             })  # fmt: skip
         for row in deviations(backend.name):
-            if row.name in without:
+            if row.name in without or not (row.on or row.name in hidden):
                 continue
             if row.without_targets and policy.targets is not None:
                 policy = replace(policy, targets=policy.targets - {*row.without_targets})
             if row.without_dtypes:
                 policy = replace(policy, dtypes=tuple(d for d in policy.dtypes if d.label not in row.without_dtypes))
             if row.integer_limit is not None:
-                policy = replace(policy, integer_limit=min(row.integer_limit, policy.integer_limit or row.integer_limit))
+                policy = replace(
+                    policy, integer_limit=min(row.integer_limit, policy.integer_limit or row.integer_limit)
+                )
             policy = replace(policy, wrap=policy.wrap and not row.no_wrap, empty=policy.empty and not row.no_empty)
     return policy

@@ -18,7 +18,8 @@ _SIMPLE = {
     "ne.Tensor": "{0} != {1}", "lt.Tensor": "{0} < {1}", "le.Tensor": "{0} <= {1}", "gt.Tensor": "{0} > {1}",
     "ge.Tensor": "{0} >= {1}", "logical_and.default": "{0} & {1}", "logical_or.default": "{0} | {1}",
     "logical_xor.default": "{0} ^ {1}", "logical_not.default": "~{0}", "bitwise_and.Tensor": "{0} & {1}",
-    "bitwise_or.Tensor": "{0} | {1}", "bitwise_xor.Tensor": "{0} ^ {1}", "bitwise_not.default": "~{0}", "neg.default": "-{0}",
+    "bitwise_or.Tensor": "{0} | {1}", "bitwise_xor.Tensor": "{0} ^ {1}", "bitwise_not.default": "~{0}",
+    "neg.default": "-{0}",
     "abs.default": "jnp.abs({0})", "relu.default": "jax.nn.relu({0})", "sign.default": "jnp.sign({0})",
     "floor.default": "jnp.floor({0})", "ceil.default": "jnp.ceil({0})", "round.default": "jnp.round({0})",
     "trunc.default": "jnp.trunc({0})", "exp.default": "jnp.exp({0})", "tanh.default": "jnp.tanh({0})",
@@ -29,14 +30,18 @@ _SIMPLE = {
     "floor_divide.default": "jnp.floor_divide({0}, {1})", "permute.default": "jnp.transpose({0}, {1})",
     "transpose.int": "jnp.swapaxes({0}, {1}, {2})", "reshape.default": "jnp.reshape({0}, {1})",
     "slice.Tensor": "jax.lax.slice_in_dim({0}, {2}, {3}, {4}, {1})", "flip.default": "jnp.flip({0}, {1})",
-    "roll.default": "jnp.roll({0}, {1}, {2})", "cat.default": "jnp.concatenate({0}, {1})", "stack.default": "jnp.stack({0}, {1})",
-    "unsqueeze.default": "jnp.expand_dims({0}, {1})", "squeeze.dim": "jnp.squeeze({0}, {1})", "repeat.default": "jnp.tile({0}, {1})",
+    "roll.default": "jnp.roll({0}, {1}, {2})", "cat.default": "jnp.concatenate({0}, {1})",
+    "stack.default": "jnp.stack({0}, {1})",
+    "unsqueeze.default": "jnp.expand_dims({0}, {1})", "squeeze.dim": "jnp.squeeze({0}, {1})",
+    "repeat.default": "jnp.tile({0}, {1})",
     "index_select.default": "jnp.take({0}, {2}, axis={1})", "gather.default": "jnp.take_along_axis({0}, {2}, axis={1})",
-    "tril.default": "jnp.tril({0}, {1})", "triu.default": "jnp.triu({0}, {1})", "mean.dim": "jnp.mean({0}, {1}, keepdims={2})",
+    "tril.default": "jnp.tril({0}, {1})", "triu.default": "jnp.triu({0}, {1})",
+    "mean.dim": "jnp.mean({0}, {1}, keepdims={2})",
     "amax.default": "jnp.max({0}, {1}, keepdims={2})", "amin.default": "jnp.min({0}, {1}, keepdims={2})",
     "any.dim": "jnp.any({0}, {1}, keepdims={2})", "all.dim": "jnp.all({0}, {1}, keepdims={2})",
     "argmax.default": "jnp.argmax({0}, {1}, keepdims={2})", "argmin.default": "jnp.argmin({0}, {1}, keepdims={2})",
-    "mm.default": "{0} @ {1}", "bmm.default": "{0} @ {1}", "matmul.default": "{0} @ {1}", "addmm.default": "{0} + {1} @ {2}",
+    "mm.default": "{0} @ {1}", "bmm.default": "{0} @ {1}", "matmul.default": "{0} @ {1}",
+    "addmm.default": "{0} + {1} @ {2}",
     "softmax.int": "jax.nn.softmax({0}, {1})",
 }  # fmt: skip
 
@@ -118,7 +123,8 @@ def _sum(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
 
 def _conv(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
     pads = [(k, k) for k in _numbers(node.args[4])]
-    call = f"jax.lax.conv_general_dilated({args[0]}, {args[1]}, {args[3]}, {pads}, rhs_dilation={args[5]}, feature_group_count={args[8]})"
+    given = f"{args[0]}, {args[1]}, {args[3]}, {pads}, rhs_dilation={args[5]}, feature_group_count={args[8]}"
+    call = f"jax.lax.conv_general_dilated({given})"
     shape = (1, -1, *(1 for _ in pads))
     return call if args[2] == "None" else f"{call} + {args[2]}.reshape({shape})"
 
@@ -127,9 +133,11 @@ def _pool(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
     size, stride = (1, 1, *_numbers(node.args[1])), (1, 1, *_numbers(node.args[2]))
     pads = [(0, 0), (0, 0), *((k, k) for k in _numbers(node.args[3]))]
     if "max" in node.target:
-        return f"jax.lax.reduce_window({args[0]}, jnp.asarray(-jnp.inf, {args[0]}.dtype), jax.lax.max, {size}, {stride}, {pads})"
+        first = f"jnp.asarray(-jnp.inf, {args[0]}.dtype)"
+        return f"jax.lax.reduce_window({args[0]}, {first}, jax.lax.max, {size}, {stride}, {pads})"
     count = size[2] * size[3]
-    return f"jax.lax.reduce_window({args[0]}, jnp.asarray(0, {args[0]}.dtype), jax.lax.add, {size}, {stride}, {pads}) / {count}"
+    first = f"jnp.asarray(0, {args[0]}.dtype)"
+    return f"jax.lax.reduce_window({args[0]}, {first}, jax.lax.add, {size}, {stride}, {pads}) / {count}"
 
 
 _SPECIAL: dict[str, Callable[[Node, list[str], dict[str, TensorType]], str]] = {

@@ -19,11 +19,16 @@ _NAMES = {
 }  # fmt: skip
 _SAME = {
     "add.Tensor": "Add", "sub.Tensor": "Sub", "mul.Tensor": "Mul", "div.Tensor": "Div", "maximum.default": "Max",
-    "minimum.default": "Min", "eq.Tensor": "Equal", "lt.Tensor": "Less", "le.Tensor": "LessOrEqual", "gt.Tensor": "Greater",
-    "ge.Tensor": "GreaterOrEqual", "logical_and.default": "And", "logical_or.default": "Or", "logical_xor.default": "Xor",
-    "logical_not.default": "Not", "neg.default": "Neg", "abs.default": "Abs", "relu.default": "Relu", "sign.default": "Sign",
-    "floor.default": "Floor", "ceil.default": "Ceil", "round.default": "Round", "exp.default": "Exp", "tanh.default": "Tanh",
-    "sigmoid.default": "Sigmoid", "erf.default": "Erf", "sin.default": "Sin", "cos.default": "Cos", "sqrt.default": "Sqrt",
+    "minimum.default": "Min", "eq.Tensor": "Equal", "lt.Tensor": "Less", "le.Tensor": "LessOrEqual",
+    "gt.Tensor": "Greater",
+    "ge.Tensor": "GreaterOrEqual", "logical_and.default": "And", "logical_or.default": "Or",
+    "logical_xor.default": "Xor",
+    "logical_not.default": "Not", "neg.default": "Neg", "abs.default": "Abs", "relu.default": "Relu",
+    "sign.default": "Sign",
+    "floor.default": "Floor", "ceil.default": "Ceil", "round.default": "Round", "exp.default": "Exp",
+    "tanh.default": "Tanh",
+    "sigmoid.default": "Sigmoid", "erf.default": "Erf", "sin.default": "Sin", "cos.default": "Cos",
+    "sqrt.default": "Sqrt",
     "where.self": "Where", "mm.default": "MatMul", "bmm.default": "MatMul", "matmul.default": "MatMul",
 }  # fmt: skip
 
@@ -46,7 +51,9 @@ class _Model:
     def node(self, op: str, inputs: list[str], output: str | list[str] | None = None, **attributes: Any) -> str:
         """A node's line; the name of its first output."""
         outputs = [output or self.name()] if not isinstance(output, list) else output
-        given = "".join(f", {key}={value if isinstance(value, str) else repr(value)}" for key, value in attributes.items())
+        given = "".join(
+            f", {key}={value if isinstance(value, str) else repr(value)}" for key, value in attributes.items()
+        )
         self.nodes.append(f"        helper.make_node({op!r}, {inputs!r}, {outputs!r}{given}),")
         return outputs[0]
 
@@ -76,12 +83,15 @@ class _Model:
 
 
 def emit_onnx(graph: Graph) -> str:
-    """A module with a function ``model`` that returns the model. Raises :class:`Unsupported` for what cannot be said."""
+    """A module with a function ``model`` that returns the model. Raises :class:`Unsupported` for what cannot be
+    said."""
     m = _Model(graph)
     for name, constant in graph.constants.items():
         if constant.type.dtype not in _NAMES:
             raise Unsupported(f"elements of type {constant.type.dtype}")
-        m.initialisers.append(f"        numpy_helper.from_array({array_source(constant.data, constant.type)}, {name!r}),")
+        m.initialisers.append(
+            f"        numpy_helper.from_array({array_source(constant.data, constant.type)}, {name!r}),"
+        )
     for node in graph.nodes:
         if node.type is not None and node.type.dtype not in _NAMES:
             raise Unsupported(f"elements of type {node.type.dtype}")
@@ -96,7 +106,9 @@ def emit_onnx(graph: Graph) -> str:
         m.node("Identity", [output.node], f"y{k}")
 
     def value(name: str, type_: TensorType) -> str:
-        return f"        helper.make_tensor_value_info({name!r}, TensorProto.{_NAMES[type_.dtype]}, {list(type_.shape)}),"
+        return (
+            f"        helper.make_tensor_value_info({name!r}, TensorProto.{_NAMES[type_.dtype]}, {list(type_.shape)}),"
+        )
 
     lines = ["import numpy as np", "from onnx import TensorProto, helper, numpy_helper", "", "", "def model():"]
     lines += ["    nodes = [", *m.nodes, "    ]", "    inputs = ["]
@@ -326,7 +338,9 @@ def _triangle(m: _Model, node: Node) -> None:
 def _widened(m: _Model, node: Node) -> str:
     """The operand of a sum, in the type of the sum."""
     x = reference(node.args[0])
-    return m.cast(x, DType.INT64) if m.types[x].dtype.kind is not Kind.FLOAT and m.types[x].dtype is not DType.INT64 else x
+    return (
+        m.cast(x, DType.INT64) if m.types[x].dtype.kind is not Kind.FLOAT and m.types[x].dtype is not DType.INT64 else x
+    )
 
 
 @_emits("sum.dim_IntList", "mean.dim", "amax.default", "amin.default")

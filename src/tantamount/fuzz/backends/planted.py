@@ -33,8 +33,8 @@ Pass = Callable[[Graph], Graph]
 @dataclass(frozen=True)
 class Bug:
     """A wrong optimisation. ``switch``: changes a pass of the compiler's own; ``optimise``: a pass more; ``kernel``:
-    the wrong result of a node, from its operands and the right result (``None``: that); ``finish``: changes the outputs.
-    ``like``: the bug of a real compiler that it is modelled on."""
+    the wrong result of a node, from its operands and the right result (``None``: that); ``finish``: changes the
+    outputs. ``like``: the bug of a real compiler that it is modelled on."""
 
     name: str
     about: str
@@ -186,7 +186,12 @@ class Planted:
         names: dict[str, str] = {}
         for node in graph.nodes:
             if node.op == "call":
-                attributes = "" if "shared-attributes" in self.switches and node.target.startswith(("aten.amax", "aten.flip", "aten.select")) else repr(node.args)
+                attributes = (
+                    ""
+                    if "shared-attributes" in self.switches
+                    and node.target.startswith(("aten.amax", "aten.flip", "aten.select"))
+                    else repr(node.args)
+                )
                 key = (node.target, tuple(references(node)), attributes, repr(node.kwargs), str(node.type))
                 if key in known:
                     names[node.name] = known[key]
@@ -200,7 +205,12 @@ class Planted:
         nodes: list[Node] = []
         constants = dict(graph.constants)
         for node in graph.nodes:
-            if node.op == "constant" or (node.op == "call" and node.type is not None and all(name in environment for name in references(node)) and [*references(node)]):
+            if node.op == "constant" or (
+                node.op == "call"
+                and node.type is not None
+                and all(name in environment for name in references(node))
+                and [*references(node)]
+            ):
                 result = exact.step(graph, node, environment)
                 environment[node.name] = result
                 if node.op == "call" and isinstance(result, Tensor) and node.type is not None:
@@ -224,12 +234,16 @@ class Planted:
         for node in graph.nodes:
             if node.op == "input":
                 if node.type is not None:
-                    environment[node.name] = Tensor(node.type.shape, node.type.dtype, held_input(inputs[node.name], node.type.dtype))
+                    environment[node.name] = Tensor(
+                        node.type.shape, node.type.dtype, held_input(inputs[node.name], node.type.dtype)
+                    )
                 continue
             result = exact.step(graph, node, environment)
             if isinstance(result, Tensor) and node.op == "call":
                 for kernel in kernels:
-                    operands = [plain(x) for x in (environment[name] for name in references(node)) if isinstance(x, Tensor)]
+                    operands = [
+                        plain(x) for x in (environment[name] for name in references(node)) if isinstance(x, Tensor)
+                    ]
                     wrong = kernel(node, operands, plain(result))
                     if wrong is not None:
                         held = held_input(np.asarray(wrong).reshape(result.shape), result.dtype)

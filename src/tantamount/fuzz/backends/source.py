@@ -20,7 +20,7 @@ def numpy_name(dtype: DType) -> str:
 def array_source(data: Sequence[Any], type_: TensorType) -> str:
     """An expression of a NumPy array; one number for all elements is written once."""
     shape = tuple(type_.shape)
-    if len(data) > 4 and len({(type(item), item) for item in data}) == 1:
+    if len(data) > 4 and all(repr(item) == repr(data[0]) for item in data):
         return f"np.full({shape}, {data[0]!r}, {numpy_name(type_.dtype)})"
     text = ", ".join(_number(item) for item in data)
     return f"np.array([{text}], {numpy_name(type_.dtype)}).reshape({shape})"

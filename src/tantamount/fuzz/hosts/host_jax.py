@@ -27,6 +27,9 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
     def run(_: list[Any]) -> tuple[list[Any], list[str]]:
         results = ready(*given)
         dtypes = [str(value.dtype) for value in results]
-        return [np.asarray(value.astype("float32") if d == "bfloat16" else value) for value, d in zip(results, dtypes, strict=True)], dtypes
+        return [
+            np.asarray(value.astype("float32") if d == "bfloat16" else value)
+            for value, d in zip(results, dtypes, strict=True)
+        ], dtypes
 
     return run

@@ -10,7 +10,12 @@ import onnxruntime
 
 __all__ = ["compiled", "versions"]
 
-_LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
+_LEVELS = {
+    "disabled": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
 onnxruntime.set_default_logger_severity(4)
 
 
@@ -22,7 +27,9 @@ def versions() -> dict[str, str]:
 def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]], arrays: list[Any]) -> Any:
     """The session, as a function of the inputs."""
     settings = onnxruntime.SessionOptions()
-    settings.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[options.get("level", "all")])
+    settings.graph_optimization_level = getattr(
+        onnxruntime.GraphOptimizationLevel, _LEVELS[options.get("level", "all")]
+    )
     settings.intra_op_num_threads = settings.inter_op_num_threads = 1
     model = module.model().SerializeToString()
     session = onnxruntime.InferenceSession(

@@ -24,7 +24,9 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
     if level != "eager":
         torch._dynamo.reset()
         program = torch.compile(program, backend=level, fullgraph=True, dynamic=False)
-    tensors = [torch.from_numpy(np.array(a)).to(getattr(torch, item["dtype"])) for a, item in zip(arrays, inputs, strict=True)]
+    tensors = [
+        torch.from_numpy(np.array(a)).to(getattr(torch, item["dtype"])) for a, item in zip(arrays, inputs, strict=True)
+    ]
     program(*tensors)
 
     def run(given: list[Any]) -> tuple[list[Any], list[str]]:

@@ -58,7 +58,9 @@ def _send(stream: Any, header: dict[str, Any], arrays: list[Any]) -> None:
     stream.flush()
 
 
-def _answer(adapter: Any, question: dict[str, Any], arrays: list[Any], folder: str, number: int) -> tuple[dict[str, Any], list[Any]]:
+def _answer(
+    adapter: Any, question: dict[str, Any], arrays: list[Any], folder: str, number: int
+) -> tuple[dict[str, Any], list[Any]]:
     """The outputs of a program, or in which phase it failed and how."""
     phase, start = "import", time.perf_counter()
     try:
@@ -87,7 +89,9 @@ def main(name: str, megabytes: int = 0) -> None:
         while True:
             try:
                 question = json.loads(_block(sys.stdin.buffer))
-                arrays = [np.load(io.BytesIO(_block(sys.stdin.buffer)), allow_pickle=False) for _ in range(question["arrays"])]
+                arrays = [
+                    np.load(io.BytesIO(_block(sys.stdin.buffer)), allow_pickle=False) for _ in range(question["arrays"])
+                ]
             except EOFError:
                 return
             number += 1

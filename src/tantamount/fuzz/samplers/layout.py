@@ -10,6 +10,7 @@ from tantamount.fuzz.draft import Draft
 from tantamount.fuzz.samplers.registry import sampler
 from tantamount.ir.graph import Ref
 from tantamount.ir.types import DType
+from tantamount.ops.algebra import Tensor
 
 __all__: list[str] = []
 
@@ -108,11 +109,13 @@ def cat(d: Draft, target: str) -> str | None:
     value = d.values[x]
     k = d.random.randrange(value.rank)
     parts = [x]
+    rest = (*value.shape[:k], *value.shape[k + 1 :])
+
+    def fits(y: Tensor) -> bool:
+        return y.dtype is value.dtype and y.rank == value.rank and (*y.shape[:k], *y.shape[k + 1 :]) == rest
+
     for _ in range(d.random.choice((1, 1, 2))):
-        rest = (*value.shape[:k], *value.shape[k + 1 :])
-        found = d.pick(
-            (), lambda y: y.dtype is value.dtype and y.rank == value.rank and (*y.shape[:k], *y.shape[k + 1 :]) == rest
-        )
+        found = d.pick((), fits)
         if found is None or d.random.random() < 0.3:
             found = d.leaf((*value.shape[:k], d.random.choice((1, *d.sizes)), *value.shape[k + 1 :]), value.dtype)
         parts.append(found)

@@ -140,7 +140,9 @@ def convolution(d: Draft, target: str) -> str | None:
     dims = r.choice((1, 2, 2))
     x = d.pick((Kind.FLOAT,), lambda x: x.rank == dims + 2 and 0 not in x.shape and min(x.shape[2:]) >= 3)
     if x is None:
-        x = d.leaf((r.choice((1, 2)), r.choice((1, 2, 3, 4, 8)), *(r.choice((5, 8, 9)) for _ in range(dims))), _float(d))
+        x = d.leaf(
+            (r.choice((1, 2)), r.choice((1, 2, 3, 4, 8)), *(r.choice((5, 8, 9)) for _ in range(dims))), _float(d)
+        )
     value = d.values[x]
     channels = value.shape[1]
     groups = r.choice([n for n in (1, 1, 2, channels) if channels % n == 0])

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from tantamount.ir.types import DType
 from tantamount.rules.library.words import (
-    BROADCASTS, PAIR, PAPER, PLAIN, TRIPLES, a, add, example, mul, neg, sub, x, y, z,
-)  # fmt: skip
+    BROADCASTS,
+    PAIR,
+    PAPER,
+    PLAIN,
+    TRIPLES,
+    a,
+    add,
+    example,
+    mul,
+    neg,
+    sub,
+    x,
+    y,
+    z,
+)
 from tantamount.rules.rule import Match, rule
 from tantamount.rules.terms import Leaf, Part, Term, term
 
@@ -118,17 +131,25 @@ def _(m: Match) -> Part:
 
 
 @rule(
-    "quotient-as-product", term("aten.div.Tensor", x, a), "x / a = x (1 / a)",
-    [example({"a": 2}, x="M N"), example({"a": 8}, x="M"), example({"a": 0.5}, x="M")], kinds="f",
-)  # fmt: skip
+    "quotient-as-product",
+    term("aten.div.Tensor", x, a),
+    "x / a = x (1 / a)",
+    [example({"a": 2}, x="M N"), example({"a": 8}, x="M"), example({"a": 0.5}, x="M")],
+    kinds="f",
+)
 def _(m: Match) -> Part | None:
     return mul(m.x, 1 / m.a) if isinstance(m.a, (int, float)) and m.a in (2, 4, 8, 0.5) else None
 
 
-
-
-_WIDER = {DType.FLOAT16: DType.FLOAT32, DType.BFLOAT16: DType.FLOAT32, DType.FLOAT32: DType.FLOAT64, DType.INT8: DType.INT32,
-          DType.UINT8: DType.INT32, DType.INT16: DType.INT32, DType.INT32: DType.INT64}  # fmt: skip
+_WIDER = {
+    DType.FLOAT16: DType.FLOAT32,
+    DType.BFLOAT16: DType.FLOAT32,
+    DType.FLOAT32: DType.FLOAT64,
+    DType.INT8: DType.INT32,
+    DType.UINT8: DType.INT32,
+    DType.INT16: DType.INT32,
+    DType.INT32: DType.INT64,
+}
 
 
 def _to(part: Leaf | Term, dtype: DType) -> Term:
@@ -136,18 +157,26 @@ def _to(part: Leaf | Term, dtype: DType) -> Term:
 
 
 @rule(
-    "up-and-down", x, "x = narrow(widen(x))",
-    [example(x="M N", dtype=name) for name in ("float16", "bfloat16", "float32", "int8", "int32")], share=0.04,
+    "up-and-down",
+    x,
+    "x = narrow(widen(x))",
+    [example(x="M N", dtype=name) for name in ("float16", "bfloat16", "float32", "int8", "int32")],
+    share=0.04,
     integers="a wider type holds all numbers of a narrower one",
-)  # fmt: skip
+)
 def _(m: Match) -> Part | None:
     wider = _WIDER.get(m.x.type.dtype)
     return None if wider is None else _to(_to(m.x, wider), m.x.type.dtype)
 
 
-@rule("add-in-wider-type", add(x, y), "x + y = narrow(widen(x) + widen(y))",
-      [example(x="M N", y="N", dtype=name) for name in ("float32", "int32")], share=0.08,
-      integers="narrowing is a homomorphism of rings, and the sum of two fits the wider type")  # fmt: skip
+@rule(
+    "add-in-wider-type",
+    add(x, y),
+    "x + y = narrow(widen(x) + widen(y))",
+    [example(x="M N", y="N", dtype=name) for name in ("float32", "int32")],
+    share=0.08,
+    integers="narrowing is a homomorphism of rings, and the sum of two fits the wider type",
+)
 def _(m: Match) -> Part | None:
     dtype = m.x.type.dtype
     wider = _WIDER.get(dtype)
@@ -158,5 +187,3 @@ def _(m: Match) -> Part | None:
 
 def _numbers(*leaves: object) -> bool:
     return all(isinstance(leaf, Leaf) for leaf in leaves)
-
-

@@ -26,7 +26,12 @@ for _name, _op in (("max", _MAX), ("min", _MIN)):
     def _commutes(m: Match, op: str = _op) -> Part:
         return term(op, m.y, m.x)
 
-    @rule(f"{_name}-associates", term(_op, term(_op, x, y), z), f"{_name}({_name}(x, y), z) = {_name}(x, {_name}(y, z))", TRIPLES)
+    @rule(
+        f"{_name}-associates",
+        term(_op, term(_op, x, y), z),
+        f"{_name}({_name}(x, y), z) = {_name}(x, {_name}(y, z))",
+        TRIPLES,
+    )
     def _associates(m: Match, op: str = _op) -> Part:
         return term(op, m.x, term(op, m.y, m.z))
 
@@ -55,8 +60,12 @@ def _(m: Match) -> Part:
     return term("aten.abs.default", neg(m.x))
 
 
-@rule("clamp-as-min-of-max", term("aten.clamp.default", x, a, None), "clamp(x, a, ∞) = relu(x), where a = 0",
-      [example({"a": 0}, x="M N")])  # fmt: skip
+@rule(
+    "clamp-as-min-of-max",
+    term("aten.clamp.default", x, a, None),
+    "clamp(x, a, ∞) = relu(x), where a = 0",
+    [example({"a": 0}, x="M N")],
+)
 def _(m: Match) -> Part | None:
     return term("aten.relu.default", m.x) if type(m.a) is int and m.a == 0 else None
 
@@ -73,21 +82,35 @@ def _(m: Match) -> Part:
     return term("aten.where.self", term("aten.logical_not.default", m.w), m.y, m.x)
 
 
-@rule("where-nested", term("aten.where.self", W, x, y), "c ? x : y = c ? (c ? x : y) : y", _WHERE, kinds="fib", share=0.3)
+@rule(
+    "where-nested", term("aten.where.self", W, x, y), "c ? x : y = c ? (c ? x : y) : y", _WHERE, kinds="fib", share=0.3
+)
 def _(m: Match) -> Part:
     return term("aten.where.self", m.w, term("aten.where.self", m.w, m.x, m.y), m.y)
 
 
 for _one, _other in (("lt", "gt"), ("gt", "lt"), ("le", "ge"), ("ge", "le"), ("eq", "eq"), ("ne", "ne")):
 
-    @rule(f"{_one}-turned-round", term(f"aten.{_one}.Tensor", x, y), f"{_one}(x, y) = {_other}(y, x)", BROADCASTS, kinds="b")
+    @rule(
+        f"{_one}-turned-round",
+        term(f"aten.{_one}.Tensor", x, y),
+        f"{_one}(x, y) = {_other}(y, x)",
+        BROADCASTS,
+        kinds="b",
+    )
     def _turned(m: Match, op: str = f"aten.{_other}.Tensor") -> Part:
         return term(op, m.y, m.x)
 
 
 for _one, _other in (("lt", "ge"), ("gt", "le"), ("eq", "ne")):
 
-    @rule(f"{_one}-as-not-{_other}", term(f"aten.{_one}.Tensor", x, y), f"{_one}(x, y) = not {_other}(x, y)", BROADCASTS, kinds="b")
+    @rule(
+        f"{_one}-as-not-{_other}",
+        term(f"aten.{_one}.Tensor", x, y),
+        f"{_one}(x, y) = not {_other}(x, y)",
+        BROADCASTS,
+        kinds="b",
+    )
     def _negated(m: Match, op: str = f"aten.{_other}.Tensor") -> Part:
         return term("aten.logical_not.default", term(op, m.x, m.y))
 

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tantamount.rules.library.words import (
-    PAPER, SUM, W, add, cat, example, mm, mul, permute, reshape, slice_, sub, x, y, z,
-)  # fmt: skip
+    PAPER,
+    SUM,
+    W,
+    add,
+    cat,
+    example,
+    mm,
+    mul,
+    permute,
+    reshape,
+    slice_,
+    sub,
+    x,
+    y,
+    z,
+)
 from tantamount.rules.rule import Match, rule
 from tantamount.rules.terms import Attribute, Part, Term, term
 
@@ -14,7 +30,7 @@ _XY = [example(x="M K", y="K N")]
 _XYZ = [example(x="M K", y="K N", z="N B")]
 
 
-def _bmm(p: Part, q: Part) -> Term:
+def _bmm(p: Any, q: Any) -> Term:
     return term("aten.bmm.default", p, q)
 
 
@@ -28,18 +44,25 @@ def _(m: Match) -> Part:
     return mm(mm(m.x, m.y), m.z)
 
 
-@rule("mm-distributes", mm(x, add(y, z)), "x (y + z) = x y + x z",
-      [example(x="M K", y="K N", z="K N")], origin=PAPER)  # fmt: skip
+@rule("mm-distributes", mm(x, add(y, z)), "x (y + z) = x y + x z", [example(x="M K", y="K N", z="K N")], origin=PAPER)
 def _(m: Match) -> Part | None:
     return add(mm(m.x, m.y), mm(m.x, m.z)) if m.y.shape == m.z.shape else None
 
 
-@rule("mm-distributes-left", mm(add(x, y), z), "(x + y) z = x z + y z", [example(x="M K", y="M K", z="K N")], origin=PAPER)
+@rule(
+    "mm-distributes-left", mm(add(x, y), z), "(x + y) z = x z + y z", [example(x="M K", y="M K", z="K N")], origin=PAPER
+)
 def _(m: Match) -> Part | None:
     return add(mm(m.x, m.z), mm(m.y, m.z)) if m.x.shape == m.y.shape else None
 
 
-@rule("mm-factors-out", add(mm(x, y), mm(x, z)), "x y + x z = x (y + z)", [example(x="M K", y="K N", z="K N")], origin=PAPER)
+@rule(
+    "mm-factors-out",
+    add(mm(x, y), mm(x, z)),
+    "x y + x z = x (y + z)",
+    [example(x="M K", y="K N", z="K N")],
+    origin=PAPER,
+)
 def _(m: Match) -> Part | None:
     return mm(m.x, add(m.y, m.z)) if m.y.shape == m.z.shape else None
 
@@ -64,8 +87,13 @@ def _(m: Match) -> Part:
     return mul(mm(m.x, m.y), 2)
 
 
-@rule("mm-in-row-blocks", mm(x, y), "x y = cat(x[:n] y, x[n:] y)", [example(x="6 K", y="K N"), example(x="4 K", y="K N", seed=1)],
-      share=0.4)  # fmt: skip
+@rule(
+    "mm-in-row-blocks",
+    mm(x, y),
+    "x y = cat(x[:n] y, x[n:] y)",
+    [example(x="6 K", y="K N"), example(x="4 K", y="K N", seed=1)],
+    share=0.4,
+)
 def _(m: Match) -> Part | None:
     rows = m.x.shape[0]
     if not isinstance(rows, int) or rows < 2:
@@ -74,8 +102,13 @@ def _(m: Match) -> Part | None:
     return cat((mm(slice_(m.x, 0, 0, cut), m.y), mm(slice_(m.x, 0, cut, rows), m.y)), 0)
 
 
-@rule("mm-in-column-blocks", mm(x, y), "x y = cat(x y[:, :n], x y[:, n:])", [example(x="M K", y="K 6"), example(x="M K", y="K 5", seed=1)],
-      share=0.4)  # fmt: skip
+@rule(
+    "mm-in-column-blocks",
+    mm(x, y),
+    "x y = cat(x y[:, :n], x y[:, n:])",
+    [example(x="M K", y="K 6"), example(x="M K", y="K 5", seed=1)],
+    share=0.4,
+)
 def _(m: Match) -> Part | None:
     columns = m.y.shape[1]
     if not isinstance(columns, int) or columns < 2:
@@ -84,8 +117,13 @@ def _(m: Match) -> Part | None:
     return cat((mm(m.x, slice_(m.y, 1, 0, cut)), mm(m.x, slice_(m.y, 1, cut, columns))), 1)
 
 
-@rule("mm-in-inner-blocks", mm(x, y), "x y = x[:, :n] y[:n] + x[:, n:] y[n:]", [example(x="M 6", y="6 N"), example(x="M 5", y="5 N", seed=1)],
-      share=0.4)  # fmt: skip
+@rule(
+    "mm-in-inner-blocks",
+    mm(x, y),
+    "x y = x[:, :n] y[:n] + x[:, n:] y[n:]",
+    [example(x="M 6", y="6 N"), example(x="M 5", y="5 N", seed=1)],
+    share=0.4,
+)
 def _(m: Match) -> Part | None:
     inner = m.x.shape[1]
     if not isinstance(inner, int) or inner < 2:
@@ -115,8 +153,12 @@ def _(m: Match) -> Part | None:
     return mm(m.x, m.y) if m.x.rank == m.y.rank == 2 else None
 
 
-@rule("matmul-flattened", term("aten.matmul.default", x, y), "matmul(x, y) = reshape(reshape(x, (n, k)) y), of a batch and a matrix",
-      [example(x="B M K", y="K N")])  # fmt: skip
+@rule(
+    "matmul-flattened",
+    term("aten.matmul.default", x, y),
+    "matmul(x, y) = reshape(reshape(x, (n, k)) y), of a batch and a matrix",
+    [example(x="B M K", y="K N")],
+)
 def _(m: Match) -> Part | None:
     if m.x.rank != 3 or m.y.rank != 2:
         return None
@@ -124,30 +166,46 @@ def _(m: Match) -> Part | None:
     return reshape(mm(reshape(m.x, (b * rows, inner)), m.y), (b, rows, m.y.shape[1]))
 
 
-@rule("addmm-as-sum", term("aten.addmm.default", W, x, y), "addmm(b, x, y) = x y + b", [example(w="N", x="M K", y="K N")])
+@rule(
+    "addmm-as-sum", term("aten.addmm.default", W, x, y), "addmm(b, x, y) = x y + b", [example(w="N", x="M K", y="K N")]
+)
 def _(m: Match) -> Part:
     return add(mm(m.x, m.y), m.w)
 
 
-@rule("sum-as-addmm", add(mm(x, y), W), "x y + b = addmm(b, x, y)", [example(w="N", x="M K", y="K N"), example(w="M N", x="M K", y="K N")],
-      kinds="f")  # fmt: skip
+@rule(
+    "sum-as-addmm",
+    add(mm(x, y), W),
+    "x y + b = addmm(b, x, y)",
+    [example(w="N", x="M K", y="K N"), example(w="M N", x="M K", y="K N")],
+    kinds="f",
+)
 def _(m: Match) -> Part | None:
     result = (m.x.shape[0], m.y.shape[1])
     return term("aten.addmm.default", m.w, m.x, m.y) if m.w.shape in (result, result[1:]) else None
 
 
-@rule("bmm-associates", _bmm(_bmm(x, y), z), "(x y) z = x (y z), in a batch", [example(x="B M K", y="B K N", z="B N C")])  # type: ignore[arg-type]
+@rule(
+    "bmm-associates", _bmm(_bmm(x, y), z), "(x y) z = x (y z), in a batch", [example(x="B M K", y="B K N", z="B N C")]
+)
 def _(m: Match) -> Part:
     return _bmm(m.x, _bmm(m.y, m.z))
 
 
-@rule("bmm-under-transpose", permute(_bmm(x, y), (0, 2, 1)), "(x y)ᵀ = yᵀ xᵀ, in a batch", [example(x="B M K", y="B K N")])  # type: ignore[arg-type]
+@rule(
+    "bmm-under-transpose", permute(_bmm(x, y), (0, 2, 1)), "(x y)ᵀ = yᵀ xᵀ, in a batch", [example(x="B M K", y="B K N")]
+)
 def _(m: Match) -> Part:
     return _bmm(permute(m.y, (0, 2, 1)), permute(m.x, (0, 2, 1)))
 
 
-@rule("bmm-in-batches", _bmm(x, y), "bmm(x, y) = cat(bmm(x[:n], y[:n]), bmm(x[n:], y[n:]))",  # type: ignore[arg-type]
-      [example(x="4 M K", y="4 K N"), example(x="5 M K", y="5 K N", seed=1)], share=0.5)  # fmt: skip
+@rule(
+    "bmm-in-batches",
+    _bmm(x, y),
+    "bmm(x, y) = cat(bmm(x[:n], y[:n]), bmm(x[n:], y[n:]))",
+    [example(x="4 M K", y="4 K N"), example(x="5 M K", y="5 K N", seed=1)],
+    share=0.5,
+)
 def _(m: Match) -> Part | None:
     batch = m.x.shape[0]
     if not isinstance(batch, int) or batch < 2:
@@ -162,8 +220,13 @@ _CONV = term("aten.convolution.default", x, W, None, _S, _P, _D, False, (0, 0), 
 _POINT = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
 
 
-@rule("conv-as-matmul", _CONV, "conv(x, w) with a kernel of one element = w x, by pixels",
-      [example(_POINT, x="2 3 5 4", w="6 3 1 1")], kinds="f")  # fmt: skip
+@rule(
+    "conv-as-matmul",
+    _CONV,
+    "conv(x, w) with a kernel of one element = w x, by pixels",
+    [example(_POINT, x="2 3 5 4", w="6 3 1 1")],
+    kinds="f",
+)
 def _(m: Match) -> Part | None:
     n, c, h, w = m.x.shape
     o = m.w.shape[0]
@@ -174,9 +237,14 @@ def _(m: Match) -> Part | None:
     return permute(reshape(product, (n, h, w, o)), (0, 3, 1, 2))
 
 
-@rule("conv-by-outputs", _CONV, "conv(x, w) = cat(conv(x, w[:n]), conv(x, w[n:]))",
-      [example(_POINT, x="2 3 5 4", w="4 3 2 2"), example({**_POINT, "padding": (1, 1)}, x="1 2 4 4", w="3 2 3 3")],
-      kinds="f", share=0.7)  # fmt: skip
+@rule(
+    "conv-by-outputs",
+    _CONV,
+    "conv(x, w) = cat(conv(x, w[:n]), conv(x, w[n:]))",
+    [example(_POINT, x="2 3 5 4", w="4 3 2 2"), example({**_POINT, "padding": (1, 1)}, x="1 2 4 4", w="3 2 3 3")],
+    kinds="f",
+    share=0.7,
+)
 def _(m: Match) -> Part | None:
     outputs = m.w.shape[0]
     if outputs < 2:
@@ -190,8 +258,13 @@ def _(m: Match) -> Part | None:
     return cat((part(0, cut), part(cut, outputs)), 1)
 
 
-@rule("conv-padded-before", _CONV, "conv(x, w, padding p) = conv(pad(x, p), w)",
-      [example({**_POINT, "padding": (1, 1)}, x="1 2 4 4", w="3 2 3 3")], kinds="f")  # fmt: skip
+@rule(
+    "conv-padded-before",
+    _CONV,
+    "conv(x, w, padding p) = conv(pad(x, p), w)",
+    [example({**_POINT, "padding": (1, 1)}, x="1 2 4 4", w="3 2 3 3")],
+    kinds="f",
+)
 def _(m: Match) -> Part | None:
     if m.padding != (1, 1):
         return None

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from tantamount.rules.library.words import (
-    ORDERS, SUM, a, add, b, example, mm, mul, permute, reshape, slice_, sub, x, y,
-)  # fmt: skip
+    ORDERS,
+    SUM,
+    a,
+    add,
+    b,
+    example,
+    mm,
+    mul,
+    permute,
+    reshape,
+    slice_,
+    sub,
+    x,
+    y,
+)
 from tantamount.rules.rule import Match, rule
 from tantamount.rules.terms import Attribute, Part, Term, term
 
@@ -19,9 +32,11 @@ def _sum(p: Part, dims: tuple[int, ...], keep: bool) -> Term:
 
 _PATTERN = term(SUM, x, a, _KEEP)
 _CASES = [
-    example({"a": (0,), "keep": False}, x="M N"), example({"a": (1,), "keep": True}, x="M N"),
-    example({"a": (0, 2), "keep": False}, x="M N K"), example({"a": (0, 1), "keep": True}, x="M N"),
-]  # fmt: skip
+    example({"a": (0,), "keep": False}, x="M N"),
+    example({"a": (1,), "keep": True}, x="M N"),
+    example({"a": (0, 2), "keep": False}, x="M N K"),
+    example({"a": (0, 1), "keep": True}, x="M N"),
+]
 
 
 @rule("sum-one-by-one", _PATTERN, "sum over i, j = sum over i of sum over j", _CASES[2:])
@@ -32,7 +47,13 @@ def _(m: Match) -> Part | None:
     return _sum(_sum(m.x, (high,), m.keep), (low,), m.keep)
 
 
-@rule("sum-turned", _PATTERN, "sum of x = sum of permute(x)", _CASES[:3] + [example({"a": (1,), "keep": False}, x="M N K", seed=4)], share=0.5)
+@rule(
+    "sum-turned",
+    _PATTERN,
+    "sum of x = sum of permute(x)",
+    [*_CASES[:3], example({"a": (1,), "keep": False}, x="M N K", seed=4)],
+    share=0.5,
+)
 def _(m: Match) -> Part | None:
     if m.keep or m.x.rank < 2 or len(m.a) != 1:
         return _keep(m)
@@ -51,8 +72,13 @@ def _keep(m: Match) -> Part | None:
     return reshape(_sum(m.x, m.a, True), shape)
 
 
-@rule("sum-in-blocks", _PATTERN, "sum of x = sum of x[:n] + sum of x[n:]",
-      [example({"a": (0,), "keep": False}, x="6 N"), example({"a": (1,), "keep": True}, x="M 5", seed=1)], share=0.6)  # fmt: skip
+@rule(
+    "sum-in-blocks",
+    _PATTERN,
+    "sum of x = sum of x[:n] + sum of x[n:]",
+    [example({"a": (0,), "keep": False}, x="6 N"), example({"a": (1,), "keep": True}, x="M 5", seed=1)],
+    share=0.6,
+)
 def _(m: Match) -> Part | None:
     if len(m.a) != 1:
         return None
@@ -64,16 +90,24 @@ def _(m: Match) -> Part | None:
     return add(_sum(slice_(m.x, k, 0, cut), m.a, m.keep), _sum(slice_(m.x, k, cut, size), m.a, m.keep))
 
 
-@rule("sum-of-sum", term(SUM, add(x, y), a, _KEEP), "sum(x + y) = sum(x) + sum(y)",
-      [example({"a": (0,), "keep": False}, x="M N", y="M N"), example({"a": (0, 1), "keep": True}, x="M N", y="M N")])  # fmt: skip
+@rule(
+    "sum-of-sum",
+    term(SUM, add(x, y), a, _KEEP),
+    "sum(x + y) = sum(x) + sum(y)",
+    [example({"a": (0,), "keep": False}, x="M N", y="M N"), example({"a": (0, 1), "keep": True}, x="M N", y="M N")],
+)
 def _(m: Match) -> Part | None:
     if m.x.shape != m.y.shape or not _own(m):
         return None
     return add(_sum(m.x, m.a, m.keep), _sum(m.y, m.a, m.keep))
 
 
-@rule("sum-of-difference", term(SUM, sub(x, y), a, _KEEP), "sum(x - y) = sum(x) - sum(y)",
-      [example({"a": (0,), "keep": False}, x="M N", y="M N")])  # fmt: skip
+@rule(
+    "sum-of-difference",
+    term(SUM, sub(x, y), a, _KEEP),
+    "sum(x - y) = sum(x) - sum(y)",
+    [example({"a": (0,), "keep": False}, x="M N", y="M N")],
+)
 def _(m: Match) -> Part | None:
     return sub(_sum(m.x, m.a, m.keep), _sum(m.y, m.a, m.keep)) if m.x.shape == m.y.shape and _own(m) else None
 
@@ -88,16 +122,26 @@ def _own(m: Match) -> bool:
     return m.x.type.dtype.is_float or m.x.type.dtype.label == "int64"
 
 
-@rule("sum-of-product-as-mm", term(SUM, mul(x, y), (1,), False), "sum over k of x[i, k] y[k] = x y",
-      [example(x="M K", y="K")], kinds="f")  # fmt: skip
+@rule(
+    "sum-of-product-as-mm",
+    term(SUM, mul(x, y), (1,), False),
+    "sum over k of x[i, k] y[k] = x y",
+    [example(x="M K", y="K")],
+    kinds="f",
+)
 def _(m: Match) -> Part | None:
     if m.x.rank != 2 or m.y.rank != 1 or m.y.shape[0] != m.x.shape[1]:
         return None
     return reshape(mm(m.x, reshape(m.y, (*m.y.shape, 1))), (m.x.shape[0],))
 
 
-@rule("mean-as-sum", term("aten.mean.dim", x, a, _KEEP), "mean(x) = sum(x) / n",
-      [example({"a": (0,), "keep": False}, x="4 N"), example({"a": (1,), "keep": True}, x="M 8")], kinds="f")  # fmt: skip
+@rule(
+    "mean-as-sum",
+    term("aten.mean.dim", x, a, _KEEP),
+    "mean(x) = sum(x) / n",
+    [example({"a": (0,), "keep": False}, x="4 N"), example({"a": (1,), "keep": True}, x="M 8")],
+    kinds="f",
+)
 def _(m: Match) -> Part | None:
     count = 1
     for k in m.a:
@@ -111,8 +155,13 @@ for _name in ("amax", "amin"):
     _op = f"aten.{_name}.default"
     _pair = "aten.maximum.default" if _name == "amax" else "aten.minimum.default"
 
-    @rule(f"{_name}-in-blocks", term(_op, x, a, _KEEP), f"{_name}(x) = the {_name[1:]}imum of {_name}(x[:n]) and {_name}(x[n:])",
-          [example({"a": (0,), "keep": False}, x="6 N"), example({"a": (1,), "keep": True}, x="M 5", seed=1)], share=0.6)  # fmt: skip
+    @rule(
+        f"{_name}-in-blocks",
+        term(_op, x, a, _KEEP),
+        f"{_name}(x) = the {_name[1:]}imum of {_name}(x[:n]) and {_name}(x[n:])",
+        [example({"a": (0,), "keep": False}, x="6 N"), example({"a": (1,), "keep": True}, x="M 5", seed=1)],
+        share=0.6,
+    )
     def _blocks(m: Match, op: str = _op, pair: str = _pair) -> Part | None:
         k = m.a[0] % m.x.rank
         size = m.x.shape[k]
@@ -122,16 +171,24 @@ for _name in ("amax", "amin"):
         first = term(op, slice_(m.x, k, 0, cut), m.a, m.keep)
         return term(pair, first, term(op, slice_(m.x, k, cut, size), m.a, m.keep))
 
-    @rule(f"{_name}-one-by-one", term(_op, x, a, _KEEP), f"{_name} over i, j = {_name} over i of {_name} over j",
-          [example({"a": (0, 2), "keep": False}, x="M N K"), example({"a": (0, 1), "keep": True}, x="M N")])  # fmt: skip
+    @rule(
+        f"{_name}-one-by-one",
+        term(_op, x, a, _KEEP),
+        f"{_name} over i, j = {_name} over i of {_name} over j",
+        [example({"a": (0, 2), "keep": False}, x="M N K"), example({"a": (0, 1), "keep": True}, x="M N")],
+    )
     def _nested(m: Match, op: str = _op) -> Part | None:
         if len(m.a) != 2:
             return None
         low, high = sorted(k % m.x.rank for k in m.a)
         return term(op, term(op, m.x, (high,), m.keep), (low,), m.keep)
 
-    @rule(f"{_name}-turned", term(_op, permute(x, b), a, _KEEP), f"{_name}(permute(x, p), k) = permute({_name}(x, p[k]))",
-          [example({"a": (0,), "b": order, "keep": True}, x="M N K") for order in ORDERS[1:4]])  # fmt: skip
+    @rule(
+        f"{_name}-turned",
+        term(_op, permute(x, b), a, _KEEP),
+        f"{_name}(permute(x, p), k) = permute({_name}(x, p[k]))",
+        [example({"a": (0,), "b": order, "keep": True}, x="M N K") for order in ORDERS[1:4]],
+    )
     def _turned(m: Match, op: str = _op) -> Part | None:
         if not m.keep:
             return None

@@ -10,7 +10,8 @@ from tantamount.rules.rule import Example, Match
 from tantamount.rules.terms import Attribute, Leaf, Term, Variable, term
 
 __all__ = [
-    "ADD", "BROADCASTS", "CAT", "MUL", "ORDERS", "PAIR", "PAPER", "PERMUTE", "PLAIN", "RESHAPE", "SLICE", "SPLIT", "SUM",
+    "ADD", "BROADCASTS", "CAT", "MUL", "ORDERS", "PAIR", "PAPER", "PERMUTE", "PLAIN", "RESHAPE", "SLICE", "SPLIT",
+    "SUM",
     "TRIPLES", "W", "a", "add", "b", "cat", "example", "floats", "inverse", "mm", "mul", "neg", "permute", "reshape",
     "sizes_known", "slice_", "sub", "x", "y", "z",
 ]  # fmt: skip
@@ -81,7 +82,13 @@ def example(attributes: dict[str, Any] | None = None, dtype: str = "float32", se
 
 PLAIN = (example(x=""), example(x="M"), example(x="M N"), example(x="M N K"))
 PAIR = (example(x="M N", y="M N"), example(x="M", y="M"))
-BROADCASTS = (*PAIR, example(x="M N", y="N"), example(x="M 1", y="1 N"), example(x="N", y="B M N"), example(x="", y="M"))
+BROADCASTS = (
+    *PAIR,
+    example(x="M N", y="N"),
+    example(x="M 1", y="1 N"),
+    example(x="N", y="B M N"),
+    example(x="", y="M"),
+)
 TRIPLES = (
     example(x="M N", y="M N", z="M N"), example(x="M N", y="N", z="M 1"), example(x="N", y="B M N", z=""),
     example(x="M N", y="M N", z="N"), example(x="1", y="M N", z="M N"),
@@ -102,5 +109,3 @@ def sizes_known(leaf: Leaf) -> bool:
 def kind(leaf: Leaf) -> Kind:
     """The kind of a tensor's elements."""
     return leaf.type.dtype.kind
-
-
