@@ -12,6 +12,7 @@ import typer
 from tantamount import __version__
 from tantamount.cli import planning, terminal
 from tantamount.cli.exits import exits, explain, explained, finished
+from tantamount.cli.fuzzing import fuzz
 from tantamount.cli.process import INTERRUPTED, Interruption, leave_on_interrupt, open_streams, reserve
 from tantamount.report.outcomes import INTERNAL
 
@@ -309,6 +310,9 @@ def version() -> int:
     """Print the version."""
     terminal.out(f"tantamount {__version__}\n")
     return 0
+
+
+app.add_typer(fuzz)
 
 
 def main() -> None:

@@ -1,0 +1,213 @@
+"""What a backend is: what it can express, how a program is said to it, how it runs, and which differences are
+policy."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from tantamount.errors import Unsupported
+from tantamount.fuzz.draft import ALL_DTYPES, Policy
+from tantamount.ir.graph import Graph
+from tantamount.ir.types import DType
+from tantamount.semantics.reference import Array
+from tantamount.semantics.rounding import array_type
+from tantamount.work.pool import Lost
+from tantamount.work.server import Server
+
+__all__ = ["Backend", "Compiler", "Deviation", "Hosted", "Outcome", "deviations", "policy_of"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a program. ``status``: ``ok``, ``failed`` (an exception, in ``phase``), ``died`` (the process
+    ended), ``overdue`` (it took too long), ``unsupported`` (it cannot be said to this backend). ``outputs`` in the
+    order of the graph's, with their element types as the backend has them."""
+
+    status: str
+    outputs: tuple[Array, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    phase: str = ""
+    message: str = ""
+    seconds: float = 0.0
+    digest: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A difference that the makers of a backend know and keep: a row of its TOML file. What it names is not
+    generated, or (``messages``) not reported, while it is ``on``."""
+
+    name: str
+    about: str
+    link: str = ""
+    without_targets: tuple[str, ...] = ()
+    without_dtypes: tuple[str, ...] = ()
+    integer_limit: int | None = None
+    no_wrap: bool = False
+    no_empty: bool = False
+    messages: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    on: bool = True
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One compiler. ``levels`` from the least to the most optimised, of which the last is the default; ``reference``: a
+    level that is no compiler, if there is one. ``install``: the command that installs it."""
+
+    name: str
+    host: str
+    levels: tuple[str, ...]
+    emit: Callable[[Graph], str]
+    targets: frozenset[str] | None
+    install: str
+    needs: tuple[str, ...]
+    dtypes: tuple[DType, ...] = ALL_DTYPES
+    seconds: float = 30.0
+    tail: str = ""  # the end of a reproducer: runs the program
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def level(self) -> str:
+        return self.levels[-1]
+
+
+class Compiler(Protocol):
+    """A backend that is running."""
+
+    @property
+    def backend(self) -> Backend: ...
+
+    def run(self, graph: Graph, inputs: Mapping[str, Array], level: str = "", disabled: Sequence[str] = ()) -> Outcome:
+        """Compile and run a program, at a level (default: the most optimised)."""
+        ...
+
+    def versions(self) -> dict[str, str]:
+        """The versions of what results depend on."""
+        ...
+
+    def close(self) -> None:
+        """End what was started."""
+        ...
+
+
+def python_for(name: str) -> str:
+    """The Python in whose environment a backend is: that of the variable ``TANTAMOUNT_FUZZ_PYTHON_NAME``, or this
+    one."""
+    return os.environ.get(f"TANTAMOUNT_FUZZ_PYTHON_{name.upper()}", sys.executable)
+
+
+class Hosted:
+    """A backend in a process of its own."""
+
+    def __init__(self, backend: Backend, python: str = "", megabytes: int = 16_000) -> None:
+        self._backend = backend
+        main = Path(__file__).resolve().parents[1] / "hosts" / "main.py"
+        command = [python or python_for(backend.name), str(main), f"host_{backend.host}", str(megabytes)]
+        self._server = Server(command, {"PYTHONPATH": "", "OMP_NUM_THREADS": "1", **backend.environment})
+
+    @property
+    def backend(self) -> Backend:
+        return self._backend
+
+    def run(self, graph: Graph, inputs: Mapping[str, Array], level: str = "", disabled: Sequence[str] = ()) -> Outcome:
+        """See :class:`Compiler`."""
+        try:
+            source = self._backend.emit(graph)
+        except Unsupported as problem:
+            return Outcome("unsupported", message=problem.reason)
+        nodes = graph.inputs
+        described = [{"name": n.name, "dtype": n.type.dtype.label if n.type else "float32"} for n in nodes]
+        arrays = [np.asarray(inputs[n.name], dtype=array_type(n.type.dtype) if n.type else None) for n in nodes]
+        options = {"level": level or self._backend.level, "disabled": list(disabled)}
+        found = self._server.ask(
+            {"source": source, "options": options, "inputs": described}, arrays, self._backend.seconds
+        )
+        if isinstance(found, Lost):
+            return Outcome("overdue" if found.overdue else "died", message=f"{found}\n{found.so_far or ''}".strip())
+        header = found.header
+        if header["status"] != "ok":
+            return Outcome("failed", phase=header["phase"], message=f"{header['kind']}: {header['message']}")
+        return Outcome(
+            "ok", found.arrays, tuple(header["dtypes"]), seconds=sum(header["seconds"]), digest=header.get("digest", "")
+        )
+
+    def versions(self) -> dict[str, str]:
+        """See :class:`Compiler`; empty if the backend does not start."""
+        found = self._server.ask({"ask": "versions"}, [], 120.0)
+        return {} if isinstance(found, Lost) else dict(found.header["versions"])
+
+    def problem(self) -> str:
+        """Why the backend does not start; empty if it does."""
+        found = self._server.ask({"ask": "versions"}, [], 120.0)
+        return (str(found.so_far or found).strip().splitlines() or [str(found)])[-1] if isinstance(found, Lost) else ""
+
+    def close(self) -> None:
+        """See :class:`Compiler`."""
+        self._server.close()
+
+
+def _document(name: str) -> dict[str, Any]:
+    file = resources.files("tantamount.fuzz.backends").joinpath(f"{name}.toml")
+    return tomllib.loads(file.read_text()) if file.is_file() else {}
+
+
+def deviations(name: str) -> tuple[Deviation, ...]:
+    """The declared deviations of a backend."""
+    rows: list[dict[str, Any]] = _document(name).get("deviation", [])
+    return tuple(Deviation(**{key: _frozen(value) for key, value in row.items()}) for row in rows)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+
+
+def kernels(name: str) -> Mapping[str, tuple[str, ...]] | None:
+    """The element types for which a backend has each operator, as found by probing; ``None`` if that was not done."""
+    found = _document(name).get("kernels")
+    return None if found is None else {target: tuple(dtypes) for target, dtypes in found.items()}
+
+
+def policy_of(
+    backends: Sequence[Backend], base: Policy | None = None, without: Sequence[str] = (), hidden: Sequence[str] = ()
+) -> Policy:
+    """What may occur in programs that all of some backends can express, with their declared deviations: those that are
+    on, but not ``without``, and those named in ``hidden``."""
+    policy = base or Policy()
+    for backend in backends:
+        dtypes = tuple(dtype for dtype in policy.dtypes if dtype in backend.dtypes)
+        targets = backend.targets if policy.targets is None else policy.targets & (backend.targets or policy.targets)
+        policy = replace(policy, dtypes=dtypes, targets=targets)
+        found = kernels(backend.name)
+        if found is not None:
+            old = policy.kernels
+            policy = replace(policy, kernels={
+                target: frozenset(row) & (old[target] if old is not None and target in old else frozenset(row))
+                for target, row in found.items()
+            })  # fmt: skip
+        for row in deviations(backend.name):
+            if row.name in without or not (row.on or row.name in hidden):
+                continue
+            if row.without_targets and policy.targets is not None:
+                policy = replace(policy, targets=policy.targets - {*row.without_targets})
+            if row.without_dtypes:
+                policy = replace(policy, dtypes=tuple(d for d in policy.dtypes if d.label not in row.without_dtypes))
+            if row.integer_limit is not None:
+                policy = replace(
+                    policy, integer_limit=min(row.integer_limit, policy.integer_limit or row.integer_limit)
+                )
+            policy = replace(policy, wrap=policy.wrap and not row.no_wrap, empty=policy.empty and not row.no_empty)
+    return policy

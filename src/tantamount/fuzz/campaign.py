@@ -1,0 +1,300 @@
+"""Campaigns: cases of a seed one after the other on some backends, differences made small and told apart.
+
+What a campaign has done is in its folder: ``campaign.json`` (what was asked), ``log-N.jsonl`` (one line per case and
+worker; a line is written when its case is done), and a folder per finding. A campaign that was ended goes on where it
+stopped: cases that have a line are not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tantamount.errors import InternalError, UserError
+from tantamount.fuzz.backends import BACKENDS
+from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, deviations, policy_of
+from tantamount.fuzz.backends.planted import Planted
+from tantamount.fuzz.cases import Case, Maker
+from tantamount.fuzz.draft import Policy
+from tantamount.fuzz.findings import read_findings, save, slug
+from tantamount.fuzz.oracle import Failure, excused, first_level, judge, message_pattern, signature
+from tantamount.fuzz.shrink import shrink
+from tantamount.ir.graph import Graph
+from tantamount.rules.record import proved_rules
+from tantamount.rules.rule import Rule
+from tantamount.work.pool import Lost, run_all
+
+__all__ = ["Campaign", "Progress", "Setup", "part", "run_campaign", "started"]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What was asked: backends by name, the seed, the cases ``first`` to ``first + count`` (``None``: no end), seconds
+    in all, which of how many workers this one is, names of deviations that are not applied (``without``) or applied
+    although they are off (``hidden``), forms at random per case."""
+
+    backends: tuple[str, ...]
+    seed: int = 0
+    first: int = 0
+    count: int | None = None
+    seconds: float | None = None
+    worker: int = 0
+    workers: int = 1
+    without: tuple[str, ...] = ()
+    randoms: int = 1
+    pythons: Mapping[str, str] = field(default_factory=dict[str, str])
+    known: frozenset[str] = frozenset()
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass
+class Progress:
+    """How far it is. ``outside``: seconds that were not the compilers'; ``pairs``: what each comparison alone found."""
+
+    cases: int = 0
+    forms: int = 0
+    failures: int = 0
+    findings: int = 0
+    seconds: float = 0.0
+    compiling: float = 0.0
+    making: float = 0.0
+    skipped: int = 0
+    seen: Counter[str] = field(default_factory=Counter[str])
+    coverage: set[str] = field(default_factory=set[str])
+    new: list[str] = field(default_factory=list[str])
+
+    def told(self) -> dict[str, Any]:
+        """The numbers, as plain data."""
+        return {
+            "cases": self.cases, "forms": self.forms, "failures": self.failures, "findings": self.findings,
+            "seconds": self.seconds,
+            "busy": self.seconds, "compiling": self.compiling, "making": self.making, "skipped": self.skipped,
+            "coverage": len(self.coverage), "new": list(self.new),
+        }  # fmt: skip
+
+
+def started(name: str, python: str = "") -> Compiler:
+    """A backend, ready to be asked. Raises :class:`UserError` for one that there is not."""
+    if name not in BACKENDS:
+        raise UserError(
+            "fuzz-backend", place="--backend", found=name, needed=f"one of {', '.join(BACKENDS)}",
+            hint="`tantamount fuzz backends` lists them",
+        )  # fmt: skip
+    return Planted() if name == "planted" else Hosted(BACKENDS[name], python)
+
+
+@dataclass
+class Campaign:
+    """One worker's part of a campaign."""
+
+    setup: Setup
+    folder: Path
+    rules: Mapping[str, Rule]
+    compilers: Sequence[Compiler] = ()
+    policy: Policy | None = None
+    progress: Progress = field(default_factory=Progress)
+
+    def __post_init__(self) -> None:
+        names = self.setup.backends
+        self.compilers = self.compilers or [started(name, self.setup.pythons.get(name, "")) for name in names]
+        backends = [compiler.backend for compiler in self.compilers]
+        self.maker = Maker(
+            policy_of(backends, self.policy, self.setup.without, self.setup.hidden), self.rules, self.setup.randoms
+        )
+        self.excuses = {
+            b.name: [
+                row
+                for row in deviations(b.name)
+                if row.name not in self.setup.without and (row.on or row.name in self.setup.hidden)
+            ]
+            for b in backends
+        }
+        self.rough: dict[
+            str, str
+        ] = {}  # what a failure looks like before it is made small -> the folder of its finding
+        self.signatures = (
+            {finding.signature for finding in read_findings(self.folder)} if self.folder.is_dir() else set[str]()
+        )
+
+    # ------------------------------------------------------------------ cases
+    def indices(self) -> Iterator[int]:
+        """The cases of this worker that have no line yet."""
+        done = _done(self.folder)
+        index = self.setup.first + self.setup.worker
+        while self.setup.count is None or index < self.setup.first + self.setup.count:
+            if index not in done:
+                yield index
+            index += self.setup.workers
+
+    def run(self, tell: Callable[[Progress], None] = lambda _: None) -> Progress:
+        """Run the cases until they, or the seconds, are over."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        start = time.monotonic()
+        with (self.folder / f"log-{self.setup.worker}.jsonl").open("a") as log:
+            for index in self.indices():
+                self.progress.seconds = time.monotonic() - start
+                if self.setup.seconds is not None and self.progress.seconds >= self.setup.seconds:
+                    break
+                line = self.one(index)
+                log.write(json.dumps(line) + "\n")
+                log.flush()
+                self.progress.seconds = time.monotonic() - start
+                tell(self.progress)
+        return self.progress
+
+    def close(self) -> None:
+        """End the backends."""
+        for compiler in self.compilers:
+            compiler.close()
+
+    def one(self, index: int) -> dict[str, Any]:
+        """Run one case on every backend; what is told of it."""
+        before = time.perf_counter()
+        line: dict[str, Any] = {"case": index}
+        try:
+            case = self.maker.case(self.setup.seed, index)
+        except InternalError as problem:
+            self.progress.skipped += 1
+            return {**line, "problem": str(problem)}
+        self.progress.making += time.perf_counter() - before
+        self.progress.cases += 1
+        self.progress.forms += len(case.forms)
+        for form in case.forms[:1]:
+            self.progress.coverage.update(_covered(form.graph))
+        for compiler in self.compilers:
+            failures = self._on(compiler, case)
+            if failures:
+                line.setdefault("failures", {})[compiler.backend.name] = [
+                    self._told(f, compiler, case) for f in failures
+                ]
+        return line
+
+    def _on(self, compiler: Compiler, case: Case) -> list[Failure]:
+        outcomes: dict[str, Outcome] = {}
+        for form in case.forms:
+            start = time.perf_counter()
+            outcomes[form.name] = compiler.run(form.graph, form.inputs)
+            self.progress.compiling += time.perf_counter() - start
+        failures, _ = judge(case, outcomes, compiler.backend)
+        rows: list[Deviation] = self.excuses[compiler.backend.name]
+        return [failure for failure in failures if not excused(failure, rows)]
+
+    def _told(self, failure: Failure, compiler: Compiler, case: Case) -> str:
+        """The folder of a failure's finding, which is made if it is a new one."""
+        self.progress.failures += 1
+        rough = _rough(failure)
+        if self.progress.seen[rough] >= 6 and rough in self.rough:  # seen often enough: not made small once more
+            return self.rough[rough]
+        self.progress.seen[rough] += 1
+        small = shrink(failure, compiler, wraps=self.maker.policy.wrap)
+        smallest = small.failure
+        level = first_level(compiler, smallest.form, smallest.kind)
+        smallest = replace(smallest, level=level)
+        sign = signature(smallest)
+        name = slug(sign)
+        self.rough[rough] = name
+        if sign in self.signatures or sign in self.setup.known:
+            return name
+        again = compiler.run(smallest.form.graph, smallest.form.inputs, level)
+        self.signatures.add(sign)
+        save(
+            smallest, compiler.backend, compiler.versions(), self.folder, case.seed, case.index,
+            form=failure.form.name, compilations=small.compilations, again=again.status,
+        )  # fmt: skip
+        self.progress.findings += 1
+        self.progress.new.append(sign)
+        return name
+
+
+def _rough(failure: Failure) -> str:
+    """What can be said of a failure before it is made small."""
+    graph = failure.form.graph
+    if failure.kind != "wrong":
+        return f"{failure.backend} {failure.kind} {message_pattern(failure.message)}"
+    node = graph.by_name[graph.outputs[failure.output].node]
+    return f"{failure.backend} wrong {node.target} {node.type}"
+
+
+def _covered(graph: Graph) -> Iterator[str]:
+    """Operators with element types and ranks."""
+    for node in graph.nodes:
+        if node.op == "call" and node.type is not None:
+            yield f"{node.target} {node.type.dtype.label} {len(node.type.shape)}"
+
+
+def _done(folder: Path) -> set[int]:
+    found: set[int] = set()
+    for path in folder.glob("log-*.jsonl"):
+        for line in path.read_text().splitlines():
+            try:
+                found.add(int(json.loads(line)["case"]))
+            except (ValueError, KeyError, TypeError):
+                continue  # the line of a worker that was killed while it wrote
+    return found
+
+
+def _agreed(folder: Path, setup: Setup) -> None:
+    """Write what was asked, or see that it is what was asked before. Raises :class:`UserError` if it is not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "campaign.json"
+    asked = {
+        key: value
+        for key, value in asdict(setup).items()
+        if key in ("backends", "seed", "without", "hidden", "randoms")
+    }
+    asked = json.loads(json.dumps({"format": "tantamount-campaign/1", **asked}))
+    if path.is_file():
+        before = json.loads(path.read_text())
+        if before != asked:
+            raise UserError(
+                "campaign-other", place=str(path),
+                found=f"a campaign of {before.get('backends')} with seed {before.get('seed')}",
+                needed="the same options as before", hint="choose another --out",
+            )  # fmt: skip
+    else:
+        path.write_text(json.dumps(asked, indent=1) + "\n")
+
+
+def part(asked: tuple[Setup, Path, Mapping[str, Rule] | None], tell: Callable[[Any], None]) -> dict[str, Any]:
+    """One worker's part, told as plain data while it goes on, and at its end."""
+    setup, folder, rules = asked
+    campaign = Campaign(setup, folder, proved_rules() if rules is None else rules)
+    last = time.monotonic()
+
+    def now_and_then(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= 1:
+            last = time.monotonic()
+            tell(progress.told())
+
+    try:
+        return campaign.run(now_and_then).told()
+    finally:
+        campaign.close()
+
+
+def run_campaign(
+    setup: Setup, folder: Path, rules: Mapping[str, Rule], tell: Callable[[dict[str, Any]], None] = lambda _: None
+) -> dict[str, Any]:
+    """Run a campaign, in processes of its own if it has several workers; what came of it, as plain data. Several
+    workers have the rules of the library. Raises :class:`UserError` where the folder has another campaign."""
+    for name in setup.backends:
+        started(name).close()
+    _agreed(folder, setup)
+    if setup.workers == 1:
+        return part((setup, folder, rules), tell)
+    parts = [(replace(setup, worker=k), folder, None) for k in range(setup.workers)]
+    total: dict[str, Any] = {}
+    for found in run_all(part, parts, setup.workers, tells=True):
+        if isinstance(found, Lost):
+            total.setdefault("lost", []).append(str(found))
+            found = found.so_far or Progress().told()
+        for key, value in found.items():
+            longest = key in ("seconds", "coverage")
+            total[key] = value if key not in total else max(total[key], value) if longest else total[key] + value
+    return total

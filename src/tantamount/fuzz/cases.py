@@ -1,0 +1,189 @@
+"""One case: a random graph and the graphs that it is rewritten into, all with their exact values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from random import Random
+
+import numpy as np
+
+from tantamount.errors import InternalError, TantamountError
+from tantamount.fuzz.draft import Policy, usable
+from tantamount.fuzz.generate import Sample, generate
+from tantamount.ir.graph import Constant, Graph, Node, Ref
+from tantamount.ir.types import Kind, TensorType
+from tantamount.ops.algebra import Tensor
+from tantamount.rules.rule import Rule
+from tantamount.saturate.egraph import ResultType, Types
+from tantamount.saturate.extract import as_graph, most_complex, random_form, simplest
+from tantamount.saturate.rewrite import Limits, saturated
+from tantamount.semantics.exact import Discontinuous, Exact, evaluate
+from tantamount.semantics.reference import Array
+from tantamount.semantics.rounding import array_type
+
+__all__ = ["Case", "Form", "Maker"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way of computing: ``original``, ``simplest``, ``complex``, ``random-0`` ...; ``expected``: its outputs in
+    order with their bounds; ``inputs`` may be fewer or more than the original's (constants made inputs)."""
+
+    name: str
+    graph: Graph
+    inputs: Mapping[str, Array]
+    expected: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """All forms, the original first. ``dropped``: forms that are not compared and why."""
+
+    seed: int
+    index: int
+    forms: tuple[Form, ...]
+    fired: Mapping[str, int]
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass
+class Maker:
+    """Makes cases. The same seed, index, policy and rules give the same case."""
+
+    policy: Policy
+    rules: Mapping[str, Rule]
+    randoms: int = 1
+    limits: Limits = field(default_factory=Limits)
+    types: Types = field(default_factory=Types)
+
+    def __post_init__(self) -> None:
+        self.types.accepts = self._accepts
+
+    def _accepts(self, target: str, operands: tuple[ResultType, ...], result: ResultType) -> bool:
+        """True if programs may have this call: the policy has its operator, for operands of these types."""
+        policy = self.policy
+        if policy.targets is not None and target not in policy.targets and target != "getitem":
+            return False
+        results = result if isinstance(result, tuple) else (result,)
+        given = [x.dtype for x in operands if isinstance(x, TensorType)]
+        return policy.has(target, given) and all(
+            x.dtype in policy.dtypes and prod(x.shape) <= 4 * policy.largest for x in results
+        )
+
+    def case(self, seed: int, index: int) -> Case:
+        """The case number ``index`` of a seed."""
+        sample = generate(seed, index, self.policy)
+        return self.forms(sample, Random(f"{seed}/{index}/forms"))
+
+    def forms(self, sample: Sample, random: Random) -> Case:
+        """A sample with the forms that it is rewritten into. Raises :class:`InternalError` where one has other values
+        by the exact interpreter: then a rule is wrong, not a compiler."""
+        graph = sample.graph
+        expected = tuple(sample.values[output.node] for output in graph.outputs)
+        forms = [Form("original", graph, sample.inputs, expected)]
+        dropped: list[str] = []
+        found = saturated(graph, self.rules, random, self.limits, self.types)
+        made = [("simplest", as_graph(found, simplest(found, graph), graph))]
+        made.append(("complex", as_graph(found, most_complex(found, graph), graph)))
+        made += [
+            (f"random-{k}", as_graph(found, random_form(found, graph, random), graph)) for k in range(self.randoms)
+        ]
+        seen = {_key(graph)}
+        for name, other in made:
+            inputs = dict(sample.inputs)
+            if name.startswith("random"):
+                other, inputs = _varied(other, inputs, random)
+            if _key(other) in seen:
+                continue
+            seen.add(_key(other))
+            form, why = self._checked(name, other, inputs, forms[0])
+            if form is None:
+                dropped.append(f"{name}: {why}")
+            else:
+                forms.append(form)
+        return Case(sample.seed, sample.index, tuple(forms), found.fired, tuple(dropped))
+
+    def _checked(self, name: str, graph: Graph, inputs: Mapping[str, Array], original: Form) -> tuple[Form | None, str]:
+        exact = Exact()
+        try:
+            values = evaluate(graph, inputs, exact)
+        except Discontinuous:
+            return None, "it jumps on a value that is not exact"
+        except TantamountError as problem:
+            raise InternalError(f"{graph.path}: the form {name} does not run: {problem}") from problem
+        if not all(usable(x) for x in values.values() if isinstance(x, Tensor)):
+            return None, "its values are not bounded well"
+        if exact.wraps and not self.policy.wrap:
+            return None, "its integers may wrap around"
+        limit = self.policy.integer_limit
+        for node in graph.nodes:
+            x = values[node.name]
+            if not isinstance(x, Tensor):
+                continue
+            if limit is not None and x.dtype.kind is Kind.INT and x.value.total > limit:
+                return None, "its integers are too large"
+            if x.dtype not in self.policy.dtypes:
+                return None, f"it has elements of type {x.dtype}"
+        outputs: list[Tensor] = []
+        for output, first in zip(graph.outputs, original.expected, strict=True):
+            x = values[output.node]
+            if not isinstance(x, Tensor) or x.type != first.type:
+                raise InternalError(f"{graph.path}: output {output.name} of the form {name} has another type")
+            if first.value.exact and not x.value.exact:
+                return None, "it is exact in another order of computing only"
+            distance = np.abs(
+                np.asarray(x.value.array, dtype=np.float64) - np.asarray(first.value.array, dtype=np.float64)
+            )
+            if np.any(distance > x.value.error + first.value.error):
+                raise InternalError(f"{graph.path}: output {output.name} of the form {name} differs: a rule is wrong")
+            outputs.append(x)
+        return Form(name, graph, inputs, tuple(outputs)), ""
+
+
+def _key(graph: Graph) -> str:
+    """The graph without names."""
+    names = {node.name: f"#{k}" for k, node in enumerate(graph.nodes)}
+    return repr(
+        [
+            (n.target if n.op == "call" else n.op, [_shown(a, names) for a in n.args], dict(n.kwargs))
+            for n in graph.nodes
+        ]
+    ) + repr([names[output.node] for output in graph.outputs])
+
+
+def _shown(item: object, names: Mapping[str, str]) -> str:
+    if isinstance(item, Ref):
+        return names[item.name]
+    if isinstance(item, tuple):
+        return f"({', '.join(_shown(entry, names) for entry in item)})"  # type: ignore[reportUnknownVariableType]
+    return repr(item)
+
+
+def _varied(graph: Graph, inputs: dict[str, Array], random: Random) -> tuple[Graph, dict[str, Array]]:
+    """Some constants made inputs and some inputs constants, and intermediate tensors that are outputs, too, no
+    longer or more often: what a compiler must not notice."""
+    nodes: list[Node] = []
+    constants, before = dict(graph.constants), dict(inputs)
+    count = len(graph.inputs)
+    for node in graph.nodes:
+        if node.type is None or random.random() < 0.6:
+            nodes.append(node)
+        elif node.op == "constant":
+            constant = constants.pop(node.target)
+            array = np.array(
+                constant.data, dtype=np.float64 if node.type.dtype.is_float else array_type(node.type.dtype)
+            )
+            inputs[node.name] = np.asarray(array, dtype=array_type(node.type.dtype)).reshape(node.type.shape)
+            nodes.append(replace(node, op="input"))
+        elif node.op == "input" and count > 1 and inputs[node.name].size <= 512:
+            array = inputs.pop(node.name)
+            data = np.asarray(array, dtype=np.float64) if node.type.dtype.is_float else array
+            constants[node.name] = Constant(node.type, tuple(data.ravel().tolist()))
+            nodes.append(replace(node, op="constant", target=node.name))
+        else:
+            nodes.append(node)
+    if not any(node.op == "input" for node in nodes):
+        return graph, before
+    return replace(graph, nodes=tuple(nodes), constants=constants), inputs

@@ -1,0 +1,35 @@
+"""XLA through JAX on the CPU. Options: ``level``: 0 to 3, XLA's backend optimisation level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jaxlib
+import numpy as np
+
+__all__ = ["compiled", "versions"]
+
+jax.config.update("jax_enable_x64", True)
+
+
+def versions() -> dict[str, str]:
+    """Of what results depend on."""
+    return {"jax": jax.__version__, "jaxlib": jaxlib.__version__, "numpy": np.__version__}
+
+
+def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]], arrays: list[Any]) -> Any:
+    """The program, compiled."""
+    given = [jax.numpy.asarray(a, dtype=item["dtype"]) for a, item in zip(arrays, inputs, strict=True)]
+    flags = {"xla_backend_optimization_level": int(options.get("level", 3))}
+    ready = jax.jit(module.program).lower(*given).compile(compiler_options=flags)
+
+    def run(_: list[Any]) -> tuple[list[Any], list[str]]:
+        results = ready(*given)
+        dtypes = [str(value.dtype) for value in results]
+        return [
+            np.asarray(value.astype("float32") if d == "bfloat16" else value)
+            for value, d in zip(results, dtypes, strict=True)
+        ], dtypes
+
+    return run

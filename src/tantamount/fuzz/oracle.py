@@ -1,0 +1,174 @@
+"""What differs: every form on every backend against the exact interpreter, and the forms against each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tantamount.fuzz.backends.base import Backend, Compiler, Deviation, Outcome
+from tantamount.fuzz.cases import Case, Form
+from tantamount.ir.graph import Graph
+from tantamount.ops.algebra import Tensor
+from tantamount.semantics.exact import plain
+
+__all__ = ["Failure", "Verdicts", "compare", "first_level", "judge", "message_pattern", "outputs_differ", "signature"]
+
+_SLACK = 4.0  # of error bounds, which assume one rounding for each term
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One form that a backend gets wrong. ``kind``: ``wrong``, ``crash`` (the process died), ``refused`` (an exception
+    when compiling), ``raised`` (when running), ``overdue``, ``unstable``; ``output``: the number of the first wrong
+    one; ``where``: an index in it; ``level``: the first level at which it fails."""
+
+    backend: str
+    kind: str
+    form: Form
+    level: str
+    message: str = ""
+    output: int = 0
+    where: tuple[int, ...] = ()
+    expected: Any = None
+    got: Any = None
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What comparing in each way alone would have found: simplest against most complex, original against the reference,
+    and all forms against the reference and each other."""
+
+    pair: bool
+    reference: bool
+    all: bool
+
+
+def _array(outcome: Outcome, k: int) -> np.ndarray:
+    return np.asarray(outcome.outputs[k])
+
+
+def outputs_differ(a: np.ndarray, b: np.ndarray, error: float) -> tuple[int, ...] | None:
+    """An index at which two arrays differ by more than a bound (0: at all; 0 and -0 are equal); ``None`` if there is
+    none. Shapes that differ differ at ``()``."""
+    if a.shape != b.shape:
+        return ()
+    if a.dtype.kind in "iub" and b.dtype.kind in "iub":
+        wrong = a != b
+    else:
+        with np.errstate(all="ignore"):
+            x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+            wrong = ~((x == y) | (np.abs(x - y) <= _SLACK * error) | (np.isnan(x) & np.isnan(y)))
+    if not wrong.any():
+        return None
+    return tuple(int(k) for k in np.argwhere(wrong)[0]) if wrong.ndim else ()
+
+
+def _kind(outcome: Outcome) -> str:
+    return {"died": "crash", "overdue": "overdue"}.get(
+        outcome.status, "raised" if outcome.phase == "run" else "refused"
+    )
+
+
+def compare(backend: Backend, form: Form, outcome: Outcome, level: str = "") -> Failure | None:
+    """The failure that an outcome is, against the exact interpreter."""
+    level = level or backend.level
+    if outcome.status == "unsupported":
+        return None
+    if not outcome.ok:
+        return Failure(backend.name, _kind(outcome), form, level, outcome.message)
+    if len(outcome.outputs) != len(form.expected):
+        return Failure(
+            backend.name, "wrong", form, level, f"{len(outcome.outputs)} outputs, {len(form.expected)} expected"
+        )
+    for k, expected in enumerate(form.expected):
+        array, wanted = _array(outcome, k), plain(expected)
+        if outcome.dtypes[k] != expected.dtype.label:
+            message = f"elements of type {outcome.dtypes[k]}, {expected.dtype.label} expected"
+            return Failure(backend.name, "wrong", form, level, message, k)
+        where = outputs_differ(array, wanted, _rounding(expected))
+        if where is not None:
+            if array.shape != wanted.shape:
+                message = f"shape {list(array.shape)}, {list(wanted.shape)} expected"
+                return Failure(backend.name, "wrong", form, level, message, k)
+            got, right = array[where].item(), wanted[where].item()
+            bound = f" ± {_rounding(expected):.3g}" if expected.value.error else ""
+            message = f"output {k} at {list(where)}: {got!r}, {right!r}{bound} expected"
+            return Failure(backend.name, "wrong", form, level, message, k, where, right, got)
+    return None
+
+
+def _rounding(x: Tensor) -> float:
+    return float(x.value.error)
+
+
+def judge(case: Case, outcomes: Mapping[str, Outcome], backend: Backend) -> tuple[list[Failure], Verdicts]:
+    """The failures of a case on one backend, by form, and what each comparison alone would have found."""
+    failures = [
+        found for form in case.forms if form.name in outcomes and (found := compare(backend, form, outcomes[form.name]))
+    ]
+    failed = {failure.form.name for failure in failures}
+    by_name = {form.name: form for form in case.forms}
+    low = by_name.get("simplest", case.forms[0])
+    high = by_name.get("complex", case.forms[0])
+    pair = _pair_differs(low, high, outcomes)
+    return failures, Verdicts(pair, "original" in failed, bool(failed))
+
+
+def _pair_differs(a: Form, b: Form, outcomes: Mapping[str, Outcome]) -> bool:
+    if a is b or a.name not in outcomes or b.name not in outcomes:
+        return False
+    x, y = outcomes[a.name], outcomes[b.name]
+    if not (x.ok and y.ok):
+        return x.ok != y.ok and "unsupported" not in (x.status, y.status)
+    return any(
+        outputs_differ(_array(x, k), _array(y, k), _rounding(a.expected[k]) + _rounding(b.expected[k])) is not None
+        for k in range(len(a.expected))
+    )
+
+
+def excused(failure: Failure, rows: Sequence[Deviation]) -> bool:
+    """True for a failure that a declared deviation explains: by its message, if it names operators only where one of
+    them is in the graph."""
+    targets = {node.target for node in failure.form.graph.nodes}
+    return any(
+        row.messages and any(text in failure.message for text in row.messages)
+        and (not row.operators or targets & {*row.operators})
+        for row in rows
+    )  # fmt: skip
+
+
+def first_level(compiler: Compiler, form: Form, kind: str) -> str:
+    """The least optimised level at which a form fails in this way; the default level if only that does."""
+    for level in compiler.backend.levels[:-1]:
+        failure = compare(compiler.backend, form, compiler.run(form.graph, form.inputs, level), level)
+        if failure is not None and failure.kind == kind:
+            return level
+    return compiler.backend.level
+
+
+def message_pattern(message: str) -> str:
+    """A message without what differs from case to case: numbers, names, paths, quoted text."""
+    text = message.splitlines()[0] if message else ""
+    text = re.sub(r"output \d+ at .*", "output differs", text)
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|/\S+|\b[tvxcn]\d+\b|0x[0-9a-f]+|-?\d[\d.,e+-]*|\[[^\]]*\]|\{[^}]*\}", "_", text)
+    return re.sub(r"[\s_]+", " ", text).strip()[:120]
+
+
+def signature(failure: Failure) -> str:
+    """What tells one bug from another, of a minimal failure: backend, kind, level, operators with element types, and
+    the message without numbers where there is no wrong value."""
+    graph: Graph = failure.form.graph
+    types = {node.name: node.type for node in graph.nodes}
+    words: list[str] = []
+    for node in graph.nodes:
+        if node.op == "call" and node.target != "getitem":
+            found = node.type
+            words.append(f"{node.target.removeprefix('aten.').split('.')[0]}:{found.dtype.label if found else '*'}")
+    if not words:
+        words = sorted({t.dtype.label for t in types.values() if t is not None})
+    rest = "" if failure.kind == "wrong" else f" {message_pattern(failure.message)}"
+    return f"{failure.backend} {failure.kind} {failure.level} {' '.join(words)}{rest}".strip()

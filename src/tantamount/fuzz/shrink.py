@@ -1,0 +1,235 @@
+"""A failing program made small: delta debugging on the graph, its sizes and its values.
+
+Every step proposes a program that computes something else, works out what it should compute, and is kept if the backend
+fails on it in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tantamount.errors import TantamountError
+from tantamount.fuzz.backends.base import Compiler
+from tantamount.fuzz.cases import Form
+from tantamount.fuzz.draft import usable
+from tantamount.fuzz.generate import pruned
+from tantamount.fuzz.oracle import Failure, compare, message_pattern
+from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, references
+from tantamount.ir.types import TensorType
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.check import check_graph
+from tantamount.semantics.exact import Exact, evaluate, plain
+from tantamount.semantics.reference import Array
+
+__all__ = ["Shrunk", "shrink"]
+
+Program = tuple[Graph, Mapping[str, Array]]
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """The smallest failure found, and how many compilations it took."""
+
+    failure: Failure
+    compilations: int
+
+
+def form_of(graph: Graph, inputs: Mapping[str, Array], name: str = "shrunk", wraps: bool = True) -> Form | None:
+    """A program with what it should compute; ``None`` if that cannot be said."""
+    exact = Exact()
+    try:
+        values = evaluate(graph, inputs, exact)
+    except (TantamountError, ValueError, IndexError, KeyError):
+        return None
+    found = [values[output.node] for output in graph.outputs]
+    expected = tuple(x for x in found if isinstance(x, Tensor))
+    if len(expected) != len(found) or not all(usable(x) for x in values.values() if isinstance(x, Tensor)):
+        return None
+    if exact.flags or (exact.wraps and not wraps):
+        return None
+    return Form(name, graph, dict(inputs), expected)
+
+
+def shrink(failure: Failure, compiler: Compiler, most: int = 60, wraps: bool = True) -> Shrunk:
+    """The failure made small, in at most so many compilations. ``wraps``: integers may wrap around in what is tried."""
+    pattern = message_pattern(failure.message) if failure.kind != "wrong" else ""
+    spent = 0
+
+    def still(program: Program) -> Failure | None:
+        nonlocal spent
+        form = form_of(*program, wraps=wraps)
+        if form is None or spent >= most:
+            return None
+        spent += 1
+        level = failure.level
+        found = compare(compiler.backend, form, compiler.run(form.graph, form.inputs, level), level)
+        if found is None or found.kind != failure.kind:
+            return None
+        return found if failure.kind == "wrong" or message_pattern(found.message) == pattern else None
+
+    best = failure
+    steps: tuple[Callable[[Failure], Iterator[Program]], ...] = (_fewer_outputs, _cut, _bypassed, _smaller, _plainer)
+    changed = True
+    while changed and spent < most:
+        changed = False
+        for step in steps:
+            again = True
+            while again and spent < most:
+                again = False
+                for program in step(best):
+                    found = still(program)
+                    if found is not None:
+                        best, changed, again = found, True, True
+                        break
+    return Shrunk(best, spent)
+
+
+# ---------------------------------------------------------------------------------------------- steps
+def _with_inputs(graph: Graph, inputs: Mapping[str, Array]) -> Program:
+    """The program without what no output needs."""
+    small = pruned(graph)
+    return small, {node.name: inputs[node.name] for node in small.inputs}
+
+
+def _fewer_outputs(failure: Failure) -> Iterator[Program]:
+    """One output alone, the wrong one first; then half of them."""
+    graph, inputs = failure.form.graph, failure.form.inputs
+    if len(graph.outputs) > 1:
+        order = [failure.output, *(k for k in range(len(graph.outputs)) if k != failure.output)]
+        for k in order[:4]:
+            yield _with_inputs(replace(graph, outputs=(graph.outputs[k],)), inputs)
+        half = len(graph.outputs) // 2
+        yield _with_inputs(replace(graph, outputs=graph.outputs[:half]), inputs)
+        yield _with_inputs(replace(graph, outputs=graph.outputs[half:]), inputs)
+
+
+def _calls(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if node.op == "call" and node.type is not None]
+
+
+def _as_inputs(failure: Failure, names: set[str]) -> Program | None:
+    """The program with some nodes' values given as inputs; ``None`` if one of them is not exact."""
+    graph, inputs = failure.form.graph, dict(failure.form.inputs)
+    try:
+        values = evaluate(graph, inputs)
+    except TantamountError:
+        return None
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.name in names:
+            x = values[node.name]
+            if not isinstance(x, Tensor) or node.type is None:
+                return None
+            inputs[node.name] = plain(x)
+            nodes.append(Node(node.name, "input", node.name, type=node.type))
+        else:
+            nodes.append(node)
+    return _with_inputs(replace(graph, nodes=tuple(nodes)), inputs)
+
+
+def _cut(failure: Failure) -> Iterator[Program]:
+    """Values in place of what computes them, as much as possible first; outputs taken earlier."""
+    graph = failure.form.graph
+    calls = _calls(graph)
+    final = {output.node for output in graph.outputs}
+    inner = [node.name for node in calls if node.name not in final]
+    size = len(inner)
+    while size >= 1:
+        for start in range(0, len(inner), size):
+            chosen = set(inner[max(0, len(inner) - start - size) : len(inner) - start])
+            program = _as_inputs(failure, chosen) if chosen else None
+            if program is not None:
+                yield program
+        size = size // 2 if size > 1 else 0
+    for output in graph.outputs:
+        for name in dict.fromkeys(references(graph.by_name[output.node])):
+            if graph.by_name[name].type is not None and graph.by_name[name].op == "call":
+                yield _with_inputs(replace(graph, outputs=(Output(name, name),)), failure.form.inputs)
+
+
+def _bypassed(failure: Failure) -> Iterator[Program]:
+    """A node replaced by an operand of the same type; a node's other users apart."""
+    graph = failure.form.graph
+    for node in reversed(_calls(graph)):
+        for name in dict.fromkeys(references(node)):
+            if graph.by_name[name].type == node.type:
+                yield _with_inputs(_renamed(graph, node.name, name), failure.form.inputs)
+
+
+def _renamed(graph: Graph, old: str, new: str) -> Graph:
+    def convert(item: Argument) -> Argument:
+        if isinstance(item, Ref):
+            return Ref(new) if item.name == old else item
+        return tuple(convert(entry) for entry in item) if isinstance(item, tuple) else item
+
+    nodes = tuple(replace(node, args=tuple(map(convert, node.args))) for node in graph.nodes if node.name != old)
+    outputs = tuple(Output(o.name, new if o.node == old else o.node) for o in graph.outputs)
+    return replace(graph, nodes=nodes, outputs=outputs)
+
+
+def _smaller(failure: Failure) -> Iterator[Program]:
+    """Each size replaced by a smaller one, in types and attributes, wherever it occurs."""
+    graph = failure.form.graph
+    sizes = sorted({size for node in graph.nodes if node.type for size in node.type.shape if size > 1}, reverse=True)
+    for size in sizes[:6]:
+        for smaller in dict.fromkeys((1, 2, size // 2, size - 1)):
+            if 0 < smaller < size:
+                program = _resized(failure, size, smaller)
+                if program is not None:
+                    yield program
+
+
+def _resized(failure: Failure, size: int, smaller: int) -> Program | None:
+    def convert(item: Any) -> Any:
+        if isinstance(item, tuple):
+            return tuple(convert(entry) for entry in item)  # type: ignore[reportUnknownVariableType]
+        return smaller if type(item) is int and item == size else item
+
+    def cut(array: Array) -> Array:
+        return array[tuple(slice(0, smaller) if n == size else slice(None) for n in array.shape)]
+
+    graph = failure.form.graph
+    nodes: list[Node] = []
+    inputs: dict[str, Array] = {}
+    constants = dict(graph.constants)
+    for node in graph.nodes:
+        if node.op == "call":
+            nodes.append(replace(node, args=convert(node.args), type=None))
+            continue
+        if node.type is None:
+            return None
+        type_ = TensorType(convert(node.type.shape), node.type.dtype)
+        nodes.append(replace(node, type=type_))
+        if node.op == "input":
+            inputs[node.name] = cut(failure.form.inputs[node.name])
+        else:
+            data = np.array(constants[node.target].data, dtype=object).reshape(node.type.shape)
+            constants[node.target] = Constant(type_, tuple(cut(data).ravel().tolist()))
+    untyped = replace(graph, nodes=tuple(nodes), constants=constants)
+    try:
+        found = check_graph(untyped, None)
+    except TantamountError:
+        return None
+    types = {name: x.type for name, x in found.items() if isinstance(x, Tensor)}
+    return replace(untyped, nodes=tuple(replace(n, type=types.get(n.name, n.type)) for n in nodes)), inputs
+
+
+def _plainer(failure: Failure) -> Iterator[Program]:
+    """Constants made inputs; elements that are all 0, all 1, or the first one everywhere."""
+    graph, inputs = failure.form.graph, failure.form.inputs
+    for node in graph.nodes:
+        if node.op == "constant" and node.type is not None:
+            constant = graph.constants[node.target]
+            array = np.array(constant.data, dtype=np.float64 if node.type.dtype.is_float else None).reshape(
+                node.type.shape
+            )
+            nodes = tuple(replace(n, op="input", target=n.name) if n is node else n for n in graph.nodes)
+            yield _with_inputs(replace(graph, nodes=nodes), {**inputs, node.name: array})
+    for name, array in inputs.items():
+        if array.size > 1 and len(np.unique(array)) > 1:
+            for value in dict.fromkeys((0, 1, array.flat[0].item(), array.min().item())):
+                yield graph, {**inputs, name: np.full_like(array, value)}

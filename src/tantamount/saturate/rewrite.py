@@ -1,0 +1,154 @@
+"""Rules applied to an e-graph: matching, and rounds within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tantamount.ir.graph import Graph
+from tantamount.ir.types import Kind, TensorType
+from tantamount.rules.rule import Match, Rule
+from tantamount.rules.terms import Attribute, Term, Variable, entries
+from tantamount.saturate.egraph import HOLE, EGraph, ENode, Types
+
+__all__ = ["Limits", "Saturated", "saturated"]
+
+_KINDS = {Kind.BOOL: "b", Kind.INT: "i", Kind.FLOAT: "f"}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends a search: rounds, nodes of the e-graph, and how many instances of a rule are used in a round."""
+
+    rounds: int = 2
+    nodes: int = 160
+    instances: int = 6
+
+
+@dataclass
+class Saturated:
+    """An e-graph of a graph: the class of every node, and how often each rule made something new."""
+
+    egraph: EGraph
+    classes: dict[str, int]
+    fired: dict[str, int]
+
+
+Binding = dict[str, Any]
+
+
+def _matches(egraph: EGraph, pattern: Term, node: ENode, binding: Binding) -> Iterator[Binding]:
+    operation, operands = node
+    if operation.target != pattern.target or len(operation.args) != len(pattern.args):
+        return
+    if len(operation.kwargs) != len(pattern.kwargs):
+        return
+    pairs = list(zip(pattern.args, operation.args, strict=True))
+    for key, value in pattern.kwargs.items():
+        if key not in operation.kwargs:
+            return
+        pairs.append((value, operation.kwargs[key]))
+    yield from _arguments(egraph, pairs, operands, binding)
+
+
+def _arguments(
+    egraph: EGraph, pairs: list[tuple[Any, Any]], operands: Sequence[int], binding: Binding
+) -> Iterator[Binding]:
+    """Bindings under which all pairs of a pattern and an argument match; holes take ``operands`` from the left."""
+    if not pairs:
+        yield binding
+        return
+    (pattern, argument), rest = pairs[0], pairs[1:]
+    if argument is HOLE:
+        number, others = egraph.find(operands[0]), operands[1:]
+        if isinstance(pattern, Variable):
+            known = binding.get(pattern.name)
+            if known is None and isinstance(egraph.types[number], TensorType):
+                yield from _arguments(egraph, rest, others, {**binding, pattern.name: number})
+            elif known is not None and egraph.find(known) == number:
+                yield from _arguments(egraph, rest, others, binding)
+        elif isinstance(pattern, Term):
+            for member in egraph.members(number):
+                for inner in _matches(egraph, pattern, member, binding):
+                    yield from _arguments(egraph, rest, others, inner)
+    elif isinstance(pattern, Attribute):
+        known = binding.get(f"@{pattern.name}", HOLE)
+        if known is HOLE and not _has_hole(argument):
+            yield from _arguments(egraph, rest, operands, {**binding, f"@{pattern.name}": argument})
+        elif known == argument:
+            yield from _arguments(egraph, rest, operands, binding)
+    elif (inner := entries(pattern)) is not None:
+        given = entries(argument)
+        if given is not None and len(given) == len(inner):
+            yield from _arguments(egraph, [*zip(inner, given, strict=True), *rest], operands, binding)
+    elif type(pattern) is type(argument) and pattern == argument:
+        yield from _arguments(egraph, rest, operands, binding)
+
+
+def _has_hole(argument: Any) -> bool:
+    return argument is HOLE or (any(map(_has_hole, entries(argument) or ())))
+
+
+def _match(egraph: EGraph, binding: Binding, root: int, random: Random) -> Match:
+    tensors = {name: egraph.leaf(egraph.find(value)) for name, value in binding.items() if name[0] != "@"}
+    attributes = {name[1:]: value for name, value in binding.items() if name[0] == "@"}
+    return Match(tensors, attributes, random, egraph.leaf(root))
+
+
+def _applies(rule: Rule, type_: Any) -> bool:
+    return isinstance(type_, TensorType) and _KINDS.get(type_.dtype.kind, "") in rule.kinds
+
+
+def saturated(
+    graph: Graph, rules: Mapping[str, Rule], random: Random, limits: Limits | None = None, types: Types | None = None
+) -> Saturated:
+    """The e-graph of a typed graph after some rounds of the rules, whose parameters are drawn from ``random``."""
+    limits = limits or Limits()
+    egraph = EGraph(types)
+    classes: dict[str, int] = {}
+    for node in graph.nodes:
+        number = egraph.insert_node(node, classes)
+        if number is None:
+            raise ValueError(f"node {node.name} does not fit its operands")
+        classes[node.name] = number
+    fired: dict[str, int] = {}
+    order = list(rules.values())
+    for _ in range(limits.rounds):
+        random.shuffle(order)
+        found: list[tuple[Rule, int, Binding]] = []
+        index = egraph.by_operator()
+        numbers = list(egraph.nodes)
+        for rule in order:
+            instances = list(_instances(egraph, rule, index, numbers, random))
+            if len(instances) > limits.instances:
+                instances = random.sample(instances, limits.instances)
+            found += [(rule, number, binding) for number, binding in instances]
+        random.shuffle(found)
+        for rule, number, binding in found:
+            if egraph.size >= limits.nodes:
+                break
+            number = egraph.find(number)
+            part = rule.build(_match(egraph, binding, number, random))
+            new = None if part is None else egraph.insert_term(part)
+            if new is not None and egraph.types[new] == egraph.types[number] and egraph.merge(number, new):
+                fired[rule.name] = fired.get(rule.name, 0) + 1
+        egraph.rebuild()
+        if egraph.size >= limits.nodes:
+            break
+    return Saturated(egraph, {name: egraph.find(number) for name, number in classes.items()}, fired)
+
+
+def _instances(
+    egraph: EGraph, rule: Rule, index: Mapping[str, list[tuple[int, ENode]]], numbers: list[int], random: Random
+) -> Iterator[tuple[int, Binding]]:
+    if isinstance(rule.pattern, Variable):
+        for number in numbers:
+            if random.random() < rule.share and _applies(rule, egraph.types[number]):
+                yield number, {rule.pattern.name: number}
+        return
+    for number, node in index.get(rule.pattern.target, ()):
+        if (rule.share == 1.0 or random.random() < rule.share) and _applies(rule, egraph.types[number]):
+            for binding in _matches(egraph, rule.pattern, node, {}):
+                yield number, binding
