@@ -175,7 +175,8 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
         sign = -1 if declared.odd else 1
     if declared.commutative:
         xs = tuple(sorted(xs, key=repr))
-    facts = Facts(integer=declared.integer, nonnegative=declared.nonnegative)
+    positive = name == "pi_times" and strictly_positive(store, xs[0])
+    facts = Facts(positive, positive or declared.nonnegative, integer=declared.integer)
     a, index = store.apply(name, (), xs, facts)
     return single(a, index, coefficient=sign)
 

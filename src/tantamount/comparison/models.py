@@ -196,5 +196,6 @@ def _each(inputs: Any) -> list[Any]:
 
 def _call(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments."""
-    keywords = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else None
-    return ((), dict(keywords)) if keywords is not None else (tuple(given or ()), {})
+    if isinstance(given, Mapping):
+        return (), dict(cast("Mapping[str, Any]", given))
+    return tuple(cast("Sequence[Any]", given or ())), {}
