@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ def compared(request: Request, **options: Any) -> Answer:
     """The answer. ``options`` are those of :func:`tantamount.compare`. Raises :class:`UserError`."""
     from tantamount.answers import compare
     from tantamount.capture.job import read_job
+    from tantamount.capture.readers import read_graph
     from tantamount.cli.capturing import relations_of
 
     if request.second is None:
@@ -48,12 +50,29 @@ def compared(request: Request, **options: Any) -> Answer:
         return compare(read_job(request.first, allow_outside=request.allow_outside), **options)
     relations = relations_of(request.inputs, "--input")
     outputs = relations_of(request.outputs, "--output")
-    first, second = (_program(name) for name in (request.first, request.second))
-    return compare(first, second, relations=relations, outputs=outputs, **options)
+    names = request.first, request.second
+    models = [":" in name and not Path(name).exists() for name in names]
+    if not any(models):
+        first, second = (read_graph(name) for name in names)
+        return compare(first, second, relations=relations, outputs=outputs, **options)
+    if not all(models):
+        raise UserError(
+            "compare-programs", place="compare", found=" and ".join(names), needed="two graph files, or two models",
+            hint="`tantamount capture MODULE:FUNCTION` makes a graph file of a model",
+        )  # fmt: skip
+    sys.path.insert(0, "")
+    from tantamount.capture.torch.recipes import built
 
-
-def _program(name: str) -> Any:
-    """A graph in a file. Raises :class:`UserError`."""
-    from tantamount.capture.readers import read_graph
-
-    return read_graph(name)
+    one, other = built(names[0]), built(names[1])
+    stated = one.stated or other.stated
+    shapes = one.checkpoint or other.checkpoint
+    return compare(
+        one.model,
+        other.model,
+        inputs=[one.inputs, other.inputs],
+        loaders=(one.load, other.load) if stated else None,
+        checkpoint=shapes,
+        relations=relations,
+        outputs=outputs,
+        **options,
+    )

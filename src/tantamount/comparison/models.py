@@ -176,6 +176,8 @@ def pair_to_compare(
             )  # fmt: skip
         sides = models_of((first, second), inputs, loaders, checkpoint)
         return pair_of_models(*sides, relations=relations, outputs=outputs)
+    if all(models) and inputs is not None and _alike(first, second):
+        return pair_of_models(*models_of((first, second), inputs, (None, None), checkpoint), relations=relations, outputs=outputs)
     if any(models):
         from tantamount.capture import capture
 
@@ -186,6 +188,13 @@ def pair_to_compare(
         ]
         first, second = captured
     return pair_of(first, second, inputs=relations, outputs=outputs)
+
+
+def _alike(first: Any, second: Any) -> bool:
+    """True if a state dict of the one is a state dict of the other: then it is a checkpoint that both load."""
+    from tantamount.capture.torch.models import state_shapes
+
+    return state_shapes(first) == state_shapes(second)
 
 
 def _each(inputs: Any) -> list[Any]:

@@ -24,8 +24,15 @@ LoadInto = Callable[[nn.Module, dict[str, Tensor]], object]
 
 
 def state_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
-    """The shapes of the floating-point tensors of a state dict, by name."""
-    return {name: tuple(t.shape) for name, t in model.state_dict().items() if t.is_floating_point()}
+    """The shapes of the floating-point tensors of a state dict, by name: tied ones under the first of their names, as
+    checkpoints have them."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if tensor.is_floating_point() and id(tensor) not in seen:
+            seen.add(id(tensor))
+            shapes[name] = tuple(tensor.shape)
+    return shapes
 
 
 def state_names(model: nn.Module) -> tuple[frozenset[str], frozenset[str]]:
