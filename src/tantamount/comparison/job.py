@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from tantamount.comparison.mask_literals import with_masks_of_infinity
 from tantamount.comparison.programs import Pair
 from tantamount.comparison.rounded_constants import with_closed_forms
+from tantamount.comparison.softplus import without_thresholds
 from tantamount.comparison.words import in_words_of_two
 from tantamount.effort import Effort
 from tantamount.errors import UserError
@@ -23,7 +24,7 @@ GUESSED = "relation-guessed"
 ACCEPTABLE = (GUESSED,)  # what a verdict may rest on only if the user has said so
 
 _Rewrite = Callable[[Job], tuple[Job, tuple[Assumption, ...]]]
-_REWRITES: tuple[_Rewrite, ...] = (with_masks_of_infinity, with_closed_forms)
+_REWRITES: tuple[_Rewrite, ...] = (with_masks_of_infinity, with_closed_forms, without_thresholds)
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,9 @@ def pair_to_compare(
         sides = models_of((first, second), inputs, loaders, checkpoint)
         return pair_of_models(*sides, relations=relations, outputs=outputs)
     if all(models) and inputs is not None and _alike(first, second):
-        return pair_of_models(*models_of((first, second), inputs, (None, None), checkpoint), relations=relations, outputs=outputs)
+        return pair_of_models(
+            *models_of((first, second), inputs, (None, None), checkpoint), relations=relations, outputs=outputs
+        )
     if any(models):
         from tantamount.capture import capture
 

@@ -89,3 +89,32 @@ def test_a_job_of_several_ranks_is_no_comparison(files: tuple[str, str], tmp_pat
     code, told = run(str(tmp_path / "job.toml"))
     assert code == 2
     assert "error[compare-ranks]" in told
+
+
+MODELS = """
+import torch
+from support.small_models import TOKENS, Fused, Separate, load
+
+def fused():
+    return Fused(), (TOKENS,)
+
+def separate():
+    return Separate(), {"tokens": TOKENS}, {"load": load}
+
+def wrong():
+    return Separate()
+"""
+
+
+def test_functions_that_build_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="builds PyTorch models")
+    (tmp_path / "pair_of_models.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, told = run("pair_of_models:fused", "pair_of_models:separate")
+    assert (code, told[:6]) == (0, "PROVED")
+    assert "9 parameters of the first program are made of those of the second" in told
+    for name in ("pair_of_models:wrong", "pair_of_models:nothing", "no_such_module:build"):
+        found = CliRunner().invoke(app, ["compare", "pair_of_models:fused", name])
+        assert found.exit_code == 2
+        assert "error[compare-recipe]" in found.output

@@ -96,8 +96,94 @@ def test_two_loaders_need_a_checkpoint() -> None:
     assert caught.value.code == "compare-checkpoint"
 
 
-def test_models_without_loaders_are_guessed() -> None:
+class Renamed(Plain):
+    def __init__(self) -> None:
+        super().__init__()
+        self.v = self.w
+        del self.w
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (self.one + self.v) + self.table
+
+
+def test_models_without_loaders_load_the_same_state_dict_or_are_guessed() -> None:
     x = torch.zeros(2, 4)
-    answer = tt.compare(Plain(), Plain(), inputs=(x,))
+    assert tt.compare(Plain(), Plain(), inputs=(x,)).proved
+    answer = tt.compare(Plain(), Renamed(), inputs=(x,))
     assert (answer.verdict, answer.refused) == (tt.Verdict.UNKNOWN, ("relation-guessed",))
-    assert tt.compare(Plain(), Plain(), inputs=(x,), accept=["relation-guessed"]).proved
+    assert tt.compare(Plain(), Renamed(), inputs=(x,), accept=["relation-guessed"]).proved
+
+
+class Grouped(torch.nn.Module):
+    """InternLM2's: for every group of heads the rows of two queries, of a key and of a value, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wqkv = torch.nn.Parameter(torch.randn(2 * 4 * 3, 6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = (x @ self.wqkv.T).view(-1, 2, 4, 3)
+        return torch.cat(
+            [rows[:, :, :2].reshape(-1, 12), rows[:, :, 2].reshape(-1, 6), rows[:, :, 3].reshape(-1, 6)], 1
+        )
+
+
+class Stacked(torch.nn.Module):
+    """All queries, then all keys, then all values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = torch.nn.Linear(6, 24, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.qkv(x)
+
+
+def restored(model: Stacked, checkpoint: Any) -> None:
+    rows = checkpoint["wqkv"].view(2, 4, 3, 6)
+    parts = [rows[:, :2].reshape(12, 6), rows[:, 2].reshape(6, 6), rows[:, 3].reshape(6, 6)]
+    model.qkv.weight.copy_(torch.cat(parts))
+
+
+def test_rows_in_groups_are_restored_by_a_loader_or_not() -> None:
+    x = {"inputs": (torch.zeros(5, 6),)}
+    right = tt.compare(Grouped(), Stacked(), loaders=(None, restored), **x)
+    assert right.proved
+    (weight,) = right.weights
+    assert weight.expression.startswith("reshape(concat(")
+    wrong = tt.compare(Grouped(), Stacked(), loaders=(None, lambda m, c: m.qkv.weight.copy_(c["wqkv"])), **x)
+    assert wrong.verdict is tt.Verdict.REFUTED
+
+
+class Tied(torch.nn.Module):
+    """One tensor under two names, of which a checkpoint has the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wte = torch.nn.Embedding(7, 4)
+        self.head = torch.nn.Linear(4, 7, bias=False)
+        self.head.weight = self.wte.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(self.wte(ids))
+
+
+class Untied(Tied):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head.weight = torch.nn.Parameter(torch.randn(7, 4))
+
+
+def test_tied_weights_are_two_copies_in_a_model_that_does_not_tie_them() -> None:
+    def both(model: Untied, checkpoint: Any) -> None:
+        model.wte.weight.copy_(checkpoint["wte.weight"])
+        model.head.weight.copy_(checkpoint["wte.weight"])
+
+    def one(model: Untied, checkpoint: Any) -> None:
+        model.wte.weight.copy_(checkpoint["wte.weight"])
+
+    ids = {"inputs": (torch.zeros(1, 3, dtype=torch.long),)}
+    assert tt.compare(Tied(), Untied(), loaders=(None, both), **ids).proved
+    forgotten = tt.compare(Tied(), Untied(), loaders=(None, one), **ids)
+    assert forgotten.verdict is tt.Verdict.REFUTED
+    assert "head.weight of the second program may be anything" in str(forgotten)

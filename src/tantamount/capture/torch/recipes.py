@@ -150,7 +150,7 @@ def _litgpt(text: str) -> Built:
         held.clear()
         state: dict[str, torch.Tensor] = {}
         copy(state, checkpoint)
-        model.load_state_dict(state, strict=False)
+        model.load_state_dict(state)
 
     return Built(GPT(config), (tokens,), load)
 
