@@ -23,6 +23,8 @@ __all__ = ["ACCEPTABLE", "GUESSED", "Comparing", "compare_pair"]
 GUESSED = "relation-guessed"
 ACCEPTABLE = (GUESSED,)  # what a verdict may rest on only if the user has said so
 
+_SHOWN = 4  # guesses that are printed with the assumption
+
 _Rewrite = Callable[[Job], tuple[Job, tuple[Assumption, ...]]]
 _REWRITES: tuple[_Rewrite, ...] = (with_masks_of_infinity, with_closed_forms, without_thresholds)
 
@@ -64,18 +66,15 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
         progress=how.progress,
         limits=how.limits,
         effort=how.effort,
-        so_far=None if how.so_far is None else _told(how.so_far, assumed, pair, how.accept),
+        so_far=None if how.so_far is None else _told(how.so_far, assumed, pair, how),
     )
-    return _answer(found, assumed, pair, how.accept)
+    return _answer(found, assumed, pair, how)
 
 
 def _told(
-    so_far: Callable[[Refinement], None],
-    assumed: tuple[Assumption, ...],
-    pair: Pair,
-    accept: Collection[str],
+    so_far: Callable[[Refinement], None], assumed: tuple[Assumption, ...], pair: Pair, how: Comparing
 ) -> Callable[[Refinement], None]:
-    return lambda found: so_far(_answer(found, assumed, pair, accept))
+    return lambda found: so_far(_answer(found, assumed, pair, how))
 
 
 def _rewritten(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
@@ -87,19 +86,23 @@ def _rewritten(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
     return job, tuple(assumed)
 
 
-def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, accept: Collection[str]) -> Refinement:
+def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how: Comparing) -> Refinement:
     """The report in words of two programs, with what it rests on beyond a refinement; a verdict on guesses that nobody
     accepted is none."""
-    guessed, more = pair.guessed, [*assumed]
-    if guessed:
-        pairs = ", ".join(f"{name} ({how})" for name, how in list(guessed.items())[:4])
-        rest = f" and {len(guessed) - 4} more" if len(guessed) > 4 else ""
+    more = [*pair.assumptions, *assumed]
+    if pair.guessed:
+        pairs = ", ".join(f"{name} ({why})" for name, why in list(pair.guessed.items())[:_SHOWN])
+        rest = f" and {len(pair.guessed) - _SHOWN} more" if len(pair.guessed) > _SHOWN else ""
         text = f"inputs correspond that nobody related, by names, shapes and order: {pairs}{rest}"
-        more.append(Assumption(GUESSED, text, tuple(guessed)))
+        more.append(Assumption(GUESSED, text, tuple(pair.guessed)))
     alone = f"not compared, for the other program has no such output: {', '.join(pair.unpaired)}"
     notes = (*pair.notes, *([alone] if pair.unpaired else []), *found.notes)
     report = in_words_of_two(replace(found, assumptions=(*found.assumptions, *more), notes=notes, weights=pair.weights))
-    if not guessed or GUESSED in accept or found.verdict not in (Verdict.PROVED, Verdict.REFUTED):
+    if how.strict and more and report.verdict in (Verdict.PROVED, Verdict.UNKNOWN):
+        refused = dict.fromkeys((*found.refused, *(one.name for one in more)))
+        proved = report.verdict is Verdict.PROVED or found.refused
+        return replace(report, verdict=Verdict.UNKNOWN, refused=tuple(refused) if proved else ())
+    if not pair.guessed or GUESSED in how.accept or found.verdict not in (Verdict.PROVED, Verdict.REFUTED):
         return report
     note = (
         f"{found.verdict.value} if the guessed relations of inputs hold; `--accept {GUESSED}` takes them as they are, "

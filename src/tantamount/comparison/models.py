@@ -11,31 +11,31 @@ import numpy as np
 from tantamount.capture.programs import Program
 from tantamount.comparison.programs import Pair, pair_of
 from tantamount.comparison.prologue import from_checkpoint
-from tantamount.correspond.index_maps import expression_of, numbered
-from tantamount.correspond.numbering import Loader, Source, loads, sources_of
+from tantamount.correspond.index_maps import Whole, expression_of, numbered
+from tantamount.correspond.numbering import RUNS, Source, loads, sources_of
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
+from tantamount.ir.relation import Expression
 from tantamount.ir.types import Shape
-from tantamount.verdict import Relation
+from tantamount.verdict import Assumption, Relation
 
 __all__ = ["Side", "pair_of_models", "pair_to_compare"]
 
 
 @dataclass(frozen=True)
 class Side:
-    """A captured model. ``loader`` fills it from a checkpoint; ``parameters`` and ``buffers`` are the names of its
-    state, and all other inputs of the program are arguments, in order."""
+    """A captured model. ``sources``: where a checkpoint's tensors go, by parameter; ``state`` are the names of its
+    parameters and buffers (``buffers``), and all other inputs of the program are arguments, in order."""
 
     name: str
     program: Program
-    loader: Loader
-    parameters: frozenset[str]
+    sources: Mapping[str, Source]
+    state: frozenset[str]
     buffers: frozenset[str]
 
     def arguments(self) -> list[str]:
         """The names of the arguments that are tensors, in order."""
-        state = self.parameters | self.buffers
-        return [node.name for node in self.program.graph.inputs if node.name not in state]
+        return [node.name for node in self.program.graph.inputs if node.name not in self.state]
 
 
 def pair_of_models(
@@ -56,12 +56,11 @@ def pair_of_models(
             needed="as many tensors among the arguments of the one as of the other",
             hint="wrap one of the models in a module that takes what the other takes",
         )  # fmt: skip
-    found = [sources_of(loads(side.loader, shapes)) for side in (first, second)]
     dtypes = dict.fromkeys(shapes, "float32")
     programs: list[Program] = []
     used: list[dict[str, str]] = []
-    for side, sources in zip((first, second), found, strict=True):
-        kept = {name: source for name, source in sources.items() if source.expression is not None}
+    for side in (first, second):
+        kept = {name: source for name, source in side.sources.items() if source.expression is not None}
         program, inputs = from_checkpoint(side.program, kept, shapes, dtypes)
         programs.append(program)
         used.append(inputs)
@@ -72,47 +71,67 @@ def pair_of_models(
     }
     given |= {x: {"relation": f"rank(0, {_quoted(y)})"} for x, y in zip(*arguments, strict=True)}
     pair = pair_of(*programs, inputs={**given, **(relations or {})}, outputs=outputs, guess=False)
-    notes = [note for side, sources in zip((first, second), found, strict=True) for note in _problems(side, sources)]
-    weights = _weights(first, second, *found)
-    known = f"{len(weights)} parameters of the first program are made of those of the second" if weights else ""
-    return replace(pair, notes=(*([known] if known else []), *notes), weights=weights)
+    notes = [note for side in (first, second) for note in _problems(side)]
+    weights = _weights(first, second)
+    known = f"parameters of the first program that are made of those of the second: {len(weights)} (-v shows how)"
+    text = (
+        f"the loaders do to every checkpoint what they did to {RUNS} of numbers, where every element of a parameter "
+        "was found to be the same multiple of the same element, exactly"
+    )
+    return replace(
+        pair,
+        notes=(*([known] if weights else []), *notes),
+        weights=weights,
+        assumptions=(Assumption("loaders", text),),
+    )
 
 
-def _problems(side: Side, sources: Mapping[str, Source]) -> list[str]:
+def _problems(side: Side) -> list[str]:
     """What the loader of a side leaves open, one sentence each."""
     wanted = {node.name for node in side.program.graph.inputs}
     out: list[str] = []
-    for name, source in sources.items():
+    for name, source in side.sources.items():
         if source.expression is not None or name not in wanted or (name in side.buffers and source.absent):
             continue
         out.append(f"{name} of the {side.name} program may be anything: {source.problem}")
     return out
 
 
-def _weights(
-    first: Side, second: Side, here: Mapping[str, Source], there: Mapping[str, Source]
-) -> tuple[Relation, ...]:
-    """Every parameter of the first program as an expression of those of the second, where both come from the checkpoint
-    unchanged or by the same factor and shift."""
+def _weights(first: Side, second: Side) -> tuple[Relation, ...]:
+    """Every parameter of the first program as an expression of those of the second, times a number and plus one, where
+    both come from the checkpoint: from parameters that hold it as the first does, if there are any."""
     own = {node.name for node in second.program.graph.inputs}
-    held = {name: source for name, source in there.items() if source.sources is not None and name in own}
+    held = {name: source for name, source in second.sources.items() if source.sources is not None and name in own}
     wholes = numbered({name: s.sources.shape for name, s in held.items() if s.sources is not None})
     out: list[Relation] = []
     for node in first.program.graph.inputs:
-        source = here.get(node.name)
-        if source is None or source.expression is None or source.sources is None:
+        source = first.sources.get(node.name)
+        if source is None or source.expression is None:
             continue
-        alike = [w for w in wholes if (held[w.name].factor, held[w.name].shift) == (source.factor, source.shift)]
-        places = np.full(int(max(source.sources.max(), *(_highest(held[w.name]) for w in alike), 0)) + 1, -1)
-        for whole in reversed(alike):
-            numbers = held[whole.name].sources
-            if numbers is not None:
-                places[numbers.reshape(-1)] = np.arange(whole.start, whole.stop)
-        mapped = places[source.sources]
-        expression = expression_of(mapped, wholes) if (mapped >= 0).all() else None
-        if expression is not None:
-            out.append(Relation(node.name, str(expression), ""))
+        ways = dict.fromkeys((held[whole.name].factor, held[whole.name].shift) for whole in wholes)
+        for way in [way for way in ways if way == (source.factor, source.shift)] or ways:
+            alike = [whole for whole in wholes if (held[whole.name].factor, held[whole.name].shift) == way]
+            expression = _composed(source, alike, held)
+            if expression is not None:
+                factor = source.factor / way[0]
+                shift = source.shift - factor * way[1]
+                text = str(expression) + (f" * {factor}" if factor != 1 else "")
+                out.append(Relation(node.name, text + (f" + {shift}" if shift else ""), ""))
+                break
     return tuple(out)
+
+
+def _composed(source: Source, wholes: Sequence[Whole], held: Mapping[str, Source]) -> Expression | None:
+    """The elements of the checkpoint behind a parameter as an expression of other parameters that hold them."""
+    if source.sources is None or not source.sources.size:
+        return None
+    places = np.full(max(_highest(source), *(_highest(held[whole.name]) for whole in wholes)) + 1, -1)
+    for whole in reversed(wholes):
+        numbers = held[whole.name].sources
+        if numbers is not None:
+            places[numbers.reshape(-1)] = np.arange(whole.start, whole.stop)
+    mapped = places[source.sources]
+    return expression_of(mapped, wholes) if (mapped >= 0).all() else None
 
 
 def _highest(source: Source) -> int:
@@ -145,11 +164,10 @@ def models_of(
     sides: list[Side] = []
     for name, model, load, given in zip(("first", "second"), models, loaders, each, strict=True):
         parameters, buffers = state_names(model)
-        loader = loader_of(model, load, name)
-        program = capture(model, *_call(given))
-        absent = {n for n, source in sources_of(loads(loader, shapes)).items() if source.absent}
-        program = with_tables(program, model, frozenset(buffers & absent))
-        sides.append(Side(name, program, loader, parameters, buffers))
+        sources = sources_of(loads(loader_of(model, load, name), shapes))
+        absent = frozenset(name for name, source in sources.items() if source.absent)
+        program = with_tables(capture(model, *_call(given)), model, buffers & absent)
+        sides.append(Side(name, program, sources, parameters | buffers, buffers))
     return sides[0], sides[1], shapes
 
 

@@ -13,7 +13,7 @@ from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
-from tantamount.verdict import Relation
+from tantamount.verdict import Assumption, Relation
 
 __all__ = ["Pair", "pair_of"]
 
@@ -24,13 +24,15 @@ _FIRST, _SECOND = "first", "second"
 class Pair:
     """A job on one rank, with the names of the inputs of the first program whose relation is only guessed, and how.
     ``unpaired``: outputs of either program that have no counterpart, which are not compared. ``notes``: what a reader
-    should know of the loaders; ``weights``: parameters of the first program, made of those of the second."""
+    should know of the loaders; ``weights``: parameters of the first program, made of those of the second;
+    ``assumptions``: what the relations rest on."""
 
     job: Job
     guessed: Mapping[str, str]
     unpaired: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     weights: tuple[Relation, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
 
 def pair_of(
@@ -40,13 +42,15 @@ def pair_of(
     inputs: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Any] | None = None,
     guess: bool = True,
-    name: str = "first and second",
 ) -> Pair:
     """The job that the second program computes what the first does. ``inputs`` and ``outputs`` are relations as a job
     writes them, by names of the first program; inputs that they leave out are guessed from names and shapes (unless
     ``guess`` is false), and stay unrelated where nothing fits. Outputs are paired by name, else by position. Raises
     :class:`UserError` for relations that do not fit, and where no output has a counterpart."""
-    return _pair(_graph(first, "first"), _graph(second, "second"), inputs or {}, outputs or {}, guess, name)
+    graphs = _graph(first, "first"), _graph(second, "second")
+    captured = isinstance(first, Program) and isinstance(second, Program)
+    name = "captured programs" if captured else f"{graphs[0].path} and {graphs[1].path}"
+    return _pair(*graphs, inputs or {}, outputs or {}, guess, name)
 
 
 def _graph(program: object, which: str) -> Graph:

@@ -24,8 +24,6 @@ _WORDS = tuple(
         ("of the implementation", "of the second program"),
         ("the specification", "the first program"),
         ("the implementation", "the second program"),
-        ("specification:  ", "first:  "),
-        ("implementation: ", "second: "),
         ("specification", "first program"),
         ("implementation", "second program"),
         ("on rank 0, ", ""),
@@ -47,11 +45,15 @@ def in_words_of_two(report: R) -> R:
     )
 
 
+_LABELS = tuple(
+    (re.compile(rf"(?<![\w./\-]){old}:(?= )"), f"{new}:")
+    for old, new in (("specification", "first"), ("implementation", "second"))
+)
 _RANK = re.compile(r"(?<=\w) on rank 0(?!\w)")
 
 
 def _said(text: str) -> str:
-    for pattern, to in _WORDS:
+    for pattern, to in (*_LABELS, *_WORDS):
         text = pattern.sub(to, text)
     return _RANK.sub(" in the second program", text)
 

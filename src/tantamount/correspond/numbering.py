@@ -21,13 +21,15 @@ from tantamount.correspond.index_maps import Numbers, Whole, expression_of, numb
 from tantamount.ir.relation import Expression
 from tantamount.ir.types import Shape
 
-__all__ = ["Floats", "Loader", "Loads", "Source", "loads", "source_of", "sources_of"]
+__all__ = ["Floats", "Loader", "Loads", "RUNS", "Source", "loads", "source_of", "sources_of"]
 
 Floats = NDArray[np.float64]
 Loader = Callable[[Mapping[str, Floats]], Mapping[str, Floats]]
 """From the tensors of a checkpoint to the parameters of a model, by name."""
 
 _NUMBERINGS = 3
+RUNS = _NUMBERINGS + 2
+"""How often a loader is run: on zeros, on ones, and on the numberings."""
 _ULPS = 4  # that a product and a sum in float64 may be off, in units of the last place
 
 

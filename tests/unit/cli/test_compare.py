@@ -113,7 +113,7 @@ def test_functions_that_build_models(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(str(tmp_path))
     code, told = run("pair_of_models:fused", "pair_of_models:separate")
     assert (code, told[:6]) == (0, "PROVED")
-    assert "9 parameters of the first program are made of those of the second" in told
+    assert "parameters of the first program that are made of those of the second: 9" in told
     for name in ("pair_of_models:wrong", "pair_of_models:nothing", "no_such_module:build"):
         found = CliRunner().invoke(app, ["compare", "pair_of_models:fused", name])
         assert found.exit_code == 2

@@ -20,13 +20,19 @@ def test_fused_and_separate_weights_are_one_model() -> None:
     answer = tt.compare(Fused(), Separate(), **SIDES)
     assert answer.proved
     assert [one.name for one in answer.assumptions] == [
-        "real-arithmetic", "rounded-literals", "index-range", "mask-literals",
+        "real-arithmetic", "rounded-literals", "index-range", "loaders", "mask-literals",
     ]  # fmt: skip
     weights = {one.tensor: one.expression for one in answer.weights}
     assert weights["gate_up.weight"] == 'concat(rank(0, "w1.weight"), rank(0, "w3.weight"), dim=0)'
     assert weights["c_proj.weight"] == 'permute(rank(0, "o.weight"), [1, 0])'
     assert weights["wte.weight"] == 'rank(0, "tokens.weight")'
     assert len(weights) == 9
+
+
+def test_strict_does_not_trust_loaders() -> None:
+    x = torch.zeros(2, 4)
+    answer = tt.compare(Plain(), Plain(), inputs=(x,), loaders=(None, None), strict=True)
+    assert (answer.verdict, answer.refused) == (tt.Verdict.UNKNOWN, ("loaders",))
 
 
 def test_a_loader_that_swaps_keys_and_queries_is_refuted() -> None:
@@ -71,7 +77,9 @@ def test_a_weight_that_is_shifted_by_its_loader() -> None:
         model.w.copy_(checkpoint["w"] + 1)
 
     x = torch.zeros(2, 4)
-    assert tt.compare(Plain(1.0), Plain(), inputs=(x,), loaders=(None, shifted)).proved
+    answer = tt.compare(Plain(1.0), Plain(), inputs=(x,), loaders=(None, shifted))
+    assert answer.proved
+    assert [str(one) for one in answer.weights] == ['w = rank(0, "w") + -1']
     assert not tt.compare(Plain(1.0), Plain(), inputs=(x,), loaders=(None, None)).proved
     assert not tt.compare(Plain(1.0), Plain(), inputs=(x,), loaders=(None, lambda m, c: m.w.copy_(c["w"] + 2))).proved
 

@@ -101,8 +101,7 @@ def _transformers(text: str) -> Built:
     """``hf:DIR``, ``hf:config.json`` or ``hf:MODEL_TYPE``: a causal language model of transformers (``task=image`` one
     that classifies images); ``attn=eager`` chooses the attention, ``tokens=8`` the length, other keys are the
     configuration's."""
-    import transformers
-
+    transformers: Any = import_module("transformers")
     what, values = _split(text)
     tokens, attention, task = _tokens(values), values.pop("attn", None), values.pop("task", "causal")
     path = Path(what)
@@ -123,13 +122,11 @@ def _transformers(text: str) -> Built:
 def _litgpt(text: str) -> Built:
     """``litgpt:NAME``: a model of litgpt, filled by litgpt's own conversion of a transformers checkpoint; keys are the
     configuration's."""
-    from litgpt.config import Config
-    from litgpt.model import GPT
-    from litgpt.scripts import convert_hf_checkpoint as convert
-
+    convert: Any = import_module("litgpt.scripts.convert_hf_checkpoint")
+    model: Any = import_module("litgpt.model")
     what, values = _split(text)
     tokens = _tokens(values)
-    config = Config.from_name(what, **values)
+    config = model.Config.from_name(what, **values)
     lower = what.lower()
     held: dict[str, Any] = {}
     copiers: tuple[tuple[bool, Callable[..., Any]], ...] = (
@@ -152,13 +149,12 @@ def _litgpt(text: str) -> Built:
         copy(state, checkpoint)
         model.load_state_dict(state)
 
-    return Built(GPT(config), (tokens,), load)
+    return Built(model.GPT(config), (tokens,), load)
 
 
 def _timm(text: str) -> Built:
     """``timm:NAME``: an image model of timm; keys are those of ``create_model``."""
-    import timm
-
+    timm: Any = import_module("timm")
     what, values = _split(text)
     model = timm.create_model(what, **values)
     shape = (3, values["img_size"], values["img_size"]) if "img_size" in values else model.default_cfg["input_size"]
