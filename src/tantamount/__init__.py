@@ -1,9 +1,9 @@
 """Tantamount proves that two tensor programs compute the same thing, or shows where they stop doing so.
 
 The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks`, :func:`capture_jax`,
-:func:`capture_jax_ranks`, :func:`capture_megatron`, :func:`refine`, :func:`save_job`, :func:`read_job`,
-:class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators :func:`opaque`,
-:func:`definition`, :func:`operator`.
+:func:`capture_jax_ranks`, :func:`capture_megatron`, :func:`refine`, :func:`compare`, :func:`save_job`,
+:func:`read_job`, :class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators
+:func:`opaque`, :func:`definition`, :func:`operator`.
 Importing this package imports neither PyTorch nor JAX nor the command line's libraries.
 """
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as type checkers read it; `typing` takes longer to impo
 if TYPE_CHECKING:
     from typing import Any
 
-    from tantamount.answers import NotProved, refine
+    from tantamount.answers import NotProved, compare, refine
     from tantamount.capture.jax import capture_jax, capture_jax_ranks
     from tantamount.capture.job import read_job
     from tantamount.capture.programs import save_job
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_jax", "capture_jax_ranks",
-    "capture_megatron", "capture_ranks", "definition", "opaque", "operator", "read_job", "refine", "save_job",
+    "capture_megatron", "capture_ranks", "compare", "definition", "opaque", "operator", "read_job", "refine",
+    "save_job",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ _HOME = {
     "capture_jax_ranks": "tantamount.capture",
     "capture_megatron": "tantamount.capture",
     "capture_ranks": "tantamount.capture",
+    "compare": "tantamount.answers",
     "definition": "tantamount.ops.declare",
     "opaque": "tantamount.ops.declare",
     "operator": "tantamount.ops.declare",

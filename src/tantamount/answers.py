@@ -5,7 +5,7 @@ The layer above proofs, reports and certificates; the command line and the pytes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from tantamount.proof import Progress
 from tantamount.refinement import Captured, Refinement, job_of, refine_job
 from tantamount.verdict import Picture
 
-__all__ = ["Answer", "NotProved", "refine"]
+__all__ = ["Answer", "NotProved", "compare", "refine"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,43 @@ def refine(
             so_far=None if so_far is None else partial(_tell, so_far),
         )
     )
+
+
+def compare(
+    first: object,
+    second: object = None,
+    *,
+    inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    loaders: Sequence[Any] | None = None,
+    checkpoint: Mapping[str, Sequence[int]] | None = None,
+    relations: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    accept: Collection[str] = (),
+    strict: bool = False,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
+    effort: str | float | Effort = "normal",
+    timeout: float | None = None,
+    memory: int | None = None,
+) -> Answer:
+    """Prove that two implementations of one model compute the same, or show the operator where they part.
+
+    ``compare(a, b, inputs=(tokens,), loaders=(load_a, load_b))`` takes two PyTorch models, example inputs for both (a
+    tuple of arguments, a dict of keywords, or a list of two such), and what fills each from a checkpoint:
+    ``load(model, tensors)``, or ``None`` where the checkpoint is the model's own state dict. ``checkpoint`` has the
+    shapes of its tensors by name (default: of that state dict). How weights correspond is found by running the loaders
+    (docs/compare.md). ``compare(a, b)`` takes captured or read programs, ``compare(job)`` the two programs and the
+    relations of a job on one rank.
+    ``relations`` and ``outputs`` say how inputs and outputs of the first are made of those of the second, as a job
+    does; without loaders, inputs that they leave out are guessed from names and shapes, and the verdict is UNKNOWN
+    unless ``accept`` has ``"relation-guessed"``. The other arguments are those of :func:`refine`. Raises
+    :class:`UserError`."""
+    from tantamount.comparison import Comparing, compare_pair, pair_to_compare
+
+    pair = pair_to_compare(first, second, inputs, loaders, checkpoint, relations, outputs)
+    spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
+    how = Comparing(strict=strict, accept=accept, progress=progress, limits=limits, effort=spent)
+    return _answer(compare_pair(pair, how))
 
 
 def _tell(so_far: Callable[[Answer], None], found: Refinement) -> None:

@@ -209,7 +209,9 @@ class Report:
     """The whole answer to one job. Plain data; :class:`tantamount.answers.Answer` can also show and save itself.
 
     ``refused`` are the assumptions that ``--strict`` refused; ``limits`` what ended or narrowed a search, ``stopped``
-    the name of the limit that ended the work on the job before it was done (``limit-timeout``, ``limit-memory``)."""
+    the name of the limit that ended the work on the job before it was done (``limit-timeout``, ``limit-memory``).
+    ``sides``: what text calls the two programs; ``weights``: parameters of the first, made of those of the second,
+    where loaders told."""
 
     job: str
     verdict: Verdict
@@ -224,6 +226,8 @@ class Report:
     refused: tuple[str, ...] = ()
     limits: tuple[LimitHit, ...] = ()
     stopped: str = ""
+    sides: tuple[str, str] = ("specification", "implementation")
+    weights: tuple[Relation, ...] = ()
 
     @property
     def exit_code(self) -> int:

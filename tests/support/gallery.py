@@ -22,7 +22,7 @@ PROGRAMS = sorted((ROOT / "examples" / "gallery").glob("*.py"))
 PAGES = ROOT / "docs" / "gallery"
 _NOTE = "<!-- Generated: make gallery -->"
 _INTRODUCTION = """\
-Ten mistakes that nothing crashes on, after bugs that were made in public. Each is a small program with a right and a
+Eleven mistakes that nothing crashes on, after bugs that were made in public. Each is a small program with a right and a
 wrong version, captured on a laptop without a GPU; the right one is proved, and the page shows the report about the
 wrong one.
 

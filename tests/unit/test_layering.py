@@ -40,11 +40,12 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "correspond": EXECUTION | {"execution", "capture"},
     "diagnosis": DIAGNOSIS,
     "refinement": REFINEMENT,
+    "comparison": REFINEMENT | {"refinement", "capture"},
     "certificate": BASE | {"ops", "semantics", "capture", "reduction"},
     "plan": frozenset({"errors", "limits"}),
     "report": BASE,
     "explanations": BASE | {"ops"},
-    "answers": BASE | {"proof", "refinement", "certificate", "report"},
+    "answers": BASE | {"proof", "refinement", "certificate", "report", "comparison", "capture"},
     "cli": BASE
     | {"ops", "capture", "correspond", "answers", "certificate", "report", "explanations", "work", "plan", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "answers"}),  # its own __init__

@@ -78,19 +78,22 @@ def read_unresolved(path: str | Path, *, allow_outside: bool = False, limits: Li
     return Unresolved(specification, implementation, mesh, listed)
 
 
-def job_of(document: Mapping[str, object], graphs: Mapping[str, Graph], name: str = "<job>") -> Job:
+def job_of(
+    document: Mapping[str, object], graphs: Mapping[str, Graph], name: str = "<job>", *, partial: bool = False
+) -> Job:
     """The job in a table such as TOML would give, about graphs that are at hand under the names that it uses.
 
-    Raises :class:`UserError` as :func:`read_job` does; ``name`` is the job's in messages."""
+    ``partial``: inputs may be left without a relation; nothing is known of them then. Raises :class:`UserError` as
+    :func:`read_job` does; ``name`` is the job's in messages."""
     limits = limits_from_environment()
     place = Place("job", name, limits)
     top = Fields.of(dict(document), place, _TOP, ("format", "spec", "impl"))
     operators = _declared_operators(top)
     found = {key: replace(graph, operators=operators) if operators else graph for key, graph in graphs.items()}
-    return _resolved(top, _AtHand(found), name)
+    return _resolved(top, _AtHand(found), name, partial)
 
 
-def _resolved(top: Fields, files: _Graphs, name: str) -> Job:
+def _resolved(top: Fields, files: _Graphs, name: str, partial: bool = False) -> Job:
     assume = _assumptions(top)
     specification = _specification(top, files)
     implementation, mesh = _implementation(top, files)
@@ -100,7 +103,7 @@ def _resolved(top: Fields, files: _Graphs, name: str) -> Job:
     distinct = {id(graph): graph for graph in implementation}
     rank_types = {key: _types(graph, sizes) for key, graph in distinct.items()}
     types = [rank_types[id(graph)] for graph in implementation]
-    inputs = _inputs(top, spec_types, Side("input", [item.inputs for item in types], implementation, mesh))
+    inputs = _inputs(top, spec_types, Side("input", [item.inputs for item in types], implementation, mesh), partial)
     outputs = _outputs(
         top,
         spec_types,
@@ -112,7 +115,7 @@ def _resolved(top: Fields, files: _Graphs, name: str) -> Job:
         return job
 
     def at(values: Mapping[str, int]) -> Job:
-        return _resolved(top, _Resized(files, values, {}), name)
+        return _resolved(top, _Resized(files, values, {}), name, partial)
 
     return replace(job, sizes=domain, at=at)
 
@@ -289,12 +292,14 @@ def _entries(top: Fields, key: str, known: Collection[str], what: str) -> dict[s
     return entries
 
 
-def _inputs(top: Fields, types: _Types, side: Side) -> dict[str, InputRelation]:
+def _inputs(top: Fields, types: _Types, side: Side, partial: bool) -> dict[str, InputRelation]:
     entries = _entries(top, "inputs", types.inputs, "input")
     place = top.at("[inputs]")
     relations: dict[str, InputRelation] = {}
     for name, type_ in types.inputs.items():
         if name not in entries and "default" not in entries:
+            if partial:
+                continue
             raise place.wrong(
                 f"nothing about the specification input {name}: {type_}",
                 "a relation for every input, or a default",

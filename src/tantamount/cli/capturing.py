@@ -14,7 +14,7 @@ from tantamount.capture.readers import EXPORTED
 from tantamount.errors import TantamountError, UserError
 from tantamount.writing import make_folder
 
-__all__ = ["capture_to"]
+__all__ = ["capture_to", "relations_of"]
 
 
 def capture_to(
@@ -38,7 +38,7 @@ def capture_to(
         return _graphs(folder, captured)
     spec = _one(specification)
     impl = _ranks(implementation, world_size, mesh) if world_size else _one(implementation)
-    given, wanted = _relations(inputs, "--input"), _relations(outputs, "--output")
+    given, wanted = relations_of(inputs, "--input"), relations_of(outputs, "--output")
     job = programs.save_job(folder, spec, impl, inputs=given, outputs=wanted, partial=True)
     document = programs.job_document(spec, impl, given, wanted, partial=True)
     missing = [node.name for node in spec.graph.inputs if node.name not in document["inputs"]]
@@ -105,7 +105,7 @@ def _called(name: str, function: Callable[..., Any]) -> Any:
         ) from problem  # fmt: skip
 
 
-def _relations(given: Sequence[str], option: str) -> Mapping[str, Any]:
+def relations_of(given: Sequence[str], option: str) -> Mapping[str, Any]:
     """``NAME=RELATION`` texts; a relation that is a list has one placement per mesh axis."""
     found: dict[str, Any] = {}
     for text in given:

@@ -210,6 +210,61 @@ def check(
     return found.exit_code
 
 
+@app.command(epilog=_EPILOG)
+@exits
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help="A graph file, MODULE:FUNCTION, or a job (alone).")],
+    second: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="The other program; the first is the reference.")
+    ] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", metavar="NAME=RELATION", help="An input of A, made of those of B.")
+    ] = None,
+    outputs: Annotated[list[str] | None, typer.Option("--output", metavar="NAME=RELATION", help="Likewise.")] = None,
+    accept: Annotated[
+        list[str] | None, typer.Option("--accept", metavar="NAME", help="Let the verdict rest on it: relation-guessed.")
+    ] = None,
+    json: Json = None,
+    html: Html = None,
+    strict: Strict = False,
+    verbose: Verbose = False,
+    allow_outside: Outside = False,
+    operators: Operators = None,
+    effort: EffortOption = "normal",
+    timeout: Timeout = None,
+    memory: Memory = None,
+) -> int:
+    """Do two implementations of one model compute the same? MODULE:FUNCTION imports and runs your code."""
+    from tantamount.cli.checking import load
+    from tantamount.cli.comparing import Request, compared
+    from tantamount.cli.results import Results
+    from tantamount.report import text
+    from tantamount.writing import check_writable
+
+    results = Results({"--json": json} if json is not None else {}, github=False)
+    results.check()
+    if html is not None:
+        check_writable(html, "--html")
+    load(operators or ())
+    request = Request(first, second, tuple(inputs or ()), tuple(outputs or ()), allow_outside)
+    with terminal.progress(" ".join(name for name in (first, second) if name)) as progress:
+        answer = compared(
+            request,
+            accept=tuple(accept or ()),
+            strict=strict,
+            progress=progress,
+            effort=effort,
+            timeout=timeout,
+            memory=memory,
+        )
+    if results.text:
+        terminal.lines(text.render(answer, verbose=verbose))
+    if html is not None:
+        answer.save(html)
+    results.write([answer])
+    return answer.exit_code
+
+
 @app.command()
 @exits
 def capture(

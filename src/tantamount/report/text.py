@@ -14,7 +14,6 @@ from tantamount.verdict import (
     OutputReport,
     Relation,
     Report,
-    Statistics,
     Verdict,
 )
 
@@ -47,15 +46,16 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
     what the verdict rests on. ``verbose`` leaves nothing out, and adds the relation per operator and the statistics."""
     sections = [
         [(Span(f"{report.verdict.value}  ", STYLE_OF[report.verdict]), Span(f"{report.job}   {summary(report)}"))],
-        *(_mismatch(report.mismatch, verbose) if report.mismatch is not None else []),
-        _counterexample(report.counterexample, verbose) if report.counterexample is not None else [],
+        *(_mismatch(report.mismatch, report.sides, verbose) if report.mismatch is not None else []),
+        _counterexample(report.counterexample, report.sides[1], verbose) if report.counterexample is not None else [],
         _titled("Hint", paragraph(report.mismatch.hint, 2)) if report.mismatch is not None else [],
         _outputs(report, verbose),
         _assumptions(report, verbose),
         _titled("Notes", [row for note in report.notes for row in _bullet(note)]),
         _limits(report, verbose),
-        _relations(report.relations) if verbose else [],
-        _statistics(report.statistics) if verbose else [],
+        _relations(report.weights, "Parameters of the first program, made of those of the second") if verbose else [],
+        _relations(report.relations, _EVERY) if verbose else [],
+        _statistics(report) if verbose else [],
     ]
     lines: list[Line] = []
     for section in sections:
@@ -68,7 +68,7 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
 def summary(report: Report) -> str:
     """One line that says what the verdict is about: the mismatch's headline, or else how its difference begins."""
     if report.refused:
-        return f"--strict refuses {', '.join(report.refused)}"
+        return f"{_refusal(report)} {', '.join(report.refused)}"
     if report.mismatch is not None and report.mismatch.headline:
         return report.mismatch.headline
     chosen = [output for output in report.outputs if output.verdict is report.verdict]
@@ -90,6 +90,14 @@ def summary(report: Report) -> str:
     if why.startswith(f"{first.name} = "):
         return middle(why, _WIDTH) + (f" ({len(chosen) - 1} more)" if more else "")
     return middle(f"{first.name}{more}: {why}", _WIDTH)
+
+
+_NOT_ACCEPTED = "nobody accepted"
+
+
+def _refusal(report: Report) -> str:
+    """Who refuses what the verdict would rest on."""
+    return _NOT_ACCEPTED if report.refused == ("relation-guessed",) else "--strict refuses"
 
 
 def _titled(title: str, body: Sequence[Line]) -> list[Line]:
@@ -184,7 +192,7 @@ def _side(label: str, what: str, source: Source | None) -> list[Line]:
     ]
 
 
-def _mismatch(mismatch: Mismatch, verbose: bool) -> list[list[Line]]:
+def _mismatch(mismatch: Mismatch, sides: tuple[str, str], verbose: bool) -> list[list[Line]]:
     """Lines that say where the two part, and how."""
     near = "no tensor comes near"
     if mismatch.implementation:
@@ -193,8 +201,8 @@ def _mismatch(mismatch: Mismatch, verbose: bool) -> list[list[Line]]:
         near = f"{mismatch.implementation}{operator}{rank}"
     here = f"{mismatch.specification} = {mismatch.operator}" if mismatch.specification else ""
     places = [
-        *_side("specification", here, mismatch.specification_source),
-        *_side("implementation", near, mismatch.implementation_source),
+        *_side(sides[0], here, mismatch.specification_source),
+        *_side(sides[1], near, mismatch.implementation_source),
     ]
     rows = [line for row in difference(mismatch) for line in paragraph(row, 2, Style.BAD)]
     for equation in mismatch.equations:
@@ -209,15 +217,16 @@ def difference(mismatch: Mismatch) -> list[str]:
     return [] if mismatch.difference == mismatch.headline else mismatch.difference.splitlines()
 
 
-def disagreement(found: Counterexample) -> str:
-    """The two values that a counterexample shows."""
+def disagreement(found: Counterexample, side: str = "implementation") -> str:
+    """The two values that a counterexample shows; ``side`` is what the second program is called."""
     element = f"[{', '.join(map(str, found.element))}]" if found.element else ""
     expected, actual = pair(found.expected, found.actual)
-    return f"{found.output}{element}: expected {expected}, rank {found.rank} has {actual}"
+    who = f"rank {found.rank}" if side == "implementation" else f"the {side} program"
+    return f"{found.output}{element}: expected {expected}, {who} has {actual}"
 
 
-def _counterexample(found: Counterexample, verbose: bool) -> list[Line]:
-    lines = paragraph(disagreement(found), 2, Style.BAD)
+def _counterexample(found: Counterexample, side: str, verbose: bool) -> list[Line]:
+    lines = paragraph(disagreement(found, side), 2, Style.BAD)
     zeros = {} if verbose else {name: value for name, value in found.inputs.items() if is_zero(value)}
     others = {name: value for name, value in found.inputs.items() if name not in zeros}
     shown = others if verbose or len(others) <= _INPUTS else dict(list(others.items())[: _INPUTS - 2])
@@ -250,7 +259,8 @@ def _assumptions(report: Report, verbose: bool) -> list[Line]:
     lines = [line for one in report.assumptions for line in _assumption(one, width, verbose)]
     if not report.assumptions and report.verdict is Verdict.PROVED:
         lines = paragraph("none", 2)
-    refused = _titled("Refused by --strict", [row for name in report.refused for row in _bullet(name)])
+    title = "Not accepted" if _refusal(report) == _NOT_ACCEPTED else "Refused by --strict"
+    refused = _titled(title, [row for name in report.refused for row in _bullet(name)])
     return [*_titled("Assumptions", lines), *([_BLANK] if lines and refused else []), *refused]
 
 
@@ -280,17 +290,21 @@ def _limits(report: Report, verbose: bool) -> list[Line]:
 
 
 # ------------------------------------------------------------------------------------------------ verbose
-def _relations(relations: Sequence[Relation]) -> list[Line]:
+_EVERY = "Relation of every specification tensor that has one"
+
+
+def _relations(relations: Sequence[Relation], title: str) -> list[Line]:
     width = min(max((len(relation.tensor) for relation in relations), default=0), _NAME)
     lines: list[Line] = []
     for relation in relations:
         whole = str(relation).removeprefix(relation.tensor)
         place = f"   {relation.source}" if relation.source is not None else ""
         lines.append((Span(f"  {relation.tensor:<{width}}"), Span(whole), Span(place, Style.QUIET)))
-    return _titled("Relation of every specification tensor that has one", lines)
+    return _titled(title, lines)
 
 
-def _statistics(found: Statistics) -> list[Line]:
+def _statistics(report: Report) -> list[Line]:
+    found = report.statistics
     ranks = f"{found.ranks} rank{'s' if found.ranks != 1 else ''}"
     if found.folded:
         folded = " folded into mesh axes"
@@ -300,9 +314,10 @@ def _statistics(found: Statistics) -> list[Line]:
         folded = " one by one" if found.ranks > 1 else ""
     total = sum(found.seconds.values())
     phases = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in found.seconds.items())
-    nodes = f"specification {found.specification_nodes}, implementation {found.implementation_nodes}"
+    nodes = f"{report.sides[0]} {found.specification_nodes}, {report.sides[1]} {found.implementation_nodes}"
+    alone = report.sides[1] != "implementation"
     rows = (
-        f"nodes    {nodes} ({ranks}{folded})",
+        f"nodes    {nodes}" + ("" if alone else f" ({ranks}{folded})"),
         f"atoms    {found.atoms}",
         f"terms    {found.terms}",
         *([f"rules    {', '.join(f'{name} {count}' for name, count in found.rules.items())}"] if found.rules else []),

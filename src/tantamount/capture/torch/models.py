@@ -1,0 +1,105 @@
+"""Models with loaders: what a loader makes of a checkpoint, and programs whose tables are recorded as they are."""
+
+# pyright: basic
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tantamount.capture.fx_json import graph_of
+from tantamount.capture.programs import Program
+from tantamount.capture.torch.problems import line_of, said
+from tantamount.errors import UserError
+from tantamount.limits import limits_from_environment
+
+__all__ = ["LoadInto", "loader_of", "state_names", "state_shapes", "with_tables"]
+
+LoadInto = Callable[[nn.Module, dict[str, Tensor]], object]
+"""Fills a model from a checkpoint in place, or returns the model that has it."""
+
+
+def state_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    """The shapes of the floating-point tensors of a state dict, by name: tied ones under the first of their names, as
+    checkpoints have them."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if tensor.is_floating_point() and id(tensor) not in seen:
+            seen.add(id(tensor))
+            shapes[name] = tuple(tensor.shape)
+    return shapes
+
+
+def state_names(model: nn.Module) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of the parameters, and those of the buffers, of a model, all names of tied ones among them."""
+    parameters = frozenset(name for name, _ in model.named_parameters(remove_duplicate=False))
+    return parameters, frozenset(name for name, _ in model.named_buffers(remove_duplicate=False))
+
+
+def loader_of(model: nn.Module, load: LoadInto | None, side: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """A function from the tensors of a checkpoint (NumPy, float64) to what a copy of the model in float64 holds then.
+
+    ``load`` is called with that copy and the tensors; ``None``: the checkpoint is a state dict of the model. ``side``
+    is for messages. The function raises :class:`UserError` where the loader fails."""
+
+    def run(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+        held = copy.deepcopy(model)
+        if any(t.device.type == "meta" for t in (*held.parameters(), *held.buffers())):
+            held = held.to_empty(device="cpu")
+        held = held.double()
+        tensors = {name: torch.from_numpy(values.copy()) for name, values in checkpoint.items()}
+        try:
+            with torch.no_grad():
+                if load is None:
+                    held.load_state_dict(tensors, strict=False)
+                else:
+                    made = load(held, tensors)
+                    held = made if isinstance(made, nn.Module) else held
+        except UserError:
+            raise
+        except Exception as problem:
+            raise UserError(
+                "compare-loader", place=f"the loader of the {side} program{line_of(problem)}", found=said(problem),
+                needed="a function load(model, checkpoint) that fills the model from a dict of tensors",
+                hint="it is run on numbered checkpoints in float64, of the names and shapes that `checkpoint` has",
+            ) from problem  # fmt: skip
+        state = [*held.named_parameters(remove_duplicate=False), *held.named_buffers(remove_duplicate=False)]
+        return {name: t.detach().to(torch.float64).numpy().copy() for name, t in state if not t.is_complex()}
+
+    return run
+
+
+def with_tables(program: Program, model: nn.Module, names: frozenset[str]) -> Program:
+    """The program with the values of some buffers recorded in it, as constants, instead of inputs."""
+    limits = limits_from_environment()
+    tensors = {
+        name: t
+        for name, t in model.named_buffers(remove_duplicate=False)
+        if name in names and t.device.type != "meta" and t.numel() <= limits.constant_elements and not t.is_complex()
+    }
+    nodes: list[dict[str, Any]] = []
+    constants = dict(program.document.get("constants", {}))
+    for node in program.document["nodes"]:
+        tensor = tensors.get(node["name"]) if node["op"] == "placeholder" else None
+        if tensor is None:
+            nodes.append(node)
+            continue
+        constants[node["name"]] = {
+            "dtype": node["dtype"], "shape": node["shape"],
+            "data": [_number(x) for x in tensor.detach().cpu().reshape(-1).tolist()],
+        }  # fmt: skip
+        nodes.append({**node, "op": "get_attr", "target": node["name"]})
+    document = {**program.document, "nodes": nodes, "constants": constants}
+    if not constants:
+        return program
+    return replace(program, graph=graph_of(document, program.graph.path, limits), document=document)
+
+
+def _number(value: Any) -> Any:
+    finite = not isinstance(value, float) or abs(value) < float("inf")  # NaN compares false
+    return value if finite else {"float": repr(value)}

@@ -1,0 +1,164 @@
+"""Models by name, with what loads them: ``hf:``, ``litgpt:``, ``timm:``, and functions of yours. This runs their code.
+
+A name is ``RECIPE:WHAT,key=value,...`` or ``MODULE:FUNCTION``. Values are JSON, or text. Models are built from their
+configuration with random weights, which nothing depends on; nothing is downloaded.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from tantamount.capture.torch.problems import said
+from tantamount.errors import TantamountError, UserError
+
+__all__ = ["RECIPES", "Built", "built"]
+
+_LENGTH = 8  # of the example sequence
+
+
+@dataclass(frozen=True)
+class Built:
+    """A model, example inputs (a tuple of arguments or a dict of keywords), and what fills it from a checkpoint;
+    ``load``: ``None`` for its own state dict. ``stated`` is false where nobody said so. ``checkpoint``: shapes by
+    name, where the model's own state dict is not it."""
+
+    model: nn.Module
+    inputs: tuple[Any, ...] | dict[str, Any]
+    load: Callable[..., Any] | None = None
+    stated: bool = True
+    checkpoint: Mapping[str, Any] | None = None
+
+
+def built(name: str) -> Built:
+    """The model of a name, in evaluation mode. Raises :class:`UserError` for what there is no recipe, module, function
+    or configuration of."""
+    recipe, _, rest = name.partition(":")
+    try:
+        found = RECIPES[recipe](rest) if recipe in RECIPES else _own(recipe, rest)
+    except TantamountError:
+        raise
+    except ImportError as problem:
+        raise UserError(
+            "compare-recipe", place=name, found=said(problem), needed=f"the packages that {recipe}: needs",
+            hint="install them beside tantamount; modules of yours are looked for in the current folder first",
+        ) from problem  # fmt: skip
+    except Exception as problem:
+        raise UserError(
+            "compare-recipe", place=name, found=said(problem), needed="a model that can be built",
+            hint="MODULE:FUNCTION takes a function that returns (model, inputs) or (model, inputs, {\"load\": ...})",
+        ) from problem  # fmt: skip
+    found.model.eval()
+    return found
+
+
+def _own(module: str, attribute: str) -> Built:
+    """What a function returns: ``(model, inputs)`` or ``(model, inputs, {"load": ..., "checkpoint": ...})``."""
+    value: Any = import_module(module)
+    for part in attribute.split("."):
+        value = getattr(value, part)
+    returned = value()
+    options = dict(returned[2]) if isinstance(returned, tuple) and len(returned) == 3 else {}
+    fits = isinstance(returned, tuple) and len(returned) in (2, 3) and isinstance(returned[0], nn.Module)
+    if not fits or not set(options) <= {"load", "checkpoint"}:
+        raise UserError(
+            "compare-recipe", place=f"{module}:{attribute}()", found=f"{type(returned).__name__}",
+            needed='(model, inputs) or (model, inputs, {"load": function or None, "checkpoint": {name: shape}})',
+        )  # fmt: skip
+    inputs = returned[1] if isinstance(returned[1], dict) else tuple(returned[1])
+    return Built(returned[0], inputs, options.get("load"), "load" in options, options.get("checkpoint"))
+
+
+def _split(text: str) -> tuple[str, dict[str, Any]]:
+    """``WHAT,key=value,...`` as what and the values by key."""
+    what, *settings = text.split(",")
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise UserError("command-line", place=text, found=setting, needed="key=value, such as num_hidden_layers=2")
+        try:
+            values[key.strip()] = json.loads(value)
+        except ValueError:
+            values[key.strip()] = value
+    return what, values
+
+
+def _tokens(values: dict[str, Any]) -> torch.Tensor:
+    return torch.zeros(1, int(values.pop("tokens", _LENGTH)), dtype=torch.long)
+
+
+def _transformers(text: str) -> Built:
+    """``hf:DIR``, ``hf:config.json`` or ``hf:MODEL_TYPE``: a causal language model of transformers (``task=image`` one
+    that classifies images); ``attn=eager`` chooses the attention, ``tokens=8`` the length, other keys are the
+    configuration's."""
+    transformers: Any = import_module("transformers")
+    what, values = _split(text)
+    tokens, attention, task = _tokens(values), values.pop("attn", None), values.pop("task", "causal")
+    path = Path(what)
+    if path.exists():
+        read = json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
+        config = transformers.AutoConfig.for_model(read.pop("model_type"), **{**read, **values})
+    else:
+        config = transformers.AutoConfig.for_model(what, **values)
+    if attention is not None:
+        config._attn_implementation = attention
+    if task == "image":
+        model = transformers.AutoModelForImageClassification.from_config(config)
+        return Built(model, {"pixel_values": torch.zeros(1, config.num_channels, config.image_size, config.image_size)})
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    return Built(model, {"input_ids": tokens, "use_cache": False})
+
+
+def _litgpt(text: str) -> Built:
+    """``litgpt:NAME``: a model of litgpt, filled by litgpt's own conversion of a transformers checkpoint; keys are the
+    configuration's."""
+    convert: Any = import_module("litgpt.scripts.convert_hf_checkpoint")
+    model: Any = import_module("litgpt.model")
+    what, values = _split(text)
+    tokens = _tokens(values)
+    config = model.Config.from_name(what, **values)
+    lower = what.lower()
+    held: dict[str, Any] = {}
+    copiers: tuple[tuple[bool, Callable[..., Any]], ...] = (
+        ("falcon" in lower, partial(convert.copy_weights_falcon, config)),
+        (lower.startswith("gemma-2"), partial(convert.copy_weights_gemma_2, held)),
+        (lower.startswith("phi"), partial(convert.copy_weights_phi, config, held)),
+        (lower.startswith(("qwen2.5", "qwq")), partial(convert.copy_weights_qwen_2_5, config, held)),
+        (lower.startswith("qwen3"), partial(convert.copy_weights_qwen_3, config, held)),
+        (
+            config.mlp_class_name in ("LLaMAMLP", "GemmaMLP", "LLaMAMoE"),
+            partial(convert.copy_weights_hf_llama, config, held),
+        ),
+        (True, partial(convert.copy_weights_gpt_neox, config)),
+    )
+    copy = next(function for chosen, function in copiers if chosen)
+
+    def load(model: nn.Module, checkpoint: dict[str, torch.Tensor]) -> None:
+        held.clear()
+        state: dict[str, torch.Tensor] = {}
+        copy(state, checkpoint)
+        model.load_state_dict(state)
+
+    return Built(model.GPT(config), (tokens,), load)
+
+
+def _timm(text: str) -> Built:
+    """``timm:NAME``: an image model of timm; keys are those of ``create_model``."""
+    timm: Any = import_module("timm")
+    what, values = _split(text)
+    model = timm.create_model(what, **values)
+    shape = (3, values["img_size"], values["img_size"]) if "img_size" in values else model.default_cfg["input_size"]
+    return Built(model, (torch.zeros(1, *shape),))
+
+
+RECIPES: Mapping[str, Callable[[str], Built]] = {"hf": _transformers, "litgpt": _litgpt, "timm": _timm}

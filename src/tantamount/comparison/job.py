@@ -1,0 +1,111 @@
+"""One comparison from two programs to a verdict: what is assumed beyond a refinement is added, printed, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+from tantamount.comparison.mask_literals import with_masks_of_infinity
+from tantamount.comparison.programs import Pair
+from tantamount.comparison.rounded_constants import with_closed_forms
+from tantamount.comparison.softplus import without_thresholds
+from tantamount.comparison.words import in_words_of_two
+from tantamount.effort import Effort
+from tantamount.errors import UserError
+from tantamount.ir.job import Job
+from tantamount.limits import Limits
+from tantamount.proof import Progress
+from tantamount.refinement import Refinement, refine_job
+from tantamount.verdict import Assumption, Verdict
+
+__all__ = ["ACCEPTABLE", "GUESSED", "Comparing", "compare_pair"]
+
+GUESSED = "relation-guessed"
+ACCEPTABLE = (GUESSED,)  # what a verdict may rest on only if the user has said so
+
+_SHOWN = 4  # guesses that are printed with the assumption
+
+_Rewrite = Callable[[Job], tuple[Job, tuple[Assumption, ...]]]
+_REWRITES: tuple[_Rewrite, ...] = (with_masks_of_infinity, with_closed_forms, without_thresholds)
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How two programs are compared. ``strict`` refuses every assumption but real arithmetic, ``accept`` names those of
+    :data:`ACCEPTABLE` that the verdict may rest on. ``progress``, ``limits``, ``effort`` and ``so_far`` are those of
+    :func:`tantamount.refinement.refine_job`. Raises :class:`UserError` for an unknown name in ``accept``."""
+
+    strict: bool = False
+    accept: Collection[str] = ()
+    progress: Progress | None = None
+    limits: Limits | None = None
+    effort: Effort = field(default_factory=Effort)
+    so_far: Callable[[Refinement], None] | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.accept if name not in ACCEPTABLE]
+        if unknown:
+            raise UserError(
+                "command-line", place="--accept", found=unknown[0], needed=f"one of {', '.join(ACCEPTABLE)}",
+                hint="other assumptions are printed with the verdict; --strict refuses them",
+            )  # fmt: skip
+
+
+def compare_pair(pair: Pair, how: Comparing) -> Refinement:
+    """The verdict on two programs. Raises :class:`UserError` for a job of several ranks."""
+    job = pair.job
+    if len(job.implementation) != 1:
+        raise UserError(
+            "compare-ranks", place=job.path, found=f"{len(job.implementation)} ranks",
+            needed="one program on each side", hint=f"tantamount refine {job.path}",
+        )  # fmt: skip
+    rewritten, assumed = (job, ()) if how.strict else _rewritten(job)
+    found = refine_job(
+        rewritten,
+        strict=how.strict,
+        progress=how.progress,
+        limits=how.limits,
+        effort=how.effort,
+        so_far=None if how.so_far is None else _told(how.so_far, assumed, pair, how),
+    )
+    return _answer(found, assumed, pair, how)
+
+
+def _told(
+    so_far: Callable[[Refinement], None], assumed: tuple[Assumption, ...], pair: Pair, how: Comparing
+) -> Callable[[Refinement], None]:
+    return lambda found: so_far(_answer(found, assumed, pair, how))
+
+
+def _rewritten(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
+    """The job with what its literals stand for, and the assumptions that they do."""
+    assumed: list[Assumption] = []
+    for rewrite in _REWRITES:
+        job, more = rewrite(job)
+        assumed += more
+    return job, tuple(assumed)
+
+
+def _answer(found: Refinement, assumed: tuple[Assumption, ...], pair: Pair, how: Comparing) -> Refinement:
+    """The report in words of two programs, with what it rests on beyond a refinement; a verdict on guesses that nobody
+    accepted is none."""
+    more = [*pair.assumptions, *assumed]
+    if pair.guessed:
+        pairs = ", ".join(f"{name} ({why})" for name, why in list(pair.guessed.items())[:_SHOWN])
+        rest = f" and {len(pair.guessed) - _SHOWN} more" if len(pair.guessed) > _SHOWN else ""
+        text = f"inputs correspond that nobody related, by names, shapes and order: {pairs}{rest}"
+        more.append(Assumption(GUESSED, text, tuple(pair.guessed)))
+    alone = f"not compared, for the other program has no such output: {', '.join(pair.unpaired)}"
+    notes = (*pair.notes, *([alone] if pair.unpaired else []), *found.notes)
+    report = in_words_of_two(replace(found, assumptions=(*found.assumptions, *more), notes=notes, weights=pair.weights))
+    if how.strict and more and report.verdict in (Verdict.PROVED, Verdict.UNKNOWN):
+        refused = dict.fromkeys((*found.refused, *(one.name for one in more)))
+        proved = report.verdict is Verdict.PROVED or found.refused
+        return replace(report, verdict=Verdict.UNKNOWN, refused=tuple(refused) if proved else ())
+    if not pair.guessed or GUESSED in how.accept or found.verdict not in (Verdict.PROVED, Verdict.REFUTED):
+        return report
+    note = (
+        f"{found.verdict.value} if the guessed relations of inputs hold; `--accept {GUESSED}` takes them as they are, "
+        "loaders or relations say what holds"
+    )
+    return replace(report, verdict=Verdict.UNKNOWN, refused=(GUESSED,), notes=(*report.notes, note))

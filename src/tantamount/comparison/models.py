@@ -1,0 +1,230 @@
+"""Two models with loaders as a pair of programs on one checkpoint: no relation of weights is written or guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from tantamount.capture.programs import Program
+from tantamount.comparison.programs import Pair, pair_of
+from tantamount.comparison.prologue import from_checkpoint
+from tantamount.correspond.index_maps import Whole, expression_of, numbered
+from tantamount.correspond.numbering import RUNS, Source, loads, sources_of
+from tantamount.errors import UserError
+from tantamount.ir.job import Job
+from tantamount.ir.relation import Expression
+from tantamount.ir.types import Shape
+from tantamount.verdict import Assumption, Relation
+
+__all__ = ["Side", "pair_of_models", "pair_to_compare"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A captured model. ``sources``: where a checkpoint's tensors go, by parameter; ``state`` are the names of its
+    parameters and buffers (``buffers``), and all other inputs of the program are arguments, in order."""
+
+    name: str
+    program: Program
+    sources: Mapping[str, Source]
+    state: frozenset[str]
+    buffers: frozenset[str]
+
+    def arguments(self) -> list[str]:
+        """The names of the arguments that are tensors, in order."""
+        return [node.name for node in self.program.graph.inputs if node.name not in self.state]
+
+
+def pair_of_models(
+    first: Side,
+    second: Side,
+    shapes: Mapping[str, Shape],
+    *,
+    relations: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+) -> Pair:
+    """The job that both programs compute the same of one checkpoint, whose tensors have these shapes, and of the same
+    arguments, the k-th of the one being the k-th of the other. Raises :class:`UserError`."""
+    arguments = first.arguments(), second.arguments()
+    if len(arguments[0]) != len(arguments[1]):
+        raise UserError(
+            "compare-arguments", place="compare",
+            found=f"arguments {', '.join(arguments[0]) or 'none'} and {', '.join(arguments[1]) or 'none'}",
+            needed="as many tensors among the arguments of the one as of the other",
+            hint="wrap one of the models in a module that takes what the other takes",
+        )  # fmt: skip
+    dtypes = dict.fromkeys(shapes, "float32")
+    programs: list[Program] = []
+    used: list[dict[str, str]] = []
+    for side in (first, second):
+        kept = {name: source for name, source in side.sources.items() if source.expression is not None}
+        program, inputs = from_checkpoint(side.program, kept, shapes, dtypes)
+        programs.append(program)
+        used.append(inputs)
+    given: dict[str, Any] = {
+        name: {"relation": f"rank(0, {_quoted(used[1][tensor])})"}
+        for tensor, name in used[0].items()
+        if tensor in used[1]
+    }
+    given |= {x: {"relation": f"rank(0, {_quoted(y)})"} for x, y in zip(*arguments, strict=True)}
+    pair = pair_of(*programs, inputs={**given, **(relations or {})}, outputs=outputs, guess=False)
+    notes = [note for side in (first, second) for note in _problems(side)]
+    weights = _weights(first, second)
+    known = f"parameters of the first program that are made of those of the second: {len(weights)} (-v shows how)"
+    text = (
+        f"the loaders do to every checkpoint what they did to {RUNS} of numbers, where every element of a parameter "
+        "was found to be the same multiple of the same element, exactly"
+    )
+    return replace(
+        pair,
+        notes=(*([known] if weights else []), *notes),
+        weights=weights,
+        assumptions=(Assumption("loaders", text),),
+    )
+
+
+def _problems(side: Side) -> list[str]:
+    """What the loader of a side leaves open, one sentence each."""
+    wanted = {node.name for node in side.program.graph.inputs}
+    out: list[str] = []
+    for name, source in side.sources.items():
+        if source.expression is not None or name not in wanted or (name in side.buffers and source.absent):
+            continue
+        out.append(f"{name} of the {side.name} program may be anything: {source.problem}")
+    return out
+
+
+def _weights(first: Side, second: Side) -> tuple[Relation, ...]:
+    """Every parameter of the first program as an expression of those of the second, times a number and plus one, where
+    both come from the checkpoint: from parameters that hold it as the first does, if there are any."""
+    own = {node.name for node in second.program.graph.inputs}
+    held = {name: source for name, source in second.sources.items() if source.sources is not None and name in own}
+    wholes = numbered({name: s.sources.shape for name, s in held.items() if s.sources is not None})
+    out: list[Relation] = []
+    for node in first.program.graph.inputs:
+        source = first.sources.get(node.name)
+        if source is None or source.expression is None:
+            continue
+        ways = dict.fromkeys((held[whole.name].factor, held[whole.name].shift) for whole in wholes)
+        for way in [way for way in ways if way == (source.factor, source.shift)] or ways:
+            alike = [whole for whole in wholes if (held[whole.name].factor, held[whole.name].shift) == way]
+            expression = _composed(source, alike, held)
+            if expression is not None:
+                factor = source.factor / way[0]
+                shift = source.shift - factor * way[1]
+                text = str(expression) + (f" * {factor}" if factor != 1 else "")
+                out.append(Relation(node.name, text + (f" + {shift}" if shift else ""), ""))
+                break
+    return tuple(out)
+
+
+def _composed(source: Source, wholes: Sequence[Whole], held: Mapping[str, Source]) -> Expression | None:
+    """The elements of the checkpoint behind a parameter as an expression of other parameters that hold them."""
+    if source.sources is None or not source.sources.size:
+        return None
+    places = np.full(max(_highest(source), *(_highest(held[whole.name]) for whole in wholes)) + 1, -1)
+    for whole in reversed(wholes):
+        numbers = held[whole.name].sources
+        if numbers is not None:
+            places[numbers.reshape(-1)] = np.arange(whole.start, whole.stop)
+    mapped = places[source.sources]
+    return expression_of(mapped, wholes) if (mapped >= 0).all() else None
+
+
+def _highest(source: Source) -> int:
+    return 0 if source.sources is None else int(source.sources.max())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def models_of(
+    models: Sequence[Any], inputs: Any, loaders: Sequence[Any], checkpoint: Mapping[str, Sequence[int]] | None
+) -> tuple[Side, Side, dict[str, Shape]]:
+    """Two PyTorch models, captured on the same example inputs (a tuple of arguments, or a dict of keywords; or a pair
+    of such, in a list), with their loaders, and the shapes of the checkpoint: those given, or those of the state dict
+    of the model that has no loader of its own. Raises :class:`UserError`."""
+    from tantamount.capture import capture
+    from tantamount.capture.torch.models import loader_of, state_names, state_shapes, with_tables
+
+    shapes: dict[str, Shape] = {name: tuple(shape) for name, shape in (checkpoint or {}).items()}
+    if not shapes:
+        plain = [model for model, load in zip(models, loaders, strict=True) if load is None]
+        if not plain:
+            raise UserError(
+                "compare-checkpoint", place="compare", found="two loaders, and no checkpoint",
+                needed="the names and shapes of the checkpoint's tensors: checkpoint={name: shape}",
+            )  # fmt: skip
+        shapes = state_shapes(plain[0])
+    each = _each(inputs)
+    sides: list[Side] = []
+    for name, model, load, given in zip(("first", "second"), models, loaders, each, strict=True):
+        parameters, buffers = state_names(model)
+        sources = sources_of(loads(loader_of(model, load, name), shapes))
+        absent = frozenset(name for name, source in sources.items() if source.absent)
+        program = with_tables(capture(model, *_call(given)), model, buffers & absent)
+        sides.append(Side(name, program, sources, parameters | buffers, buffers))
+    return sides[0], sides[1], shapes
+
+
+def pair_to_compare(
+    first: object,
+    second: object,
+    inputs: Sequence[Any] | Mapping[str, Any] | None,
+    loaders: Sequence[Any] | None,
+    checkpoint: Mapping[str, Sequence[int]] | None,
+    relations: Mapping[str, Any] | None,
+    outputs: Mapping[str, Any] | None,
+) -> Pair:
+    """What :func:`tantamount.compare` is given as a pair of programs. Raises :class:`UserError`."""
+    if isinstance(first, Job):
+        if second is not None or relations or outputs or inputs is not None or loaders is not None:
+            raise UserError("job-arguments", place="compare", found="a job with more", needed="compare(job) alone")
+        return Pair(first, {})
+    models = hasattr(first, "state_dict"), hasattr(second, "state_dict")
+    if loaders is not None:
+        if not all(models) or len(loaders) != 2 or inputs is None:
+            raise UserError(
+                "compare-programs", place="compare", found="loaders, and not two models with inputs",
+                needed="compare(model, model, inputs=(...), loaders=(load, load))",
+            )  # fmt: skip
+        sides = models_of((first, second), inputs, loaders, checkpoint)
+        return pair_of_models(*sides, relations=relations, outputs=outputs)
+    if all(models) and inputs is not None and _alike(first, second):
+        return pair_of_models(
+            *models_of((first, second), inputs, (None, None), checkpoint), relations=relations, outputs=outputs
+        )
+    if any(models):
+        from tantamount.capture import capture
+
+        each = _each(inputs)
+        captured = [
+            capture(program, *_call(given)) if is_model else program
+            for program, is_model, given in zip((first, second), models, each, strict=True)
+        ]
+        first, second = captured
+    return pair_of(first, second, inputs=relations, outputs=outputs)
+
+
+def _alike(first: Any, second: Any) -> bool:
+    """True if a state dict of the one is a state dict of the other: then it is a checkpoint that both load."""
+    from tantamount.capture.torch.models import state_shapes
+
+    return state_shapes(first) == state_shapes(second)
+
+
+def _each(inputs: Any) -> list[Any]:
+    """Example inputs for both programs: the same, or those of a list of two."""
+    pair = cast("list[Any]", inputs) if isinstance(inputs, list) else []
+    return pair if len(pair) == 2 else [inputs, inputs]
+
+
+def _call(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments."""
+    if isinstance(given, Mapping):
+        return (), dict(cast("Mapping[str, Any]", given))
+    return tuple(cast("Sequence[Any]", given or ())), {}

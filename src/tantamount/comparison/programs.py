@@ -1,0 +1,105 @@
+"""Two programs as a job: which input is which, and which output. What nobody said is guessed, and marked as a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tantamount.capture.job import Unresolved, job_of
+from tantamount.capture.programs import Program
+from tantamount.correspond.guesses import guesses
+from tantamount.errors import UserError
+from tantamount.ir.graph import Graph
+from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
+from tantamount.verdict import Assumption, Relation
+
+__all__ = ["Pair", "pair_of"]
+
+_FIRST, _SECOND = "first", "second"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A job on one rank, with the names of the inputs of the first program whose relation is only guessed, and how.
+    ``unpaired``: outputs of either program that have no counterpart, which are not compared. ``notes``: what a reader
+    should know of the loaders; ``weights``: parameters of the first program, made of those of the second;
+    ``assumptions``: what the relations rest on."""
+
+    job: Job
+    guessed: Mapping[str, str]
+    unpaired: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    weights: tuple[Relation, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+
+
+def pair_of(
+    first: object,
+    second: object,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    guess: bool = True,
+) -> Pair:
+    """The job that the second program computes what the first does. ``inputs`` and ``outputs`` are relations as a job
+    writes them, by names of the first program; inputs that they leave out are guessed from names and shapes (unless
+    ``guess`` is false), and stay unrelated where nothing fits. Outputs are paired by name, else by position. Raises
+    :class:`UserError` for relations that do not fit, and where no output has a counterpart."""
+    graphs = _graph(first, "first"), _graph(second, "second")
+    captured = isinstance(first, Program) and isinstance(second, Program)
+    name = "captured programs" if captured else f"{graphs[0].path} and {graphs[1].path}"
+    return _pair(*graphs, inputs or {}, outputs or {}, guess, name)
+
+
+def _graph(program: object, which: str) -> Graph:
+    """The graph of a program that is captured or read."""
+    if isinstance(program, Program):
+        return program.graph
+    if isinstance(program, Graph):
+        return program
+    raise UserError(
+        "compare-programs", place="compare", found=f"a {which} program of type {type(program).__name__}",
+        needed="what tantamount.capture returned, or a graph that was read",
+    )  # fmt: skip
+
+
+def _pair(
+    first: Graph, second: Graph, inputs: Mapping[str, Any], outputs: Mapping[str, Any], guess: bool, name: str
+) -> Pair:
+    given = dict(inputs)
+    found = guesses(Unresolved(first, (second,), Mesh(), given)) if guess else ()
+    relations: dict[str, Any] = {**given, **{guess.name: guess.relation for guess in found}}
+    wanted, unpaired = _outputs(first, second, dict(outputs))
+    document: dict[str, Any] = {
+        "format": "job/1",
+        "spec": {"graph": _FIRST},
+        "impl": {"graphs": [_SECOND], "mesh": {}},
+        "inputs": relations,
+        "outputs": wanted,
+    }
+    job = job_of(document, {_FIRST: first, _SECOND: second}, name, partial=True)
+    return Pair(job, {guess.name: guess.reason for guess in found}, unpaired)
+
+
+def _outputs(first: Graph, second: Graph, given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The expectation of every output that has a counterpart, and the names of the others."""
+    here, there = [output.name for output in first.outputs], [output.name for output in second.outputs]
+    if given:
+        return given, tuple(name for name in here if name not in given and "default" not in given)
+    common = [name for name in here if name in there]
+    if not common and len(here) == len(there):
+        return {x: {"name": y, "placement": "Replicate()"} for x, y in zip(here, there, strict=True)}, ()
+    if not common:
+        raise UserError(
+            "compare-outputs", place="compare", found=f"outputs {_listed(here)} and {_listed(there)}",
+            needed="outputs of the same names, or as many of one program as of the other",
+            hint="say which are compared: --output 'logits={ name = \"output\", placement = \"Replicate()\" }'",
+        )  # fmt: skip
+    alone = [name for name in (*here, *there) if name not in common]
+    return dict.fromkeys(common, "Replicate()"), tuple(alone)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -1,0 +1,305 @@
+"""Literals and tables that are rounded values of what the other program computes, or writes with more digits.
+
+One program has a table of cosines on record, the other computes it; one writes ``9.999999974752427e-07``, the float32
+of the other's ``1e-06``. Taken exactly they differ. A table is taken for a closed form of the other program if every
+entry lies within what that form's own arithmetic, in the table's dtype, may be off (``rounding``); a literal for
+another literal only if it is that one in float32, or with fewer decimals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, pi, sqrt
+from typing import Union
+
+import numpy as np
+
+from tantamount.comparison.rounding import Bounded, bounded_constants
+from tantamount.ir.graph import Argument, Graph, Node, Ref
+from tantamount.ir.job import Job
+from tantamount.ir.types import DType, TensorType
+from tantamount.semantics.reference import Array
+from tantamount.verdict import Assumption
+
+__all__ = ["with_closed_forms"]
+
+_DIGITS = 7  # significant ones, that a rounded literal must have
+_ALL_DIGITS = 15  # of a number that was computed in float64, and not written by hand
+_BITS = {"float32": 32, "float64": 64}  # of tables that are looked at: no halves
+_GELU = sqrt(2 / pi)
+
+Position = Union[int, str]
+
+
+def with_closed_forms(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
+    """The job with every constant that is a rounded value of the other program's taken for that, and the assumption
+    that it is (none, if none is)."""
+    if len({id(graph) for graph in job.implementation}) != 1:
+        return job, ()
+    first, second = job.specification, job.implementation[0]
+    told: list[_Told] = []
+    first, second = _literals(first, second, told), _literals(second, first, told)
+    first, second = _tables(first, second, "second", told), _tables(second, first, "first", told)
+    if not told:
+        return job, ()
+    text = "; ".join(dict.fromkeys(one.text for one in told))
+    places = tuple(dict.fromkeys(one.node for one in told))
+    assumption = Assumption("rounded-constants", f"constants stand for what they round: {text}", places)
+    return replace(job, specification=first, implementation=(second,) * len(job.implementation)), (assumption,)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What a constant was taken for, and the node that has it."""
+
+    node: str
+    text: str
+
+
+# ---------------------------------------------------------------------------------------------- literals
+def _floats(graph: Graph) -> Iterator[tuple[Node, Position, float]]:
+    """Every floating-point argument, with the node and its place."""
+    for node in graph.nodes:
+        for position, value in (*enumerate(node.args), *node.kwargs.items()):
+            if isinstance(value, float) and isfinite(value) and value:
+                yield node, position, value
+
+
+def _literals(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
+    """The graph with its literals that are roundings of the other program's replaced by those."""
+    theirs = {value for _, _, value in _floats(other)}
+    own = {value for _, _, value in _floats(graph)}
+    gelu = any(
+        node.target == "aten.gelu.default" and "tanh" in (*node.args, *node.kwargs.values()) for node in other.nodes
+    )
+    meant: dict[float, float] = {}
+    for value in own - theirs:
+        candidates = {exact for exact in theirs if _rounds(value, exact)}
+        if len(candidates) == 1:
+            meant[value] = candidates.pop()
+    roots = {x for x in own - theirs if gelu and x not in meant and (x == _GELU or _rounds(x, _GELU))}
+    if not meant and not roots:
+        return graph
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        for _, position, value in _floats(replace(graph, nodes=(node,))):
+            if value in meant:
+                node = _with(node, position, meant[value])
+                told.append(_Told(node.name, f"{value!r} is {meant[value]!r}"))
+            elif value in roots and node.target in ("aten.mul.Tensor", "aten.div.Tensor") and node.type is not None:
+                made = [*_root(node.name, node.type.dtype)]
+                nodes += made
+                node = _with(node, position, Ref(made[-1].name))
+                told.append(_Told(node.name, f"{value!r} is (2/pi)^(1/2)"))
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _rounds(value: float, exact: float) -> bool:
+    """True if a literal is another one in float32, or one of all digits with fewer, but at least :data:`_DIGITS`."""
+    if value == exact or (value < 0) != (exact < 0):
+        return False
+    if float(np.float32(exact)) == value:
+        return True
+    digits = _digits(value)
+    return _DIGITS <= digits < _ALL_DIGITS <= _digits(exact) and float(f"{exact:.{digits - 1}e}") == value
+
+
+def _digits(value: float) -> int:
+    """The significant digits with which Python writes a number."""
+    return len(repr(abs(value)).partition("e")[0].replace(".", "").strip("0"))
+
+
+def _with(node: Node, position: Position, value: Argument) -> Node:
+    if isinstance(position, str):
+        return replace(node, kwargs={**node.kwargs, position: value})
+    return replace(node, args=(*node.args[:position], value, *node.args[position + 1 :]))
+
+
+def _root(name: str, dtype: DType) -> Iterator[Node]:
+    """Nodes that compute ``(2 / pi) ** (1 / 2)``: degrees have pi in them."""
+    scalar = TensorType((), dtype)
+    labels = [f"{name} {what}" for what in ("half", "angle", "quarter turn", "inverse", "root")]
+    yield Node(labels[0], "call", "aten.full.default", ((), 0.5), {"dtype": dtype}, scalar)
+    yield Node(labels[1], "call", "aten.deg2rad.default", (Ref(labels[0]),), {}, scalar)
+    yield Node(labels[2], "call", "aten.mul.Tensor", (Ref(labels[1]), 180), {}, scalar)
+    yield Node(labels[3], "call", "aten.reciprocal.default", (Ref(labels[2]),), {}, scalar)
+    yield Node(labels[4], "call", "aten.sqrt.default", (Ref(labels[3]),), {}, scalar)
+
+
+# ---------------------------------------------------------------------------------------------- tables
+def _tables(graph: Graph, other: Graph, side: str, told: list[_Told]) -> Graph:
+    """The graph with its recorded tables that are roundings of closed forms of the other program replaced by those."""
+    wanted = {
+        name: table for name, table in _recorded(graph) if not any(_same(table, one) for _, one in _recorded(other))
+    }
+    if not wanted:
+        return graph
+    forms = {bits: bounded_constants(other, bits) for bits in {bits for bits, _ in wanted.values()}}
+    copies = _Copies(graph, other, side)
+    replaced: dict[str, tuple[Node, ...]] = {}
+    for node in graph.nodes:
+        if node.op != "constant" or node.target not in wanted:
+            continue
+        bits, table = wanted[node.target]
+        blocks = _blocks(table, {name: form for name, form in forms[bits].items() if _computed(other, name)})
+        if not blocks:
+            continue
+        replaced[node.name] = copies.table(node, table, blocks)
+        off, bound = max(block.off for block in blocks), max(block.bound for block in blocks)
+        names = ", ".join(dict.fromkeys(block.form for block in blocks))
+        how = f"differs by {off:.1e} at most (its own arithmetic may be off by {bound:.1e})"
+        told.append(_Told(node.name, f"{node.name} is {names} of the {side} program, from which it {how}"))
+    if not replaced:
+        return graph
+    nodes = [*copies.nodes, *(new for node in graph.nodes for new in replaced.get(node.name, (node,)))]
+    operators = {**other.operators, **graph.operators}
+    return replace(graph, nodes=tuple(nodes), constants={**graph.constants, **copies.constants}, operators=operators)
+
+
+def _recorded(graph: Graph) -> Iterator[tuple[str, tuple[int, Array]]]:
+    """The recorded tables of several numbers that are not all whole, with the bits of their dtype."""
+    for name, constant in graph.constants.items():
+        bits = _BITS.get(constant.type.dtype.label)
+        if bits is None or len(constant.data) < 2:
+            continue
+        values = np.array([float(x) for x in constant.data if not isinstance(x, complex)])
+        if values.size == len(constant.data) and np.isfinite(values).all() and (values != np.rint(values)).any():
+            yield name, (bits, values.reshape(constant.type.shape))
+
+
+def _same(one: tuple[int, Array], other: tuple[int, Array]) -> bool:
+    return one[1].shape == other[1].shape and bool((one[1] == other[1]).all())
+
+
+def _computed(graph: Graph, name: str) -> bool:
+    return graph.by_name[name].op == "call"
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Columns of a table from ``start`` on whose first rows are a closed form; ``off``: by how much they differ at
+    most, ``bound``: by how much they may."""
+
+    form: str
+    start: int
+    rows: int
+    off: float
+    bound: float
+
+
+def _blocks(table: Array, forms: Mapping[str, Bounded]) -> list[_Block]:
+    """Closed forms that make up a table: the whole, or all its columns, with equally many of its first rows."""
+    flat = _squeezed(table)
+    whole = [
+        block for name, form in forms.items() if (block := _block(flat, name, form, 0)) and block.rows == len(flat)
+    ]
+    full = [block for block in whole if _squeezed(forms[block.form].value).shape == flat.shape]
+    if full:
+        return [min(full, key=lambda block: block.bound)]
+    if flat.ndim != 2:
+        return []
+    found: list[_Block] = []
+    start = 0
+    while start < flat.shape[1]:
+        here = [block for name, form in forms.items() if (block := _block(flat, name, form, start))]
+        here = [block for block in here if not found or block.rows == found[0].rows]
+        if not here:
+            return []
+        found.append(max(here, key=lambda block: (block.rows, -block.bound)))
+        start += _squeezed(forms[found[-1].form].value).shape[1]
+    return found
+
+
+def _block(flat: Array, name: str, form: Bounded, start: int) -> _Block | None:
+    """The columns from ``start`` on as a closed form, if they are."""
+    value, error = _squeezed(form.value), _squeezed(np.broadcast_to(form.error, form.value.shape))
+    if value.ndim != flat.ndim or not value.size or value.size < 2:
+        return None
+    if value.ndim == 1:
+        part = flat if value.shape == flat.shape else flat[:0]
+    else:
+        part = flat[: value.shape[0], start : start + value.shape[1]] if value.ndim == 2 else flat
+    if part.shape != value.shape or (value.ndim == 2 and value.shape[0] < 2):
+        return None
+    off = np.abs(part - value)
+    if not bool((off <= error).all()):
+        return None
+    return _Block(name, start, len(value), float(off.max()), float(error.max()))
+
+
+def _squeezed(values: Array) -> Array:
+    return values.reshape([size for size in values.shape if size != 1])
+
+
+class _Copies:
+    """Nodes of another program, copied under names of their own."""
+
+    def __init__(self, graph: Graph, other: Graph, side: str) -> None:
+        self.graph = graph
+        self.other = other
+        self.side = side
+        self.nodes: list[Node] = []
+        self.constants = dict[str, object]()
+        self.done: set[str] = set()
+
+    def _name(self, name: str) -> str:
+        return f"{name} of the {self.side} program"
+
+    def _copy(self, name: str) -> Ref:
+        for ancestor in self.other.ancestors(name):
+            if ancestor in self.done:
+                continue
+            self.done.add(ancestor)
+            node = self.other.by_name[ancestor]
+            target = node.target
+            if node.op == "constant" and target in self.other.constants:
+                target = self._name(target)
+                self.constants[target] = self.other.constants[node.target]
+            self.nodes.append(
+                replace(
+                    node, name=self._name(node.name), target=target,
+                    args=tuple(self._renamed(a) for a in node.args),
+                    kwargs={key: self._renamed(a) for key, a in node.kwargs.items()},
+                )
+            )  # fmt: skip
+        return Ref(self._name(name))
+
+    def _renamed(self, argument: Argument) -> Argument:
+        if isinstance(argument, Ref):
+            return Ref(self._name(argument.name))
+        return tuple(self._renamed(a) for a in argument) if isinstance(argument, tuple) else argument
+
+    def table(self, node: Node, table: Array, blocks: Sequence[_Block]) -> tuple[Node, ...]:
+        """Nodes that compute a table from closed forms, the last of which has its name; rows beyond them stay."""
+        found = self.graph.constants[node.target].type
+        rows, dtype = blocks[0].rows, found.dtype
+        flat = _squeezed(table)
+        made: list[Node] = []
+
+        def call(label: str, target: str, args: tuple[Argument, ...], shape: Sequence[int]) -> Ref:
+            made.append(Node(f"{node.name} {label}", "call", target, args, {}, TensorType(tuple(shape), dtype)))
+            return Ref(made[-1].name)
+
+        parts: list[Argument] = []
+        for k, block in enumerate(blocks):
+            form = self.other.by_name[block.form]
+            copied = self._copy(block.form)
+            sizes = () if form.type is None else form.type.shape
+            shape = [size for size in sizes if size != 1]
+            if form.type is not None and form.type.dtype is not dtype:
+                made.append(Node(f"{node.name} cast {k}", "call", "aten._to_copy.default", (copied,), {"dtype": dtype},
+                                 TensorType(sizes, dtype)))  # fmt: skip
+                copied = Ref(made[-1].name)
+            parts.append(call(f"form {k}", "aten.reshape.default", (copied, tuple(shape)), shape))
+        joined = parts[0]
+        if len(parts) > 1:
+            joined = call("columns", "aten.cat.default", (tuple(parts), 1), (rows, flat.shape[1]))
+        if rows < len(flat):
+            made.insert(0, replace(node, name=f"{node.name} recorded"))
+            kept = call("flat", "aten.reshape.default", (Ref(f"{node.name} recorded"), flat.shape), flat.shape)
+            rest = call("rest", "aten.slice.Tensor", (kept, 0, rows, len(flat)), (len(flat) - rows, flat.shape[1]))
+            joined = call("rows", "aten.cat.default", ((joined, rest), 0), flat.shape)
+        made.append(replace(node, op="call", target="aten.reshape.default", args=(joined, found.shape), type=found))
+        return tuple(made)

@@ -1,0 +1,127 @@
+"""Relations of parameters, found by running loaders on checkpoints of which every element is another number.
+
+A loader is a function that fills the parameters of a model from the tensors of a checkpoint. It is run on a checkpoint
+of zeros, one of ones, and on several in which every element is another whole number, in another order each time. If
+``p = a c[k] + b`` for an element ``p`` of a parameter and an element ``c[k]`` of the checkpoint, the first two say what
+``a`` and ``b`` are, the third which ``k``, and all others must agree: a sum of two elements, a maximum, or a rounding
+does not. No name and no shape takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tantamount.correspond.index_maps import Numbers, Whole, expression_of, numbered
+from tantamount.ir.relation import Expression
+from tantamount.ir.types import Shape
+
+__all__ = ["Floats", "Loader", "Loads", "RUNS", "Source", "loads", "source_of", "sources_of"]
+
+Floats = NDArray[np.float64]
+Loader = Callable[[Mapping[str, Floats]], Mapping[str, Floats]]
+"""From the tensors of a checkpoint to the parameters of a model, by name."""
+
+_NUMBERINGS = 3
+RUNS = _NUMBERINGS + 2
+"""How often a loader is run: on zeros, on ones, and on the numberings."""
+_ULPS = 4  # that a product and a sum in float64 may be off, in units of the last place
+
+
+@dataclass(frozen=True)
+class Loads:
+    """What a loader made of every checkpoint, by parameter: of zeros, of ones, and of the numberings ``numbers``, each
+    of which gives the element with number k the value ``numbers[...][k]``."""
+
+    wholes: tuple[Whole, ...]
+    zeros: Mapping[str, Floats]
+    ones: Mapping[str, Floats]
+    numbers: tuple[Floats, ...]
+    runs: tuple[Mapping[str, Floats], ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a parameter comes from: ``factor * expression + shift``, element by element. Without an expression, why
+    there is none, and whether no element of it depends on the checkpoint (``absent``) or only some do not (``partly``).
+    ``sources``: the number of the checkpoint's element behind each element."""
+
+    expression: Expression | None
+    factor: Fraction = Fraction(1)
+    shift: Fraction = Fraction(0)
+    problem: str = ""
+    absent: bool = False
+    partly: bool = False
+    sources: Numbers | None = None
+
+    @property
+    def exact(self) -> bool:
+        """True if the parameter is made of elements of the checkpoint as they are."""
+        return self.expression is not None and (self.factor, self.shift) == (1, 0)
+
+
+def loads(loader: Loader, shapes: Mapping[str, Shape], seed: int = 0) -> Loads:
+    """What a loader makes of the checkpoints with tensors of these shapes; what the loader raises is passed on."""
+    wholes = numbered(shapes)
+    total = wholes[-1].stop if wholes else 0
+    random = np.random.default_rng(seed)
+    numbers = [np.arange(1, total + 1, dtype=np.float64)]
+    numbers += [random.permutation(total).astype(np.float64) + 1 for _ in range(_NUMBERINGS - 1)]
+
+    def run(values: Floats) -> Mapping[str, Floats]:
+        return loader({w.name: values[w.start : w.stop].reshape(w.shape) for w in wholes})
+
+    return Loads(
+        wholes, run(np.zeros(total)), run(np.ones(total)), tuple(numbers), tuple(run(values) for values in numbers)
+    )
+
+
+def sources_of(found: Loads) -> dict[str, Source]:
+    """The source of every parameter that the loader's model has."""
+    return {name: source_of(found, name) for name in found.zeros}
+
+
+def source_of(found: Loads, name: str) -> Source:
+    """The source of one parameter."""
+    shift = found.zeros[name]
+    factor = found.ones[name] - shift
+    values = [run[name] for run in found.runs]
+    everything: Sequence[NDArray[Any]] = [shift, factor, *values]
+    if not all(np.isfinite(x).all() for x in everything):
+        return Source(None, problem="the loader makes it infinite or NaN of some numbers")
+    if not values[0].size:
+        return Source(None, problem="it has no elements", absent=True)
+    constant = (factor == 0) & np.logical_and.reduce([value == shift for value in values])
+    if constant.all():
+        return Source(None, problem="nothing of the checkpoint is loaded into it", absent=True)
+    if constant.any():
+        count = int(constant.sum())
+        return Source(None, problem=f"{count} of its {constant.size} elements are not loaded", partly=True)
+    with np.errstate(all="ignore"):
+        numbers = np.where(factor != 0, (values[0] - shift) / np.where(factor == 0, 1, factor), 0)
+    index = np.rint(numbers).astype(np.int64) - 1
+    inside = (index >= 0) & (index < len(found.numbers[0])) & (factor != 0)
+    if not inside.all() or not all(
+        _near(factor * number[np.where(inside, index, 0)] + shift, value)
+        for number, value in zip(found.numbers, values, strict=True)
+    ):
+        return Source(None, problem="its elements are not multiples of single elements of the checkpoint")
+    if len(np.unique(factor)) > 1 or len(np.unique(shift)) > 1:
+        return Source(None, problem="its elements are different multiples of elements of the checkpoint", sources=index)
+    expression = expression_of(index, found.wholes)
+    a, b = (Fraction(float(x.reshape(-1)[0])) for x in (factor, shift))
+    if expression is None:
+        return Source(
+            None, a, b, "its elements are those of the checkpoint in an order without a pattern", sources=index
+        )
+    return Source(expression, a, b, sources=index)
+
+
+def _near(x: Floats, y: Floats) -> bool:
+    """Equal but for the rounding of a product and a sum: exactly equal where factor and shift are whole numbers."""
+    return bool((np.abs(x - y) <= _ULPS * np.spacing(np.maximum(np.abs(x), np.abs(y)))).all())

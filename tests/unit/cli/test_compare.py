@@ -1,0 +1,120 @@
+"""``tantamount compare`` from the shell: files, guesses, exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tantamount.cli.main import app
+
+FIRST = """tantamount graph 1
+%x: float32[2, 3] = input
+%w: float32[3, 3] = input
+%v: float32[3, 3] = input
+%h: float32[2, 3] = aten.mm.default(%x, %w)
+%y: float32[2, 3] = aten.mm.default(%h, %v)
+output y = %y
+"""
+SECOND = FIRST.replace("%w", "%a").replace("%v", "%b")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "a.graph").write_text(FIRST)
+    (tmp_path / "b.graph").write_text(SECOND)
+    return str(tmp_path / "a.graph"), str(tmp_path / "b.graph")
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["compare", *arguments])
+    return done.exit_code, done.output
+
+
+def test_a_guess_is_no_verdict_until_it_is_accepted(files: tuple[str, str]) -> None:
+    code, told = run(*files)
+    assert code == 3
+    assert told.startswith("UNKNOWN")
+    assert "nobody accepted relation-guessed" in told
+    assert "PROVED if the guessed relations of inputs hold" in told
+    code, told = run(*files, "--accept", "relation-guessed")
+    assert (code, told[:6]) == (0, "PROVED")
+    assert "w (the same position among those of its type)" in told
+
+
+def test_relations_that_are_given_are_no_guess(files: tuple[str, str]) -> None:
+    given = ["--input", 'w=rank(0, "a")', "--input", 'v=rank(0, "b")', "--input", 'x=rank(0, "x")']
+    code, told = run(*files, *given)
+    assert (code, "relation-guessed" in told) == (0, False)
+    swapped = ["--input", 'w=rank(0, "b")', "--input", 'v=rank(0, "a")', "--input", 'x=rank(0, "x")']
+    code, told = run(*files, *swapped)
+    assert code == 1
+    assert "the second program has" in told
+    assert "specification" not in told
+    assert "implementation" not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["{a}"], "command-line"),
+        (["{a}", "{b}", "--accept", "mask-literals"], "command-line"),
+        (["{a}", "{b}", "--input", "w=rank(0, "], "relation-syntax"),
+        (["{a}", "nowhere.graph"], "file-unreadable"),
+    ],
+)
+def test_what_is_wrong_is_said(files: tuple[str, str], arguments: list[str], code: str) -> None:
+    found = CliRunner().invoke(app, ["compare", *(text.format(a=files[0], b=files[1]) for text in arguments)])
+    assert found.exit_code == 2
+    assert f"error[{code}]" in found.output
+
+
+def test_a_job_is_taken_as_it_is(files: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(
+        'format = "job/1"\nspec = { graph = "a.graph" }\nimpl = { graphs = ["b.graph"], mesh = {} }\n'
+        '[inputs]\nx = "Replicate()"\n'
+        'w = { name = "a", placement = "Replicate()" }\nv = { name = "b", placement = "Replicate()" }\n'
+    )
+    code, told = run(str(tmp_path / "job.toml"))
+    assert (code, told[:6]) == (0, "PROVED")
+    assert run(str(tmp_path / "job.toml"), "--input", "x=rank(0)")[0] == 2
+
+
+def test_a_job_of_several_ranks_is_no_comparison(files: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(
+        'format = "job/1"\nspec = { graph = "a.graph" }\nimpl = { graph = "a.graph", mesh = { dp = 2 } }\n'
+        '[inputs]\ndefault = "Replicate()"\n'
+    )
+    code, told = run(str(tmp_path / "job.toml"))
+    assert code == 2
+    assert "error[compare-ranks]" in told
+
+
+MODELS = """
+import torch
+from support.small_models import TOKENS, Fused, Separate, load
+
+def fused():
+    return Fused(), (TOKENS,)
+
+def separate():
+    return Separate(), {"tokens": TOKENS}, {"load": load}
+
+def wrong():
+    return Separate()
+"""
+
+
+def test_functions_that_build_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="builds PyTorch models")
+    (tmp_path / "pair_of_models.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, told = run("pair_of_models:fused", "pair_of_models:separate")
+    assert (code, told[:6]) == (0, "PROVED")
+    assert "parameters of the first program that are made of those of the second: 9" in told
+    for name in ("pair_of_models:wrong", "pair_of_models:nothing", "no_such_module:build"):
+        found = CliRunner().invoke(app, ["compare", "pair_of_models:fused", name])
+        assert found.exit_code == 2
+        assert "error[compare-recipe]" in found.output

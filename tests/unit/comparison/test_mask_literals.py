@@ -1,0 +1,105 @@
+"""Literals that stand for -inf in an attention mask, and those that do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.jobs import typed_graph
+from tantamount.answers import compare
+from tantamount.comparison.mask_literals import with_masks_of_infinity
+from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Expectation, InputRelation
+from tantamount.refinement import refine_job
+
+KEEP = """
+s: float32[3, 3]
+o = aten.ones.default([3, 3], dtype=bool)
+k = aten.tril.default(o)
+"""
+INFINITE = KEEP + "z = aten.scalar_tensor.default(0.0)\nl = aten.scalar_tensor.default(-inf)\n"
+INFINITE += "m = aten.where.self(k, z, l)\nx = add(s, m)\ny = aten._softmax.default(x, -1, False)\n-> y"
+
+
+def masked(literal: str, more: str = "x = add(s, m)\ny = aten._softmax.default(x, -1, False)\n-> y") -> str:
+    return INFINITE.replace("-inf", literal).partition("x = add")[0] + more
+
+
+def proved(first: str, second: str) -> tuple[bool, list[str]]:
+    """Whether two programs are equal once literals are what they stand for, and the assumptions that this takes."""
+    graphs = typed_graph(first), typed_graph(second)
+    inputs = {node.name: InputRelation(node.name, ()) for node in graphs[0].inputs}
+    outputs = {"y": Expectation("y", (), text="Replicate()")}
+    job, assumed = with_masks_of_infinity(Job("masks", graphs[0], (graphs[1],), Mesh(), inputs, outputs))
+    return refine_job(job).proved, [one.name for one in assumed]
+
+
+@pytest.mark.parametrize("literal", ["-3.4028234663852886e+38", "-1e9", "-10000.0"])
+def test_a_literal_that_masks_is_infinity(literal: str) -> None:
+    assert proved(masked(literal), INFINITE) == (True, ["mask-literals"])
+    assert proved(INFINITE, masked(literal)) == (True, ["mask-literals"])
+
+
+def test_strict_takes_literals_for_what_they_are() -> None:
+    graphs = typed_graph(masked("-1e9")), typed_graph(INFINITE)
+    relations = {"inputs": {"s": InputRelation("s", ())}, "outputs": {"y": Expectation("y", (), text="Replicate()")}}
+    job = Job("masks", graphs[0], (graphs[1],), Mesh(), **relations)
+    assert compare(job).proved
+    assert not compare(job, strict=True).proved
+
+
+def test_two_literals_are_both_infinity() -> None:
+    assert proved(masked("-1e9"), masked("-1e4")) == (True, ["mask-literals"])
+
+
+SELECTED = KEEP + "n = aten.logical_not.default(k)\nx = aten.masked_fill.Scalar(s, n, -1e9)\n"
+SELECTED += "y = aten._softmax.default(x, -1, False)\n-> y"
+SCALED = masked("-1e9", "u = add(s, m)\nx = mul(u, 0.5)\ny = aten._softmax.default(x, -1, False)\n-> y")
+HALF = INFINITE.replace("x = add(s, m)", "h = mul(s, 0.5)\nx = add(h, m)")
+
+
+def test_masked_fill_and_factors_are_followed() -> None:
+    assert proved(SELECTED, INFINITE) == (True, ["mask-literals"])
+    assert proved(SCALED, HALF) == (True, ["mask-literals"])
+
+
+SOFTMAX = "y = aten._softmax.default(x, -1, False)\n-> y"
+READ = "x = add(s, m)\np = aten._softmax.default(x, -1, False)\ny = add(p, m)\n-> y"
+COLUMNS = "x = add(s, m)\nf = aten.slice.Tensor(x, 0, 0, 2)\ny = aten._softmax.default(f, 0, False)\n-> y"
+FULLY = masked("-1e9").replace("aten.tril.default(o)", "aten.tril.default(o, -1)")
+SOFT = "l = aten.scalar_tensor.default(-100.0)"
+
+
+@pytest.mark.parametrize(
+    ("what", "program"),
+    [
+        ("a row is fully masked", FULLY),
+        ("the literal is small", masked("-1e9").replace("l = aten.scalar_tensor.default(-1e9)", SOFT)),
+        ("a factor makes it small", SCALED.replace("mul(u, 0.5)", "mul(u, 1e-8)")),
+        ("a factor is negative", SCALED.replace("mul(u, 0.5)", "mul(u, -0.5)")),
+        ("something else reads it", masked("-1e9", READ)),
+        ("it is an output", masked("-1e9", "y = add(s, m)\n-> y")),
+        ("along columns, of which one is masked", masked("-1e9", COLUMNS)),
+        ("not a softmax", masked("-1e9", "x = add(s, m)\ny = aten.sigmoid.default(x)\n-> y")),
+        ("it is subtracted", masked("-1e9", f"x = sub(s, m)\n{SOFTMAX}")),
+    ],
+)  # fmt: skip
+def test_a_literal_that_does_more_than_mask_stays(what: str, program: str) -> None:
+    graph = typed_graph(program)
+    inputs = {"s": InputRelation("s", ())}
+    job = Job("masks", graph, (graph,), Mesh(), inputs, {"y": Expectation("y", (), text="Replicate()")})
+    changed, assumed = with_masks_of_infinity(job)
+    assert not assumed, what
+    assert changed is job
+
+
+DATA = f"s: float32[3, 3]\nm: float32[3, 3]\nd = mul(m, -10000.0)\nx = add(s, d)\n{SOFTMAX}"
+CHOSEN = f"s: float32[3, 3]\nc: bool[3, 3]\nx = aten.masked_fill.Scalar(s, c, -1e9)\n{SOFTMAX}"
+
+
+@pytest.mark.parametrize("program", [DATA, CHOSEN])
+def test_a_mask_that_inputs_decide_may_mask_whole_rows(program: str) -> None:
+    graph = typed_graph(program)
+    inputs = {node.name: InputRelation(node.name, ()) for node in graph.inputs}
+    job = Job("masks", graph, (graph,), Mesh(), inputs, {"y": Expectation("y", (), text="Replicate()")})
+    assert with_masks_of_infinity(job) == (job, ())

@@ -1,0 +1,131 @@
+"""Tables and literals that are rounded values of what the other program computes, and those that are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from support.jobs import typed_graph
+from tantamount.answers import compare
+from tantamount.comparison.rounded_constants import with_closed_forms
+from tantamount.comparison.rounding import bounded_constants
+from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Expectation, InputRelation
+
+ROWS, HALF = 6, 4
+ROPE = """
+x: float32[6, 4]
+n = aten.arange.start_step(0, 8, 2, dtype=float32)
+e = div(n, 8)
+p = aten.pow.Scalar(BASE, e)
+f = aten.reciprocal.default(p)
+i = aten.arange.default(6, dtype=float32)
+r = unsqueeze(i, 1)
+a = mul(r, f)
+c = aten.cos.default(a)
+y = mul(x, c)
+-> y
+"""
+COMPUTED = ROPE.replace("BASE", "10000.0")
+
+
+def cosines(base: float = 10000.0, rows: int = ROWS, dtype: type[np.floating] = np.float32) -> np.ndarray:
+    """The table, computed in a dtype."""
+    frequencies = (1 / dtype(base) ** (np.arange(0, 2 * HALF, 2).astype(dtype) / dtype(2 * HALF))).astype(dtype)
+    return np.cos((np.arange(rows).astype(dtype)[:, None] * frequencies).astype(dtype)).astype(dtype)
+
+
+def recorded(table: np.ndarray, more: str = "y = mul(x, c)\n-> y", dtype: str = "float32") -> str:
+    data = "[" + ", ".join(repr(float(value)) for value in table.reshape(-1)) + "]"
+    return f"x: float32[6, 4]\nc = constant {dtype}[{', '.join(map(str, table.shape))}] {data}\n{more}"
+
+
+def job_of(first: str, second: str) -> Job:
+    graphs = typed_graph(first), typed_graph(second)
+    inputs = {node.name: InputRelation(node.name, ()) for node in graphs[0].inputs}
+    return Job("constants", graphs[0], (graphs[1],), Mesh(), inputs, {"y": Expectation("y", (), text="Replicate()")})
+
+
+def assumed(first: str, second: str) -> list[str]:
+    answer = compare(job_of(first, second))
+    assert answer.proved
+    return [one.text for one in answer.assumptions if one.name == "rounded-constants"]
+
+
+def test_a_table_is_the_closed_form_that_the_other_program_computes() -> None:
+    (told,) = assumed(COMPUTED, recorded(cosines()))
+    assert told.startswith(
+        "constants stand for what they round: c_recorded is c of the first program, from which it differs by"
+    )
+    assert len(assumed(recorded(cosines()), COMPUTED)) == 1
+
+
+def test_a_longer_table_of_which_rows_are_used() -> None:
+    assert len(assumed(COMPUTED, recorded(cosines(rows=9), "s = slice(c, 0, 0, 6)\ny = mul(x, s)\n-> y"))) == 1
+
+
+def test_a_table_of_cosines_and_sines() -> None:
+    both = COMPUTED.replace("y = mul(x, c)", "s = aten.sin.default(a)\nz = mul(x, c)\ny = mul(z, s)")
+    exact = np.arange(ROWS)[:, None] * (10000.0 ** -(np.arange(0, 8, 2) / 8))
+    table = np.concatenate([np.cos(exact), np.sin(exact)], 1).astype(np.float32)
+    use = "k = slice(c, 1, 0, 4)\ns = slice(c, 1, 4, 8)\nz = mul(x, k)\ny = mul(z, s)\n-> y"
+    assert len(assumed(both, recorded(table, use))) == 1
+
+
+OFF = cosines().copy()
+OFF[3, 2] += np.float32(1e-4)
+
+
+@pytest.mark.parametrize(
+    ("what", "table", "dtype"),
+    [
+        ("another base", cosines(10010.0), "float32"),
+        ("a base that differs in the fifth digit", cosines(10001.0), "float32"),
+        ("one entry is off", OFF, "float32"),
+        ("a factor", cosines() * np.float32(1.0001), "float32"),
+        ("shifted by one row", cosines(rows=7)[1:], "float32"),
+        ("half precision", cosines().astype(np.float16).astype(np.float32), "float16"),
+        ("rounded to half precision", cosines().astype(np.float16).astype(np.float32), "float32"),
+    ],
+)
+def test_a_table_of_something_else_stays(what: str, table: np.ndarray, dtype: str) -> None:
+    cast = "d = aten._to_copy.default(c, dtype=float32)\ny = mul(x, d)\n-> y"
+    job = job_of(COMPUTED, recorded(table, cast, dtype))
+    assert with_closed_forms(job) == (job, ()), what
+
+
+def test_bounds_hold_for_long_tables() -> None:
+    long = COMPUTED.replace("arange.default(6", "arange.default(8192")
+    long = long.replace("y = mul(x, c)", "s = slice(c, 0, 0, 6)\ny = mul(x, s)")
+    bounded = bounded_constants(typed_graph(long))["c"]
+    off = np.abs(cosines(rows=8192).astype(np.float64) - bounded.value)
+    assert (off <= bounded.error).all()
+    assert off.max() > 1e-5  # half a unit in the last place is not the criterion
+    assert bounded.error.max() < 0.02
+
+
+EPS = "x: float32[4]\na = add(x, LITERAL)\ny = aten.sigmoid.default(a)\n-> y"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("1e-06", "9.999999974752427e-07", True),
+        ("2.8284271247461903", "2.8284270763397217", True),
+        ("0.7978845608028654", "0.7978845608", True),
+        ("1e-06", "1e-05", False),
+        ("1.0000012", "1.000001", False),
+        ("1e-06", "1.0000001e-06", False),
+        ("0.7978845608028654", "0.7979", False),
+        ("0.1", "0.10000000149011613", False),
+        ("2.8284271247461903", "-2.8284270763397217", False),
+    ],
+)
+def test_literals(one: str, other: str, equal: bool) -> None:
+    first, second = EPS.replace("LITERAL", one), EPS.replace("LITERAL", other)
+    for job in (job_of(first, second), job_of(second, first)):
+        _, told = with_closed_forms(job)
+        assert [assumption.name for assumption in told] == (["rounded-constants"] if equal else [])
+    assert compare(job_of(first, second)).proved is equal
+    assert not compare(job_of(first, second), strict=True).proved
