@@ -12,14 +12,16 @@ from support.agreement import Figures, check, fuzz
 from tantamount.samples.programs.growing import grow
 
 PARTS = 8
+PROGRAMS = 400
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_thousand_random_programs(part: int) -> None:
-    figures = fuzz(programs=1000 // PARTS, seed=100 + part, deep_every=1, stop_at=1)
+def test_some_random_programs(part: int) -> None:
+    """``benchmarks/fuzz_calculus.py`` takes 100,000."""
+    figures = fuzz(programs=PROGRAMS // PARTS, seed=100 + part, deep_every=1, stop_at=1)
     assert not figures.failures, str(figures.failures[0])
-    assert figures.tensors > 500
-    assert figures.pairs_equal > 20  # the comparison of pairs is not vacuous
+    assert figures.tensors > 200
+    assert figures.pairs_equal > 8  # the comparison of pairs is not vacuous
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -69,9 +70,14 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
 }
 
 
+@lru_cache(maxsize=1024)
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def imports(source: str, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:
     """Line and absolute dotted name of everything that a module (its path as parts) imports, at any depth."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(_parsed(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -82,9 +88,14 @@ def imports(source: str, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:
                 base = ".".join((*folder, base) if base else folder)
             for alias in node.names:
                 yield node.lineno, f"{base}.{alias.name}"
-        elif isinstance(node, ast.Call) and node.args and "import_module" in ast.unparse(node.func):
+        elif isinstance(node, ast.Call) and node.args and _imports(node.func):
             for name in _strings(node.args[0]):
                 yield node.lineno, name
+
+
+def _imports(function: ast.expr) -> bool:
+    """True for ``import_module`` and ``importlib.import_module``."""
+    return "import_module" in (getattr(function, "id", ""), getattr(function, "attr", ""))
 
 
 def _strings(argument: ast.expr) -> Iterator[str]:
@@ -127,9 +138,8 @@ def circle(package: Path) -> list[str]:
     arrows: dict[str, set[str]] = {}
     for name, path in files.items():
         source = path.read_text()
-        typed = [
-            n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)
-        ]
+        blocks = ast.walk(_parsed(source)) if "TYPE_CHECKING" in source else ()
+        typed = [n for n in blocks if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
         unseen = {line for block in typed for line in range(block.lineno, (block.end_lineno or block.lineno) + 1)}
         dotted = [
             module.removeprefix("tantamount.").replace(".", "/")

@@ -49,7 +49,7 @@ def settled(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
 
 
 def _mentions(store: Store, number: int) -> bool:
-    """Whether an atom has an order of a row inside."""
+    """True if an atom has an order of a row inside."""
     memo = store.memo.mentions_order
     found = memo.get(number)
     if found is None:
@@ -181,6 +181,7 @@ class _Settling(Rebuild):
     def _canonical(self, chosen: _Chosen, axis: int) -> tuple[Polynomial, bool]:
         """The summand ``[A_j = axis] L(axis)`` with the stable order A; or the extremum that it sums up to."""
         store, last = self.store, chosen.length - 1
+        store.fired["chosen-elements"] += 1
         for end, sign in ((0, -1), (last, 1)):
             if chosen.place == constant(last - end if chosen.descending else end):
                 member = (scale(chosen.value, sign), {axis: (0, chosen.length)})

@@ -45,6 +45,7 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
         value = Rebuild(store, known=known).polynomial(x)
         if not _case_in_range(store, value, size, constraints, box):
             return False
+    store.fired["index-cases"] += 1
     return True
 
 

@@ -33,6 +33,7 @@ def some_hold(
             elements = substitute_polynomial(store.atoms[number].arguments[0], dict(enumerate(index)))
             if any(_is_member(store, term, literals, flat.ranges, box) for term in elements):
                 out[number, index] = 1
+                store.fired["some-mask-holds"] += 1
     return out
 
 
@@ -60,7 +61,7 @@ def _is_member(
     store: Store, term: Term, literals: Sequence[tuple[Factor, int]],
     ranges: tuple[int, ...], box: Ranges,
 ) -> bool:  # fmt: skip
-    """Whether the literals say that one member of a set of booleans, ``element`` atoms summed over a range, holds."""
+    """True if the literals say that one member of a set of booleans, ``element`` atoms summed over a range, holds."""
     inner = flatten(store, term.monomial, 1)
     if len(inner.factors) != 1 or store.atoms[inner.factors[0][0]].op != "element":
         return False

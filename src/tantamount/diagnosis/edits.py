@@ -277,7 +277,7 @@ def _parts(matches: ValueMatches, places: Sequence[Place], names: Sequence[str])
         for order in islice(permutations(wholes), matches.effort.bounds.repair_orders):
             yield from _matched(matches, places, dict(zip(nodes, order, strict=True)), wholes)
         return
-    for name, whole in list(wholes.items())[:2]:
+    for name, whole in matches.effort.first("repair_layouts", list(wholes.items())):
         for rows in layouts(matches, places, whole):
             yield _changed(matches, [(place, name, *row) for place, row in zip(places, rows, strict=True) if row])
 

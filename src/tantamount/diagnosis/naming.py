@@ -14,11 +14,13 @@ from tantamount.ir.graph import Graph, Node, references
 from tantamount.proof.outputs import ancestors
 
 __all__ = [
+    "LINES",
     "Account", "Names", "listed", "named", "number", "runs", "short", "shown", "some", "times",
 ]  # fmt: skip
 
 _TINY = 4  # elements of a tensor that are printed
 _SHOWN = 8  # rows that are listed
+LINES = 4  # of a difference: one for each place, of the first few
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Names:
         given = (place[0], ref)
         head = f"{self.impl(place)} reads {self._content(given)} where {self._wanted(wanted, given)} is needed"
         rows: list[str] = []
-        for (rank, name), part in list(self.edit.wanted.items())[:4] if self.edit.kind == "operand" else ():
+        for (rank, name), part in list(self.edit.wanted.items())[:LINES] if self.edit.kind == "operand" else ():
             read = (rank, list(references(self.node((rank, name))))[position])
             rows.append(f"{name} reads {self._content(read)}, {self._wanted(part, read)} is needed")
         return self.made(
@@ -235,8 +237,8 @@ def times(ratio: Fraction) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """``a, b and c``."""
-    if len(names) > 5:
-        return f"{', '.join(names[:4])} and {len(names) - 4} more"
+    if len(names) > LINES + 1:
+        return f"{', '.join(names[:LINES])} and {len(names) - LINES} more"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nothing"
 
 

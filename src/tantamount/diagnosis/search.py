@@ -213,6 +213,7 @@ def _summed(matches: ValueMatches, c: Class) -> bool:
     """True if the class's members are added up later on: then no sum is missing there."""
     if len(c.places) < 2:
         return False
-    first, *rest = (matches.replay.below([place]) for place in c.places[:4])
+    places = matches.effort.first("repair_followed", c.places)
+    first, *rest = (matches.replay.below([place]) for place in places)
     common = first.intersection(*rest)
     return any(matches.facts(place).sums for place in common)

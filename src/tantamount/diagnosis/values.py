@@ -11,7 +11,7 @@ import numpy as np
 from tantamount.correspond.values import close
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, edits_of
-from tantamount.diagnosis.naming import Account, Names, listed, number, runs, short, some, times
+from tantamount.diagnosis.naming import LINES, Account, Names, listed, number, runs, short, some, times
 from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
@@ -76,7 +76,7 @@ class Values(Names):
         """One line for each of the first places: the part that it has, and the one that it needs."""
         return "\n".join(
             f"{name} has {self.held((rank, name))}, {self.part(part)} is needed"
-            for (rank, name), part in list(self.edit.wanted.items())[:4]
+            for (rank, name), part in list(self.edit.wanted.items())[:LINES]
         )
 
     def _same(self, name: str, other: str) -> bool:
@@ -122,7 +122,7 @@ class Values(Names):
         first = next((n for n in between if n.source is not None and n.source.file), None)
         rows = [
             f"{self.part(part)} is needed in place of {self.held((rank, name))}"
-            for (rank, name), part in list(self.edit.wanted.items())[:4]
+            for (rank, name), part in list(self.edit.wanted.items())[:LINES]
         ]
         at = f", as the specification does at {first.source}" if first is not None else ""
         return self.made(
