@@ -29,7 +29,8 @@ def test_what_is_said_twice_is_both() -> None:
     assert kinds.both((SOFT, POLE)) == POLE
     assert kinds.both((POLE, "nan|+inf")) == "+inf"
     assert kinds.both((POLE, FAILS)) == FAILS
-    assert kinds.both((POLE, NAN)) == NAN
+    assert kinds.both((POLE, NAN)) == kinds.both((MASKED, NAN)) == NAN
+    assert kinds.both((POLE, MASKED)) == kinds.both((SOFT, MASKED)) == MASKED
 
 
 def test_strong_kinds_have_no_finite_value() -> None:
