@@ -122,13 +122,14 @@ def all_zero(kind: str, *, or_undefined: bool) -> bool:
 def both(kinds: Iterable[str]) -> str:
     """What is known of an element that is of all of these kinds."""
     given = dict.fromkeys(kinds)
-    for kind in (FAILS, MASKED):
-        if kind in given:
-            return kind
-    known = [_VALUES[kind] for kind in given if kind in _VALUES]
+    if FAILS in given:
+        return FAILS
+    known = [values for kind in given if (values := _values(kind)) is not None]
     if not known:
         return SOFT
-    values = set(_CLASSES)
-    for found in known:
-        values &= found
-    return _name(values) or NAN  # no value: it never happens
+    left = set(_CLASSES)
+    for values in known:
+        left &= values
+    if MASKED in given and left:
+        return MASKED
+    return _name(left) or NAN  # no value: it never happens, or what is NaN was taken for another

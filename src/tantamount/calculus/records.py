@@ -64,11 +64,8 @@ def sites_of(store: Store) -> dict[int, dict[str, None]]:
 def outside(store: Store, condition: Polynomial, doubtful: Iterable[Factors], box: Box) -> Polynomial:
     """The boolean, and not where one of some conditions holds."""
     for factors in doubtful:
-        if not condition:
+        if not condition or not factors or (len(condition) == 1 and set(factors) <= set(condition[0].monomial)):
             return ZERO
-        if not factors or any(set(factors) <= set(m) for m, _ in condition):
-            condition = tuple(t for t in condition if factors and not set(factors) <= set(t.monomial))
-            continue
         held: Polynomial = (Term(factors, 1),)
         none = (
             add(store, ONE, scale(held, -1))

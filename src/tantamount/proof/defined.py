@@ -103,12 +103,15 @@ def _vanishes(store: Store, x: Polynomial, conditions: Factors, box: Box) -> boo
         return True
     if unbounded(store, x):
         return False
-    _, factors = as_factors(store, x)
-    return any(
-        f.exponent > 0 and set(conditions) >= set(m)
-        for f in factors
-        for m, _ in is_zero(store, polynomial(store, [Term((f._replace(exponent=1),), 1)], box), box)
-    )
+    for factor in as_factors(store, x)[1]:
+        if factor.exponent <= 0:
+            continue
+        zero = is_zero(store, polynomial(store, [Term((factor._replace(exponent=1),), 1)], box), box)
+        if zero:
+            c, needed = as_factors(store, zero)
+            if c == 1 and set(needed) <= set(conditions):
+                return True
+    return False
 
 
 def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Box) -> bool:

@@ -31,6 +31,7 @@ from tantamount.ops.classes import rank_classes
 from tantamount.ops.relations import even
 from tantamount.proof.assumptions import open_obligations
 from tantamount.proof.defined import undefined_clause
+from tantamount.proof.identical import same_program
 from tantamount.proof.placements import collapse, distribute, evaluate, part
 from tantamount.proof.run import RanksRun, Run, SpecificationRun
 from tantamount.verdict import OutputReport, Relation, Verdict
@@ -250,6 +251,10 @@ def _check(
         problem = matches(store, job, whole, expectation, run, expand)
     except Unsupported as unsupported:
         problem = unsupported.reason
+    if isinstance(problem, str) and problem.startswith(PARTLY):
+        nodes = [output_node(job, rank, expectation.name) for rank in range(len(job.implementation))]
+        if same_program(job, next(o.node for o in job.specification.outputs if o.name == name), nodes, expectation):
+            problem = None
     if problem is None:
         notes: tuple[str, ...] = ()
         if expectation.placements is not None and any(isinstance(p, Partial) for p in expectation.placements):

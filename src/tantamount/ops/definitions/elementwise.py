@@ -88,9 +88,10 @@ def _floor_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _trunc_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    if x.dtype.is_integral:
-        return b.cast(b.cast(b.div(x, y), DType.INT64), x.dtype)
-    return b.function("trunc", b.div(x, y))
+    if not x.dtype.is_integral:
+        return b.function("trunc", b.div(x, y))
+    fails = b.function("floor_divide", x, y, floating=False)  # where y = 0, and nothing that is computed from it is
+    return b.add(b.cast(b.cast(b.div(x, y), DType.INT64), x.dtype), b.mul(fails, 0))
 
 
 @operator("aten.div.Tensor_mode", "aten.div.Scalar_mode", category=_ELEMENTWISE)
