@@ -91,7 +91,8 @@ def _split(count: int, item: int) -> str:
 
 
 def _powers(base: str, exponent: str) -> str:
-    return f"{_INPUTS}\nc = aten.full.default([4, 4], {base})\np = aten.pow.Tensor_Scalar(c, {exponent})\ny = mul(p, x)\n-> y"
+    power = f"c = aten.full.default([4, 4], {base})\np = aten.pow.Tensor_Scalar(c, {exponent})"
+    return f"{_INPUTS}\n{power}\ny = mul(p, x)\n-> y"
 
 
 def pairs() -> Iterator[Pair]:
@@ -114,8 +115,8 @@ def pairs() -> Iterator[Pair]:
             yield Pair(f"tower of {name}, {seed}: one pair of operands exchanged", text, commuted(text))
             yield Pair(f"tower of {name}, {seed}: an input written otherwise", text, again(text))
     steps = {
-        "squares": ("mul({a}, {a})", 40), "squares by mm": ("mm({a}, {a})", 12), "maxima": ("aten.maximum.default({a}, w)", 200),
-        "softmaxes": ("softmax({a}, 1, False)", 100), "layer norms": ("aten.layer_norm.default({a}, [4])", 60),
+        "squares": ("mul({a}, {a})", 40), "squares by mm": ("mm({a}, {a})", 12),
+        "maxima": ("aten.maximum.default({a}, w)", 200), "softmaxes": ("softmax({a}, 1, False)", 100), "layer norms": ("aten.layer_norm.default({a}, [4])", 60),
         "concatenations": ("cat([{a}, w], 0)", 400),
     }  # fmt: skip
     for name, (step, times) in steps.items():

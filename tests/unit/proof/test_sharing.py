@@ -1,4 +1,4 @@
-"""Calls of one function with the same operands are computed once; what is not such a call is computed for every node."""
+"""Calls of one function with the same operands are computed once; what is no such call is computed for every node."""
 
 from __future__ import annotations
 
@@ -75,12 +75,8 @@ def test_parts_are_computed_for_themselves(tmp_path: Path) -> None:
     """The same text, but on half of the rows: no form of the specification is the ranks'."""
     half = X.replace("[8, 4]", "[4, 4]") + LAYER.replace("softmax(x, 1", "softmax(x, 0") + "y = add(d, x)\n-> y"
     whole = X + LAYER.replace("softmax(x, 1", "softmax(x, 0") + "y = add(d, x)\n-> y"
-    made = read_job(
-        job_files(
-            tmp_path, whole, [half] * 2, '[inputs]\nx = "Shard(0)"\nw = "Shard(0)"\nt = "Replicate()"\n[outputs]\ny = "Shard(0)"',
-            {"r": 2}, {},
-        )
-    )  # fmt: skip
+    tables = '[inputs]\nx = "Shard(0)"\nw = "Shard(0)"\nt = "Replicate()"\n[outputs]\ny = "Shard(0)"'
+    made = read_job(job_files(tmp_path, whole, [half] * 2, tables, {"r": 2}, {}))
     assert Verdict.PROVED not in verdicts(made)
 
 
@@ -101,7 +97,7 @@ def test_an_index_is_checked_where_it_is_read(tmp_path: Path) -> None:
     """The implementation reads one row further than the specification: in a tensor that it has made longer."""
     spec = X + "a = cat([x, w], 0)\ny = index(a, [t])\n-> y"
     same = job(tmp_path, spec, [spec])
-    shared, specification, implementation, _ = run(same)
+    shared, specification, *_ = run(same)
     assert shared.found
     assert verdicts(same) == {Verdict.PROVED}
     assert [site for trace in specification.traces for site in trace.assumed_indices] == ["y"]
@@ -118,7 +114,7 @@ def test_numbers_that_differ_by_rank_are_not_shared(tmp_path: Path) -> None:
 
 
 def test_where_a_value_is_undefined_is_part_of_its_form(tmp_path: Path) -> None:
-    """0 * (1 / x) is 0 as a form, and undefined where x is 0: what is computed from it is another function than of 0."""
+    """0 * (1 / x) is 0 as a form, and undefined where x is 0: what is computed from it is not what 0 gives."""
     spec = X + "z = mul(x, 0)\ny = add(z, w)\n-> y"
     implementation = X + "i = aten.reciprocal.default(x)\nz = mul(i, 0)\ny = add(z, w)\n-> y"
     assert verdicts(job(tmp_path, spec, [implementation])) == {Verdict.UNKNOWN}
