@@ -112,7 +112,7 @@ def fractions(effort: Effort, _: Path) -> None:
 def products_of_matrices(effort: Effort, _: Path) -> None:
     w = Workbench(effort)
     m = w.input("m", 4, 4)
-    w.b.matmul(w.b.matmul(m, m), m)
+    w.b.contract("ij,jk->ik", w.b.contract("ij,jk->ik", m, m), m)
 
 
 def numbers(effort: Effort, _: Path) -> None:
