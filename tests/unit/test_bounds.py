@@ -109,6 +109,17 @@ def fractions(effort: Effort, _: Path) -> None:
     w.b.add(w.b.add(w.b.div(a, total), w.b.mul(b, c)), c)
 
 
+def products_of_matrices(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    m = w.input("m", 4, 4)
+    w.b.contract("ij,jk->ik", w.b.contract("ij,jk->ik", m, m), m)
+
+
+def numbers(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    w.b.mul(w.b.mul(w.input("x", 4), 3), 5)
+
+
 def primes(effort: Effort, _: Path) -> None:
     prime_powers(Workbench(effort).store, Fraction(7))
 
@@ -253,7 +264,9 @@ HITS: dict[str, tuple[Work, int]] = {
     "merged_points": (partial_sums, 1),
     "merge_rounds": (partial_sums, 0),
     "tied_names": (tied, 0),
+    "opened_factors": (products_of_matrices, 1),
     "opened_terms": (fractions, 1),
+    "number_bits": (numbers, 1),
     "prime_divisor": (primes, 1),
     "index_places": (unknown_index, 1),
     "index_cases": (index, 0),

@@ -165,6 +165,9 @@ def _basis(vectors: tuple[tuple[int, ...], ...]) -> tuple[tuple[tuple[int, ...],
     Over Q the reduced echelon basis B is unique. If it is integral it is the answer. Otherwise the integer points are
     B z for z in the dual of the lattice that the rows of B generate together with the unit vectors.
     """
+    whole_numbers = _integral_echelon(vectors)
+    if whole_numbers is not None:
+        return whole_numbers
     echelon = _reduced_echelon([[rational(x) for x in v] for v in vectors])
     if all(x.denominator == 1 for v in echelon for x in v):
         basis = tuple(tuple(whole(x) for x in v) for v in echelon)
@@ -181,6 +184,36 @@ def _basis(vectors: tuple[tuple[int, ...], ...]) -> tuple[tuple[tuple[int, ...],
 
 
 _basis_of_numbers = lru_cache(maxsize=4096)(_basis)
+
+
+def _integral_echelon(
+    vectors: tuple[tuple[int, ...], ...],
+) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]] | None:
+    """The reduced echelon basis and its pivots, if computing it takes no fractions: which most strides do not."""
+    if any(type(x) is not int for v in vectors for x in v):
+        return None
+    rows = [[*v] for v in vectors]
+    done: list[list[int]] = []
+    pivots: list[int] = []
+    for k in range(len(rows[0]) if rows else 0):
+        live = [row for row in rows if row[k]]
+        if not live:
+            continue
+        pivot = min(live, key=lambda row: abs(row[k]))
+        rows = [row for row in rows if row is not pivot]
+        d = pivot[k]
+        if d != 1:
+            if any(x % d for x in pivot):
+                return None
+            pivot = [x // d for x in pivot]
+        for each in (rows, done):
+            for j, row in enumerate(each):
+                m = row[k]
+                if m:
+                    each[j] = [x - m * y for x, y in zip(row, pivot, strict=True)]
+        done.append(pivot)
+        pivots.append(k)
+    return tuple(map(tuple, done)), tuple(pivots)
 
 
 def _reduced_echelon(rows: list[list[Fraction]]) -> list[list[Fraction]]:

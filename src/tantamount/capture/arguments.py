@@ -6,7 +6,7 @@ import re
 from math import isfinite, prod
 from typing import cast
 
-from tantamount.capture.fields import Fields, Place, is_integer, shown
+from tantamount.capture.fields import Fields, Place, is_integer, is_plain, shown
 from tantamount.ir.graph import Argument, Constant, Device, Ref, Setting, Source
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.sizes.domain import SizeProblem, parse_size
@@ -45,9 +45,14 @@ def decode_dtype(value: object, place: Place) -> DType:
 def decode_shape(value: object, place: Place) -> Shape:
     """Sizes of a tensor: numbers, or expressions over size symbols that the file declares."""
     sizes = place.list(value, "a list of sizes")
-    place.limits.check("dimensions", len(sizes), place.text, "dimensions")
+    if len(sizes) > place.limits.dimensions:
+        place.limits.check("dimensions", len(sizes), place.text, "dimensions")
     shape: list[int] = []
+    largest = place.limits.dimension_size
     for size in sizes:
+        if size.__class__ is int and 0 <= size <= largest:  # type: ignore[operator]
+            shape.append(size)  # type: ignore[arg-type]
+            continue
         if isinstance(size, str) and place.domain.symbols:
             shape.append(decode_size(size, place))
             continue
@@ -100,10 +105,11 @@ def decode_source(value: object, place: Place) -> Source | None:
     if value is None:
         return None
     text = place.string(value, "a source position")
-    text = "".join(
-        character if character.isprintable() or character in "\n\t" else "\N{REPLACEMENT CHARACTER}"
-        for character in text
-    )
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        text = "".join(
+            character if character.isprintable() or character in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+            for character in text
+        )
     match = _STACK.fullmatch(text)
     if match is None:
         return Source("", 0, "", text.strip()) if text.strip() else None
@@ -117,8 +123,9 @@ def decode_argument(value: object, place: Place) -> Argument:
 
 def _argument(value: object, place: Place, depth: int) -> Argument:
     if isinstance(value, list):
-        place.limits.check("nesting", depth + 1, place.text, "lists inside one another")
-        return tuple(_argument(item, place, depth + 1) for item in place.list(cast("object", value)))
+        if depth + 1 > place.limits.nesting:
+            place.limits.check("nesting", depth + 1, place.text, "lists inside one another")
+        return tuple([_argument(item, place, depth + 1) for item in place.list(cast("object", value))])
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -158,6 +165,8 @@ def _encoded(table: dict[str, object], place: Place) -> Argument:
             code="argument",
         )
     ((key, value),) = table.items()
+    if key == "node" and is_plain(value, place.limits):  # most arguments: no place is needed
+        return Ref(value)
     inner = place.at(shown(key))
     if key == "node":
         return Ref(inner.name(value, "the name of a node"))

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
-from typing import TypeGuard, cast
+from typing import NamedTuple, TypeGuard, cast
 
 from tantamount.errors import UserError
 from tantamount.limits import Limits
 from tantamount.sizes.domain import NO_SIZES, Domain
 
-__all__ = ["Fields", "Place", "is_integer", "nearest", "shown"]
+__all__ = ["Fields", "Place", "is_integer", "is_plain", "nearest", "shown"]
 
 _CANDIDATES = 2000  # suggestions are a courtesy: never search further
 
@@ -46,18 +46,30 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+def is_plain(value: object, limits: Limits) -> TypeGuard[str]:
+    """A name that needs no closer look: of printable ASCII characters, and within the limit."""
+    return isinstance(value, str) and 0 < len(value) <= limits.string_length and value.isascii() and value.isprintable()
+
+
+class Place(NamedTuple):
     """The place of a value in a file (``text``), the kind of file (``kind``: ``graph`` or ``job``), the limits, and the
-    size symbols that may occur."""
+    size symbols that may occur. Places are made for every value and looked at where one is wrong, so that their text
+    is put together only then."""
 
     kind: str
-    text: str
+    key: str
     limits: Limits
     domain: Domain = NO_SIZES
+    above: Place | None = None
+
+    @property
+    def text(self) -> str:
+        """``file: node add_1: args[0]``."""
+        return self.key if self.above is None else f"{self.above.text}: {self.key}"
 
     def at(self, key: str) -> Place:
-        return Place(self.kind, f"{self.text}: {key}", self.limits, self.domain)
+        """The place of a part."""
+        return Place(self.kind, key, self.limits, self.domain, self)
 
     def wrong(self, found: object, needed: str, *, code: str = "field", hint: str = "") -> UserError:
         """``found`` is a text if it comes from us, else wrap it with :func:`shown`."""
@@ -77,7 +89,8 @@ class Place:
         """Any text within the limit; no lone surrogates, which are not text."""
         if not isinstance(value, str):
             raise self.wrong(shown(value), needed)
-        self.limits.check("string_length", len(value), self.text, "characters in one string")
+        if len(value) > self.limits.string_length:
+            self.limits.check("string_length", len(value), self.text, "characters in one string")
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
             raise self.wrong(shown(value), "text (half of a surrogate pair is none)")
         return value
@@ -117,6 +130,13 @@ class Fields:
 
     def at(self, key: str) -> Place:
         return self.place.at(key)
+
+    def name(self, key: str, needed: str) -> str:
+        """The non-empty, printable string under a key."""
+        value = self.values.get(key)
+        if is_plain(value, self.place.limits):  # most are: no place is needed
+            return value
+        return self.at(key).name(value, needed)
 
     def get(self, key: str) -> object:
         return self.values.get(key)

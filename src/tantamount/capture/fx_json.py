@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 from tantamount.capture.arguments import decode_argument, decode_constant, decode_source, decode_type
 from tantamount.capture.documents import parse_json
@@ -11,7 +11,7 @@ from tantamount.capture.fields import Fields, Place, is_integer, shown
 from tantamount.capture.inplace import check_overwrites
 from tantamount.capture.size_symbols import decode_domain
 from tantamount.capture.strides import check_strides
-from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref
+from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, Source
 from tantamount.ir.types import TensorType
 from tantamount.ir.validate import check_structure
 from tantamount.limits import Limits
@@ -45,12 +45,13 @@ def graph_of(document: object, path: str, limits: Limits) -> Graph:
             hint="another version of the format, or no graph at all",
         )
     if "sizes" in top:
-        place = replace(place, domain=decode_domain(top.get("sizes"), top.at("sizes")))
+        place = place._replace(domain=decode_domain(top.get("sizes"), top.at("sizes")))
         top = Fields(top.values, place)
     entries = top.at("nodes").list(top.get("nodes"), "a list of nodes")
     limits.check("nodes", len(entries), place.text, "nodes")
     constants = _constants(top)
     nodes: list[Node] = []
+    sources = _Sources()
     returned: tuple[Argument, ...] | None = None
     for number, entry in enumerate(entries):
         if returned is not None:
@@ -58,14 +59,14 @@ def graph_of(document: object, path: str, limits: Limits) -> Graph:
                 "a node after the output node", "the output node last", code="output-node"
             )
         fields = Fields.of(entry, place.at(f"node {number}"), _NODE, ("name", "op"))
-        name = fields.at("name").name(fields.get("name"), "the node's name")
+        name = fields.name("name", "the node's name")
         node_place = place.at(f"node {name}")
         fields = Fields(fields.values, node_place)
         op = _op(fields)
         if op == "output":
             returned = _arguments(fields)
         else:
-            nodes.append(_node(name, op, fields, constants))
+            nodes.append(_node(name, op, fields, constants, sources))
     graph = Graph(tuple(nodes), _outputs(top, returned), constants, _rank(top), _origin(top), path, sizes=place.domain)
     check_structure(graph)
     check_overwrites(graph)
@@ -75,7 +76,10 @@ def graph_of(document: object, path: str, limits: Limits) -> Graph:
 
 # ---------------------------------------------------------------------------------------------- nodes
 def _op(fields: Fields) -> str:
-    op = fields.at("op").string(fields.get("op"), "the node's op")
+    given = fields.get("op")
+    if isinstance(given, str) and given in _OPS:
+        return _OPS[given]
+    op = fields.at("op").string(given, "the node's op")
     if op not in _OPS:
         raise fields.at("op").wrong(shown(op), f"one of {', '.join(_OPS)}")
     return _OPS[op]
@@ -83,18 +87,37 @@ def _op(fields: Fields) -> str:
 
 def _arguments(fields: Fields) -> tuple[Argument, ...]:
     values = fields.at("args").list(fields.values.get("args", []), "a list of arguments")
-    return tuple(decode_argument(value, fields.at(f"args[{k}]")) for k, value in enumerate(values))
+    return tuple([decode_argument(value, fields.at(f"args[{k}]")) for k, value in enumerate(values)])
 
 
 def _keywords(fields: Fields) -> dict[str, Argument]:
     table = fields.at("kwargs").table(fields.values.get("kwargs", {}), "a table of arguments")
+    if not table:
+        return {}
     names = [fields.at("kwargs").name(key, "an argument's name") for key in table]
     return {name: decode_argument(table[name], fields.at(f"kwargs[{shown(name)}]")) for name in names}
 
 
-def _node(name: str, op: str, fields: Fields, constants: dict[str, Constant]) -> Node:
-    given = fields.get("target") if "target" in fields or op != "input" else name
-    target = fields.at("target").name(given, "an operator's name" if op == "call" else "a name")
+@dataclass
+class _Sources:
+    """Positions in the source, by their texts: most nodes share theirs with others."""
+
+    known: dict[str, Source | None] = field(default_factory=dict[str, "Source | None"])
+
+    def read(self, fields: Fields) -> Source | None:
+        """The position that an entry states. Raises :class:`UserError` for what is none."""
+        value = fields.get("stack")
+        if not isinstance(value, str):
+            return decode_source(value, fields.at("stack"))
+        if value not in self.known:
+            self.known[value] = decode_source(value, fields.at("stack"))
+        return self.known[value]
+
+
+def _node(name: str, op: str, fields: Fields, constants: dict[str, Constant], sources: _Sources) -> Node:
+    target = name
+    if "target" in fields or op != "input":
+        target = fields.name("target", "an operator's name" if op == "call" else "a name")
     target = _operator_name(target) if op == "call" else target
     node_type = decode_type(fields.get("shape"), fields.get("dtype"), fields.place, symbols=op == "call")
     args, kwargs = _arguments(fields), _keywords(fields)
@@ -106,7 +129,7 @@ def _node(name: str, op: str, fields: Fields, constants: dict[str, Constant]) ->
         _check_constant_type(target, node_type, constants, fields.place)
     if target == "getitem" and op == "call":
         _check_getitem(args, kwargs, fields.place)
-    return Node(name, op, target, args, kwargs, node_type, decode_source(fields.get("stack"), fields.at("stack")))
+    return Node(name, op, target, args, kwargs, node_type, sources.read(fields))
 
 
 def _operator_name(target: str) -> str:

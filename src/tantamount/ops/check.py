@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
 from tantamount.ir.graph import Graph, Node
@@ -40,7 +40,8 @@ def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
     interpretation.most = _MOST_PRIMITIVES
     each = _remember(graph, done, interpretation)
     try:
-        types = run(graph, interpretation, inputs, constant=_constant, groups=groups, each=each)
+        known = None if graph.sizes.symbols else dict[Hashable, Result]()
+        types = run(graph, interpretation, inputs, constant=_constant, groups=groups, each=each, known=known)
     except Unsupported as problem:
         raise UserError(
             "sizes-unsupported", place=_failing(graph, done), found=problem.reason,

@@ -6,7 +6,7 @@ several ranks are run in ``ops.lockstep``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
@@ -17,6 +17,7 @@ from tantamount.ops.algebra import Interpretation, Tensor, Unsized
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.calls import operator_of
 from tantamount.ops.exchange import exchange
+from tantamount.ops.keys import Unkeyed, call_key
 from tantamount.ops.table import Operator, bind, invoke
 
 __all__ = [
@@ -261,14 +262,39 @@ def run(
     constant: ConstantOf = recorded_constant,
     groups: Mapping[str, int] | None = None,
     each: Callable[[Node, Result], Result] | None = None,
+    known: dict[Hashable, Result] | None = None,
 ) -> Environment:
     """The value of every node. ``inputs`` has one tensor per input node; ``each`` sees every result and may replace
-    it."""
+    it. ``known`` remembers the results of calls by operator, attributes and operands, for interpretations in which they
+    depend on nothing else: where only types matter, most calls of a graph are calls that were made before."""
     environment: Environment = dict(inputs)
     for node in graph.nodes:
         if node.op == "input":
             continue
-        result = run_node(graph, node, Builder(interpretation, node.name), environment, constant, groups)
+        key = None if known is None else _key(graph, node, environment)
+        if known is not None and key is not None and key in known:
+            result = known[key]
+        else:
+            result = run_node(graph, node, Builder(interpretation, node.name), environment, constant, groups)
+            if known is not None and key is not None:
+                known[key] = result
         check_types(graph, node, result)
         environment[node.name] = each(node, result) if each else result
     return environment
+
+
+def _key(graph: Graph, node: Node, environment: Environment) -> Hashable:
+    """The key of a call on the values of its operands; ``None`` where one is not known, and for what is no call."""
+    if node.op != "call" or node.target == "getitem":
+        return None
+
+    def operand(name: str) -> Hashable:
+        value = environment[name]
+        if isinstance(value, Unsized):
+            raise Unkeyed
+        return value
+
+    try:
+        return call_key(graph, node, operand)
+    except Unkeyed:
+        return None

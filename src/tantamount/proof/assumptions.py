@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.boxes import Box
 from tantamount.calculus.compare import solve
 from tantamount.calculus.constants import Reading
 from tantamount.calculus.index_ranges import in_range
 from tantamount.calculus.printing import show_number
 from tantamount.calculus.symbolic import Obligation
+from tantamount.calculus.terms import Polynomial
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ops.calls import operator_of
 from tantamount.proof.inputs import Inputs
@@ -100,16 +104,29 @@ def _operators(job: Job) -> list[Assumption]:
 
 
 def open_obligations(store: Store, specification: SpecificationRun, implementation: RanksRun) -> list[Obligation]:
-    """The indices of the implementation that were not shown to be in range, nor are indices of the specification."""
+    """The indices of the implementation that were not shown to be in range, nor are indices of the specification.
+    What was found is kept with the implementation for as long as no obligation, fact of an index or join is new."""
     known = [o for trace in specification.traces for o in trace.obligations if o.kind == "index"]
-    found: dict[Obligation, None] = {}
-    for trace in implementation.traces:
-        for o in trace.obligations:
-            if o.kind != "index" or in_range(store, o.value, o.size, o.box) or _by_coordinate(store, o):
-                continue  # shown by what was assumed of the specification's indices since then
-            if not any(_implied(store, k, o) for k in known):
-                found.setdefault(o)
-    return list(found)
+    asked = [o for trace in implementation.traces for o in trace.obligations if o.kind == "index"]
+    state = (len(known), len(asked), len(store.redirects), len(store.ranges.assumed))
+    if implementation.open_indices is None or implementation.open_indices[0] != state:
+        implementation.open_indices = (state, _open(store, known, asked))
+    return implementation.open_indices[1]
+
+
+def _open(store: Store, known: Sequence[Obligation], asked: Sequence[Obligation]) -> list[Obligation]:
+    """The obligations of ``asked`` that neither hold nor follow from those known. Each distinct one is settled once,
+    however many nodes have it."""
+    settled: dict[tuple[Polynomial, int, Box], bool] = {(k.value, k.size, k.box): True for k in known}
+    found: list[Obligation] = []
+    for o in asked:
+        key = (o.value, o.size, o.box)
+        if key not in settled:  # shown by what was assumed of the specification's indices since then?
+            shown = in_range(store, *key) or _by_coordinate(store, o)
+            settled[key] = shown or any(_implied(store, k, o) for k in known)
+        if not settled[key]:
+            found.append(o)
+    return found
 
 
 def _by_coordinate(store: Store, o: Obligation) -> bool:
@@ -126,6 +143,4 @@ def _implied(store: Store, known: Obligation, other: Obligation) -> bool:
     """True if one obligation is another one at (some of) its own places: a shard of what the specification needs."""
     if (known.kind, known.size) != (other.kind, other.size):
         return False
-    if known.value == other.value and known.box == other.box:
-        return True
     return solve(store, known.box, known.value, other.box, other.value, anywhere=True) is not None

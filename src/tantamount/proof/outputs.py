@@ -27,7 +27,6 @@ from tantamount.ir.relation import (
 )
 from tantamount.ir.relation_types import local_box
 from tantamount.ops.algebra import Tensor
-from tantamount.ops.classes import rank_classes
 from tantamount.ops.relations import even
 from tantamount.proof.assumptions import open_obligations
 from tantamount.proof.defined import undefined_clause
@@ -167,6 +166,7 @@ def check_outputs(
     """A report for every output that the job asks about (of ``only`` those, if given). ``expand``: products are
     multiplied out where forms differ, which can take long if they differ for a reason."""
     out: list[OutputReport] = []
+    used: dict[str, frozenset[str]] = {}
     for output in job.specification.outputs:
         expectation = job.outputs.get(output.name)
         if expectation is None or (only is not None and output.name not in only):
@@ -174,7 +174,7 @@ def check_outputs(
         value = specification.values.get(output.node)
         if isinstance(value, Tensor):
             report = _check(store, job, output.name, value.value, expectation, implementation, expand)
-            report = _with_indices_in_range(store, job, report, specification, implementation)
+            report = _with_indices_in_range(store, job, report, specification, implementation, used)
         else:
             reason = "the specification's value is not known"
             report = OutputReport(output.name, Verdict.UNKNOWN, None, expectation.text, reason)
@@ -197,38 +197,44 @@ def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, 
 
 
 def _with_indices_in_range(
-    store: Store, job: Job, report: OutputReport, specification: SpecificationRun, implementation: RanksRun
+    store: Store,
+    job: Job,
+    report: OutputReport,
+    specification: SpecificationRun,
+    implementation: RanksRun,
+    used: dict[str, frozenset[str]],
 ) -> OutputReport:
-    """A proved output stays proved only if every index that the implementation uses for it was shown to be in range."""
+    """A proved output stays proved only if every index that the implementation uses for it was shown to be in range.
+    ``used`` remembers the nodes that a node needs."""
     if report.verdict is not Verdict.PROVED:
         return report
     sites = open_obligations(store, specification, implementation)
     if not sites:
         return report
-    used = _nodes_used(job, report)
+    graph = job.implementation[0]
+    wanted = None if len(implementation.classes) > 1 else _wanted(job, report)
     for o in sites:
         name = o.site.rpartition(" ")[2]
-        if used is None or name in used or name not in job.implementation[0].by_name:
-            unproved = f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
-            reason = f"{PARTLY}{unproved}"
-            return replace(report, verdict=Verdict.UNKNOWN, reason=reason)
+        if wanted is not None and name in graph.by_name:
+            for node in wanted - used.keys():
+                used[node] = frozenset(graph.ancestors(node))
+            if not any(name in used[node] for node in wanted):
+                continue
+        unproved = f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
+        return replace(report, verdict=Verdict.UNKNOWN, reason=f"{PARTLY}{unproved}")
     return report
 
 
-def _nodes_used(job: Job, report: OutputReport) -> set[str] | None:
-    """The nodes that an output's relation needs; ``None``: perhaps all (ranks run different programs, so a collective
-    needs what one rank's graph does not show)."""
-    if len(rank_classes(job.implementation, job.mesh)) > 1:
-        return None
-    graph = job.implementation[0]
+def _wanted(job: Job, report: OutputReport) -> set[str]:
+    """The nodes that an output's relation is about, where all ranks run one program. (Where they do not, a collective
+    needs what one rank's graph does not show.)"""
     expectation = job.outputs.get(report.name)
-    wanted = {output.node for output in graph.outputs}
     if expectation is not None and expectation.expression is not None:
         named = {t.name or expectation.name for t in rank_tensors(expectation.expression)}
-        wanted = {output_node(job, 0, name) for name in named}
-    elif report.relation is not None and report.relation.implementation:
-        wanted = {output_node(job, 0, report.relation.implementation)}
-    return {name for node in wanted for name in ancestors(graph, node)}
+        return {output_node(job, 0, name) for name in named}
+    if report.relation is not None and report.relation.implementation:
+        return {output_node(job, 0, report.relation.implementation)}
+    return {output.node for output in job.implementation[0].outputs}
 
 
 def ancestors(graph: Graph, name: str) -> dict[str, None]:
@@ -262,7 +268,8 @@ def _check(
         elif "sum(" in expectation.text:
             notes = ("this relation sums over ranks",)
         return OutputReport(name, Verdict.PROVED, relation, expectation.text, notes=notes)
-    other = _infer(store, job, name, whole, run, expectation.name, expand=expand)
+    holds_in_value = isinstance(problem, str) and problem.startswith(PARTLY)
+    other = None if holds_in_value else _infer(store, job, name, whole, run, expectation.name, expand=expand)
     if other is not None:
         reason = f"the expectation {expectation.text} does not hold: {_clause(store, problem)}"
         return OutputReport(name, Verdict.REFUTED, other[0], expectation.text, reason, notes=other[1])

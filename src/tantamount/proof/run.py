@@ -10,7 +10,7 @@ from tantamount.calculus import forms
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.forms import Form
 from tantamount.calculus.records import with_undefined
-from tantamount.calculus.symbolic import Trace
+from tantamount.calculus.symbolic import Obligation, Trace
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Number, Tensor
@@ -74,6 +74,7 @@ class RanksRun:
     constants: dict[str, str] = field(default_factory=dict[str, str])
     masks: dict[str, list[Form]] = field(default_factory=dict[str, list[Form]])
     fresh_masks: list[str] = field(default_factory=list[str])
+    open_indices: tuple[tuple[int, ...], list[Obligation]] | None = None  # with the state that it was found in
     _places: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     _stacked: dict[str, Form | None] = field(default_factory=dict[str, "Form | None"])
     _local: dict[tuple[str, int], Form] = field(default_factory=dict[tuple[str, int], Form])

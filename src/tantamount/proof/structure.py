@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.errors import DataDependent, TantamountError
-from tantamount.ir.graph import Graph, Node, Ref, references
+from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, Partial, RankTensor, Replicate
@@ -94,8 +94,9 @@ class _Numbers:
         masks: int | None = 0 if self.job.assume.dropout else None  # how many were asked for; None: it is not known
         for node in graph.nodes:
             try:
-                if not differs(node, graphs) and self._alone(graph, node, ranks is None):
-                    found[node.name], more = self._number(graph, node, given, found, masks)
+                alone = None if differs(node, graphs) else self._alone(graph, node, ranks is None)
+                if alone is not None:
+                    found[node.name], more = self._number(graph, alone, given, found, masks)
                     masks = None if masks is None else masks + more
                     continue
             except Unkeyed:
@@ -132,17 +133,20 @@ class _Numbers:
             self.drawn.add(number)
         return number, type_.masks
 
-    def _alone(self, graph: Graph, node: Node, specification: bool) -> bool:
-        """True of what concerns no other rank: of a collective, if its group is one rank."""
+    def _alone(self, graph: Graph, node: Node, specification: bool) -> Node | None:
+        """The node, if it concerns no other rank; of a collective whose group is one rank, without the group's name,
+        which both programs have chosen for themselves."""
         if node.op != "call" or node.target == "getitem":
-            return True
+            return node
         row = operator_of(graph, node)
         if row.group_parameter is None:
-            return True
-        bound: Mapping[str, object] = row.signature.bind(*node.args, **node.kwargs).arguments
+            return node
+        bound: dict[str, Argument] = dict(row.signature.bind(*node.args, **node.kwargs).arguments)
         group, mesh = bound.get(row.group_parameter), self.job.mesh
         known = isinstance(group, str) and group in mesh.groups and mesh.group_size(group) == 1
-        return row.peer_parameter is None and (specification or known)
+        if row.peer_parameter is not None or not (specification or known):
+            return None
+        return replace(node, args=(), kwargs=bound | {row.group_parameter: ""})
 
     def _known(self, key: Hashable, result: Result) -> int:
         number = self.numbers.setdefault(key, len(self.results))
