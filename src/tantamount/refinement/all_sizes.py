@@ -105,6 +105,10 @@ def _noting(space: Space, progress: Progress | None) -> Progress:
     return note
 
 
+def _proofs(attempt: _Attempt) -> tuple[Proof, ...]:
+    return () if attempt.proof is None else (attempt.proof,)
+
+
 def _open(domain: Domain, proof: _Attempt) -> list[Condition]:
     """The conditions that do not follow from the domain at once."""
     return [condition for condition in proof.conditions if not implied(domain, condition)]
@@ -154,7 +158,7 @@ def _report(
         relations=tuple(output.relation for output in outputs if output.relation is not None),
         mismatch=None,
         counterexample=None,
-        statistics=statistics(job, first.proof, {"all sizes": time.process_time() - start}),
+        statistics=statistics(job, _proofs(first), {"all sizes": time.process_time() - start}),
         notes=notes,
         refused=refused,
     )
@@ -200,6 +204,6 @@ def _not_proved(
     verdict = worst(output.verdict for output in outputs)
     return Refinement(
         job.path, verdict, outputs, len(job.specification.outputs), proof.assumptions, (), None, None,
-        statistics(job, proof.proof, {"all sizes": time.process_time() - start}),
+        statistics(job, _proofs(proof), {"all sizes": time.process_time() - start}),
         ("at single sizes that were tried the outputs are equal",),
     )  # fmt: skip
