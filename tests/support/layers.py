@@ -8,7 +8,8 @@ from pathlib import Path
 from tantamount import read_job
 from tantamount.ir.job import Job
 
-from .jobs import job_files
+from .graphs import write_job
+from .jobs import as_json, graph_of
 
 __all__ = ["Change", "layered", "layered_files"]
 
@@ -36,7 +37,7 @@ def _layer(k: int, reduced: bool) -> str:
         f"p{k} = mul(t{k}, 3)",
         f"q{k} = add(p{k}, a{k})",
         f"o{k} = mm(q{k}, v{k})",
-        *([f"r{k} = all_reduce(o{k}, \"sum\", \"tp\")"] if reduced else []),
+        *([f'r{k} = all_reduce(o{k}, "sum", "tp")'] if reduced else []),
         f"y{k} = mul({'r' if reduced else 'o'}{k}, 0.5)",
         f"z{k} = aten.sin.default(y{k})",
         f"x{k + 1} = add(z{k}, x{k})",
@@ -55,7 +56,6 @@ def layered_files(
     whole: Change = unchanged,
     end: str = "l = tanh(last)",
     spec_end: str = "",
-    tables: str = "",
 ) -> Path:
     """The job file of a model of so many layers. ``rank`` and ``whole`` change the text of layers; ``end`` is what
     comes after them (``last`` is the residual), on both sides unless ``spec_end`` says otherwise."""
@@ -65,7 +65,11 @@ def layered_files(
     def program(local: int, rows: int, reduced: bool, change: Change, tail: str) -> str:
         inputs = [f"x0: float32[{rows}, {width}]"]
         for k in range(layers):
-            inputs += [f"g{k}: float32[{width}]", f"w{k}: float32[{width}, {local}]", f"v{k}: float32[{local}, {width}]"]
+            inputs += [
+                f"g{k}: float32[{width}]",
+                f"w{k}: float32[{width}, {local}]",
+                f"v{k}: float32[{local}, {width}]",
+            ]
         body = [change(k, _layer(k, reduced)) for k in range(layers)]
         return "\n".join([*inputs, *body, tail.replace("last", f"x{layers}"), "-> l"])
 
@@ -74,8 +78,13 @@ def layered_files(
     placed = {"g": "Replicate()", "w": "Shard(1)", "v": "Shard(0)"}
     lines = ["[inputs]", 'x0 = ["Shard(0)", "Replicate()"]']
     lines += [f'{name}{k} = ["Replicate()", "{where}"]' for k in range(layers) for name, where in placed.items()]
-    lines += ["[outputs]", 'l = ["Shard(0)", "Replicate()"]', tables]
-    return job_files(folder, spec, [impl] * (tp * dp), "\n".join(lines), {"dp": dp, "tp": tp}, {"tp": ("tp",)})
+    head = (
+        f'format = "job/1"\n[spec]\ngraph = "spec.json"\n[impl]\ngraph = "rank.json"\nmesh = {{ dp = {dp}, tp = {tp} }}'
+    )
+    outputs = '[outputs]\nl = ["Shard(0)", "Replicate()"]'
+    job = "\n".join([head, '[impl.groups]\ntp = ["tp"]', *lines, outputs, ""])
+    graphs = {"spec.json": as_json(graph_of(spec), None), "rank.json": as_json(graph_of(impl), {"tp": tp})}
+    return write_job(folder, job, graphs)
 
 
 def layered(folder: Path, layers: int = 4, **how: object) -> Job:

@@ -59,7 +59,7 @@ def prove_in_pieces(job: Job, options: Options, *, least: int = _LONG) -> InPiec
     if not places:
         return None
     try:
-        return Pieces(job, options, places).prove()
+        return _Pieces(job, options, places).prove()
     except Unfit:
         return None
 
@@ -95,7 +95,7 @@ class _Lemma:
 
 
 @dataclass
-class Pieces:
+class _Pieces:
     """The pieces of a job, proved in the order of the programs. ``known``: of tensors of the implementation that are
     handed on, what they are; ``copies`` by side: tensors that equal another one, which is read instead."""
 
@@ -108,6 +108,14 @@ class Pieces:
     copies: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: (dict[str, str](), dict[str, str]()))
     lemmas: dict[object, _Lemma] = field(default_factory=dict[object, _Lemma])
     _first: dict[object, str] = field(default_factory=dict[object, str])
+    _about: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # by input of the specification
+    _related: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # by input of the implementation
+
+    def __post_init__(self) -> None:
+        for name, relation in self.job.inputs.items():
+            self._about[name] = named(relation)
+            for other in self._about[name]:
+                self._related.setdefault(other, set()).add(name)
 
     def prove(self) -> InPieces:
         """Raises :class:`Unfit` where a piece is not proved."""
@@ -172,19 +180,20 @@ class Pieces:
             if whole in inputs:  # two tensors of the implementation are parts of it
                 raise Unfit
             inputs[whole] = InputRelation(name, placements, text=show(placements))
-        about = {name: named(relation) for name, relation in job.inputs.items()}
         wanted, held = {*read, *inputs}, {*used}
-        while True:
-            more = {n for n, others in about.items() if n in wanted or others & held}
-            others = {other for n in more for other in about[n]}
-            if more <= wanted and others <= held:
-                break
-            wanted |= more
-            held |= others
-        inputs.update((name, job.inputs[name]) for name in job.inputs if name in wanted)
+        pending = [*wanted, *held]
+        while pending:  # related inputs come together
+            name = pending.pop()
+            theirs_too = self._about.get(name, set[str]()) - held if name in wanted else set[str]()
+            ours_too = self._related.get(name, set[str]()) - wanted if name in held else set[str]()
+            held |= theirs_too
+            wanted |= ours_too
+            pending += [*theirs_too, *ours_too]
+        inputs.update((name, job.inputs[name]) for name in sorted(wanted) if name in job.inputs)
         checked = {o.name: job.outputs[o.name] for o in ours.outputs(k)}
         specification = ours.piece(job.specification, k, wanted, self.copies[0])
-        done = {id(g): theirs.piece(g, k, held, self.copies[1]) for g in job.implementation}
+        programs = {id(graph): graph for graph in job.implementation}
+        done = {key: theirs.piece(graph, k, held, self.copies[1]) for key, graph in programs.items()}
         implementation = tuple(done[id(graph)] for graph in job.implementation)
         part = Job(job.path, specification, implementation, job.mesh, inputs, checked, job.assume)
         return Piece(part, theirs.handed_on(k), ours.handed_on(k))

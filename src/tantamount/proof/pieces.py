@@ -36,10 +36,12 @@ class Side:
         self._bounds = [0, *places, len(graph.nodes)]
         self._at = {node.name: bisect_right(places, k) for k, node in enumerate(graph.nodes) if node.op != "input"}
         self._varies = _real(graph)
+        self._position = {node.name: k for k, node in enumerate(graph.nodes)}
+        self._reads = {node.name: tuple(dict.fromkeys(references(node))) for node in graph.nodes}
         self._outputs: dict[int, list[Output]] = {}
         self._last: dict[str, int] = {}
         for node in graph.nodes:
-            for name in references(node):
+            for name in self._reads[node.name]:
                 self._last[name] = max(self._last.get(name, 0), self._at.get(node.name, 0))
 
     def at(self, name: str) -> int:
@@ -65,7 +67,7 @@ class Side:
         anew = self._anew(self.graph, k)
         found: dict[str, None] = {}
         for node in (*self._nodes(self.graph, k), *(self.graph.by_name[name] for name in anew)):
-            found.update((copies.get(n, n), None) for n in references(node) if self._at.get(n, -1) != k)
+            found.update((copies.get(n, n), None) for n in self._reads[node.name] if self._at.get(n, -1) != k)
         found.update((copies.get(o.node, o.node), None) for o in self.outputs(k) if self._at.get(o.node, -1) != k)
         return [name for name in found if name not in anew]
 
@@ -73,13 +75,13 @@ class Side:
         """What a piece computes anew of what earlier ones do: tensors that no real input has a part in (positions,
         masks, parts of token numbers)."""
         found: set[str] = set()
-        pending = [name for node in self._nodes(graph, k) for name in references(node)]
+        pending = [name for node in self._nodes(graph, k) for name in self._reads[node.name]]
         pending += [output.node for output in self.outputs(k)]
         while pending:
             name = pending.pop()
             if name in self._at and self._at[name] != k and name not in self._varies and name not in found:
                 found.add(name)
-                pending.extend(references(graph.by_name[name]))
+                pending.extend(self._reads[name])
         return found
 
     def handed_on(self, k: int) -> tuple[str, ...]:
@@ -95,11 +97,13 @@ class Side:
         """The piece of a program (with the same names) as a program."""
         inside = self._nodes(graph, k)
         anew = self._anew(graph, k)
-        rest = [*(node for node in graph.nodes if node.name in anew), *(_reading(node, copies) for node in inside)]
+        rest = [*(graph.by_name[name] for name in sorted(anew, key=self._position.__getitem__)), *inside]
+        if copies:
+            rest = [_reading(node, copies) for node in rest]
         used = {name: k for k, name in enumerate(dict.fromkeys(name for node in rest for name in references(node)))}
         # in the order of their use, in which equal pieces have them, too
-        first = sorted((n for n in graph.nodes if n.name in inputs), key=lambda node: used.get(node.name, len(used)))
-        nodes = (*map(_input, first), *rest)
+        first = sorted(inputs, key=lambda name: (used.get(name, len(used)), self._position[name]))
+        nodes = (*(_input(graph.by_name[name]) for name in first), *rest)
         outputs = tuple(Output(output.name, copies.get(output.node, output.node)) for output in self.outputs(k))
         return replace(graph, nodes=nodes, outputs=outputs)
 
@@ -153,8 +157,8 @@ def key_of(piece: Piece) -> object:
     job = piece.job
     ours = _numbers(job.specification)
     theirs = _numbers(job.implementation[0])
-    done = {id(graph): _program(graph) for graph in job.implementation}
-    order = {program: k for k, program in enumerate(dict.fromkeys(done.values()))}
+    graphs = {id(graph): graph for graph in job.implementation}
+    numbers = {key: k for k, key in enumerate(graphs)}
     inputs = tuple((ours[name], _plain(r, theirs, r.name)) for name, r in sorted(job.inputs.items(), key=_first(ours)))
     outputs = tuple(
         (ours[o.node], _plain(e, _outputs_too(theirs, job), e.name or o.name))
@@ -163,8 +167,8 @@ def key_of(piece: Piece) -> object:
     )
     return (
         _program(job.specification),
-        tuple(order),
-        tuple(order[done[id(graph)]] for graph in job.implementation),
+        tuple(map(_program, graphs.values())),
+        tuple(numbers[id(graph)] for graph in job.implementation) if len(graphs) > 1 else (),
         tuple(theirs[o.node] for o in job.implementation[0].outputs),
         inputs,
         outputs,

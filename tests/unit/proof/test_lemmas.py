@@ -82,8 +82,10 @@ def test_what_a_boundary_stands_for_is_not_used_in_a_lemma(tmp_path: Path) -> No
         )
 
     def relu(k: int, text: str) -> str:
-        return first(k, text).replace(f"add(z{k}, x{k})", f"add(z{k}, c{k})").replace(
-            f"s{k} = mul(x{k}", f"c{k} = relu(x{k})\ns{k} = mul(c{k}"
+        return (
+            first(k, text)
+            .replace(f"add(z{k}, x{k})", f"add(z{k}, c{k})")
+            .replace(f"s{k} = mul(x{k}", f"c{k} = relu(x{k})\ns{k} = mul(c{k}")
         )
 
     assert in_pieces(layered(tmp_path / "same", 4, rank=first, whole=first)) is not None
@@ -132,7 +134,9 @@ def test_indices_are_in_range_in_every_layer(tmp_path: Path, shift: int, proved:
     def rows(by: int) -> object:
         def change(k: int, text: str) -> str:
             moved = by if k == 2 else 0
-            lines = f"c{k} = constant int64[2] [{0 + moved}, {1 + moved}]\nb{k} = lift(c{k})\nz{k} = index(y{k}, [b{k}])"
+            lines = (
+                f"c{k} = constant int64[2] [{0 + moved}, {1 + moved}]\nb{k} = lift(c{k})\nz{k} = index(y{k}, [b{k}])"
+            )
             return text.replace(f"z{k} = aten.sin.default(y{k})", lines)
 
         return change
@@ -141,7 +145,9 @@ def test_indices_are_in_range_in_every_layer(tmp_path: Path, shift: int, proved:
     assert (in_pieces(job) is not None) == proved
 
 
-@pytest.mark.parametrize(("tail", "proved"), [("add(last, n2)", True), ("add(last, d2)", False), ("add(last, n1)", False)])
+@pytest.mark.parametrize(
+    ("tail", "proved"), [("add(last, n2)", True), ("add(last, d2)", False), ("add(last, n1)", False)]
+)
 def test_what_later_pieces_read_is_handed_on(tmp_path: Path, tail: str, proved: bool) -> None:
     """(g) A tensor inside a layer that is used after all of them."""
     job = layered(tmp_path, 4, end=f"l = {tail}", spec_end="l = add(last, n2)")
@@ -161,7 +167,7 @@ def layered_files_with(folder: Path, placed: str, layer: int) -> Job:
 
     file = layered_files(folder, 4)
     text = file.read_text().replace(f'w{layer} = ["Replicate()", "Shard(1)"]', f'w{layer} = "rank(0)"')
-    file.write_text(text.replace("w2 = \"rank(0)\"", 'w2 = "concat(rank(1), rank(0), dim=1)"'))
+    file.write_text(text.replace('w2 = "rank(0)"', 'w2 = "concat(rank(1), rank(0), dim=1)"'))
     assert placed
     return read_job(file)
 
@@ -187,5 +193,7 @@ def test_jobs_without_layers_have_no_pieces(tmp_path: Path) -> None:
     from tantamount import read_job
 
     whole = "x: float32[4]\ny = tanh(x)\n-> y"
-    job = read_job(job_files(tmp_path, whole, [whole], '[inputs]\nx = "Replicate()"\n[outputs]\ny = "Replicate()"\n', {}, {}))
+    job = read_job(
+        job_files(tmp_path, whole, [whole], '[inputs]\nx = "Replicate()"\n[outputs]\ny = "Replicate()"\n', {}, {})
+    )
     assert in_pieces(job) is None
