@@ -97,8 +97,8 @@ def refine_job(
 def _refine(state: _State, options: Options) -> None:
     job, clock = state.job, state.clock
     state.pieces = prove_in_pieces(job, options)
-    clock.lap("pieces")
     if state.pieces is not None:
+        clock.lap("pieces")
         state.assumptions = state.pieces.assumptions
         state.outputs = {output.name: output for output in state.pieces.outputs}
         return
