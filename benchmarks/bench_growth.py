@@ -19,7 +19,7 @@ from bench_refine import READING, ROOT, Cost, measure
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.layers import layered_files
+from support.equal_layers import layered_files
 
 FLOOR = 0.1  # CPU seconds: what is less is mostly noise
 SERIES: dict[str, tuple[tuple[dict[str, int], ...], float]] = {

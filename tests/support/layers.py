@@ -1,92 +1,170 @@
-"""Jobs of equal layers under tensor and data parallelism, for tests and for the benchmark of growth."""
+"""A transformer layer of any size, as one program and spread over ranks: vocabulary-parallel embedding, attention with
+heads over ranks, a row-parallel output, a two-layer MLP, and a mean that is written as a product with 1 / numel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tantamount import read_job
+from tantamount.ir.graph import Argument, Graph, Node, Ref
 from tantamount.ir.job import Job
 
-from .graphs import write_job
-from .jobs import as_json, graph_of
+from .jobs import job_files
 
-__all__ = ["Change", "layered", "layered_files"]
+RELATIONS = """
+[inputs]
+ids = "Replicate()"
+table = "Shard(0)"
+wq = "Shard(0)"
+wk = "Shard(0)"
+wv = "Shard(0)"
+wo = "Shard(1)"
+w1 = "Shard(0)"
+w2 = "Shard(1)"
+[outputs]
+hidden = "Replicate()"
+loss = "Replicate()"
+"""
 
-Change = Callable[[int, str], str]  # what becomes of the text of a layer on a rank
+
+@dataclass(frozen=True)
+class Sizes:
+    tokens: int
+    heads: int
+    head: int
+    ffn: int
+    vocabulary: int
+
+    @property
+    def hidden(self) -> int:
+        return self.heads * self.head
 
 
-def unchanged(_: int, text: str) -> str:
-    return text
+def _body(z: Sizes, ranks: int, embedding: str, reduced: bool, puzzle: bool) -> str:
+    h, n, f = z.hidden, z.heads // ranks, z.ffn // ranks
+    total = h if not reduced else h // ranks
+    lines = [f"ids: int64[{z.tokens}]", f"table: float32[{z.vocabulary // ranks}, {h}]"]
+    lines += [f"{w}: float32[{total}, {h}]" for w in ("wq", "wk", "wv")]
+    lines += [f"wo: float32[{h}, {total}]", f"w1: float32[{f}, {h}]", f"w2: float32[{h}, {f}]", embedding]
+    for name in "qkv":
+        lines += [f"{name}t = t(w{name})", f"{name}m = mm(x, {name}t)"]
+        lines += [f"{name}h = view({name}m, [{z.tokens}, {n}, {z.head}])", f"{name} = transpose({name}h, 0, 1)"]
 
+    def all_reduce(name: str) -> str:
+        return f'{name} = all_reduce({name}p, "sum", "tp")' if reduced else f"{name} = mul({name}p, 1)"
 
-def _layer(k: int, reduced: bool) -> str:
-    """A scaled row, through two matrices that are cut along what lies between them, and added to the residual."""
-    lines = [
-        f"s{k} = mul(x{k}, g{k})",
-        f"m{k} = aten.mean.dim(s{k}, [1], True)",
-        f"d{k} = sub(s{k}, m{k})",
-        f"e{k} = mul(d{k}, d{k})",
-        f"f{k} = aten.mean.dim(e{k}, [1], True)",
-        f"i{k} = add(f{k}, 0.125)",
-        f"j{k} = aten.rsqrt.default(i{k})",
-        f"n{k} = mul(d{k}, j{k})",
-        f"h{k} = mm(n{k}, w{k})",
-        f"a{k} = gelu(h{k})",
-        f"t{k} = tanh(a{k})",
-        f"p{k} = mul(t{k}, 3)",
-        f"q{k} = add(p{k}, a{k})",
-        f"o{k} = mm(q{k}, v{k})",
-        *([f'r{k} = all_reduce(o{k}, "sum", "tp")'] if reduced else []),
-        f"y{k} = mul({'r' if reduced else 'o'}{k}, 0.5)",
-        f"z{k} = aten.sin.default(y{k})",
-        f"x{k + 1} = add(z{k}, x{k})",
+    lines += [
+        "kk = transpose(k, 1, 2)",
+        "scores = aten.bmm.default(q, kk)",
+        f"scaled = mul(scores, {z.head**-0.5!r})",
+        "weights = softmax(scaled, -1, False)",
+        "mixed = aten.bmm.default(weights, v)",
+        "swapped = transpose(mixed, 0, 1)",
+        "copied = aten.clone.default(swapped)",
+        f"joined = view(copied, [{z.tokens}, {total}])",
+        "wot = t(wo)",
+        "attendedp = mm(joined, wot)",
+        all_reduce("attended"),
+        "middle = add(x, attended)",
+        "w1t = t(w1)",
+        "up = mm(middle, w1t)",
+        "active = gelu(up)",
+        "w2t = t(w2)",
+        "downp = mm(active, w2t)",
+        all_reduce("down"),
+        "hidden = add(middle, down)",
+        "sumall = sum(hidden)",
+        f"loss = mul(sumall, {1 / (z.tokens * h)!r})",
     ]
-    return "\n".join(lines)
+    if puzzle:  # true, but not proved: sin^2 + cos^2 is one
+        lines += [
+            "sn = aten.sin.default(loss)", "cs = aten.cos.default(loss)", "sn2 = mul(sn, sn)", "cs2 = mul(cs, cs)",
+            "one = add(sn2, cs2)", "lossone = mul(loss, one)",
+        ]  # fmt: skip
+    return "\n".join([*lines, f"-> hidden, loss={'lossone' if puzzle else 'loss'}"])
 
 
-def layered_files(
-    folder: Path,
-    layers: int,
-    *,
-    tp: int = 2,
-    dp: int = 1,
-    width: int = 4,
-    rank: Change = unchanged,
-    whole: Change = unchanged,
-    end: str = "l = tanh(last)",
-    spec_end: str = "",
-) -> Path:
-    """The job file of a model of so many layers. ``rank`` and ``whole`` change the text of layers; ``end`` is what
-    comes after them (``last`` is the residual), on both sides unless ``spec_end`` says otherwise."""
-    folder.mkdir(exist_ok=True)
-    hidden = 2 * tp
+def specification(z: Sizes, puzzle: bool = False) -> str:
+    return _body(z, 1, "x = embedding(table, ids)", reduced=False, puzzle=puzzle)
 
-    def program(local: int, rows: int, reduced: bool, change: Change, tail: str) -> str:
-        inputs = [f"x0: float32[{rows}, {width}]"]
-        for k in range(layers):
-            inputs += [
-                f"g{k}: float32[{width}]",
-                f"w{k}: float32[{width}, {local}]",
-                f"v{k}: float32[{local}, {width}]",
-            ]
-        body = [change(k, _layer(k, reduced)) for k in range(layers)]
-        return "\n".join([*inputs, *body, tail.replace("last", f"x{layers}"), "-> l"])
 
-    spec = program(hidden, 2 * dp, False, whole, spec_end or end)
-    impl = program(hidden // tp, 2, True, rank, end)
-    placed = {"g": "Replicate()", "w": "Shard(1)", "v": "Shard(0)"}
-    lines = ["[inputs]", 'x0 = ["Shard(0)", "Replicate()"]']
-    lines += [f'{name}{k} = ["Replicate()", "{where}"]' for k in range(layers) for name, where in placed.items()]
-    head = (
-        f'format = "job/1"\n[spec]\ngraph = "spec.json"\n[impl]\ngraph = "rank.json"\nmesh = {{ dp = {dp}, tp = {tp} }}'
+def rank(z: Sizes, ranks: int, k: int) -> str:
+    size = z.vocabulary // ranks
+    embedding = f"""
+        low = lt(ids, {k * size})
+        high = ge(ids, {(k + 1) * size})
+        outside = bitwise_or(low, high)
+        shifted = sub(ids, {k * size})
+        local = masked_fill(shifted, outside, 0)
+        rows = embedding(table, local)
+        mask = unsqueeze(outside, -1)
+        xp = masked_fill(rows, mask, 0.0)
+        x = all_reduce(xp, "sum", "tp")
+    """
+    return _body(z, ranks, embedding.strip(), reduced=True, puzzle=False)
+
+
+def layer(folder: Path, z: Sizes, ranks: int, puzzle: bool = False) -> Job:
+    """The job. With ``puzzle`` the loss is right, but cannot be proved."""
+    graphs = [rank(z, ranks, k) for k in range(ranks)]
+    return read_job(job_files(folder, specification(z, puzzle), graphs, RELATIONS, {"tp": ranks}, {"tp": ("tp",)}))
+
+
+# ------------------------------------------------------------------------------------------------ mutants
+Edit = Callable[[Node], Node]
+
+
+def edited(job: Job, ranks: tuple[int, ...] | None = None, **edits: Edit) -> Job:
+    """The job with some nodes of the implementation changed, on some ranks or all."""
+
+    def graph_of(graph: Graph) -> Graph:
+        return replace(graph, nodes=tuple(edits[n.name](n) if n.name in edits else n for n in graph.nodes))
+
+    graphs = tuple(
+        graph_of(graph) if ranks is None or k in ranks else graph for k, graph in enumerate(job.implementation)
     )
-    outputs = '[outputs]\nl = ["Shard(0)", "Replicate()"]'
-    job = "\n".join([head, '[impl.groups]\ntp = ["tp"]', *lines, outputs, ""])
-    graphs = {"spec.json": as_json(graph_of(spec), None), "rank.json": as_json(graph_of(impl), {"tp": tp})}
-    return write_job(folder, job, graphs)
+    assert graphs != job.implementation
+    return replace(job, implementation=graphs)
 
 
-def layered(folder: Path, layers: int = 4, **how: object) -> Job:
-    """The same job, read."""
-    return read_job(layered_files(folder, layers, **how))  # type: ignore[arg-type]
+def argument(position: int, value: Argument) -> Edit:
+    return lambda node: replace(node, args=(*node.args[:position], value, *node.args[position + 1 :]))
+
+
+def target(name: str, *args: Argument) -> Edit:
+    return lambda node: replace(node, target=name, args=args or node.args)
+
+
+def mutants(job: Job, z: Sizes, ranks: int) -> Mapping[str, Job]:
+    """Wrong programs."""
+    size = z.vocabulary // ranks
+    return {
+        "scale": edited(job, scaled=argument(1, 1 / z.head)),
+        "scale of one rank": edited(job, (1,), scaled=argument(1, z.head**-0.5 * 1.001)),
+        "mean over the shard": edited(job, loss=argument(1, ranks / (z.tokens * z.hidden))),
+        "mean over tokens": edited(job, loss=argument(1, 1 / z.tokens)),
+        "softmax over queries": edited(job, weights=argument(1, 1)),
+        "relu": edited(job, active=target("aten.relu.default")),
+        "tanh": edited(job, active=target("aten.tanh.default")),
+        "attention not summed": edited(job, attended=target("aten.mul.Tensor", *_ones("attendedp"))),
+        "mlp not summed": edited(job, down=target("aten.mul.Tensor", *_ones("downp"))),
+        "embedding not summed": edited(job, x=target("aten.mul.Tensor", *_ones("xp"))),
+        "mlp averaged": edited(job, down=argument(1, "avg")),
+        "attention maximum": edited(job, attended=argument(1, "max")),
+        "residual": edited(job, hidden=argument(0, _ref("x"))),
+        "offset of one rank": edited(job, (1,), shifted=argument(1, size - 1)),
+        "offset": edited(job, shifted=argument(1, 0)),
+        "upper bound": edited(job, (0,), high=argument(1, size - 1)),
+        "lower bound": edited(job, (1,), low=argument(1, size + 1)),
+        "keys for values": edited(job, vm=argument(1, _ref("kt"))),
+    }
+
+
+def _ref(name: str) -> Argument:
+    return Ref(name)
+
+
+def _ones(name: str) -> tuple[Argument, Argument]:
+    return _ref(name), 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.jobs import job_files
-from support.layers import layered
+from support.equal_layers import layered
 from tantamount import read_job
 from tantamount.calculus.calculus import Calculus
 from tantamount.correspond.alignment import align

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.jobs import graph_of, job_files
-from support.layers import layered
+from support.equal_layers import layered
 from tantamount import refine
 from tantamount.correspond.alignment import align
 from tantamount.ir.job import Job
@@ -162,7 +162,7 @@ def test_relations_of_inputs_are_part_of_a_lemma(tmp_path: Path) -> None:
 
 
 def layered_files_with(folder: Path, placed: str, layer: int) -> Job:
-    from support.layers import layered_files
+    from support.equal_layers import layered_files
     from tantamount import read_job
 
     file = layered_files(folder, 4)
