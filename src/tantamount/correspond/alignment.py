@@ -111,8 +111,8 @@ class _Matching:
     def __post_init__(self) -> None:
         for node in self.job.specification.nodes:
             self._targets[node.name] = node.target
-            value = self.execution.specification.get(node.name) if node.op == "call" else None
-            if _is_real(value):
+            value = self.execution.specification.get(node.name)
+            if _is_real(value) and node.op != "constant":
                 self._wholes.setdefault(value.shape, {})[node.name] = value
 
     def of_class(self, ranks: RankClass) -> Iterator[tuple[str, tuple[Aligned, ...]]]:

@@ -141,6 +141,20 @@ class Cuts:
                 return value if held is None else replace(value, value=with_undefined(held, value.value.undefined))
         return value
 
+    def parts(self, ranks: RankClass, name: str, value: Tensor) -> tuple[Aligned, ...]:
+        """The specification tensors, each with placements, whose parts a tensor of a class is proved to be: what both
+        sides have by now is compared."""
+        found: list[Aligned] = []
+        for candidate in self.aligned.get((ranks.leader, name), ()):
+            whole = self.specification.values.get(candidate.names[0])
+            if len(candidate.names) > 1 or candidate.window is not None or not isinstance(whole, Tensor):
+                continue
+            held = self._held([whole.value], candidate, ranks)
+            same_type = whole.dtype.kind is value.dtype.kind and held is not None and held.shape == value.value.shape
+            if held is not None and same_type and equal(self.store, held, value.value, expand=False) is None:
+                found.append(candidate)
+        return tuple(found)
+
     def _is_far_ahead(self, name: str) -> bool:
         """True if computing a specification tensor now takes many others whose counterparts have not come yet: equal
         by chance, most likely, and without cuts in between."""

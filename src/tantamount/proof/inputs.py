@@ -87,20 +87,17 @@ def build_inputs(store: Store, job: Job) -> Inputs:
 def _shared(job: Job) -> set[str]:
     """Specification inputs whose implementation elements also serve another, or serve twice."""
     uses: dict[Key, list[tuple[str, tuple[tuple[int, int], ...] | None]]] = {}
+    wholes: dict[str, list[str]] = {}  # by name on every rank
     out: set[str] = set()
     for name, relation in job.inputs.items():
         if relation.placements is not None:
-            regions: list[tuple[Key, tuple[tuple[int, int], ...] | None]] = [
-                ((rank, relation.name), None) for rank in range(len(job.implementation))
-            ]
-        else:
-            found = _regions(relation.expression, relation.name, job)
-            if found is None:
-                out.add(name)
-                regions = [((t.rank, t.name or relation.name), None) for t in _tensors(relation.expression)]
-            else:
-                regions = found
-        for key, box in regions:
+            wholes.setdefault(relation.name, []).append(name)
+            continue
+        found = _regions(relation.expression, relation.name, job)
+        if found is None:
+            out.add(name)
+            found = [((t.rank, t.name or relation.name), None) for t in _tensors(relation.expression)]
+        for key, box in found:
             for other, taken in uses.get(key, []):
                 if (
                     box is None
@@ -109,7 +106,10 @@ def _shared(job: Job) -> set[str]:
                 ):
                     out |= {name, other}
             uses.setdefault(key, []).append((name, box))
-    return out
+    for (_, held), users in uses.items():
+        if held in wholes:
+            out |= {*wholes[held], *(name for name, _ in users)}
+    return out.union(*(names for names in wholes.values() if len(names) > 1))
 
 
 def _tensors(expression: Expression | None) -> list[RankTensor]:
@@ -355,7 +355,8 @@ class _Builder:
         for key, found in self.regions.items():
             shape = _type(self.job.implementation[key[0]], key[1]).shape
             out.locals[key] = self._patchwork(key, shape, found)
-        names = {node.name for graph in self.job.implementation for node in graph.inputs}
+        graphs = {id(graph): graph for graph in self.job.implementation}
+        names = {node.name for graph in graphs.values() for node in graph.inputs}
         for name in sorted(names):
             if name in out.stacked:
                 continue

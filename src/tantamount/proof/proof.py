@@ -66,6 +66,7 @@ class Proof:
     inputs: Inputs
     specification: SpecificationRun
     implementation: RanksRun
+    cuts: Cuts | None = None
     _relations: dict[str, Relation] | None = None
 
     @property
@@ -130,4 +131,4 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     how.lap("implementation")
     specification.finish(names)
     how.lap("specification")
-    return Proof(job, how, store, inputs, specification, implementation)
+    return Proof(job, how, store, inputs, specification, implementation, cuts)

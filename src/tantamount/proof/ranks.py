@@ -72,7 +72,8 @@ def run_implementation(
         run.traces.append(trace)
         axes = tuple(range(len(one.mesh.sizes)))
         symbolic = Definedness(store, trace, one.mesh, axes, rank=run.label(one))
-        parts[one.leader] = _Part(one, [graphs[rank] for rank in one.ranks], symbolic)
+        held = [graphs[rank] for rank in one.ranks]
+        parts[one.leader] = _Part(one, held, [*{id(graph): graph for graph in held}.values()], symbolic)
         given.append(
             {
                 node.name: Tensor(node.type.shape, node.type.dtype, inputs.held(store, mesh, one, node.name))
@@ -116,10 +117,11 @@ def run_implementation(
 
 @dataclass(frozen=True)
 class _Part:
-    """A class of ranks, with the graphs of all of them."""
+    """A class of ranks, with the graphs of all of them, and those that are different objects."""
 
     ranks: RankClass
     graphs: Sequence[Graph]
+    distinct: Sequence[Graph]
     symbolic: Symbolic
 
 
@@ -129,7 +131,7 @@ def _compute(
     """The value of a node on all ranks of a class."""
     graph = part.graphs[0]
     symbolic = replace(part.symbolic, site=node.name)
-    if not differs(node, part.graphs):
+    if len(part.distinct) == 1 or not differs(node, part.distinct):
         return shared.value(graph, node, symbolic, environment, constant)
     builder = Builder(symbolic, node.name)
     merged = _merged(node, [other.by_name[node.name] for other in part.graphs], graph)

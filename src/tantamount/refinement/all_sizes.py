@@ -114,6 +114,10 @@ def _noting(space: Space, progress: Progress | None) -> Progress:
     return note
 
 
+def _proofs(attempt: _Attempt) -> tuple[Proof, ...]:
+    return () if attempt.proof is None else (attempt.proof,)
+
+
 def _open(domain: Domain, proof: _Attempt) -> list[Condition]:
     """The conditions that do not follow from the domain at once."""
     return [condition for condition in proof.conditions if not implied(domain, condition)]
@@ -163,7 +167,7 @@ def _report(
         relations=tuple(output.relation for output in outputs if output.relation is not None),
         mismatch=None,
         counterexample=None,
-        statistics=statistics(job, first.proof, {"all sizes": time.process_time() - start}),
+        statistics=statistics(job, _proofs(first), {"all sizes": time.process_time() - start}),
         notes=notes,
         refused=refused,
     )
@@ -241,6 +245,6 @@ def _not_proved(job: Job, tried: _Tried, proof: _Attempt, start: float, effort: 
     verdict = worst(output.verdict for output in outputs)
     return Refinement(
         job.path, verdict, outputs, len(job.specification.outputs), proof.assumptions, (), None, None,
-        statistics(job, proof.proof, {"all sizes": time.process_time() - start}),
+        statistics(job, _proofs(proof), {"all sizes": time.process_time() - start}),
         ("at single sizes that were tried the outputs are equal",),
     )  # fmt: skip

@@ -18,10 +18,11 @@ from tantamount.execution.witness import Searched, search
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Options, Progress, Proof, prove
+from tantamount.proof.lemmas import InPieces, prove_in_pieces
 from tantamount.proof.outputs import PARTLY
 from tantamount.refinement.all_sizes import refine_at_all_sizes
 from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
-from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Verdict, worst
+from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Relation, Verdict, worst
 
 __all__ = ["Captured", "job_of", "refine_job"]
 
@@ -95,6 +96,12 @@ def refine_job(
 
 def _refine(state: _State, options: Options) -> None:
     job, clock = state.job, state.clock
+    state.pieces = prove_in_pieces(job, options)
+    if state.pieces is not None:
+        clock.lap("pieces")
+        state.assumptions = state.pieces.assumptions
+        state.outputs = {output.name: output for output in state.pieces.outputs}
+        return
     proof = state.proof = prove(job, options)
     searched = Searched(_checked(state, proof, expand=False))
     clock.lap("outputs")
@@ -125,6 +132,7 @@ class _State:
     so_far: Callable[[Refinement], None]
     clock: _Clock = field(default_factory=lambda: _Clock())
     proof: Proof | None = None
+    pieces: InPieces | None = None
     outputs: dict[str, OutputReport] = field(default_factory=dict[str, OutputReport])
     assumptions: tuple[Assumption, ...] = ()
     mismatch: Mismatch | None = None
@@ -172,10 +180,10 @@ class _State:
             outputs=outputs,
             outputs_total=len(job.specification.outputs),
             assumptions=self.assumptions,
-            relations=() if self.proof is None else tuple(self.proof.known_relations().values()),
+            relations=self._relations(),
             mismatch=self.mismatch,
             counterexample=self.counterexample,
-            statistics=statistics(job, self.proof, self.clock.seconds),
+            statistics=statistics(job, self._proofs(), self.clock.seconds),
             notes=(*self.notes, *(() if stop is None else (f"{stop} {self.at}: what is known so far",))),
             refused=refused,
             limits=limits_hit(self.effort, stop),
@@ -183,6 +191,16 @@ class _State:
             subject=job,
             proof=self.proof if stop is None else None,
         )
+
+    def _relations(self) -> tuple[Relation, ...]:
+        if self.pieces is not None:
+            return self.pieces.relations
+        return () if self.proof is None else tuple(self.proof.known_relations().values())
+
+    def _proofs(self) -> tuple[Proof, ...]:
+        if self.pieces is not None:
+            return self.pieces.proofs
+        return () if self.proof is None else (self.proof,)
 
     def _unknown(self, name: str) -> OutputReport:
         why = f"{self.stopped} {self.at}" if self.stopped is not None else "not looked at so far"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -40,18 +41,21 @@ def limits_hit(effort: Effort, stop: Stopped | None = None) -> tuple[LimitHit, .
     return (*(() if stop is None else (LimitHit(stop.limit, stop.allowed),)), *found)
 
 
-def statistics(job: Job, proof: Proof | None, seconds: Mapping[str, float]) -> Statistics:
-    """The sizes of both programs, and what their proof took, if there is one."""
-    atoms = proof.store.atoms if proof is not None else []
+def statistics(job: Job, proofs: Sequence[Proof], seconds: Mapping[str, float]) -> Statistics:
+    """The sizes of both programs, and what their proofs took: one of the whole, several of pieces, or none."""
+    atoms = [atom for proof in proofs for atom in proof.store.atoms]
+    rules: Counter[str] = Counter()
+    for proof in proofs:
+        rules.update({name: count for name, count in proof.store.fired.items() if count})
     return Statistics(
         specification_nodes=len(job.specification.nodes),
         implementation_nodes=sum(len(graph.nodes) for graph in job.implementation),
         ranks=len(job.implementation),
-        folded=proof is not None and proof.folded,
+        folded=bool(proofs) and all(proof.folded for proof in proofs),
         atoms=len(atoms),
         terms=sum(len(x) for atom in atoms for x in atom.arguments),
         seconds=seconds,
         peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        classes=len(proof.implementation.classes) if proof is not None else 1,
-        rules={name: count for name, count in proof.store.fired.items() if count} if proof is not None else {},
+        classes=max((len(proof.implementation.classes) for proof in proofs), default=1),
+        rules=dict(rules),
     )

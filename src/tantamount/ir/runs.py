@@ -1,0 +1,97 @@
+"""Runs of equal pieces in a program: the layers of a model, forward and backward, its parameters in an optimizer.
+
+Two stretches of a program look equal if their nodes have the same operators, attributes and types; what they read is
+not looked at. Where a program is cut is a hint: pieces are compared with all that they read before one is taken for
+another (:mod:`tantamount.proof.lemmas`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tantamount.ir.graph import Argument, Graph, Node, Ref, references
+
+__all__ = ["Run", "runs", "written"]
+
+_GRAM = 8  # nodes by which equal places are recognised
+_SHORTEST = 16  # nodes of a piece that is worth a proof of its own
+_LEAST = 3  # pieces of a run
+_PERIODS = 64  # distances between equal places that are looked at, the most frequent ones
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``count`` consecutive pieces of ``period`` nodes each, from position ``start`` of the program on."""
+
+    start: int
+    period: int
+    count: int
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """Where a piece begins, and where the last one ends."""
+        return tuple(self.start + k * self.period for k in range(self.count + 1))
+
+
+def written(argument: Argument) -> Any:
+    """An attribute as a key that keeps 1, 1.0 and True apart; of what is read, only that it is."""
+    if isinstance(argument, Ref):
+        return Ref
+    if isinstance(argument, tuple):
+        return tuple(map(written, argument))
+    return type(argument), repr(argument) if isinstance(argument, (float, complex)) else argument
+
+
+def runs(graph: Graph) -> list[Run]:
+    """The runs of equal pieces, without overlaps, in order. They are cut where the least is handed on."""
+    known: dict[object, int] = {}
+    tokens = np.array([known.setdefault(_token(node), len(known)) for node in graph.nodes], dtype=np.int64)
+    found: list[tuple[int, int, int]] = []  # minus the length, period, start
+    for period in _periods(tokens.tolist()):
+        same = np.concatenate(([False], tokens[:-period] == tokens[period:], [False]))
+        edges = np.flatnonzero(same[1:] != same[:-1])
+        for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            if stop - start >= (_LEAST - 1) * period:
+                found.append((start - stop - period, period, start))
+    out: list[Run] = []
+    for length, period, start in sorted(found):
+        stop = start - length
+        if all(stop <= one.start or one.cuts[-1] <= start for one in out):
+            out.append(_placed(graph, start, stop, period))
+    return sorted(out, key=lambda one: one.start)
+
+
+def _token(node: Node) -> object:
+    kwargs = tuple((key, written(value)) for key, value in node.kwargs.items())
+    return node.op, node.target if node.op == "call" else "", written(node.args), kwargs, node.type
+
+
+def _periods(tokens: Sequence[int]) -> list[int]:
+    """The most frequent distances between a stretch of a few nodes and the next one like it."""
+    last: dict[tuple[int, ...], int] = {}
+    distances: Counter[int] = Counter()
+    for k in range(len(tokens) - _GRAM + 1):
+        gram = tuple(tokens[k : k + _GRAM])
+        if gram in last:
+            distances[k - last[gram]] += 1
+        last[gram] = k
+    return [d for d, _ in distances.most_common(_PERIODS) if d >= _SHORTEST]
+
+
+def _placed(graph: Graph, start: int, stop: int, period: int) -> Run:
+    """The run, moved to where a piece hands the least on to the next one."""
+    count = (stop - start) // period
+    best = min(range(min(stop - start - count * period, period - 1) + 1),
+               key=lambda shift: (_handed_on(graph, start + shift, period), shift))  # fmt: skip
+    return Run(start + best, period, count)
+
+
+def _handed_on(graph: Graph, start: int, period: int) -> int:
+    first = {node.name for node in graph.nodes[start : start + period]}
+    second = graph.nodes[start + period : start + 2 * period]
+    return len({name for node in second for name in references(node)} & first)

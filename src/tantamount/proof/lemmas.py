@@ -1,0 +1,333 @@
+"""Equal layers once: a long job proved piece by piece, and equal pieces by one proof.
+
+Both programs are cut at the same number of places. A piece of a job is a job: the nodes between two cuts on both
+sides, the tensors that they read from earlier pieces as inputs, of which the proofs of those pieces say how they are
+related. It is proved for all values of its inputs, so for those that they have. Two pieces with the same key, which
+has everything that such a proof can depend on but names, are one lemma. docs/design/lemmas.md argues that this is
+sound. What does not fit is not proved here: there is no answer then, and the job is proved as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tantamount.calculus.calculus import Calculus
+from tantamount.calculus.compare import equal
+from tantamount.ir.graph import Node
+from tantamount.ir.job import Job
+from tantamount.ir.relation import InputRelation, Partial, Placement
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.calls import operator_of
+from tantamount.ops.classes import rank_classes
+from tantamount.proof.assumptions import open_obligations
+from tantamount.proof.inputs import build_inputs
+from tantamount.proof.outputs import output_node, show
+from tantamount.proof.pieces import Piece, Side, Unfit, key_of, named
+from tantamount.proof.places import places_of
+from tantamount.proof.proof import Options, Proof, prove
+from tantamount.proof.questions import partial_layout_of
+from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
+
+__all__ = ["InPieces", "prove_in_pieces"]
+
+_LONG = 300  # nodes of a specification from which on pieces pay
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True)
+class InPieces:
+    """What the proofs of the pieces say of the job, every output of which is proved. ``pieces``: how many there are;
+    ``proofs`` those of the lemmas."""
+
+    outputs: tuple[OutputReport, ...]
+    relations: tuple[Relation, ...]
+    assumptions: tuple[Assumption, ...]
+    pieces: int
+    proofs: tuple[Proof, ...]
+
+
+def prove_in_pieces(job: Job, options: Options, *, least: int = _LONG) -> InPieces | None:
+    """The proof of a long job (``least``: nodes of the specification) whose programs have runs of equal pieces;
+    ``None`` where there is none of this kind. Raises :class:`UserError` as :func:`prove` does."""
+    if options.align is None or options.fold is False or options.cut is False or job.at is not None:
+        return None
+    if len(job.specification.nodes) < least or not _suits(job):
+        return None
+    places = places_of(job)
+    if not places:
+        return None
+    try:
+        return _Pieces(job, options, places).prove()
+    except Unfit:
+        return None
+
+
+def _suits(job: Job) -> bool:
+    """True if pieces of the programs are functions of what they read, and all ranks run one program: nothing is drawn
+    at random or sent from rank to rank, no constant is unknown, no relation restricts the specification."""
+    if len(rank_classes(job.implementation, job.mesh)) > 1:
+        return False
+    for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():
+        for node in graph.nodes:
+            if node.op == "constant" and node.target not in graph.constants:
+                return False
+            row = operator_of(graph, node) if node.op == "call" and node.target != "getitem" else None
+            if row is not None and (row.category == "random" or row.peer_parameter is not None):
+                return False
+    return not build_inputs(Calculus(), job).restrictions
+
+
+# ---------------------------------------------------------------------------------------------- one piece
+@dataclass(frozen=True)
+class _Lemma:
+    """What one proof says: of tensors that are handed on, the specification tensor and the placements; tensors of the
+    specification that are copies of others; outputs, relations and assumptions."""
+
+    piece: Piece
+    proof: Proof
+    pairs: Mapping[str, tuple[str, tuple[Placement, ...]]]
+    copies: Mapping[str, str]
+    outputs: tuple[OutputReport, ...]
+    relations: tuple[Relation, ...]
+    assumptions: tuple[Assumption, ...]
+
+
+@dataclass
+class _Pieces:
+    """The pieces of a job, proved in the order of the programs. ``known``: of tensors of the implementation that are
+    handed on, what they are; ``copies`` by side: tensors that equal another one, which is read instead."""
+
+    job: Job
+    options: Options
+    places: Sequence[tuple[int, int]]
+    known: dict[str, tuple[str, tuple[Placement, ...]]] = field(
+        default_factory=dict[str, "tuple[str, tuple[Placement, ...]]"]
+    )
+    copies: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: (dict[str, str](), dict[str, str]()))
+    lemmas: dict[object, _Lemma] = field(default_factory=dict[object, _Lemma])
+    _first: dict[object, str] = field(default_factory=dict[object, str])
+    _about: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # by input of the specification
+    _related: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # by input of the implementation
+
+    def __post_init__(self) -> None:
+        for name, relation in self.job.inputs.items():
+            self._about[name] = named(relation)
+            for other in self._about[name]:
+                self._related.setdefault(other, set()).add(name)
+
+    def prove(self) -> InPieces:
+        """Raises :class:`Unfit` where a piece is not proved."""
+        job = self.job
+        ours = Side(job.specification, [a for a, _ in self.places])
+        theirs = Side(job.implementation[0], [b for _, b in self.places])
+        for output in job.specification.outputs:
+            if output.name in job.outputs:
+                nodes = _asked(job, output.name)
+                at = max(ours.at(output.node), *map(theirs.at, nodes))
+                ours.ask(at, output)
+                for other in theirs.graph.outputs:
+                    if other.node in nodes:
+                        theirs.ask(at, other)
+        outputs: dict[str, OutputReport] = {}
+        relations: dict[str, Relation] = {}
+        assumptions: dict[tuple[str, str], dict[str, None]] = {}
+        for k in range(len(self.places) + 1):
+            self.options.effort.check()
+            if ours.is_empty(k) and theirs.is_empty(k):
+                continue
+            piece = self._piece(ours, theirs, k)
+            lemma = self._lemma(piece)
+            names = _Names(lemma.piece.job, piece.job)
+            for u, (t, placements) in lemma.pairs.items():
+                name, whole = names.implementation[u], names.specification[t]
+                first = self._first.setdefault((whole, placements), name)
+                if first == name or any(isinstance(p, Partial) for p in placements):  # summands are not determined
+                    self.known[name] = whole, placements
+                else:
+                    self.copies[1][name] = first
+            self.copies[0].update((names.specification[a], names.specification[b]) for a, b in lemma.copies.items())
+            outputs.update((found.name, found) for found in map(names.output, lemma.outputs))
+            relations.update((found.tensor, found) for found in map(names.relation, lemma.relations))
+            for found in lemma.assumptions:
+                sites = assumptions.setdefault((found.name, found.text), {})
+                sites.update(dict.fromkeys(names.either(place) for place in found.places))
+        wanted = [output.name for output in job.specification.outputs if output.name in job.outputs]
+        if any(name not in outputs for name in wanted):
+            raise Unfit
+        return InPieces(
+            tuple(outputs[name] for name in wanted),
+            tuple(relations[node.name] for node in job.specification.nodes if node.name in relations),
+            tuple(Assumption(name, text, tuple(sites)) for (name, text), sites in assumptions.items()),
+            len(self.places) + 1,
+            tuple(lemma.proof for lemma in self.lemmas.values()),
+        )
+
+    # -- the job of a piece
+    def _piece(self, ours: Side, theirs: Side, k: int) -> Piece:
+        """The k-th piece, with all inputs that relations of its inputs name."""
+        job = self.job
+        read = ours.read(k, self.copies[0])
+        used = theirs.read(k, self.copies[1])
+        inputs: dict[str, InputRelation] = {}
+        for name in used:
+            if theirs.graph.by_name[name].op == "input":
+                continue
+            if name not in self.known:
+                raise Unfit
+            whole, placements = self.known[name]
+            if whole in inputs:  # two tensors of the implementation are parts of it
+                raise Unfit
+            inputs[whole] = InputRelation(name, placements, text=show(placements))
+        wanted, held = {*read, *inputs}, {*used}
+        pending = [*wanted, *held]
+        while pending:  # related inputs come together
+            name = pending.pop()
+            theirs_too = self._about.get(name, set[str]()) - held if name in wanted else set[str]()
+            ours_too = self._related.get(name, set[str]()) - wanted if name in held else set[str]()
+            held |= theirs_too
+            wanted |= ours_too
+            pending += [*theirs_too, *ours_too]
+        inputs.update((name, job.inputs[name]) for name in sorted(wanted) if name in job.inputs)
+        checked = {o.name: job.outputs[o.name] for o in ours.outputs(k)}
+        specification = ours.piece(job.specification, k, wanted, self.copies[0])
+        programs = {id(graph): graph for graph in job.implementation}
+        done = {key: theirs.piece(graph, k, held, self.copies[1]) for key, graph in programs.items()}
+        implementation = tuple(done[id(graph)] for graph in job.implementation)
+        part = Job(job.path, specification, implementation, job.mesh, inputs, checked, job.assume)
+        return Piece(part, theirs.handed_on(k), ours.handed_on(k))
+
+    # -- its proof
+    def _lemma(self, piece: Piece) -> _Lemma:
+        key = key_of(piece)
+        if key not in self.lemmas:
+            self.lemmas[key] = _proved(piece, self.options)
+        return self.lemmas[key]
+
+
+def _asked(job: Job, name: str) -> set[str]:
+    """The nodes of the implementation that an expectation is about; none where it names none."""
+    expectation = job.outputs[name]
+    if expectation.infer or expectation.problem:
+        raise Unfit
+    return {output_node(job, 0, found) for found in named(expectation, name)}
+
+
+# ---------------------------------------------------------------------------------------------- proofs
+def _proved(piece: Piece, options: Options) -> _Lemma:
+    """The proof of a piece. Raises :class:`Unfit` unless its outputs are proved, and of all tensors that are handed on
+    it is proved which part of the specification's each rank holds, and that both are defined for all inputs."""
+    proof = prove(piece.job, replace(options.silent(), cut=True))
+    ours, theirs, cuts = proof.specification, proof.implementation, proof.cuts
+    if not proof.folded or ours.constants or theirs.constants or ours.dropouts or theirs.fresh_masks:
+        raise Unfit
+    if ours.failures or theirs.failures:  # values that the calculus does not know
+        raise Unfit
+    if proof.inputs.restrictions or open_obligations(proof.store, ours, theirs):
+        raise Unfit
+    if piece.handed_on and any(o.kind != "index" for trace in ours.traces for o in trace.obligations):
+        raise Unfit
+    outputs = proof.check_twice()
+    if any(output.verdict is not Verdict.PROVED or output.reason for output in outputs):
+        raise Unfit
+    pairs: dict[str, tuple[str, tuple[Placement, ...]]] = {}
+    copies: dict[str, str] = {}
+    for name in piece.handed_on:
+        value = theirs.environments[0].get(name)
+        if not _total(value):
+            raise Unfit
+        found = cuts.parts(theirs.classes[0], name, value) if cuts is not None and isinstance(value, Tensor) else ()
+        found = tuple(one for one in found if _total(ours.values.get(one.names[0])))
+        if not found:
+            pairs[name] = _summands(proof, piece, name)
+            continue
+        best = min(found, key=lambda one: one.names[0] not in piece.read)
+        whole = copies.get(best.names[0], best.names[0])
+        pairs[name] = whole, best.placements
+        for other in found:
+            copy = other.names[0]
+            if copy in piece.read and copy != whole and copy not in copies and _same(proof, whole, copy):
+                copies[copy] = whole
+    partners = {whole for whole, _ in pairs.values()}
+    others = [*partners, *(node.name for node in piece.job.specification.inputs)]
+    for copy in piece.read:  # what the implementation has once
+        if copy not in partners and copy not in copies:
+            whole = next((whole for whole in others if whole != copy and _same(proof, whole, copy)), None)
+            if whole is not None:
+                copies[copy] = copies.get(whole, whole)
+    if set(copies) & {whole for whole, _ in pairs.values()}:
+        raise Unfit
+    return _Lemma(piece, proof, pairs, copies, outputs, tuple(proof.relations().values()), proof.assumptions())
+
+
+def _summands(proof: Proof, piece: Piece, name: str) -> tuple[str, tuple[Placement, ...]]:
+    """The tensor of which the ranks hold summands, among those that later pieces read. Raises :class:`Unfit`."""
+    for whole in piece.read:
+        if _total(proof.specification.values.get(whole)):
+            placements = partial_layout_of(proof, whole, name)
+            if placements is not None:
+                return whole, placements
+    raise Unfit
+
+
+def _total(value: object) -> bool:
+    """True if a tensor is a real number everywhere, whatever the inputs are."""
+    return isinstance(value, Tensor) and value.value.undefined is None
+
+
+def _same(proof: Proof, first: str, other: str) -> bool:
+    a, b = proof.specification.values[first], proof.specification.values[other]
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor) or a.shape != b.shape or a.dtype is not b.dtype:
+        return False
+    if not _total(a) or not _total(b):
+        return False
+    return equal(proof.store, a.value, b.value, expand=False) is None
+
+
+# ---------------------------------------------------------------------------------------------- instances
+class _Names:
+    """The names of one piece for those of another with the same key."""
+
+    def __init__(self, first: Job, other: Job) -> None:
+        def table(a: Iterable[Node], b: Iterable[Node]) -> dict[str, str]:
+            return {x.name: y.name for x, y in zip(a, b, strict=True)}
+
+        self.specification = table(first.specification.nodes, other.specification.nodes)
+        self.implementation = table(first.implementation[0].nodes, other.implementation[0].nodes)
+        self._other = other
+        checked = [[o for o in job.specification.outputs if o.name in job.outputs] for job in (first, other)]
+        self._outputs = {a.name: b.name for a, b in zip(*checked, strict=True)}
+        held = zip(first.implementation[0].outputs, other.implementation[0].outputs, strict=True)
+        self._theirs = {**self.implementation, **{a.name: b.name for a, b in held}}
+
+    def either(self, place: str) -> str:
+        """A node of either program."""
+        return self.specification.get(place) or self.implementation.get(place) or place
+
+    def relation(self, found: Relation) -> Relation:
+        """The relation between the tensors of the other piece."""
+        tensor = self.specification.get(found.tensor) or self._outputs.get(found.tensor, found.tensor)
+        node = self._other.specification.by_name.get(tensor)
+        return Relation(
+            tensor,
+            self._text(found.expression),
+            self._theirs.get(found.implementation, found.implementation),
+            found.source if node is None or found.source is None else node.source,
+            self._text(found.exact),
+        )
+
+    def output(self, found: OutputReport) -> OutputReport:
+        """The report on the output of the other piece."""
+        name = self._outputs[found.name]
+        relation = found.relation and replace(self.relation(found.relation), tensor=self._of(found, name))
+        notes = tuple(map(self._text, found.notes))
+        return replace(found, name=name, relation=relation, expectation=self._other.outputs[name].text, notes=notes)
+
+    def _of(self, found: OutputReport, name: str) -> str:
+        """The tensor that the relation of an output is of: the output, or its node."""
+        tensor = "" if found.relation is None else found.relation.tensor
+        return name if tensor == found.name else self.specification.get(tensor, tensor)
+
+    def _text(self, text: str) -> str:
+        return _QUOTED.sub(lambda match: f'"{self._theirs.get(match[1], match[1])}"', text)

@@ -1,0 +1,199 @@
+"""Equal layers once: what is proved by one lemma is what is proved as a whole, and what differs is not taken for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.jobs import graph_of, job_files
+from support.equal_layers import layered
+from tantamount import refine
+from tantamount.correspond.alignment import align
+from tantamount.ir.job import Job
+from tantamount.ir.runs import runs, written
+from tantamount.proof import Options, prove
+from tantamount.proof.lemmas import InPieces, prove_in_pieces
+from tantamount.verdict import Verdict
+
+
+def in_pieces(job: Job) -> InPieces | None:
+    return prove_in_pieces(job, Options(align=align), least=0)
+
+
+def test_equal_layers_are_proved_once(tmp_path: Path) -> None:
+    job = layered(tmp_path, 6, dp=2)
+    found = in_pieces(job)
+    assert found is not None
+    assert [output.verdict for output in found.outputs] == [Verdict.PROVED]
+    assert found.pieces >= 6
+    assert len(found.proofs) == 2  # the layer, and what comes after
+    whole = prove(job, Options(align=align, cut=True))
+    relations = {relation.tensor: relation for relation in found.relations}
+    for name, relation in whole.relations().items():
+        assert relations[name] == relation
+    assert {a.name for a in found.assumptions} == {a.name for a in whole.assumptions()}
+
+
+def test_a_layer_that_differs_and_is_right_is_proved_itself(tmp_path: Path) -> None:
+    def other(k: int, text: str) -> str:
+        return text.replace(f"add(z{k}, x{k})", f"add(x{k}, z{k})") if k == 2 else text
+
+    same, found = in_pieces(layered(tmp_path / "same", 5)), in_pieces(layered(tmp_path / "other", 5, rank=other))
+    assert same is not None
+    assert found is not None
+    assert len(found.proofs) == len(same.proofs) + 1
+
+
+WRONG = {
+    # (b) attributes, on one layer only
+    "another number": ("mul(t2, 3)", "mul(t2, 3.0001)"),
+    "another dimension": ("aten.mean.dim(s2, [1], True)", "aten.mean.dim(s2, [0], True)"),
+    "another operator": ("tanh(a2)", "gelu(a2)"),
+    "another reduction": ('all_reduce(o2, "sum", "tp")', 'all_reduce(o2, "avg", "tp")'),
+    "no reduction": ('all_reduce(o2, "sum", "tp")', "add(o2, 0)"),
+    # (c) which of the inputs is read where
+    "the matrix of another layer": ("mm(n2, w2)", "mm(n2, w1)"),
+    "the scale of another layer": ("mul(x2, g2)", "mul(x2, g1)"),
+    "the residual of another layer": ("add(z2, x2)", "add(z2, x1)"),
+    "one operand twice": ("mul(d2, j2)", "mul(d2, d2)"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_one_layer_that_is_wrong_is_not_taken_for_another(tmp_path: Path, what: str) -> None:
+    right, wrong = WRONG[what]
+
+    def change(k: int, text: str) -> str:
+        return text.replace(right, wrong) if k == 2 else text
+
+    job = layered(tmp_path, 4, rank=change)
+    assert in_pieces(job) is None
+    assert not refine(job).proved
+
+
+def test_what_a_boundary_stands_for_is_not_used_in_a_lemma(tmp_path: Path) -> None:
+    """(a) The first residual is positive by how it was computed, the others are not: with ``relu`` of it the first
+    layer is right, and only that."""
+
+    def first(k: int, text: str) -> str:
+        return text.replace("s0 = mul(x0, g0)", "k0 = aten.exp.default(x0)\ns0 = mul(k0, g0)").replace(
+            "add(z0, x0)", "add(z0, k0)"
+        )
+
+    def relu(k: int, text: str) -> str:
+        return (
+            first(k, text)
+            .replace(f"add(z{k}, x{k})", f"add(z{k}, c{k})")
+            .replace(f"s{k} = mul(x{k}", f"c{k} = relu(x{k})\ns{k} = mul(c{k}")
+        )
+
+    assert in_pieces(layered(tmp_path / "same", 4, rank=first, whole=first)) is not None
+    job = layered(tmp_path / "relu", 4, rank=relu, whole=first)
+    assert in_pieces(job) is None
+    assert not refine(job).proved
+
+
+@pytest.mark.parametrize(("value", "proved"), [("1.5", True), ("1.25", False)])
+def test_constants_of_layers_count_by_value(tmp_path: Path, value: str, proved: bool) -> None:
+    """(b) A recorded constant in every layer; in one layer of the implementation it has another value, or not."""
+
+    def constant(number: str, at: int) -> object:
+        def change(k: int, text: str) -> str:
+            held = number if k == at else "1.5"
+            lines = f"c{k} = constant float32[1] [{held}]\nb{k} = lift(c{k})\np{k} = mul(t{k}, b{k})"
+            return text.replace(f"p{k} = mul(t{k}, 3)", lines)
+
+        return change
+
+    job = layered(tmp_path, 4, rank=constant(value, 2), whole=constant("1.5", 2))
+    assert (in_pieces(job) is not None) == proved
+
+
+def test_what_is_drawn_at_random_is_not_proved_in_pieces(tmp_path: Path) -> None:
+    """(d) Masks of dropouts are paired by their order in the whole program."""
+
+    def drop(k: int, text: str) -> str:
+        return text.replace(f"z{k} = aten.sin.default(y{k})", f"z{k}, keep{k} = native_dropout(y{k}, 0.1, True)")
+
+    assert in_pieces(layered(tmp_path, 4, rank=drop, whole=drop)) is None
+    assert not refine(layered(tmp_path, 4, rank=drop, whole=drop)).proved
+
+
+def test_ranks_of_other_programs_are_not_proved_in_pieces(tmp_path: Path) -> None:
+    """(e) All ranks run one program, or there are no pieces."""
+    job = layered(tmp_path, 4)
+    apart = prove_in_pieces(job, Options(align=align, fold=False), least=0)
+    assert apart is None
+
+
+@pytest.mark.parametrize(("shift", "proved"), [(0, True), (1, False)])
+def test_indices_are_in_range_in_every_layer(tmp_path: Path, shift: int, proved: bool) -> None:
+    """(f) Rows chosen by a table of numbers; in one layer of the implementation the next ones."""
+
+    def rows(by: int) -> object:
+        def change(k: int, text: str) -> str:
+            moved = by if k == 2 else 0
+            lines = (
+                f"c{k} = constant int64[2] [{0 + moved}, {1 + moved}]\nb{k} = lift(c{k})\nz{k} = index(y{k}, [b{k}])"
+            )
+            return text.replace(f"z{k} = aten.sin.default(y{k})", lines)
+
+        return change
+
+    job = layered(tmp_path, 4, rank=rows(shift), whole=rows(0))
+    assert (in_pieces(job) is not None) == proved
+
+
+@pytest.mark.parametrize(
+    ("tail", "proved"), [("add(last, n2)", True), ("add(last, d2)", False), ("add(last, n1)", False)]
+)
+def test_what_later_pieces_read_is_handed_on(tmp_path: Path, tail: str, proved: bool) -> None:
+    """(g) A tensor inside a layer that is used after all of them."""
+    job = layered(tmp_path, 4, end=f"l = {tail}", spec_end="l = add(last, n2)")
+    assert (in_pieces(job) is not None) == proved
+    assert refine(job).proved == proved
+
+
+def test_relations_of_inputs_are_part_of_a_lemma(tmp_path: Path) -> None:
+    """The matrices of one layer are cut another way: right for the first by their relation, wrong for others."""
+    path = layered_files_with(tmp_path, '"Replicate()", "Shard(1)"', layer=2)
+    assert in_pieces(path) is None
+
+
+def layered_files_with(folder: Path, placed: str, layer: int) -> Job:
+    from support.equal_layers import layered_files
+    from tantamount import read_job
+
+    file = layered_files(folder, 4)
+    text = file.read_text().replace(f'w{layer} = ["Replicate()", "Shard(1)"]', f'w{layer} = "rank(0)"')
+    file.write_text(text.replace('w2 = "rank(0)"', 'w2 = "concat(rank(1), rank(0), dim=1)"'))
+    assert placed
+    return read_job(file)
+
+
+def test_keys_keep_numbers_apart() -> None:
+    """(h) What Python calls equal is not: 1, 1.0 and True, 0.0 and -0.0."""
+    values = [1, 1.0, True, 0.0, -0.0, 0, False, "1", None, (1,), (1.0,)]
+    assert len({written(value) for value in values}) == len(values)
+
+
+def test_runs_are_cut_where_least_is_handed_on(tmp_path: Path) -> None:
+    graph = layered(tmp_path, 5).specification
+    (run,) = runs(graph)
+    assert (run.count, run.period) == (5, 17)
+    assert [graph.nodes[at].name for at in run.cuts[:-1]] == [f"s{k}" for k in range(5)]
+
+
+def test_short_programs_have_no_runs() -> None:
+    assert runs(graph_of("x: float32[4]\ny = tanh(x)\nz = tanh(y)\n-> z")) == []
+
+
+def test_jobs_without_layers_have_no_pieces(tmp_path: Path) -> None:
+    from tantamount import read_job
+
+    whole = "x: float32[4]\ny = tanh(x)\n-> y"
+    job = read_job(
+        job_files(tmp_path, whole, [whole], '[inputs]\nx = "Replicate()"\n[outputs]\ny = "Replicate()"\n', {}, {})
+    )
+    assert in_pieces(job) is None
