@@ -1,5 +1,5 @@
-"""Memory that nobody wrote was a number: ``x + 0 * torch.empty_like(x)`` was PROVED to be x, and is NaN where the memory
-happens to hold one."""
+"""Memory that nobody wrote was a number: ``x + 0 * torch.empty_like(x)`` was PROVED to be x, and is NaN where the
+memory happens to hold one."""
 
 from __future__ import annotations
 
