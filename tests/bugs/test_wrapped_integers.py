@@ -4,12 +4,16 @@ the least int8 against a positive number, and a float converted to int8 against 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tantamount as tt
-from tantamount import Verdict
+from support.jobs import job_files
+from tantamount import Verdict, read_job
+from tantamount.answers import refine
+from tantamount.errors import UserError
 
 torch = pytest.importorskip("torch", reason="the programs are written in PyTorch")
 
@@ -126,3 +130,21 @@ def test_what_a_specification_converts_is_printed() -> None:
     assert printed.places
     clamped = report((lambda x: x.clamp(-5, 5).to(I8), lambda x: x.clamp(-5, 5).to(I8), [torch.float32]))
     assert {a.name for a in clamped.assumptions} == {"real-arithmetic"}
+
+
+@pytest.mark.parametrize(("whole", "part", "fits"), [
+    ("int16", "int8", False), ("uint8", "int8", False), ("int8", "uint8", False), ("int64", "int16", False),
+    ("int8", "int16", True), ("uint8", "int32", True), ("int8", "int8", True),
+])  # fmt: skip
+def test_inputs_hold_what_the_specification_s_do(whole: str, part: str, fits: bool, tmp_path: Path) -> None:
+    """An int8 tensor as a shard of an int16 one restricted the specification, and nothing said so."""
+    body = "y = aten._to_copy.default(x, dtype=float32)\n-> y"
+    texts = [f"x: {whole}[4]\n{body}", f"x: {part}[2]\n{body}"]
+    tables = '[inputs]\nx = "Shard(0)"\n[outputs]\ny = "Shard(0)"'
+    path = job_files(tmp_path, texts[0], [texts[1]] * 2, tables, {"tp": 2}, {"tp": ("tp",)})
+    if fits:
+        assert refine(read_job(path)).verdict is Verdict.PROVED
+        return
+    with pytest.raises(UserError, match=f"does not hold every number of {whole}") as found:
+        read_job(path)
+    assert found.value.code == "job-relation-shape"

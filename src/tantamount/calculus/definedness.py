@@ -52,7 +52,7 @@ from tantamount.calculus.records import (
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, Term, single
 from tantamount.errors import Unsupported
-from tantamount.ir.types import Kind, Shape
+from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number
 from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
 
@@ -104,6 +104,14 @@ class Definedness(Symbolic):
             return normal(store, add(store, *out, box=box), box)
 
         return contraction.pointwise(store, apply, [*xs, *known])
+
+    # -- sources
+    def uninitialised(self, shape: Shape, dtype: DType, site: str) -> Form:
+        form = self.unknown(shape, dtype, site)
+        if dtype.kind is not Kind.FLOAT:
+            return form
+        somewhere_nan = self.fresh("no number", f"{self.rank}{site}", shape, DType.BOOL)
+        return with_undefined(form, self._arising(form.shape, NAN, lambda _, xs: [xs[0]], somewhere_nan))
 
     # -- layout
     def permute(self, x: Form, order: tuple[int, ...]) -> Form:

@@ -205,6 +205,12 @@ def _same_kind(a: TensorType, b: TensorType, what: str) -> None:
         raise RelationProblem(f"{what} is {b}, of another kind of number than {a.dtype}")
 
 
+def _holds(whole: TensorType, part: TensorType, what: str, side: Side) -> None:
+    """Inputs of an integer type of 8 or 16 bits cannot hold what a wider one does."""
+    if side.what == "input" and part.dtype.is_narrow and not part.dtype.holds(whole.dtype):
+        raise RelationProblem(f"{what} is {part}, which does not hold every number of {whole.dtype}")
+
+
 def _fit_placements(parsed: _Parsed, type_: TensorType, place: Place, side: Side) -> tuple[Placement, ...]:
     placements = normalise_placements(type_.shape, parsed.placements or ())
     for rank in range(len(side.graphs)):
@@ -214,13 +220,17 @@ def _fit_placements(parsed: _Parsed, type_: TensorType, place: Place, side: Side
             path = side.graphs[rank].path
             raise RelationProblem(f"{parsed.name} is {found} on rank {rank} ({path}), not of shape {list(wanted)}")
         _same_kind(type_, found, f"{parsed.name} on rank {rank}")
+        _holds(type_, found, f"{parsed.name} on rank {rank}", side)
     return placements
 
 
 def _fit_expression(written: Expression, name: str, type_: TensorType, place: Place, side: Side) -> Expression:
     def tensor(term: RankTensor) -> tuple[RankTensor, TensorType]:
         full = RankTensor(term.rank, name if term.name is None else term.name)
-        return full, side.find(full.rank, full.name or "", place)
+        of = side.find(full.rank, full.name or "", place)
+        if of.dtype.kind is type_.dtype.kind:
+            _holds(type_, of, str(full), side)
+        return full, of
 
     expression, found = resolve(written, tensor)
     if found.shape != type_.shape:

@@ -87,6 +87,10 @@ class Interpretation(ABC):
     def unknown(self, shape: Shape, dtype: DType, site: str) -> Value:
         """A fresh unknown tensor (``empty``); ``site`` names its node. Different on every rank."""
 
+    def uninitialised(self, shape: Shape, dtype: DType, site: str) -> Value:
+        """Memory that nobody wrote: as :meth:`unknown`, and what floats find there need not be numbers."""
+        return self.unknown(shape, dtype, site)
+
     @abstractmethod
     def mask(self, like: Value, shape: Shape, p: Number, site: str) -> Value:
         """The boolean keep-mask of a dropout with drop probability ``p`` of the tensor ``like``."""

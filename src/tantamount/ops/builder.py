@@ -94,6 +94,12 @@ class Builder:
         stored = TensorType(tuple(shape), dtype).stored
         return Tensor(tuple(shape), dtype, self.interpretation.unknown(stored.shape, stored.dtype, self.site))
 
+    def uninitialised(self, shape: Sequence[int], dtype: DType) -> Tensor:
+        """Memory that nobody wrote, where floats may be NaN or infinite."""
+        stored = TensorType(tuple(shape), dtype).stored
+        value = self.interpretation.uninitialised(stored.shape, stored.dtype, self.site)
+        return Tensor(tuple(shape), dtype, value)
+
     def keep_mask(self, like: Tensor, p: Number) -> Tensor:
         """The boolean keep-mask of a dropout of ``like`` with drop probability ``p``."""
         mask = self.interpretation.mask(_real(like).value, like.shape, exact(p), self.site)

@@ -208,7 +208,7 @@ def empty(
     memory_format: Layout = None,
 ) -> Tensor:
     """unknown values, fresh on every rank"""
-    return b.unknown(_checked(size), dtype or b.default)
+    return b.uninitialised(_checked(size), dtype or b.default)
 
 
 @operator("aten.empty_like.default", category=_CREATION)
@@ -223,7 +223,7 @@ def empty_like(
     memory_format: Layout = None,
 ) -> Tensor:
     """unknown values in the shape of self, fresh on every rank"""
-    return b.unknown(self.shape, dtype or self.dtype)
+    return b.uninitialised(self.shape, dtype or self.dtype)
 
 
 @operator("aten.new_empty.default", category=_CREATION)
@@ -238,7 +238,7 @@ def new_empty(
     pin_memory: Layout = None,
 ) -> Tensor:
     """unknown values in the type of self, fresh on every rank"""
-    return b.unknown(_checked(size), dtype or self.dtype)
+    return b.uninitialised(_checked(size), dtype or self.dtype)
 
 
 def _strided(size: Integers, stride: Integers) -> tuple[int, ...]:
@@ -259,7 +259,7 @@ def empty_strided(
     pin_memory: Layout = None,
 ) -> Tensor:
     """unknown values, fresh on every rank"""
-    return b.unknown(_strided(size, stride), dtype or b.default)
+    return b.uninitialised(_strided(size, stride), dtype or b.default)
 
 
 @operator("aten.new_empty_strided.default", category=_CREATION)
@@ -275,7 +275,7 @@ def new_empty_strided(
     pin_memory: Layout = None,
 ) -> Tensor:
     """unknown values in the type of self, fresh on every rank"""
-    return b.unknown(_strided(size, stride), dtype or self.dtype)
+    return b.uninitialised(_strided(size, stride), dtype or self.dtype)
 
 
 # ---------------------------------------------------------------------------------------------- ranges
