@@ -26,7 +26,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from support.adversarial import Pair, pairs
 from support.jobs import job_files
-
 from tantamount import read_job
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError

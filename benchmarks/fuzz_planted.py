@@ -618,7 +618,11 @@ def main() -> None:
         start = time.process_time()
         case = maker.case(options.seed, index)
         making += time.process_time() - start
-        prepared = [Prepared(form) for form in case.forms]
+        try:
+            prepared = [Prepared(form) for form in case.forms]
+        except TantamountError as problem:
+            print("not prepared:", index, problem)
+            continue
         for name, bug in list(open_.items()):
             start = time.process_time()
             _, verdicts = judge(case, {p.form.name: p.outcome(bug) for p in prepared}, PLANTED)

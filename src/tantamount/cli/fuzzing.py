@@ -66,9 +66,7 @@ def _run(file: Path) -> None:
     import runpy
 
     if not file.is_file():
-        raise UserError(
-            "file-missing", place=str(file), found="no such file", needed="a Python file that registers rules"
-        )
+        raise UserError("file-unreadable", place=str(file), found="no such file", needed="a readable file")
     runpy.run_path(str(file))
 
 

@@ -135,7 +135,10 @@ class Campaign:
         """Run the cases until they, or the seconds, are over."""
         self.folder.mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
-        with (self.folder / f"log-{self.setup.worker}.jsonl").open("a") as log:
+        path = self.folder / f"log-{self.setup.worker}.jsonl"
+        torn = path.is_file() and not path.read_text().endswith("\n")
+        with path.open("a") as log:
+            log.write("\n" if torn else "")  # after a line that was not written to its end
             for index in self.indices():
                 self.progress.seconds = time.monotonic() - start
                 if self.setup.seconds is not None and self.progress.seconds >= self.setup.seconds:
@@ -278,13 +281,25 @@ def part(asked: tuple[Setup, Path, Mapping[str, Rule] | None], tell: Callable[[A
         campaign.close()
 
 
+def _starts(name: str, python: str) -> None:
+    """See that a backend starts. Raises :class:`UserError` if it does not, or there is none of that name."""
+    compiler = started(name, python)
+    problem = compiler.problem() if isinstance(compiler, Hosted) else ""
+    compiler.close()
+    if problem:
+        raise UserError(
+            "fuzz-missing", place=name, found=problem, needed="a Python in which it starts",
+            hint=f"{compiler.backend.install}; or --python {name}=PATH",
+        )  # fmt: skip
+
+
 def run_campaign(
     setup: Setup, folder: Path, rules: Mapping[str, Rule], tell: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> dict[str, Any]:
     """Run a campaign, in processes of its own if it has several workers; what came of it, as plain data. Several
     workers have the rules of the library. Raises :class:`UserError` where the folder has another campaign."""
     for name in setup.backends:
-        started(name).close()
+        _starts(name, setup.pythons.get(name, ""))
     _agreed(folder, setup)
     if setup.workers == 1:
         return part((setup, folder, rules), tell)

@@ -247,7 +247,8 @@ class Exact(Interpretation):
         integers = all(x.array.dtype.kind != "f" for x in xs)
         if any(x.array.dtype == object for x in xs):
             raise IntegerOverflow(f"{name} of integers beyond 64 bits")
-        array = self.base.function(name, [x.array for x in xs])
+        with np.errstate(over="ignore"):  # the quotient of the least integer by -1, which is flagged
+            array = self.base.function(name, [x.array for x in xs])
         if name == "abs":
             return replace(xs[0], array=array)
         if integers:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import job_files
 from support.equal_layers import layered
+from support.jobs import job_files
 from tantamount import read_job
 from tantamount.calculus.calculus import Calculus
 from tantamount.correspond.alignment import align

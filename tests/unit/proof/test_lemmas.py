@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import graph_of, job_files
 from support.equal_layers import layered
+from support.jobs import graph_of, job_files
 from tantamount import refine
 from tantamount.correspond.alignment import align
 from tantamount.ir.job import Job

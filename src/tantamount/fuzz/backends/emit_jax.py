@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tantamount.errors import Unsupported
-from tantamount.fuzz.backends.source import types_of, wrapped_lines
+from tantamount.fuzz.backends.source import constants_of, types_of, wrapped_lines
 from tantamount.ir.graph import Argument, Graph, Node, Ref
 from tantamount.ir.types import DType, Kind, TensorType
 
@@ -50,7 +50,7 @@ def emit_jax(graph: Graph) -> str:
     """A module with a function ``program`` of the inputs, which returns a tuple of the outputs."""
     types = types_of(graph)
     lines = ["import jax", "import jax.numpy as jnp", "import numpy as np", ""]
-    for name, constant in graph.constants.items():
+    for name, constant in constants_of(graph).items():
         cast = ".astype(jnp.bfloat16)" if constant.type.dtype is DType.BFLOAT16 else ""
         lines.append(f"{name} = jnp.asarray({wrapped_lines(constant)}){cast}")
     lines += ["", "", f"def program({', '.join(node.name for node in graph.inputs)}):"]

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Any
 
 from tantamount.errors import Unsupported
-from tantamount.fuzz.backends.source import array_source, dtype_in, reference, types_of
+from tantamount.fuzz.backends.source import array_source, constants_of, dtype_in, reference, types_of
 from tantamount.ir.graph import Argument, Graph, Node, Ref
 from tantamount.ir.types import DType, Kind, TensorType
 
@@ -86,7 +86,7 @@ def emit_onnx(graph: Graph) -> str:
     """A module with a function ``model`` that returns the model. Raises :class:`Unsupported` for what cannot be
     said."""
     m = _Model(graph)
-    for name, constant in graph.constants.items():
+    for name, constant in constants_of(graph).items():
         if constant.type.dtype not in _NAMES:
             raise Unsupported(f"elements of type {constant.type.dtype}")
         m.initialisers.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tantamount.errors import Unsupported
-from tantamount.fuzz.backends.source import wrapped_lines
+from tantamount.fuzz.backends.source import constants_of, wrapped_lines
 from tantamount.ir.graph import Argument, Graph, Node, Ref
 from tantamount.ir.types import DType
 
@@ -13,7 +13,7 @@ __all__ = ["emit_torch"]
 def emit_torch(graph: Graph) -> str:
     """A module with a function ``program`` of the inputs, which returns a tuple of the outputs."""
     lines = ["import numpy as np", "import torch", "", "aten = torch.ops.aten", ""]
-    for name, constant in graph.constants.items():
+    for name, constant in constants_of(graph).items():
         cast = ".to(torch.bfloat16)" if constant.type.dtype is DType.BFLOAT16 else ""
         lines.append(f"{name} = torch.from_numpy(np.array({wrapped_lines(constant)})){cast}")
     lines += ["", "", f"def program({', '.join(node.name for node in graph.inputs)}):"]

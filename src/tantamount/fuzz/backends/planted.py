@@ -153,7 +153,7 @@ class Planted:
         """Reductions of permuted tensors, of the tensor itself."""
         nodes: list[Node] = []
         for node in graph.nodes:
-            if node.target in ("aten.sum.dim_IntList", "aten.amax.default") and node.args[2] is False:
+            if node.target in ("aten.sum.dim_IntList", "aten.amax.default") and node.args[2:] == (False,):
                 source = _source(graph, node.args[0])
                 dims = _whole(node.args[1])
                 if source is not None and source.target == "aten.permute.default" and len(dims) >= 1:
@@ -169,9 +169,14 @@ class Planted:
         """Parts of parts."""
         nodes: list[Node] = []
         for node in graph.nodes:
-            if node.target == "aten.slice.Tensor":
+            if node.target == "aten.slice.Tensor" and len(node.args) == 5:
                 source = _source(graph, node.args[0])
-                if source is not None and source.target == node.target and source.args[1] == node.args[1]:
+                if (
+                    source is not None
+                    and source.target == node.target
+                    and source.args[1] == node.args[1]
+                    and len(source.args) == 5
+                ):
                     _, dim, start, stop, step = source.args
                     a, b, s = (_one(item) for item in node.args[2:])
                     first, last, by = _one(start), _one(stop), _one(step)

@@ -9,7 +9,16 @@ from tantamount.errors import Unsupported
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Ref
 from tantamount.ir.types import DType, TensorType
 
-__all__ = ["array_source", "dtype_in", "numpy_name", "operand_types", "reference", "types_of", "wrapped_lines"]
+__all__ = [
+    "array_source",
+    "constants_of",
+    "dtype_in",
+    "numpy_name",
+    "operand_types",
+    "reference",
+    "types_of",
+    "wrapped_lines",
+]
 
 
 def numpy_name(dtype: DType) -> str:
@@ -55,6 +64,11 @@ def dtype_in(node: Node, types: dict[str, TensorType]) -> DType:
     if found:
         return found[0].dtype
     return node.type.dtype if node.type is not None else DType.FLOAT32
+
+
+def constants_of(graph: Graph) -> dict[str, Constant]:
+    """The recorded constants that a graph uses, by the names of their nodes."""
+    return {node.name: graph.constants[node.target] for node in graph.nodes if node.op == "constant"}
 
 
 def wrapped_lines(constant: Constant) -> str:

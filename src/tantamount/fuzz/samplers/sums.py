@@ -10,6 +10,7 @@ from tantamount.fuzz.draft import Draft
 from tantamount.fuzz.samplers.registry import sampler
 from tantamount.ir.graph import Ref
 from tantamount.ir.types import DType, Kind
+from tantamount.semantics.rounding import FORMATS
 
 __all__: list[str] = []
 
@@ -61,7 +62,8 @@ def place(d: Draft, target: str) -> str | None:
     k = d.random.randrange(value.rank)
     if np.unique(np.sort(value.value.array, k), axis=k).shape[k] != value.shape[k] or _tied(value.value.array, k):
         size = prod(value.shape)
-        low, high = value.dtype.bounds if value.dtype.kind is Kind.INT else (-1024, 1024)
+        reach = 0 if value.dtype.kind is Kind.INT else 1 << min(FORMATS[value.dtype].precision, 10)
+        low, high = (-reach, reach) if reach else value.dtype.bounds
         if size > min(high - low, 1000):
             return None
         first = max(low, -(size // 2)) if d.random.random() < 0.7 else max(low, high - size)

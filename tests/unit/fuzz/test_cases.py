@@ -1,0 +1,156 @@
+"""Cases: the same from the same seed, exact where they say so, and the same values in every form."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tantamount.errors import Unsupported
+from tantamount.fuzz.backends import BACKENDS
+from tantamount.fuzz.backends.base import deviations, policy_of
+from tantamount.fuzz.cases import Case, Maker
+from tantamount.fuzz.draft import Policy
+from tantamount.fuzz.generate import generate
+from tantamount.fuzz.samplers import SAMPLERS
+from tantamount.ir.types import DType, Kind
+from tantamount.ops.algebra import Tensor
+from tantamount.ops.check import check_graph
+from tantamount.rules.record import proved_rules
+from tantamount.semantics.exact import plain
+
+RULES = proved_rules()
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    maker = Maker(Policy(), RULES)
+    return [maker.case(3, index) for index in range(15)]
+
+
+def test_a_case_is_a_function_of_its_seed_and_index() -> None:
+    again = [generate(3, 7), generate(3, 7)]
+    assert again[0].graph == again[1].graph
+    for name, array in again[0].inputs.items():
+        assert np.array_equal(array, again[1].inputs[name])
+    assert generate(3, 8).graph != again[0].graph
+    forms = [[(f.name, f.graph) for f in Maker(Policy(), RULES).case(3, 7).forms] for _ in range(2)]
+    assert forms[0] == forms[1]
+
+
+def test_graphs_are_typed_as_the_operators_say(cases: list[Case]) -> None:
+    for case in cases[:15]:
+        for form in case.forms:
+            check_graph(form.graph, None)
+
+
+def test_most_cases_have_three_forms_that_differ(cases: list[Case]) -> None:
+    assert sum(len(case.forms) >= 3 for case in cases) >= 0.9 * len(cases)
+    assert sum(len(case.dropped) for case in cases) <= 2
+
+
+def test_exact_values_are_whole_multiples_that_their_type_holds(cases: list[Case]) -> None:
+    for case in cases:
+        for form in case.forms:
+            for x in form.expected:
+                if x.value.exact and x.dtype.kind is Kind.FLOAT:
+                    assert np.array_equal(plain(x).astype(np.float64), x.value.array)
+
+
+def test_every_sampler_finds_operands() -> None:
+    from tantamount.fuzz.probe import _programs  # pyright: ignore[reportPrivateUsage]
+
+    backend = BACKENDS["planted"]
+    for target in SAMPLERS:
+        found: Iterator[object] = (
+            program
+            for dtype in (DType.FLOAT32, DType.INT32, DType.BOOL)
+            for program in _programs(target, dtype, backend)
+        )
+        assert next(found, None) is not None, target
+
+
+def test_policies_are_kept() -> None:
+    policy = Policy(dtypes=(DType.FLOAT32, DType.INT32), wrap=False, integer_limit=1000, empty=False, inexact=False)
+    maker = Maker(policy, RULES)
+    for index in range(12):
+        for form in maker.case(1, index).forms:
+            for x in form.expected:
+                assert x.dtype in policy.dtypes
+                assert x.value.exact
+                assert 0 not in x.shape
+                if x.dtype is DType.INT32:
+                    assert np.all(np.abs(x.value.array) <= 1000)
+
+
+def test_wrong_rules_blame_no_compiler() -> None:
+    from dataclasses import replace
+
+    from tantamount.errors import InternalError
+    from tantamount.rules.rule import Match
+    from tantamount.rules.terms import Part, term
+
+    def wrong(m: Match) -> Part:
+        return term("aten.sub.Tensor", m.x, m.y)
+
+    maker = Maker(Policy(), {"add-commutes": replace(RULES["add-commutes"], build=wrong, share=1.0)})
+
+    def cases() -> None:
+        for index in range(40):
+            maker.case(2, index)
+
+    with pytest.raises(InternalError, match="a rule is wrong"):
+        cases()
+
+
+@pytest.mark.parametrize("name", list(BACKENDS))
+def test_programs_are_said_to_every_backend(name: str) -> None:
+    backend = BACKENDS[name]
+    maker = Maker(policy_of([backend]), RULES)
+    for index in range(5):
+        for form in maker.case(4, index).forms:
+            try:
+                source = backend.emit(form.graph)
+            except Unsupported as problem:
+                pytest.fail(f"{form.graph.path} {form.name}: {problem.reason}")
+            ast.parse(source)
+
+
+def test_declared_deviations_narrow_what_is_generated() -> None:
+    row = {row.name: row for row in deviations("openvino")}
+    assert all(entry.about and entry.link for entry in row.values())
+    backend = BACKENDS["openvino"]
+    assert DType.FLOAT64 not in policy_of([backend]).dtypes
+    assert DType.FLOAT64 in policy_of([backend], without=["float64-in-float32"]).dtypes
+    assert policy_of([backend]).integer_limit == 2**31 - 1
+    assert policy_of([backend], hidden=["integers-in-float32"]).integer_limit == 2**24
+
+
+def test_values_agree_with_pytorch() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from tantamount.fuzz.backends.base import Outcome
+    from tantamount.fuzz.oracle import compare
+
+    backend = BACKENDS["eager"]
+    maker = Maker(policy_of([backend]), RULES)
+    for index in range(10):
+        for form in maker.case(5, index).forms:
+            space: dict[str, object] = {}
+            exec(backend.emit(form.graph), space)
+            given = [
+                torch.from_numpy(np.array(form.inputs[n.name])).to(getattr(torch, n.type.dtype.label))  # type: ignore[union-attr]
+                for n in form.graph.inputs
+            ]
+            found = space["program"](*given)  # type: ignore[operator]
+            outputs = tuple((y.float() if y.dtype is torch.bfloat16 else y).numpy() for y in found)
+            dtypes = tuple(str(y.dtype).removeprefix("torch.") for y in found)
+            failure = compare(backend, form, Outcome("ok", outputs, dtypes))
+            assert failure is None, f"{form.graph.path} {form.name}: {failure.message}"
+
+
+def test_every_node_of_a_sample_has_its_value() -> None:
+    sample = generate(9, 1)
+    assert {node.name for node in sample.graph.nodes if node.type is not None} == set(sample.values)
+    assert all(isinstance(x, Tensor) for x in sample.values.values())

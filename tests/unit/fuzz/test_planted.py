@@ -1,0 +1,237 @@
+"""Planted bugs are found, made small, told apart and saved; without them nothing is found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.jobs import typed_graph
+from tantamount.errors import UserError
+from tantamount.fuzz.backends import BACKENDS
+from tantamount.fuzz.backends.base import Hosted, Outcome
+from tantamount.fuzz.backends.planted import PLANTED, Bug, Planted
+from tantamount.fuzz.campaign import Campaign, Setup, run_campaign
+from tantamount.fuzz.cases import Maker
+from tantamount.fuzz.draft import Policy
+from tantamount.fuzz.findings import read_findings, replay, save
+from tantamount.fuzz.oracle import Failure, compare, first_level, judge, message_pattern, outputs_differ, signature
+from tantamount.fuzz.shrink import form_of, shrink
+from tantamount.fuzz.triage import page, rows
+from tantamount.ir.graph import Node
+from tantamount.rules.record import proved_rules
+
+RULES = proved_rules()
+FEW = frozenset({"aten.sum.dim_IntList", "aten.add.Tensor", "aten.permute.default"})
+SETUP = Setup(("planted",), seed=5)
+
+
+def lost_tail(node: Node, xs: list[Any], right: Any) -> Any:
+    """Sums of rows that are no multiple of 2 lose the last element."""
+    if (
+        node.target != "aten.sum.dim_IntList"
+        or xs[0].ndim == 0
+        or xs[0].shape[-1] % 2 == 0
+        or node.args[1] != (xs[0].ndim - 1,)
+    ):
+        return None
+    return xs[0][..., :-1].sum(-1).reshape(right.shape).astype(right.dtype)
+
+
+TAIL = Bug("tail", "", kernel=lost_tail)
+ORDER = Bug("order", "", switch="merge-order")
+
+
+def test_without_bugs_nothing_is_found(tmp_path: Path) -> None:
+    found = run_campaign(replace(SETUP, count=15), tmp_path, RULES)
+    assert (found["cases"], found["failures"], found["skipped"]) == (15, 0, 0)
+
+
+def test_a_bug_is_found_made_small_and_saved_once(tmp_path: Path) -> None:
+    campaign = Campaign(replace(SETUP, count=25), tmp_path, RULES, [Planted([TAIL])], Policy(targets=FEW, nodes=(2, 5)))
+    progress = campaign.run()
+    assert progress.failures > 0
+    found = read_findings(tmp_path)
+    assert {len(row.signature.split()) - 3 for row in found} in ({1}, {1, 2})  # operators
+    assert all("sum:" in row.signature for row in found)
+    assert len({row.signature for row in found}) == len(found) == progress.findings
+    for row in found:
+        assert {"graph.json", "finding.json", "report.md"} <= {path.name for path in row.folder.iterdir()}
+        assert row.data["level"] == "all"
+        assert row.data["compilations"] <= 60
+
+
+def test_forms_show_what_the_original_does_not() -> None:
+    maker = Maker(Policy(targets=FEW), RULES)
+    compiler = Planted([ORDER])
+    for index in range(60):
+        case = maker.case(5, index)
+        failures, verdicts = judge(case, {f.name: compiler.run(f.graph, f.inputs) for f in case.forms}, PLANTED)
+        if failures and not verdicts.reference:
+            assert verdicts.all
+            return
+    pytest.fail("no case in which only a rewritten form is wrong")
+
+
+def failing() -> tuple[Failure, Planted]:
+    text = """
+        x: float32[3, 5]
+        w: float32[4, 3]
+        a = add(x, x)
+        b = mul(a, 2)
+        s = sum_dims(b, [1], False)
+        r = relu(s)
+        q = relu(w)
+        -> q, r
+    """
+    graph = typed_graph(text)
+    form = form_of(graph, {"x": np.ones((3, 5), np.float32), "w": np.ones((4, 3), np.float32)})
+    assert form is not None
+    compiler = Planted([TAIL])
+    failure = compare(PLANTED, form, compiler.run(form.graph, form.inputs))
+    assert failure is not None
+    assert failure.output == 1
+    return failure, compiler
+
+
+def test_a_failure_is_made_small() -> None:
+    failure, compiler = failing()
+    small = shrink(failure, compiler)
+    graph = small.failure.form.graph
+    assert [node.target for node in graph.nodes if node.op == "call"] == ["aten.sum.dim_IntList"]
+    assert [str(node.type) for node in graph.nodes if node.op == "input"] in (
+        ["float32[1, 5]"],
+        ["float32[1, 1]"],
+        ["float32[1, 3]"],
+    )
+    assert small.compilations <= 60
+    assert signature(small.failure) == "planted wrong all sum:float32"
+    assert first_level(compiler, small.failure.form, "wrong") == "all"
+
+
+def test_a_failure_stays_as_it_is_when_nothing_may_be_tried() -> None:
+    failure, compiler = failing()
+    assert shrink(failure, compiler, most=0).failure is failure
+
+
+def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    setup = replace(SETUP, count=12)
+    run_campaign(replace(setup, count=5), tmp_path, RULES)
+    (tmp_path / "log-0.jsonl").open("a").write('{"case": 6')  # a worker that was killed
+    again = run_campaign(setup, tmp_path, RULES)
+    assert again["cases"] == 7
+    lines = (tmp_path / "log-0.jsonl").read_text().splitlines()
+    assert [json.loads(line)["case"] for line in lines if line.endswith("}")] == list(range(12))
+
+
+def test_workers_share_the_cases(tmp_path: Path) -> None:
+    done: set[int] = set()
+    for worker in range(3):
+        campaign = Campaign(replace(SETUP, count=10, worker=worker, workers=3), tmp_path, RULES)
+        done |= (mine := set(campaign.indices()))
+        assert mine == set(range(worker, 10, 3))
+    assert done == set(range(10))
+
+
+def test_another_campaign_does_not_go_into_the_same_folder(tmp_path: Path) -> None:
+    run_campaign(replace(SETUP, count=1), tmp_path, RULES)
+    with pytest.raises(UserError) as caught:
+        run_campaign(replace(SETUP, seed=6, count=1), tmp_path, RULES)
+    assert caught.value.code == "campaign-other"
+
+
+def test_a_backend_that_there_is_not_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        run_campaign(replace(SETUP, backends=("tensorrt",), count=1), tmp_path, RULES)
+    assert caught.value.code == "fuzz-backend"
+    with pytest.raises(UserError) as caught:
+        run_campaign(replace(SETUP, backends=("ort",), pythons={"ort": "/bin/false"}, count=1), tmp_path, RULES)
+    assert caught.value.code == "fuzz-missing"
+
+
+def test_a_crash_and_a_refusal_are_failures_and_what_cannot_be_said_is_none() -> None:
+    failure, _ = failing()
+    kinds = {
+        Outcome("died", message="killed by SIGSEGV"): "crash", Outcome("overdue"): "overdue",
+        Outcome("failed", phase="compile", message="no"): "refused", Outcome("failed", phase="run"): "raised",
+    }  # fmt: skip
+    for outcome, kind in kinds.items():
+        found = compare(PLANTED, failure.form, outcome)
+        assert found is not None
+        assert found.kind == kind
+    assert compare(PLANTED, failure.form, Outcome("unsupported")) is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "error", "where"),
+    [
+        ([1.0, -0.0], [1.0, 0.0], 0.0, None),
+        ([1.0, 2.0], [1.0, 2.5], 0.0, (1,)),
+        ([1.0, 2.0], [1.0, 2.5], 0.2, None),
+        ([np.nan], [np.nan], 0.0, None),
+        ([np.inf], [1.0], 1.0, (0,)),
+    ],
+)
+def test_numbers_are_compared_exactly_or_within_a_bound(a: Any, b: Any, error: float, where: Any) -> None:
+    assert outputs_differ(np.array(a), np.array(b), error) == where
+
+
+def test_large_integers_are_not_compared_as_floats() -> None:
+    assert outputs_differ(np.array([2**53]), np.array([2**53 + 1]), 0.0) == (0,)
+
+
+def test_messages_lose_what_differs_from_case_to_case() -> None:
+    assert message_pattern("node t12 (/tmp/x/case_3.py): got 3 of [1, 2]") == message_pattern(
+        "node t7 (/tmp/y/case_99.py): got 4 of [5]"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, backend in BACKENDS.items() if backend.tail])
+def test_reproducers_are_programs(tmp_path: Path, name: str) -> None:
+    failure, _ = failing()
+    backend = BACKENDS[name]
+    finding = save(replace(failure, backend=name, level=backend.level), backend, {name: "1"}, tmp_path, 1, 2)
+    compile((finding.folder / "reproduce.py").read_text(), "reproduce.py", "exec")
+    assert rows(tmp_path)[0].kind == "wrong"
+    assert "1 findings" in page(rows(tmp_path))
+
+
+def test_a_reproducer_tells_right_from_wrong(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    failure, _ = failing()
+    backend = BACKENDS["eager"]
+    right = save(replace(failure, backend="eager", level="eager"), backend, {}, tmp_path, 1, 2)
+    assert replay(right) == "gone"  # eager computes what is expected
+    script = right.folder / "reproduce.py"
+    script.write_text(script.read_text().replace("aten.relu.default", "aten.neg.default"))
+    assert replay(right) == "there"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert "WRONG" in done.stdout
+
+
+def test_a_backend_in_a_process_of_its_own() -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    failure, _ = failing()
+    hosted = Hosted(BACKENDS["eager"])
+    outcome = hosted.run(failure.form.graph, failure.form.inputs)
+    versions = hosted.versions()
+    hosted.close()
+    assert outcome.ok
+    assert compare(BACKENDS["eager"], failure.form, outcome) is None
+    assert "torch" in versions
+
+
+def test_onnx_runtime_computes_what_is_expected() -> None:
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    failure, _ = failing()
+    hosted = Hosted(BACKENDS["ort"])
+    outcome = hosted.run(failure.form.graph, failure.form.inputs)
+    hosted.close()
+    assert compare(BACKENDS["ort"], failure.form, outcome) is None

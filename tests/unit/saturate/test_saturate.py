@@ -1,0 +1,106 @@
+"""E-graphs: congruence, what rules make equal and what not, and the graphs that come out."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from support.jobs import typed_graph
+from tantamount.errors import InternalError
+from tantamount.ir.graph import Graph
+from tantamount.rules.record import proved_rules
+from tantamount.saturate.egraph import EGraph
+from tantamount.saturate.extract import as_graph, most_complex, random_form, simplest, tree_cost
+from tantamount.saturate.rewrite import Limits, saturated
+
+RULES = proved_rules()
+
+
+def classes(graph: Graph, *names: str, rounds: int = 4) -> tuple[int, ...]:
+    chosen = {name: RULES[name] for name in names} if names else RULES
+    found = saturated(graph, chosen, Random(0), Limits(rounds, 2000, 500))
+    return tuple(found.egraph.find(found.classes[output.node]) for output in graph.outputs)
+
+
+def equal(text: str, *names: str) -> bool:
+    a, b = classes(typed_graph(text), *names)
+    return a == b
+
+
+def test_what_rules_say_is_equal() -> None:
+    inputs = "x: float32[4, 6]\ny: float32[4, 6]\nz: float32[4, 6]\n"
+    assert equal(inputs + "a = add(x, y)\nb = add(y, x)\n-> a, b", "add-commutes")
+    assert equal(
+        inputs + "p = add(x, y)\na = add(p, z)\nq = add(z, y)\nb = add(x, q)\n-> a, b", "add-commutes", "add-associates"
+    )
+    assert equal(
+        inputs + "p = add(y, z)\na = mul(x, p)\nq = mul(x, y)\nr = mul(x, z)\nb = add(q, r)\n-> a, b", "mul-distributes"
+    )
+    assert (
+        equal(
+            "x: float32[4, 6]\np = permute(x, [1, 0])\na = permute(p, [1, 0])\nb = add(x, 0)\n-> a, b", "permute-twice"
+        )
+        is False
+    )
+    assert equal("x: float32[4, 6]\np = permute(x, [1, 0])\na = permute(p, [1, 0])\n-> a, x", "permute-twice")
+
+
+def test_what_they_do_not_say_stays_apart() -> None:
+    inputs = "x: float32[4, 4]\ny: float32[4, 4]\n"
+    assert not equal(inputs + "a = mm(x, y)\nb = mm(y, x)\n-> a, b")
+    assert not equal(inputs + "a = sub(x, y)\nb = sub(y, x)\n-> a, b")
+
+
+def test_equal_operands_make_equal_calls() -> None:
+    text = "x: float32[4]\ny: float32[4]\na = add(x, y)\nb = add(y, x)\nc = relu(a)\nd = relu(b)\n-> c, d"
+    assert equal(text, "add-commutes")
+
+
+def test_classes_of_two_types_are_never_merged() -> None:
+    egraph = EGraph()
+    graph = typed_graph("x: float32[4]\ny: float32[5]\n-> x, y")
+    a, b = (egraph.insert_node(node, {}) for node in graph.nodes)
+    assert a is not None
+    assert b is not None
+    with pytest.raises(InternalError):
+        egraph.merge(a, b)
+
+
+def test_a_call_that_does_not_fit_is_no_class() -> None:
+    from tantamount.rules.terms import term
+
+    egraph = EGraph()
+    number = egraph.insert_node(typed_graph("x: float32[4]\n-> x").nodes[0], {})
+    assert number is not None
+    assert egraph.insert_term(term("aten.mm.default", egraph.leaf(number), egraph.leaf(number))) is None
+
+
+def test_the_simplest_form_has_no_detours_and_the_most_complex_has() -> None:
+    text = "x: float32[4, 6]\np = permute(x, [1, 0])\nq = permute(p, [1, 0])\ny = relu(q)\n-> y"
+    graph = typed_graph(text)
+    chosen = {name: RULES[name] for name in ("permute-twice", "relu-as-clamp", "relu-twice", "zero-is-neutral")}
+    found = saturated(graph, chosen, Random(1), Limits(3, 400, 50))
+    low, high = simplest(found, graph), most_complex(found, graph)
+    assert [node.op for node in as_graph(found, low, graph).nodes] == ["input", "call"]
+    assert tree_cost(found, low, graph) == 1 < tree_cost(found, high, graph)
+    forms = {str(as_graph(found, random_form(found, graph, Random(k)), graph).nodes) for k in range(8)}
+    assert len(forms) > 1
+    for k in range(8):
+        assert 1 <= tree_cost(found, random_form(found, graph, Random(k)), graph) <= tree_cost(found, high, graph)
+
+
+def test_shared_parts_count_once_for_the_simplest() -> None:
+    text = "x: float32[4, 4]\ny: float32[4, 4]\nz: float32[4, 4]\na = mm(x, y)\nb = mm(x, z)\nc = add(a, b)\n-> c, a, b"
+    graph = typed_graph(text)
+    found = saturated(graph, {"mm-factors-out": RULES["mm-factors-out"]}, Random(0))
+    assert sum(node.op == "call" for node in as_graph(found, simplest(found, graph), graph).nodes) == 3
+
+
+def test_the_same_seed_gives_the_same_forms() -> None:
+    graph = typed_graph("x: float32[4, 6]\nw: float32[6, 8]\ny = mm(x, w)\nz = relu(y)\n-> z, y")
+    texts = set()
+    for _ in range(2):
+        found = saturated(graph, RULES, Random(5))
+        texts.add(str(as_graph(found, most_complex(found, graph), graph).nodes))
+    assert len(texts) == 1
