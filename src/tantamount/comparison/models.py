@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from tantamount.capture.programs import Program
+from tantamount.comparison.inlined import Loading
 from tantamount.comparison.programs import Pair, pair_of
 from tantamount.comparison.prologue import from_checkpoint
 from tantamount.correspond.index_maps import Whole, expression_of, numbered
@@ -25,13 +26,15 @@ __all__ = ["Side", "pair_of_models", "pair_to_compare"]
 @dataclass(frozen=True)
 class Side:
     """A captured model. ``sources``: where a checkpoint's tensors go, by parameter; ``state`` are the names of its
-    parameters and buffers (``buffers``), and all other inputs of the program are arguments, in order."""
+    parameters and buffers (``buffers``), and all other inputs of the program are arguments, in order. ``loading``: the
+    captured loader, where it does more to some parameters than to move and scale elements."""
 
     name: str
     program: Program
     sources: Mapping[str, Source]
     state: frozenset[str]
     buffers: frozenset[str]
+    loading: Loading | None = None
 
     def arguments(self) -> list[str]:
         """The names of the arguments that are tensors, in order."""
@@ -61,7 +64,7 @@ def pair_of_models(
     used: list[dict[str, str]] = []
     for side in (first, second):
         kept = {name: source for name, source in side.sources.items() if source.expression is not None}
-        program, inputs = from_checkpoint(side.program, kept, shapes, dtypes)
+        program, inputs = from_checkpoint(side.program, kept, shapes, dtypes, side.loading)
         programs.append(program)
         used.append(inputs)
     given: dict[str, Any] = {
@@ -93,6 +96,9 @@ def _problems(side: Side) -> list[str]:
     for name, source in side.sources.items():
         if source.expression is not None or name not in wanted or (name in side.buffers and source.absent):
             continue
+        if side.loading is not None and side.loading.computes(name):
+            out.append(f"{name} of the {side.name} program is what its captured loader computes: {source.problem}")
+            continue
         out.append(f"{name} of the {side.name} program may be anything: {source.problem}")
     return out
 
@@ -109,7 +115,8 @@ def _weights(first: Side, second: Side) -> tuple[Relation, ...]:
         if source is None or source.expression is None:
             continue
         ways = dict.fromkeys((held[whole.name].factor, held[whole.name].shift) for whole in wholes)
-        for way in [way for way in ways if way == (source.factor, source.shift)] or ways:
+        same = [way for way in ways if way == (source.factor, source.shift)]
+        for way in (*same, *(way for way in ways if way not in same)):
             alike = [whole for whole in wholes if (held[whole.name].factor, held[whole.name].shift) == way]
             expression = _composed(source, alike, held)
             if expression is not None:
@@ -149,7 +156,13 @@ def models_of(
     of such, in a list), with their loaders, and the shapes of the checkpoint: those given, or those of the state dict
     of the model that has no loader of its own. Raises :class:`UserError`."""
     from tantamount.capture import capture
-    from tantamount.capture.torch.models import loader_of, state_names, state_shapes, with_tables
+    from tantamount.capture.torch.models import (
+        loader_of,
+        loading_of,
+        state_names,
+        state_shapes,
+        with_tables,
+    )
 
     shapes: dict[str, Shape] = {name: tuple(shape) for name, shape in (checkpoint or {}).items()}
     if not shapes:
@@ -167,7 +180,10 @@ def models_of(
         sources = sources_of(loads(loader_of(model, load, name), shapes))
         absent = frozenset(name for name, source in sources.items() if source.absent)
         program = with_tables(capture(model, *_call(given)), model, buffers & absent)
-        sides.append(Side(name, program, sources, parameters | buffers, buffers))
+        wanted = {node.name for node in program.graph.inputs}
+        mixed = any(s.expression is None and not s.absent for n, s in sources.items() if n in wanted)
+        loading = Loading(*loading_of(model, load, shapes)) if mixed else None
+        sides.append(Side(name, program, sources, parameters | buffers, buffers, loading))
     return sides[0], sides[1], shapes
 
 

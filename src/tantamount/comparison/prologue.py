@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from tantamount.capture.fx_json import graph_of
 from tantamount.capture.programs import Program
+from tantamount.comparison.inlined import Loading, inline
 from tantamount.correspond.index_maps import shape_of
 from tantamount.correspond.numbering import Source
 from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice
@@ -19,11 +20,15 @@ __all__ = ["from_checkpoint"]
 
 
 def from_checkpoint(
-    program: Program, sources: Mapping[str, Source], shapes: Mapping[str, Shape], dtypes: Mapping[str, str]
+    program: Program,
+    sources: Mapping[str, Source],
+    shapes: Mapping[str, Shape],
+    dtypes: Mapping[str, str],
+    loading: Loading | None = None,
 ) -> tuple[Program, dict[str, str]]:
     """The program with an input for every tensor of the checkpoint that it uses, from which the parameters that have a
     source are computed before anything else; and those inputs by the names of the checkpoint's tensors. ``shapes`` and
-    ``dtypes`` are the checkpoint's, by name."""
+    ``dtypes`` are the checkpoint's, by name; ``loading`` computes the parameters that it writes and have no source."""
     nodes: list[dict[str, Any]] = list(program.document["nodes"])
     replaced = {
         node["name"]: source
@@ -43,8 +48,17 @@ def from_checkpoint(
             continue
         builder = _Builder(node, names, shapes, dtypes, inputs)
         made += builder.nodes_of(source.expression, source.factor, source.shift)
+    constants = dict(program.document.get("constants", {}))
+    if loading is not None:
+        left = [n for n in nodes if n["op"] == "placeholder" and n["name"] not in replaced]
+        computed = [node for node in left if loading.computes(node["name"])]
+        builder = _Builder({}, names, shapes, dtypes, inputs)
+        more, recorded = inline(loading, computed, builder.input_of, names.fresh)
+        made += more
+        constants |= recorded
+        replaced |= {node["name"]: Source(None) for node in computed}
     kept = [node for node in nodes if node["op"] != "placeholder" or node["name"] not in replaced]
-    document = {**program.document, "nodes": [*inputs.values(), *made, *kept]}
+    document = {**program.document, "nodes": [*inputs.values(), *made, *kept], "constants": constants}
     graph = graph_of(document, program.graph.path, limits_from_environment())
     return replace(program, graph=graph, document=document), {tensor: node["name"] for tensor, node in inputs.items()}
 
@@ -96,7 +110,7 @@ class _Builder:
     def _value(self, expression: Expression) -> str:
         """The name of the node that computes an expression."""
         if isinstance(expression, RankTensor):
-            return self._input(expression.name or "")
+            return self.input_of(expression.name or "")
         shape = list(shape_of(expression, self.shapes))
         if isinstance(expression, Concat):
             parts = [{"node": self._value(part)} for part in expression.parts]
@@ -119,7 +133,8 @@ class _Builder:
                 last = self._call("aten.slice.Tensor", [{"node": last}, dim, low, high, step], shape)
         return last
 
-    def _input(self, tensor: str) -> str:
+    def input_of(self, tensor: str) -> str:
+        """The name of the input for a tensor of the checkpoint."""
         if tensor not in self.inputs:
             name = self.names.of_tensor(tensor)
             self.names.taken.add(name)

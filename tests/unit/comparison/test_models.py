@@ -195,3 +195,48 @@ def test_tied_weights_are_two_copies_in_a_model_that_does_not_tie_them() -> None
     forgotten = tt.compare(Tied(), Untied(), loaders=(None, one), **ids)
     assert forgotten.verdict is tt.Verdict.REFUTED
     assert "head.weight of the second program may be anything" in str(forgotten)
+
+
+class Normed(torch.nn.Module):
+    """A linear layer and a batch norm, as it is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 4)
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.linear(x))
+
+
+def folded(model: torch.nn.Linear, checkpoint: Any, eps: float = 1e-5) -> None:
+    scale = checkpoint["norm.weight"] * torch.rsqrt(checkpoint["norm.running_var"] + eps)
+    model.weight.copy_(checkpoint["linear.weight"] * scale[:, None])
+    model.bias.copy_((checkpoint["linear.bias"] - checkpoint["norm.running_mean"]) * scale + checkpoint["norm.bias"])
+
+
+def test_a_loader_that_computes_is_captured() -> None:
+    x = {"inputs": (torch.zeros(2, 3),)}
+    answer = tt.compare(Normed().eval(), torch.nn.Linear(3, 4), loaders=(None, folded), **x)
+    assert answer.proved
+    assert any("weight of the second program is what its captured loader computes" in note for note in answer.notes)
+    wrong = tt.compare(Normed().eval(), torch.nn.Linear(3, 4), loaders=(None, partial(folded, eps=1e-3)), **x)
+    assert wrong.verdict is tt.Verdict.REFUTED
+
+
+def test_rows_that_are_not_loaded_stay_what_they_were() -> None:
+    def padded(model: Plain, checkpoint: Any) -> None:
+        model.w[:3] = checkpoint["w"][:3]
+
+    class First(Plain):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x)[:, : self.kept]
+
+    x = {"inputs": (torch.zeros(2, 4),), "loaders": (None, padded)}
+    for kept, proved in ((3, True), (4, False)):
+        models = First(), First()
+        for model in models:
+            model.kept = kept
+        answer = tt.compare(*models, **x)
+        assert answer.proved is proved
+    assert answer.verdict is tt.Verdict.REFUTED

@@ -17,7 +17,7 @@ from tantamount.capture.torch.problems import line_of, said
 from tantamount.errors import UserError
 from tantamount.limits import limits_from_environment
 
-__all__ = ["LoadInto", "loader_of", "state_names", "state_shapes", "with_tables"]
+__all__ = ["LoadInto", "loader_of", "loading_of", "state_names", "state_shapes", "with_tables"]
 
 LoadInto = Callable[[nn.Module, dict[str, Tensor]], object]
 """Fills a model from a checkpoint in place, or returns the model that has it."""
@@ -72,6 +72,26 @@ def loader_of(model: nn.Module, load: LoadInto | None, side: str) -> Callable[[M
         return {name: t.detach().to(torch.float64).numpy().copy() for name, t in state if not t.is_complex()}
 
     return run
+
+
+def loading_of(
+    model: nn.Module, load: LoadInto | None, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[Program, dict[str, str]]:
+    """The captured loader of a model, whose outputs are the new values of parameters and buffers, and the checkpoint's
+    tensor behind each of its inputs; other inputs are what the model holds before."""
+    from tantamount.capture.torch.programs import capture
+
+    held = copy.deepcopy(model)
+
+    def loading(checkpoint: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            held.load_state_dict(checkpoint, strict=False) if load is None else load(held, checkpoint)
+
+    checkpoint = {name: torch.zeros(shape) for name, shape in shapes.items()}
+    program = capture(loading, (checkpoint,), modules=held)
+    state = {name for names in state_names(held) for name in names}
+    inputs = [node.name for node in program.graph.inputs if node.name not in state]
+    return program, dict(zip(inputs, checkpoint, strict=True))
 
 
 def with_tables(program: Program, model: nn.Module, names: frozenset[str]) -> Program:
