@@ -41,10 +41,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "diagnosis": DIAGNOSIS,
     "refinement": REFINEMENT,
     "certificate": BASE | {"ops", "semantics", "capture", "reduction"},
-    "plan": frozenset({"errors", "limits"}),
+    "plan": PROOF | {"capture", "proof"},  # how a part is refuted is handed in: the questions are siblings
     "report": BASE,
     "explanations": BASE | {"ops"},
-    "answers": BASE | {"proof", "refinement", "certificate", "report"},
+    "answers": BASE | {"proof", "refinement", "plan", "certificate", "report"},
     "cli": BASE
     | {"ops", "capture", "correspond", "answers", "certificate", "report", "explanations", "work", "plan", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "answers"}),  # its own __init__
