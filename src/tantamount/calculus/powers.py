@@ -183,8 +183,7 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     facts = Facts(
         integer=declared.integer,
         positive=declared.keeps_sign and strictly_positive(store, xs[0]),
-        nonnegative=declared.nonnegative
-        or (declared.growing and declared.at_zero == 0 and nonnegative(store, xs[0])),
+        nonnegative=declared.nonnegative or (declared.growing and declared.at_zero == 0 and nonnegative(store, xs[0])),
     )
     a, index = store.apply(name, (), xs, facts)
     return single(a, index, coefficient=sign)

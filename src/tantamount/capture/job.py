@@ -51,7 +51,9 @@ def read_job(
     top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
-    return _resolved(top, GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, readers), str(path))
+    return _resolved(
+        top, GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, readers), str(path)
+    )
 
 
 @dataclass(frozen=True)

@@ -91,12 +91,16 @@ FUNCTIONS: dict[str, Function] = {
     "erfinv": Function(_erfinv, odd=True, at_zero=0, growing=True, keeps_sign=True),
     "isnan": Function(np.isnan, integer=True, nonnegative=True),  # 0 or 1, in the type of its operand
     "erf": Function(_erf, odd=True, at_zero=0, growing=True, keeps_sign=True),
-    "pi_times": Function(_pi_times, odd=True, at_zero=0, growing=True, keeps_sign=True),  # pi * x: how definitions write the constant pi
+    "pi_times": Function(
+        _pi_times, odd=True, at_zero=0, growing=True, keeps_sign=True
+    ),  # pi * x: how definitions write the constant pi
     "abs": Function(np.abs, even=True, nonnegative=True, at_zero=0),
     "sign": Function(_sign, integer=True, odd=True, at_zero=0, growing=True, keeps_sign=True),
     "floor": Function(np.floor, integer=True, fixes_integers=True, at_zero=0, growing=True),
     "trunc": Function(np.trunc, integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True),
-    "round": Function(np.round, integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True),  # halves to the even neighbour
+    "round": Function(
+        np.round, integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True
+    ),  # halves to the even neighbour
     "pow": Function(np.power, arity=2),  # x ** y, both operands variable
     "integer_pow": Function(_integer_pow, arity=2, integer=True),  # of integers; x ** -1 is 1 / x rounded towards 0
     "floor_divide": Function(np.floor_divide, arity=2, integer=True),  # floor(x / y) of integers

@@ -104,7 +104,9 @@ class Part:
     def output(self, tensor: str) -> Held:
         """What the ranks are expected to have of an output, which is what the proof of the part shows."""
         expectation = self.job.outputs[tensor]
-        return self._held(expectation.placements, _result(self.job, tensor, None), _result(self.job, expectation.name, 0))
+        return self._held(
+            expectation.placements, _result(self.job, tensor, None), _result(self.job, expectation.name, 0)
+        )
 
     def _held(self, placements: Sequence[Placement] | None, whole: TensorType | None, local: TensorType | None) -> Held:
         mesh = self.job.mesh

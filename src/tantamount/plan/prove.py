@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tantamount.effort import Effort
+from tantamount.effort import Effort, Stopped, stopping
 from tantamount.ir.job import Job
 from tantamount.plan.parts import Part
 from tantamount.plan.result import PartReport
@@ -13,7 +13,7 @@ from tantamount.plan.verify import CheckPart
 from tantamount.proof import Options, prove
 from tantamount.reduction import NotReduced, reduce_job
 from tantamount.reduction.reduce import shrink_mesh
-from tantamount.verdict import OutputReport, Report, Verdict, worst
+from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
 
 __all__ = ["part_checker"]
 
@@ -28,6 +28,17 @@ def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
     spent = effort if effort is not None else Effort()
 
     def check(part: Part) -> PartReport:
+        try:
+            with stopping(spent):
+                return checked(part)
+        except Stopped as stop:
+            outputs = tuple(
+                OutputReport(name, Verdict.UNKNOWN, None, expected.text, str(stop))
+                for name, expected in part.job.outputs.items()
+            )
+            return _report(part, outputs, ())
+
+    def checked(part: Part) -> PartReport:
         proof = prove(part.job, Options(cut=False, effort=spent))
         outputs = proof.check(expand=False)
         verdict = worst(output.verdict for output in outputs)
@@ -49,9 +60,9 @@ def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
     return check
 
 
-def _report(part: Part, outputs: tuple[OutputReport, ...], assumptions: object) -> PartReport:
+def _report(part: Part, outputs: tuple[OutputReport, ...], assumptions: tuple[Assumption, ...]) -> PartReport:
     verdict = worst(output.verdict for output in outputs)
-    return PartReport(part.name, verdict, outputs, tuple(assumptions), 1, 1, 0, 0.0)  # type: ignore[arg-type]
+    return PartReport(part.name, verdict, outputs, assumptions, 1, 1, 0, 0.0)
 
 
 def _controlled(outputs: tuple[OutputReport, ...], small: Report) -> bool:

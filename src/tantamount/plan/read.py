@@ -85,9 +85,7 @@ class _Reader:
         meshes = self._meshes()
         outer = top.at("[part]")
         tables = outer.table(top.get("part"), "a table of parts")
-        parts = {
-            outer.name(name, "a part's name"): self._part(name, value, meshes) for name, value in tables.items()
-        }
+        parts = {outer.name(name, "a part's name"): self._part(name, value, meshes) for name, value in tables.items()}
         model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages"), ("pieces",))
         pieces = tuple(self._pieces(model, parts))
         schedule, called = self._schedule(meshes)
@@ -170,7 +168,7 @@ class _Reader:
         found: dict[str, Stream] = {}
         for name, value in outer.table(fields.values.get(key, {})).items():
             place = outer.at(name)
-            ends = [place.name(x) for x in (place.list(value) if isinstance(value, list) else [value])]
+            ends = [place.name(value)] if isinstance(value, str) else [place.name(x) for x in place.list(value)]
             if not 1 <= len(ends) <= 2:
                 raise place.wrong(f"{len(ends)} names", "a tensor, or a list of it and its gradient")
             _known(ends[:1], forward, place)
@@ -203,9 +201,7 @@ class _Reader:
         document |= {key: self.top.get(key) for key in ("ops", "assume") if key in self.top}
         return job_of(document, graphs, place.text)
 
-    def _programs(
-        self, fields: Fields, mesh: Mesh, virtual: str, graphs: dict[str, Graph], files: Place
-    ) -> list[str]:
+    def _programs(self, fields: Fields, mesh: Mesh, virtual: str, graphs: dict[str, Graph], files: Place) -> list[str]:
         """The name of every rank's program, whose graphs are added to ``graphs``."""
         value = fields.get("impl")
         if not isinstance(value, dict):
@@ -214,7 +210,9 @@ class _Reader:
         place = fields.at("impl")
         table = cast("dict[str, object]", value)
         if len(table) != 1:
-            raise place.wrong(f"{len(table)} axes", "one program, or a table { axis = [a program for each coordinate] }")
+            raise place.wrong(
+                f"{len(table)} axes", "one program, or a table { axis = [a program for each coordinate] }"
+            )
         ((axis, listed),) = table.items()
         programs = place.list(listed, "a list of programs")
         if axis not in mesh.axes or axis == virtual:
@@ -234,7 +232,9 @@ class _Reader:
         found: dict[str, object] = {}
         for tensor in tensors:
             if tensor not in stated and "default" not in stated:
-                raise outer.wrong(f"nothing about {tensor}", "a relation for every tensor, or a default", code="relation")
+                raise outer.wrong(
+                    f"nothing about {tensor}", "a relation for every tensor, or a default", code="relation"
+                )
             found[tensor] = _relation(stated.get(tensor, stated.get("default")), outer.at(tensor), mesh)
         return found
 
@@ -279,9 +279,7 @@ class _Reader:
     def _passes(self, part: str, parts: Mapping[str, Part], place: Place) -> None:
         if part not in parts or parts[part].runs is not Runs.PASS:
             known = [name for name, found in parts.items() if found.runs is Runs.PASS]
-            raise place.wrong(
-                shown(part), "parts of kind pass", code="unknown-part", hint=nearest(part, known)
-            )
+            raise place.wrong(shown(part), "parts of kind pass", code="unknown-part", hint=nearest(part, known))
 
     def _order(self, finish: Fields, key: str, parts: Mapping[str, Part]) -> tuple[str, ...]:
         place = finish.at(key)
@@ -334,7 +332,9 @@ def _finished(schedule: Schedule) -> Schedule:
     if kinds & {Kind.REDUCE, Kind.UPDATE}:
         return schedule
     ends = [
-        tuple((Action(s, kind),) for kind in (Kind.REDUCE, Kind.UPDATE) for s, d in enumerate(schedule.owners) if d == at)
+        tuple(
+            (Action(s, kind),) for kind in (Kind.REDUCE, Kind.UPDATE) for s, d in enumerate(schedule.owners) if d == at
+        )
         for at in range(len(schedule.devices))
     ]
     devices = tuple((*events, *end) for events, end in zip(schedule.devices, ends, strict=True))
@@ -368,4 +368,6 @@ def _names(fields: Fields, key: str) -> tuple[str, ...]:
 def _known(names: object, known: Sequence[str], place: Place) -> None:
     for name in cast("Sequence[str]", names):
         if name not in known:
-            raise place.wrong(shown(name), "tensors of the part's specification", code="unknown-tensor", hint=nearest(name, known))
+            raise place.wrong(
+                shown(name), "tensors of the part's specification", code="unknown-tensor", hint=nearest(name, known)
+            )

@@ -158,7 +158,9 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
     rows += ["", *(row for part in report.parts for row in _why(part, verbose))]
     wrong = [joint for joint in report.joints if joint.problem]
     total = sum(joint.count for joint in report.joints)
-    rows.append(f"  joints     {total}, of {len(report.joints)} kinds" + (f"; {len(wrong)} do not fit" if wrong else ""))
+    rows.append(
+        f"  joints     {total}, of {len(report.joints)} kinds" + (f"; {len(wrong)} do not fit" if wrong else "")
+    )
     for joint in wrong[: None if verbose else _SHOWN]:
         where = f" between {joint.source} and {joint.target}" if joint.source != joint.target else ""
         rows.append(f"    {joint.tensor or joint.source}{where}: {joint.problem}")
@@ -198,7 +200,9 @@ def _why(part: PartReport, verbose: bool) -> list[str]:
             ("the implementation", found.implementation, found.implementation_source),
         ):
             if node:
-                line = f", {source.file}:{source.line} in {source.function}: {source.code}" if source is not None else ""
+                line = (
+                    f", {source.file}:{source.line} in {source.function}: {source.text}" if source is not None else ""
+                )
                 rows.append(f"      {node} of {whose}{line}")
         rows += [f"      {text}" for text in (found.difference if found.headline else "", found.hint) if text]
     if part.counterexample is not None:

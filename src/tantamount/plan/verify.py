@@ -1,8 +1,8 @@
 """The verdict on a plan: its parts proved, their joints compared, its stages and its schedule checked.
 
 The argument is in docs/design/plans.md. In short: a schedule without problems runs every pass of every piece once for
-every microbatch, on what the neighbouring piece made of *that* microbatch; a part's proof holds for all microbatches and
-ranks at once; and where a proof ends with the relation that the next one starts from, they compose.
+every microbatch, on what the neighbouring piece made of *that* microbatch; a part's proof holds for all microbatches
+and ranks at once; and where a proof ends with the relation that the next one starts from, they compose.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from tantamount.plan.actions import Schedule
 from tantamount.plan.check import check_schedule
@@ -66,17 +66,12 @@ def _used(plan: Plan) -> list[tuple[Part, int]]:
 
 def _standing(plan: Plan, part: Part, count: int, found: PartReport, seconds: float) -> PartReport:
     """The report with what the part stands for."""
-    from dataclasses import replace
-
     mesh = part.job.mesh
     ranks = mesh.world_size // (plan.microbatches if plan.axis in mesh.axes else 1)
-    nodes = sum(sum(node.op == "call" for node in graph.nodes) * times for graph, times in _programs(part))
-    return replace(found, part=part.name, count=count, ranks=ranks, nodes=nodes * count, seconds=seconds)
-
-
-def _programs(part: Part) -> Iterator[tuple[object, int]]:
     times = Counter(map(id, part.job.implementation))
-    yield from ((graph, times[key]) for key, graph in {id(g): g for g in part.job.implementation}.items())
+    programs = {id(graph): graph for graph in part.job.implementation}
+    nodes = sum(times[key] * sum(node.op == "call" for node in graph.nodes) for key, graph in programs.items())
+    return replace(found, part=part.name, count=count, ranks=ranks, nodes=nodes * count, seconds=seconds)
 
 
 def _verdict(
@@ -165,7 +160,6 @@ def _megabytes() -> float:
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
-@dataclass
 class _Clock:
     """CPU seconds by phase."""
 

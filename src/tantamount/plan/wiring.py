@@ -18,6 +18,7 @@ from tantamount.plan.parts import Held, Part, Plan, Runs, is_sum, shown
 
 __all__ = ["Joint", "joints_of"]
 
+
 @dataclass(frozen=True, slots=True)
 class Joint:
     """Where a tensor passes from one part to another: ``tensor`` says which one, ``source`` who makes it, ``target``
@@ -195,7 +196,9 @@ class _Finish:
             self.own[part.name][gradient] = _Known(held.without(axis), f"{part.name}: {gradient}")
             whole = part.input(parameter).whole
             if held.whole is not None and whole is not None and held.whole.shape != whole.shape:
-                problem = f"{gradient} has the shape of another tensor than {parameter}, whose gradient it is said to be"
+                problem = (
+                    f"{gradient} has the shape of another tensor than {parameter}, whose gradient it is said to be"
+                )
                 yield Joint(gradient, part.name, "accumulation", str(held), count, problem)
 
     def _piece(self, part: Part) -> Iterator[Joint]:
@@ -221,9 +224,7 @@ class _Finish:
         for tensor, name in part.updates.items():
             yield from self._update(part, tensor, name, own, count)
 
-    def _update(
-        self, part: Part, tensor: str, name: str, own: Mapping[str, _Known], count: int
-    ) -> Iterator[Joint]:
+    def _update(self, part: Part, tensor: str, name: str, own: Mapping[str, _Known], count: int) -> Iterator[Joint]:
         """A new value must be held as the old one was: then the next iteration starts from what this one did."""
         of, known = part.of, own.get(name)
         made = part.output(tensor)
@@ -241,7 +242,9 @@ class _Finish:
         for tensor, name in part.sums.items():
             read = part.input(tensor)
             if self.plan.devices > 1 and not is_sum(read.placements[pipeline]):
-                problem = f"every stage has the sum over its own pieces, but {read.placements[pipeline]} is taken for granted"
+                problem = (
+                    f"every stage has the sum over its own pieces, but {read.placements[pipeline]} is taken for granted"
+                )
                 yield Joint(f"sum of {name}", "all pieces", f"{part.name}: {tensor}", str(read), 1, problem)
             read = read.without(pipeline)
             for of, own in self.own.items():

@@ -99,7 +99,9 @@ def gather(job: Job, pins: Pins = frozenset(), shrunk: Collection[str] = ()) -> 
         axis: out.facts.variable(("mesh", axis), size) if axis in shrunk else size for axis, size in mesh.axes.items()
     }
     gone = [k for k, axis in enumerate(mesh.names) if isinstance(out.axes[axis], Size)]
-    out.ranks = tuple(mesh.rank(at) for at in product(*(range(2 if k in gone else n) for k, n in enumerate(mesh.sizes))))
+    out.ranks = tuple(
+        mesh.rank(at) for at in product(*(range(2 if k in gone else n) for k, n in enumerate(mesh.sizes)))
+    )
     whole = _inputs(out, job.specification, "specification")
     known: dict[int, dict[str, TensorType]] = {}
     for rank in out.ranks:
@@ -107,9 +109,7 @@ def gather(job: Job, pins: Pins = frozenset(), shrunk: Collection[str] = ()) -> 
         if id(graph) not in known:
             known[id(graph)] = _inputs(out, graph, "implementation")
     for name, relation in job.inputs.items():
-        _relation(
-            out, job, whole[name], relation, lambda rank, tensor: known[id(job.implementation[rank])][tensor]
-        )
+        _relation(out, job, whole[name], relation, lambda rank, tensor: known[id(job.implementation[rank])][tensor])
     _graph(out, job.specification, None, whole)
     groups = groups_of(mesh, out.axes)
     for rank in out.ranks:
@@ -299,7 +299,10 @@ def _relation(
         mesh, seen = job.mesh, set[object]()
         for rank in out.ranks:
             at = mesh.coordinates(rank)
-            key = id(job.implementation[rank]), tuple(n for n, p in zip(at, relation.placements, strict=True) if isinstance(p, Shard))
+            key = (
+                id(job.implementation[rank]),
+                tuple(n for n, p in zip(at, relation.placements, strict=True) if isinstance(p, Shard)),
+            )
             if key in seen:  # replicas say nothing new
                 continue
             seen.add(key)

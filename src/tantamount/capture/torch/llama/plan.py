@@ -8,7 +8,7 @@ is cut, so that one program stands for all ranks elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.writing import make_folder, write_file
 
-__all__ = ["PRESETS", "Degrees", "write_llama_plan"]
+__all__ = ["PRESETS", "Degrees", "new_plan", "write_llama_plan"]
 
 PRESETS = {
     "llama3-8b": Shape(32, 4096, 32, 8, 14336, 128256),
@@ -68,6 +68,23 @@ class Degrees:
     @property
     def mesh(self) -> dict[str, int]:
         return {"pp": self.pp, "dp": self.dp, "tp": self.tp}
+
+
+def new_plan(model: str, sizes: Mapping[str, int], degrees: Mapping[str, Any], folder: Path) -> Path:
+    """The plan of a preset, or of ``llama`` with all its sizes, written to a folder; the path of the plan. ``sizes``
+    are fields of :class:`Shape`, ``degrees`` of :class:`Degrees`. Raises :class:`UserError` for what does not fit."""
+    preset = PRESETS.get(model)
+    wanted = [field.name for field in fields(Shape) if field.name != "theta"]
+    if preset is None and model != "llama":
+        raise UserError("plan-model", place="plan new", found=model, needed=f"llama, {', '.join(PRESETS)}")
+    missing = [name for name in wanted if name not in sizes]
+    if preset is None and missing:
+        raise UserError("plan-model", place="plan new llama", found=f"no {', '.join(missing)}", needed="all its sizes")
+    known = Degrees(**degrees)
+    if known.optimizer not in ("adamw", "sgd"):
+        raise UserError("plan-model", place="plan new", found=f"optimizer {known.optimizer}", needed="adamw or sgd")
+    shape = Shape(**sizes) if preset is None else replace(preset, **sizes)
+    return write_llama_plan(folder, model, shape, known)
 
 
 def write_llama_plan(folder: Path, name: str, shape: Shape, degrees: Degrees) -> Path:
@@ -141,8 +158,8 @@ def _stages(layers: int, stages: int) -> Iterator[str]:
 @dataclass(frozen=True)
 class _Part:
     """A part to be captured. ``whole`` and ``local`` are the arguments (by name) on one device and on a rank;
-    ``build(groups, rank)`` is the step of a rank, ``None`` for one device; ``mesh`` are the axes that it knows. ``cut``:
-    its program depends on the coordinate along tp."""
+    ``build(groups, rank)`` is the step of a rank, ``None`` for one device; ``mesh`` are the axes that it knows.
+    ``cut``: its program depends on the coordinate along tp."""
 
     name: str
     build: Callable[[Mapping[str, Any] | None, int], Step]
@@ -216,11 +233,13 @@ def _passes(shape: Shape, degrees: Degrees, pieces: Mapping[str, Sizes]) -> Iter
         }
         return {**own, **_tensors(pieces[piece], tp)}
 
-    def part(name: str, build: Callable[[Any, int], Step], names: Sequence[str], made: str, more: dict[str, Any]) -> _Part:
+    def part(
+        name: str, build: Callable[[Any, int], Step], names: Sequence[str], made: str, more: dict[str, Any]
+    ) -> _Part:
         weights = pieces[name]
         table = {
             "parameters": {w: f"d_{w}" for w in weights},
-            "inputs": {**{n: rows for n in names}, **{w: _weight(w) or "Replicate()" for w in weights}},
+            "inputs": {**dict.fromkeys(names, rows), **{w: _weight(w) or "Replicate()" for w in weights}},
             "outputs": {
                 **({"d_x": rows} if "x" in names else {}),
                 made: summed if made == "loss" else rows,
@@ -238,7 +257,11 @@ def _passes(shape: Shape, degrees: Degrees, pieces: Mapping[str, Sizes]) -> Iter
 
     before, after = {"before": {"hidden": ["x", "d_x"]}}, {"after": {"hidden": ["y", "d_y"]}}
     yield part(
-        "embedding", lambda g, rank: embedding_step(group(g), rank), ("tokens", "d_y"), "y", {"data": ["tokens"], **after}
+        "embedding",
+        lambda g, rank: embedding_step(group(g), rank),
+        ("tokens", "d_y"),
+        "y",
+        {"data": ["tokens"], **after},
     )
     yield part(
         "layer", lambda g, rank: layer_step(shape, group(g), 1 if g is None else tp), ("x", "d_y"), "y",
@@ -293,7 +316,11 @@ def _update(piece: str, shapes: Sizes, degrees: Degrees) -> _Part:
     kept = {name: name for name in (*shapes, *state)}
 
     def arguments(tp: int) -> dict[str, torch.Tensor]:
-        found = {**{name: _empty() for name in ("factor", *_symbols(degrees))}, **_tensors(shapes, tp), **_tensors(shapes, tp, "g_")}
+        found = {
+            **{name: _empty() for name in ("factor", *_symbols(degrees))},
+            **_tensors(shapes, tp),
+            **_tensors(shapes, tp, "g_"),
+        }
         return {**found, **(_tensors(shapes, tp, "m_") | _tensors(shapes, tp, "v_") if adam else {})}
 
     def placed(name: str) -> Any:
@@ -308,6 +335,6 @@ def _update(piece: str, shapes: Sizes, degrees: Degrees) -> _Part:
         "outputs": {f"new_{name}": placed(name) for name in kept},
     }
     return _Part(
-        f"{piece}_update", lambda *_: update_step(tuple(shapes), degrees.optimizer), arguments(1), arguments(degrees.tp),
-        {"dp": degrees.dp, "tp": degrees.tp}, table,
+        f"{piece}_update", lambda *_: update_step(tuple(shapes), degrees.optimizer),
+        arguments(1), arguments(degrees.tp), {"dp": degrees.dp, "tp": degrees.tp}, table,
     )  # fmt: skip

@@ -26,6 +26,8 @@ def _gradients(y: torch.Tensor, given: Mapping[str, torch.Tensor], dy: torch.Ten
 
 
 def embedding_step(group: Any = None, rank: int = 0) -> Step:
+    """Rows of the embedding, and the gradient of its table; ``rank`` is that within the tensor-parallel ``group``."""
+
     def run(tokens: torch.Tensor, d_y: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
         w = _watched(w)
         y = embedded(tokens, w["table"], group, rank)
@@ -35,6 +37,8 @@ def embedding_step(group: Any = None, rank: int = 0) -> Step:
 
 
 def layer_step(shape: Shape, group: Any = None, tp: int = 1) -> Step:
+    """A layer forward and backward, on one of ``tp`` ranks."""
+
     def run(x: torch.Tensor, d_y: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
         given = _watched({"x": x, **w})
         y = layer(given["x"], given, shape, group, tp)
@@ -44,6 +48,8 @@ def layer_step(shape: Shape, group: Any = None, tp: int = 1) -> Step:
 
 
 def head_step(tokens: int, group: Any = None, rank: int = 0) -> Step:
+    """The loss of ``tokens`` tokens in all, and its gradients."""
+
     def run(x: torch.Tensor, labels: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
         given = _watched({"x": x, **w})
         found = loss(given["x"], labels, given, tokens, group, rank)
