@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tantamount.plan.actions import Schedule
     from tantamount.plan.check import Problem
     from tantamount.plan.flow import Flow
+    from tantamount.plan.result import PlanReport
 
 __all__ = ["app"]
 
@@ -37,9 +38,7 @@ def verify(
     plans: Annotated[list[Path], typer.Argument(metavar="PLAN", help="Plans (TOML, format plan/1).")],
     json: Annotated[
         Path | None,
-        typer.Option(
-            "--json", metavar="OUT", help="Write the results as JSON (plan-report/1, one a line); - is stdout."
-        ),
+        typer.Option("--json", metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every joint, output and problem.")] = False,
     effort: Annotated[str, typer.Option("--effort", metavar="LEVEL", help="As for refine.")] = "normal",
@@ -57,7 +56,7 @@ def verify(
     from tantamount.report.outcomes import worst_exit
     from tantamount.writing import write_file
 
-    reports = []
+    reports: list[PlanReport] = []
     for path in plans:
         with terminal.progress(str(path)) as told:
             reports.append(verify_plan(path, effort=effort, timeout=timeout, memory=memory, told=told))

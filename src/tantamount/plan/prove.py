@@ -51,6 +51,8 @@ def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
                 _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
                 counterexample=found.counterexample, notes=found.notes, reduced=text,
             )  # fmt: skip
+        if found is not None and small is part.job and found.verdict is Verdict.PROVED:
+            return _report(part, found.outputs, found.assumptions)
         outputs = proof.check_twice()
         report = _report(part, outputs, proof.assumptions())
         if report.verdict is Verdict.PROVED or not text:
