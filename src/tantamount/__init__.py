@@ -1,9 +1,9 @@
 """Tantamount proves that two tensor programs compute the same thing, or shows where they stop doing so.
 
 The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks`, :func:`capture_jax`,
-:func:`capture_jax_ranks`, :func:`capture_megatron`, :func:`refine`, :func:`compare`, :func:`save_job`,
-:func:`read_job`, :class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators
-:func:`opaque`, :func:`definition`, :func:`operator`.
+:func:`capture_jax_ranks`, :func:`capture_megatron`, :func:`refine`, :func:`compare`, :func:`verify_plan`,
+:func:`save_job`, :func:`read_job`, :class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to
+declare operators :func:`opaque`, :func:`definition`, :func:`operator`.
 Importing this package imports neither PyTorch nor JAX nor the command line's libraries.
 """
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as type checkers read it; `typing` takes longer to impo
 if TYPE_CHECKING:
     from typing import Any
 
-    from tantamount.answers import NotProved, compare, refine
+    from tantamount.answers import NotProved, compare, refine, verify_plan
     from tantamount.capture.jax import capture_jax, capture_jax_ranks
     from tantamount.capture.job import read_job
     from tantamount.capture.programs import save_job
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_jax", "capture_jax_ranks",
     "capture_megatron", "capture_ranks", "compare", "definition", "opaque", "operator", "read_job", "refine",
-    "save_job",
+    "save_job", "verify_plan",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -48,6 +48,7 @@ _HOME = {
     "read_job": "tantamount.capture.job",
     "refine": "tantamount.answers",
     "save_job": "tantamount.capture.programs",
+    "verify_plan": "tantamount.answers",
 }
 
 

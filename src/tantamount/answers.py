@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tantamount.effort import Effort, effort_of
 from tantamount.ir.job import Job
@@ -18,7 +18,11 @@ from tantamount.proof import Progress
 from tantamount.refinement import Captured, Refinement, job_of, refine_job
 from tantamount.verdict import Picture
 
-__all__ = ["Answer", "NotProved", "compare", "refine"]
+if TYPE_CHECKING:
+    from tantamount.plan.parts import Plan
+    from tantamount.plan.result import PlanReport
+
+__all__ = ["Answer", "NotProved", "compare", "refine", "verify_plan"]
 
 
 @dataclass(frozen=True)
@@ -166,3 +170,26 @@ def _tell(so_far: Callable[[Answer], None], found: Refinement) -> None:
 
 def _answer(found: Refinement) -> Answer:
     return Answer(**{field.name: getattr(found, field.name) for field in fields(found)})
+
+
+def verify_plan(
+    plan: Plan | str | Path,
+    *,
+    limits: Limits | None = None,
+    effort: str | float | Effort = "normal",
+    timeout: float | None = None,
+    memory: int | None = None,
+    told: Callable[[str, int, int], None] | None = None,
+) -> PlanReport:
+    """The verdict on a training plan (docs/plan.md): the path of a ``plan/1`` file, or one that was read.
+
+    ``effort``, ``timeout`` and ``memory`` as in :func:`refine`, for all parts together; ``told(part, done, total)`` is
+    told of every part before it is looked at. Raises :class:`UserError` for a file that is wrong."""
+    from tantamount.plan.parts import Plan
+    from tantamount.plan.prove import part_checker
+    from tantamount.plan.read import read_plan
+    from tantamount.plan.verify import verify
+
+    spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
+    found = plan if isinstance(plan, Plan) else read_plan(plan, limits=limits)
+    return verify(found, part_checker(partial(refine, limits=limits, effort=spent), spent), told)

@@ -46,25 +46,13 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "saturate": BASE | {"ops", "rules"},
     "fuzz": BASE | {"ops", "semantics", "capture", "rules", "saturate", "work"},
     "certificate": BASE | {"ops", "semantics", "capture", "reduction"},
-    "plan": frozenset({"errors", "limits"}),
+    "plan": PROOF | {"capture", "proof"},  # how a part is refuted is handed in: the questions are siblings
     "report": BASE,
     "explanations": BASE | {"ops"},
-    "answers": BASE | {"proof", "refinement", "certificate", "report", "comparison", "capture"},
+    "answers": BASE | {"proof", "refinement", "plan", "certificate", "report", "comparison", "capture"},
     "cli": BASE
-    | {
-        "ops",
-        "capture",
-        "correspond",
-        "answers",
-        "certificate",
-        "report",
-        "explanations",
-        "work",
-        "rules",
-        "fuzz",
-        "plan",
-        "",
-    },
+    | {"ops", "capture", "correspond", "answers", "certificate", "report", "explanations", "work"}
+    | {"rules", "fuzz", "plan", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "answers"}),  # its own __init__
     "__main__": frozenset({"cli"}),
     "pytest_plugin": frozenset({"errors", "verdict", "writing", "ir", "capture", "refinement", "answers", "report"}),

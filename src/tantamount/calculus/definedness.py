@@ -110,8 +110,8 @@ class Definedness(Symbolic):
         form = self.unknown(shape, dtype, site)
         if dtype.kind is not Kind.FLOAT:
             return form
-        somewhere_nan = self.fresh("no number", f"{self.rank}{site}", shape, DType.BOOL)
-        return with_undefined(form, self._arising(form.shape, NAN, lambda _, xs: [xs[0]], somewhere_nan))
+        no_number = self.fresh("no number", f"{self.rank}{site}", shape, DType.BOOL)
+        return with_undefined(form, self._arising(kinds.INF, lambda _, xs: [xs[0]], [no_number], []))
 
     # -- layout
     def permute(self, x: Form, order: tuple[int, ...]) -> Form:

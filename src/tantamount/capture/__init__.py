@@ -19,8 +19,10 @@ from tantamount.errors import UserError
 
 __all__ = [
     "capture", "capture_jax", "capture_jax_ranks", "capture_megatron", "capture_ranks",  # pyright: ignore[reportUnsupportedDunderAll]
+    "new_plan",  # pyright: ignore[reportUnsupportedDunderAll]
 ]  # fmt: skip
 
+_HOME = {"capture_megatron": "megatron", "new_plan": "llama.plan"}  # others: programs
 _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change
 
 
@@ -30,8 +32,7 @@ def __getattr__(name: str) -> Any:
     if "jax" in name:
         return getattr(_jax(), name)
     _check_torch()
-    module = "tantamount.capture.torch.megatron" if "megatron" in name else "tantamount.capture.torch.programs"
-    return getattr(import_module(module), name)
+    return getattr(import_module(f"tantamount.capture.torch.{_HOME.get(name, 'programs')}"), name)
 
 
 def _jax() -> Any:

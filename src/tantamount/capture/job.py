@@ -29,7 +29,7 @@ from tantamount.ops.groups import with_one_name_per_group
 from tantamount.ops.table import table
 from tantamount.sizes.domain import Domain, SizeProblem
 
-__all__ = ["Unresolved", "job_of", "joined_sizes", "read_job", "read_unresolved"]
+__all__ = ["GraphFiles", "Unresolved", "declared_operators", "job_of", "joined_sizes", "read_job", "read_unresolved"]
 
 _FORMAT = "job/1"
 _TOP = ("format", "spec", "impl", "inputs", "outputs", "assume", "ops")
@@ -51,7 +51,9 @@ def read_job(
     top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
-    return _resolved(top, _Files(path.parent, allow_outside, limits, _declared_operators(top), {}, readers), str(path))
+    return _resolved(
+        top, GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, readers), str(path)
+    )
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def read_unresolved(path: str | Path, *, allow_outside: bool = False, limits: Li
     path = Path(path)
     place = Place("job", str(path), limits)
     top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
-    files = _Files(path.parent, allow_outside, limits, _declared_operators(top), {}, READERS)
+    files = GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, READERS)
     specification = _specification(top, files)
     implementation, mesh = _implementation(top, files)
     outer = top.at("[inputs]")
@@ -88,7 +90,7 @@ def job_of(
     limits = limits_from_environment()
     place = Place("job", name, limits)
     top = Fields.of(dict(document), place, _TOP, ("format", "spec", "impl"))
-    operators = _declared_operators(top)
+    operators = declared_operators(top)
     found = {key: replace(graph, operators=operators) if operators else graph for key, graph in graphs.items()}
     return _resolved(top, _AtHand(found), name, partial)
 
@@ -170,7 +172,7 @@ class _Resized:
 
 
 @dataclass(frozen=True)
-class _Files:
+class GraphFiles:
     """The graphs read so far, by path, and the folder that they may come from."""
 
     folder: Path
@@ -346,7 +348,7 @@ def _constant_assumption(fields: Fields) -> Fraction | str | None:
     raise fields.at("constants").wrong(shown(value), f'a finite number or "{SAME_NAME}"')
 
 
-def _declared_operators(top: Fields) -> dict[str, CustomOperator]:
+def declared_operators(top: Fields) -> dict[str, CustomOperator]:
     """The operators of [ops]: read, and compiled once so that what is wrong with them is said here."""
     outer = top.at("[ops]")
     operators: dict[str, CustomOperator] = {}

@@ -1,4 +1,4 @@
-"""``tantamount plan``: schedules of training pipelines, checked and drawn."""
+"""``tantamount plan``: training plans verified, written and shown; schedules of pipelines checked and drawn."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from tantamount.plan.actions import Schedule
     from tantamount.plan.check import Problem
     from tantamount.plan.flow import Flow
+    from tantamount.plan.result import PlanReport
 
 __all__ = ["app"]
 
 _SHOWN = 20  # problems that are printed without --verbose
 
 app = typer.Typer(
-    help="Training plans: whether a pipeline's schedule is right, and what it costs.",
+    help="Training plans: whether a whole training iteration is right at its parallel plan.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,7 +29,85 @@ app = typer.Typer(
 
 @app.callback()
 def group() -> None:
-    """Training plans: whether a pipeline's schedule is right, and what it costs."""
+    """Training plans: whether a whole training iteration is right at its parallel plan."""
+
+
+@app.command()
+@exits
+def verify(
+    plans: Annotated[list[Path], typer.Argument(metavar="PLAN", help="Plans (TOML, format plan/1).")],
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every joint, output and problem.")] = False,
+    effort: Annotated[str, typer.Option("--effort", metavar="LEVEL", help="As for refine.")] = "normal",
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="S", help="What is not proved after S seconds is UNKNOWN.")
+    ] = None,
+    memory: Annotated[int | None, typer.Option("--memory", metavar="MB", help="The same above MB megabytes.")] = None,
+) -> int:
+    """Prove that a training iteration computes what one device would on the whole batch: every part, where parts meet,
+    which stage owns what, and the schedule. Exit code as for refine: the worst of several plans."""
+    from json import dumps
+
+    from tantamount.answers import verify_plan
+    from tantamount.report.lines import printable_rows
+    from tantamount.report.outcomes import worst_exit
+    from tantamount.writing import write_file
+
+    reports: list[PlanReport] = []
+    for path in plans:
+        with terminal.progress(str(path)) as told:
+            reports.append(verify_plan(path, effort=effort, timeout=timeout, memory=memory, told=told))
+        if json is None or str(json) != "-":
+            terminal.out(printable_rows(reports[-1].text(verbose=verbose)) + "\n")
+    if json is not None:
+        text = "".join(dumps(report.document()) + "\n" for report in reports)
+        if str(json) == "-":
+            terminal.out(text)
+        else:
+            write_file(json, text)
+    return worst_exit([report.exit_code for report in reports])
+
+
+@app.command()
+@exits
+def new(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="llama (with its sizes), llama3-8b, llama3-70b or llama3-405b.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write (made if need be).")],
+    dp: Annotated[int, typer.Option("--dp", min=1, help="Data-parallel ranks.")] = 1,
+    tp: Annotated[int, typer.Option("--tp", min=1, help="Tensor-parallel ranks.")] = 1,
+    pp: Annotated[int, typer.Option("--pp", min=1, help="Pipeline ranks.")] = 1,
+    microbatches: Annotated[int, typer.Option("--microbatches", "-m", min=1, help="Microbatches.")] = 1,
+    schedule: Annotated[str, typer.Option("--schedule", help="A named schedule of a pipeline.")] = "1f1b",
+    chunks: Annotated[int, typer.Option("--chunks", "-v", min=1, help="Virtual stages on every device.")] = 1,
+    batch: Annotated[
+        int | None, typer.Option("--batch", min=1, help="Sequences of one iteration; default: dp x microbatches.")
+    ] = None,
+    seq: Annotated[int, typer.Option("--seq", min=1, help="Tokens of a sequence.")] = 8192,
+    optimizer: Annotated[str, typer.Option("--optimizer", help="adamw or sgd.")] = "adamw",
+    layers: Annotated[int | None, typer.Option("--layers", min=1, help="Of llama, or instead of the preset's.")] = None,
+    hidden: Annotated[int | None, typer.Option("--hidden", min=1, help="Likewise.")] = None,
+    heads: Annotated[int | None, typer.Option("--heads", min=1, help="Likewise.")] = None,
+    kv_heads: Annotated[int | None, typer.Option("--kv-heads", min=1, help="Likewise.")] = None,
+    ffn: Annotated[int | None, typer.Option("--ffn", min=1, help="Likewise.")] = None,
+    vocab: Annotated[int | None, typer.Option("--vocab", min=1, help="Likewise.")] = None,
+) -> int:
+    """Write the plan of a Llama's training iteration, its parts captured at their real sizes (needs PyTorch):
+    Megatron's tensor parallelism, a pipeline, data parallelism, clipping by the global norm, SGD or AdamW."""
+    from tantamount.capture import new_plan
+
+    own = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn, "vocab": vocab}
+    degrees = {
+        "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
+        "batch": batch or dp * microbatches, "chunks": chunks, "optimizer": optimizer,
+    }  # fmt: skip
+    written = new_plan(model, {name: size for name, size in own.items() if size is not None}, degrees, out)
+    terminal.out(f"{written}\n")
+    return 0
 
 
 @app.command()

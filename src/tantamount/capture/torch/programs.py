@@ -31,7 +31,7 @@ from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import limits_from_environment
 
-__all__ = ["capture", "capture_alone", "capture_ranks"]
+__all__ = ["capture", "capture_alone", "capture_rank", "capture_ranks"]
 
 Modules = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module] | None
 
@@ -113,6 +113,14 @@ def capture_alone(build: Callable[[int], Any]) -> Program:
     that cannot do without process groups."""
     traced, _ = _rank(build, 0, 1)
     return _program(traced, None, {})
+
+
+def capture_rank(build: Callable[[int], Any], rank: int, mesh: Mapping[str, int]) -> Program:
+    """The program of one rank of a mesh, whatever the number of the others; ``build`` as in :func:`capture_ranks`.
+    What it names no rank in may stand for all that run the same."""
+    whole = Mesh(mesh)
+    traced, members = _rank(build, rank, whole.world_size)
+    return _program(traced, None, group_names(whole, rank, members, _group_uses(traced, set(members))))
 
 
 def _rank(

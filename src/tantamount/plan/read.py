@@ -1,0 +1,373 @@
+"""Reading plans of format ``plan/1``: TOML, with the graphs of the parts beside it. All of it is untrusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import cast
+
+from tantamount.capture.documents import parse_toml
+from tantamount.capture.fields import Fields, Place, nearest, shown
+from tantamount.capture.files import read_text
+from tantamount.capture.job import GraphFiles, declared_operators, job_of
+from tantamount.capture.readers import READERS
+from tantamount.errors import UserError
+from tantamount.ir.graph import Graph
+from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
+from tantamount.limits import Limits, limits_from_environment
+from tantamount.plan.actions import Action, Chain, Kind, Schedule, read_events
+from tantamount.plan.named import named_schedule
+from tantamount.plan.parts import Part, Piece, Plan, Runs, Stream
+from tantamount.plan.tables import read_table
+
+__all__ = ["FORMAT", "read_plan"]
+
+FORMAT = "plan/1"
+_TOP = ("format", "name", "mesh", "data", "model", "schedule", "finish", "symbols", "ops", "assume", "part")
+_OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
+_OF_KIND = {
+    Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results"),
+    Runs.PIECE: ("of", "takes", "gives", "updates", "state"),
+    Runs.ONCE: ("takes", "sums", "gives"),
+}
+_RUN = re.compile(r"(?P<part>.+?)(?:\s*\*\s*(?P<times>\d{1,7}))?")
+_OWNED = re.compile(r"(?P<part>.+?)(?:\s+(?P<first>\d{1,7})(?:\s*-\s*(?P<last>\d{1,7}))?)?")
+
+
+def read_plan(path: str | Path, *, limits: Limits | None = None) -> Plan:
+    """The plan in a TOML file, the graphs of its parts read and checked, every relation fitted to its tensors.
+
+    Raises :class:`UserError` for everything that is wrong with the file itself; what is wrong with the plan that it
+    describes (a stage that nobody owns, a relation that does not fit at a joint) is for
+    :func:`tantamount.plan.verify.verify`."""
+    limits = limits or limits_from_environment()
+    path = Path(path)
+    place = Place("plan", str(path), limits)
+    top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "mesh", "model", "part"))
+    if top.get("format") != FORMAT:
+        raise top.at("format").wrong(shown(top.get("format")), f'"{FORMAT}"', code="format")
+    return _Reader(path, top).plan()
+
+
+@dataclass(frozen=True)
+class _Meshes:
+    """The mesh of the ranks, the name of its pipeline axis, and that of the microbatches with their number."""
+
+    whole: Mesh
+    pipeline: str
+    axis: str
+    microbatches: int
+
+    def of(self, runs: Runs) -> Mesh:
+        """The mesh of a part of some kind: a part that runs for a piece knows nothing of other stages."""
+        axes = dict(self.whole.axes)
+        if runs is not Runs.ONCE:
+            axes.pop(self.pipeline, None)
+        if runs is Runs.PASS:
+            axes = {self.axis: self.microbatches, **axes}
+        return Mesh(axes, {name: spanned for name, spanned in self.whole.groups.items() if set(spanned) <= axes.keys()})
+
+
+class _Reader:
+    def __init__(self, path: Path, top: Fields) -> None:
+        self.path, self.top = path, top
+        self.limits = top.place.limits
+        job_place = Place("job", str(path), self.limits)
+        operators = declared_operators(Fields.of(dict(top.values), job_place, _TOP))
+        self.files = GraphFiles(path.parent, False, self.limits, operators, {}, READERS)
+
+    def plan(self) -> Plan:
+        top = self.top
+        meshes = self._meshes()
+        outer = top.at("[part]")
+        tables = outer.table(top.get("part"), "a table of parts")
+        parts = {outer.name(name, "a part's name"): self._part(name, value, meshes) for name, value in tables.items()}
+        model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages"), ("pieces",))
+        pieces = tuple(self._pieces(model, parts))
+        schedule, called = self._schedule(meshes)
+        finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
+        return Plan(
+            path=str(self.path),
+            name=top.at("name").name(top.get("name")) if "name" in top else self.path.stem,
+            mesh=meshes.whole, pipeline=meshes.pipeline, microbatches=meshes.microbatches, axis=meshes.axis,
+            parts=parts, pieces=pieces, stages=self._stages(model, parts, pieces),
+            schedule=schedule, schedule_name=called,
+            reduce=self._order(finish, "reduce", parts), update=self._order(finish, "update", parts),
+            symbols=_names(top, "symbols"),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------ mesh
+    def _meshes(self) -> _Meshes:
+        fields = Fields.of(self.top.get("mesh"), self.top.at("[mesh]"), ("axes", "groups", "pipeline"), ("axes",))
+        place = fields.at("axes")
+        axes: dict[str, int] = {}
+        for name, size in place.table(fields.get("axes"), "a table of sizes such as { pp = 4, dp = 2 }").items():
+            axes[place.name(name, "an axis name")] = place.at(name).integer(size, 1, 1 << 31, "a size from 1 on")
+        place.limits.check("ranks", prod(axes.values()), place.text, "ranks")
+        pipeline = fields.at("pipeline").string(fields.values.get("pipeline", ""))
+        if pipeline and pipeline not in axes:
+            raise fields.at("pipeline").wrong(shown(pipeline), f"one of {', '.join(axes)}", code="unknown-axis")
+        groups: dict[str, tuple[str, ...]] = {name: (name,) for name in axes}
+        outer = fields.at("groups")
+        for name, value in outer.table(fields.values.get("groups", {}), "a table of process groups").items():
+            spanned = tuple(outer.at(name).string(axis) for axis in outer.at(name).list(value, "a list of axes"))
+            if len(set(spanned)) < len(spanned) or not set(spanned) <= axes.keys():
+                needed = f"different axes, of {', '.join(axes)}"
+                raise outer.at(name).wrong(", ".join(map(shown, spanned)), needed, code="unknown-axis")
+            groups[outer.name(name, "a group's name")] = spanned
+        data = Fields.of(self.top.values.get("data", {}), self.top.at("[data]"), ("microbatches", "axis"))
+        count = data.at("microbatches").integer(data.values.get("microbatches", 1), 1, 1 << 20, "a number from 1 on")
+        axis = data.at("axis").name(data.values.get("axis", "microbatch"))
+        if axis in axes or axis in groups:
+            raise data.at("axis").wrong(shown(axis), "a name that no axis or group of the mesh has", code="axis")
+        place.limits.check("ranks", count * prod(axes.values()), data.place.text, "ranks times microbatches")
+        return _Meshes(Mesh(axes, groups), pipeline, axis, count)
+
+    # ------------------------------------------------------------------------------------------ parts
+    def _part(self, name: str, value: object, meshes: _Meshes) -> Part:
+        place = self.top.at(f"[part.{name}]")
+        kind = place.table(value).get("kind", Runs.PASS.value)
+        runs = next((runs for runs in Runs if runs.value == kind), None)
+        if runs is None:
+            raise place.at("kind").wrong(shown(kind), f"one of {', '.join(runs.value for runs in Runs)}")
+        fields = Fields.of(value, place, (*_OF_ALL, *_OF_KIND[runs]), ("spec", "impl"))
+        job = self._job(fields, meshes.of(runs), meshes.axis)
+        inputs, outputs = tuple(job.inputs), tuple(job.outputs)
+
+        def mapping(key: str, known: Sequence[str]) -> dict[str, str]:
+            outer = fields.at(key)
+            found = {k: outer.at(k).name(v) for k, v in outer.table(fields.values.get(key, {})).items()}
+            _known(found, known, outer)
+            return found
+
+        if runs is Runs.PASS:
+            parameters = mapping("parameters", inputs)
+            _known(parameters.values(), outputs, fields.at("parameters"))
+            frozen, data, results = (_names(fields, key) for key in ("frozen", "data", "results"))
+            _known(frozen + data, inputs, place)
+            _known(results, outputs, place)
+            return Part(
+                name, runs, job, before=self._streams(fields, "before", inputs, outputs),
+                after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
+                results=results,
+            )  # fmt: skip
+        sums, updates = mapping("sums", inputs), mapping("updates", outputs)
+        takes = {x: x for x in inputs if x not in sums} | mapping("takes", inputs)
+        gives = {x: x for x in outputs if x not in updates} | mapping("gives", outputs)
+        of = fields.at("of").name(fields.get("of")) if runs is Runs.PIECE else ""
+        return Part(
+            name, runs, job, of=of, takes=takes, sums=sums, gives=gives, updates=updates, state=_names(fields, "state")
+        )
+
+    def _streams(self, fields: Fields, key: str, forward: Sequence[str], backward: Sequence[str]) -> dict[str, Stream]:
+        outer = fields.at(key)
+        found: dict[str, Stream] = {}
+        for name, value in outer.table(fields.values.get(key, {})).items():
+            place = outer.at(name)
+            ends = [place.name(value)] if isinstance(value, str) else [place.name(x) for x in place.list(value)]
+            if not 1 <= len(ends) <= 2:
+                raise place.wrong(f"{len(ends)} names", "a tensor, or a list of it and its gradient")
+            _known(ends[:1], forward, place)
+            _known(ends[1:], backward, place)
+            found[name] = Stream(ends[0], ends[1] if len(ends) > 1 else None)
+        return found
+
+    def _job(self, fields: Fields, mesh: Mesh, virtual: str) -> Job:
+        """The part as a job: its programs, and relations by axis."""
+        place = fields.place
+        files = Place("job", place.text, self.limits)
+        graphs: dict[str, Graph] = {"spec": self.files.graph(fields.get("spec"), files.at("spec"))}
+        names = self._programs(fields, mesh, virtual, graphs, files)
+        for graph in graphs.values():
+            if graph.groups or graph.ranks is not None:
+                found = f"{graph.path}, which names ranks by their numbers"
+                raise place.wrong(found, "programs whose process groups have names", code="part-groups")
+        whole = graphs["spec"]
+        document: dict[str, object] = {
+            "format": "job/1",
+            "spec": {"graph": "spec"},
+            "impl": {
+                **({"graph": names[0]} if len(graphs) == 2 else {"graphs": names}),
+                "mesh": dict(mesh.axes),
+                "groups": {name: list(axes) for name, axes in mesh.groups.items()},
+            },
+            "inputs": self._relations(fields, "inputs", [node.name for node in whole.inputs], mesh),
+            "outputs": self._relations(fields, "outputs", [output.name for output in whole.outputs], mesh),
+        }
+        document |= {key: self.top.get(key) for key in ("ops", "assume") if key in self.top}
+        return job_of(document, graphs, place.text)
+
+    def _programs(self, fields: Fields, mesh: Mesh, virtual: str, graphs: dict[str, Graph], files: Place) -> list[str]:
+        """The name of every rank's program, whose graphs are added to ``graphs``."""
+        value = fields.get("impl")
+        if not isinstance(value, dict):
+            graphs["impl"] = self.files.graph(value, files.at("impl"))
+            return ["impl"] * mesh.world_size
+        place = fields.at("impl")
+        table = cast("dict[str, object]", value)
+        if len(table) != 1:
+            raise place.wrong(
+                f"{len(table)} axes", "one program, or a table { axis = [a program for each coordinate] }"
+            )
+        ((axis, listed),) = table.items()
+        programs = place.list(listed, "a list of programs")
+        if axis not in mesh.axes or axis == virtual:
+            known = ", ".join(name for name in mesh.axes if name != virtual)
+            raise place.wrong(shown(axis), f"one of {known}: ranks may run different programs", code="unknown-axis")
+        if len(programs) != mesh.axes[axis]:
+            raise place.wrong(f"{len(programs)} programs", f"{mesh.axes[axis]}, one for each coordinate along {axis}")
+        for k, name in enumerate(programs):
+            graphs[f"impl {k}"] = self.files.graph(name, files.at(f"impl: {axis} {k}"))
+        position = mesh.names.index(axis)
+        return [f"impl {mesh.coordinates(rank)[position]}" for rank in range(mesh.world_size)]
+
+    def _relations(self, fields: Fields, key: str, tensors: Sequence[str], mesh: Mesh) -> dict[str, object]:
+        outer = fields.at(key)
+        stated = outer.table(fields.values.get(key, {}), "a table of relations")
+        _known([name for name in stated if name != "default"], tensors, outer)
+        found: dict[str, object] = {}
+        for tensor in tensors:
+            if tensor not in stated and "default" not in stated:
+                raise outer.wrong(
+                    f"nothing about {tensor}", "a relation for every tensor, or a default", code="relation"
+                )
+            found[tensor] = _relation(stated.get(tensor, stated.get("default")), outer.at(tensor), mesh)
+        return found
+
+    # ------------------------------------------------------------------------------------------ model
+    def _pieces(self, model: Fields, parts: Mapping[str, Part]) -> Iterator[Piece]:
+        place = model.at("pieces")
+        numbers: dict[str, int] = {}
+        for text in _listed(model.get("pieces"), place):
+            found = _RUN.fullmatch(text.strip())
+            part = found["part"] if found else text
+            self._passes(part, parts, place)
+            for _ in range(int(found["times"] or 1) if found else 1):
+                numbers[part] = numbers.get(part, -1) + 1
+                place.limits.check("values", sum(numbers.values()), place.text, "pieces")
+                yield Piece(part, numbers[part])
+
+    def _stages(
+        self, model: Fields, parts: Mapping[str, Part], pieces: tuple[Piece, ...]
+    ) -> tuple[tuple[Piece, ...], ...]:
+        if "stages" not in model:
+            return (pieces,)
+        place = model.at("stages")
+        return tuple(
+            tuple(piece for text in _listed(value, place.at(str(s))) for piece in self._owned(text, place, parts))
+            for s, value in enumerate(place.list(model.get("stages"), "a list of stages"))
+        )
+
+    def _owned(self, text: str, place: Place, parts: Mapping[str, Part]) -> Iterator[Piece]:
+        if text.strip() in parts:
+            self._passes(text.strip(), parts, place)
+            yield Piece(text.strip(), 0)
+            return
+        found = _OWNED.fullmatch(text.strip())
+        part = found["part"] if found else text
+        self._passes(part, parts, place)
+        first = int(found["first"] or 0) if found else 0
+        last = int(found["last"] or first) if found else first
+        if last < first or last - first >= self.limits.values:
+            raise place.wrong(shown(text), "a piece, such as 'layer 3', or a run of them, such as 'layer 3-7'")
+        yield from (Piece(part, number) for number in range(first, last + 1))
+
+    def _passes(self, part: str, parts: Mapping[str, Part], place: Place) -> None:
+        if part not in parts or parts[part].runs is not Runs.PASS:
+            known = [name for name, found in parts.items() if found.runs is Runs.PASS]
+            raise place.wrong(shown(part), "parts of kind pass", code="unknown-part", hint=nearest(part, known))
+
+    def _order(self, finish: Fields, key: str, parts: Mapping[str, Part]) -> tuple[str, ...]:
+        place = finish.at(key)
+        names = _names(finish, key)
+        known = [name for name, found in parts.items() if found.runs is not Runs.PASS]
+        for name in names:
+            if name not in known:
+                raise place.wrong(
+                    shown(name), "parts of kind piece or once", code="unknown-part", hint=nearest(name, known)
+                )
+        return names
+
+    # ------------------------------------------------------------------------------------------ schedule
+    def _schedule(self, meshes: _Meshes) -> tuple[Schedule, str]:
+        table = self.top.values.get("schedule", {"name": "gpipe"})
+        fields = Fields.of(table, self.top.at("[schedule]"), ("name", "chunks", "table", "devices", "owners"))
+        devices = meshes.whole.axes.get(meshes.pipeline, 1)
+        ways = [key for key in ("name", "table", "devices") if key in fields]
+        if len(ways) != 1:
+            raise fields.place.wrong(f"{len(ways)} of `name`, `table` and `devices`", "exactly one of them")
+        if "name" in fields:
+            name = fields.at("name").name(fields.get("name"))
+            chunks = fields.at("chunks").integer(fields.values.get("chunks", 1), 1, 1 << 16, "a number from 1 on")
+            try:
+                return named_schedule(name, devices, meshes.microbatches, chunks), name
+            except UserError as problem:
+                raise problem.within(fields.place.text) from None
+        if "table" in fields:
+            name = fields.at("table").name(fields.get("table"))
+            target = self.path.parent / name
+            if not target.resolve().is_relative_to(self.path.parent.resolve()):
+                raise fields.at("table").wrong(shown(name), "a file in the plan's folder", code="outside")
+            return _finished(read_table(target)), name
+        place = fields.at("devices")
+        texts = place.list(fields.get("devices"), "a list of texts, one for each device")
+        events = tuple(
+            read_events(place.at(str(d)).string(text), place.at(str(d)).text) for d, text in enumerate(texts)
+        )
+        owners = fields.at("owners")
+        listed = owners.list(fields.values.get("owners", list(range(len(events)))), "a list of devices")
+        owned = tuple(owners.integer(x, 0, len(events) - 1, "the number of a device") for x in listed)
+        chain = Chain(tuple(range(len(owned))), tuple(range(meshes.microbatches)))
+        return _finished(Schedule(events, owned, (chain,))), "its own schedule"
+
+
+def _finished(schedule: Schedule) -> Schedule:
+    """The schedule with a reduction and an update of every stage at the end of its device, if it has none at all: what
+    [finish] says then comes after everything."""
+    kinds = {action.kind for program in schedule.devices for event in program for action in event}
+    if kinds & {Kind.REDUCE, Kind.UPDATE}:
+        return schedule
+    ends = [
+        tuple(
+            (Action(s, kind),) for kind in (Kind.REDUCE, Kind.UPDATE) for s, d in enumerate(schedule.owners) if d == at
+        )
+        for at in range(len(schedule.devices))
+    ]
+    devices = tuple((*events, *end) for events, end in zip(schedule.devices, ends, strict=True))
+    return replace(schedule, devices=devices)
+
+
+def _relation(value: object, place: Place, mesh: Mesh) -> object:
+    """A relation as ``job/1`` has it: ``"Replicate()"`` or ``{ dp = "Shard(0)", name = "x" }``; an axis that is not
+    named has replicas."""
+    if value == "Replicate()":
+        return ["Replicate()"] * len(mesh.names)
+    table = place.table(value, '"Replicate()", or a table of placements such as { dp = "Shard(0)" }')
+    for key in table:
+        if key != "name" and key not in mesh.axes:
+            raise place.wrong(shown(key), f"name, or one of {', '.join(mesh.axes)}", code="unknown-axis")
+    placements = [place.at(axis).string(table.get(axis, "Replicate()")) for axis in mesh.names]
+    return {"name": place.at("name").name(table["name"]), "placement": placements} if "name" in table else placements
+
+
+def _listed(value: object, place: Place) -> list[str]:
+    """Texts: a list of them, or one with commas."""
+    items = value.split(",") if isinstance(value, str) else place.list(value, "a list of texts, or one with commas")
+    return [place.name(cast("object", item)).strip() for item in items]
+
+
+def _names(fields: Fields, key: str) -> tuple[str, ...]:
+    place = fields.at(key)
+    return tuple(place.name(item) for item in place.list(fields.values.get(key, []), "a list of names"))
+
+
+def _known(names: object, known: Sequence[str], place: Place) -> None:
+    for name in cast("Sequence[str]", names):
+        if name not in known:
+            raise place.wrong(
+                shown(name), "tensors of the part's specification", code="unknown-tensor", hint=nearest(name, known)
+            )

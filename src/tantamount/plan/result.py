@@ -1,0 +1,218 @@
+"""The answer to a plan: plain data, that can show itself as text and as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tantamount.plan.wiring import Joint
+from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Verdict
+
+__all__ = ["PartReport", "PlanReport"]
+
+_SHOWN = 12  # problems of one kind that are printed
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """What was found about one part. ``count``: for how many pieces it stands; ``nodes``: operators of all ranks, in
+    all pieces and microbatches, that it stands for; ``seconds`` of CPU. ``reduced`` says in one clause at which smaller
+    shapes a part that is not proved was looked at."""
+
+    part: str
+    verdict: Verdict
+    outputs: tuple[OutputReport, ...]
+    assumptions: tuple[Assumption, ...]
+    count: int
+    ranks: int
+    nodes: int
+    seconds: float
+    mismatch: Mismatch | None = None
+    counterexample: Counterexample | None = None
+    notes: tuple[str, ...] = ()
+    reduced: str = ""
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """The whole answer. ``parts`` in the order in which they run; ``joints`` those of the model, then those of what
+    comes after it; ``ownership`` and ``schedule`` are sentences about pieces that do not have exactly one stage, and
+    about the schedule. ``seconds`` is CPU time by phase."""
+
+    plan: str
+    name: str
+    verdict: Verdict
+    mesh: Mapping[str, int]
+    microbatches: int
+    pieces: int
+    stages: int
+    schedule_name: str
+    parts: tuple[PartReport, ...]
+    joints: tuple[Joint, ...]
+    ownership: tuple[str, ...]
+    schedule: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
+    notes: tuple[str, ...]
+    seconds: Mapping[str, float]
+    megabytes: float
+
+    @property
+    def exit_code(self) -> int:
+        return self.verdict.exit_code
+
+    @property
+    def proved(self) -> bool:
+        return self.verdict is Verdict.PROVED
+
+    def __str__(self) -> str:
+        return self.text().rstrip("\n")
+
+    def text(self, *, verbose: bool = False) -> str:
+        """The report as the command line prints it; ``verbose``: with every joint and every output."""
+        return "\n".join(_lines(self, verbose)) + "\n"
+
+    def document(self) -> dict[str, Any]:
+        """The report as values that JSON has (``plan-report/1``)."""
+        return {
+            "format": "plan-report/1",
+            "plan": self.plan,
+            "name": self.name,
+            "verdict": self.verdict.value,
+            "mesh": dict(self.mesh),
+            "microbatches": self.microbatches,
+            "pieces": self.pieces,
+            "stages": self.stages,
+            "parts": [_part(part) for part in self.parts],
+            "joints": [
+                {
+                    "tensor": joint.tensor, "source": joint.source, "target": joint.target,
+                    "relation": joint.relation, "count": joint.count, "problem": joint.problem,
+                }
+                for joint in self.joints
+            ],
+            "ownership": list(self.ownership),
+            "schedule": {"name": self.schedule_name, "problems": list(self.schedule)},
+            "assumptions": [{"name": a.name, "text": a.text} for a in self.assumptions],
+            "notes": list(self.notes),
+            "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
+            "megabytes": round(self.megabytes, 1),
+        }  # fmt: skip
+
+
+def _part(part: PartReport) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "part": part.part,
+        "verdict": part.verdict.value,
+        "pieces": part.count,
+        "ranks": part.ranks,
+        "nodes": part.nodes,
+        "seconds": round(part.seconds, 3),
+        "outputs": [
+            {
+                "name": output.name, "verdict": output.verdict.value,
+                "relation": None if output.relation is None else output.relation.expression,
+                "expectation": output.expectation, "reason": output.reason, "notes": list(output.notes),
+            }
+            for output in part.outputs
+        ],
+        "notes": list(part.notes),
+    }  # fmt: skip
+    if part.reduced:
+        found["reduced"] = part.reduced
+    if part.mismatch is not None:
+        found["mismatch"] = {
+            "specification": part.mismatch.specification,
+            "operator": part.mismatch.operator,
+            "implementation": part.mismatch.implementation,
+            "headline": part.mismatch.headline,
+            "difference": part.mismatch.difference,
+            "hint": part.mismatch.hint,
+            "kind": part.mismatch.kind,
+        }
+    if part.counterexample is not None:
+        shown = part.counterexample
+        found["counterexample"] = {
+            "output": shown.output, "element": list(shown.element), "expected": shown.expected,
+            "actual": shown.actual, "rank": shown.rank,
+        }  # fmt: skip
+    return found
+
+
+def _lines(report: PlanReport, verbose: bool) -> list[str]:
+    ranks = 1
+    for size in report.mesh.values():
+        ranks *= size
+    mesh = " x ".join(f"{axis} {size}" for axis, size in report.mesh.items()) or "one rank"
+    rows = [
+        f"{report.verdict.value}  {report.name}   {ranks} ranks ({mesh}), {report.microbatches} microbatches, "
+        f"{report.pieces} pieces on {report.stages} stages, {report.schedule_name}",
+        "",
+    ]
+    rows += [f"  {'part':<20} {'verdict':<8} {'pieces':>6} {'ranks':>8} {'operators stood for':>20} {'CPU s':>7}"]
+    for part in report.parts:
+        rows.append(
+            f"  {part.part:<20} {part.verdict.value:<8} {part.count:>6} {part.ranks:>8} {part.nodes:>20,} "
+            f"{part.seconds:>7.2f}"
+        )
+    rows += ["", *(row for part in report.parts for row in _why(part, verbose))]
+    wrong = [joint for joint in report.joints if joint.problem]
+    total = sum(joint.count for joint in report.joints)
+    rows.append(
+        f"  joints     {total}, of {len(report.joints)} kinds" + (f"; {len(wrong)} do not fit" if wrong else "")
+    )
+    for joint in wrong[: None if verbose else _SHOWN]:
+        where = f" between {joint.source} and {joint.target}" if joint.source != joint.target else ""
+        rows.append(f"    {joint.tensor or joint.source}{where}: {joint.problem}")
+    if verbose:
+        for joint in report.joints:
+            if not joint.problem:
+                often = f"   ({joint.count} times)" if joint.count > 1 else ""
+                rows.append(f"    {joint.tensor}: {joint.source} -> {joint.target}: {joint.relation}{often}")
+    for what, problems in (("stages", report.ownership), ("schedule", report.schedule)):
+        rows.append(f"  {what:<10} {'right' if not problems else 'WRONG'}")
+        shown = problems if verbose else problems[:_SHOWN]
+        rows += [f"    {problem}" for problem in shown]
+        if len(shown) < len(problems):
+            rows.append(f"    and {len(problems) - len(shown)} more")
+    if report.assumptions:
+        rows += ["", "  assuming that"]
+        rows += [f"    {assumption.text}" for assumption in report.assumptions]
+    rows += [f"  note: {note}" for note in report.notes]
+    seconds = ", ".join(f"{phase} {took:.2f}" for phase, took in report.seconds.items())
+    rows += ["", f"  {sum(report.seconds.values()):.1f} CPU s ({seconds}), {report.megabytes:.0f} MB"]
+    return rows
+
+
+def _why(part: PartReport, verbose: bool) -> list[str]:
+    """What is wrong with a part, or what was proved of it."""
+    rows: list[str] = []
+    for output in part.outputs:
+        if output.verdict is not Verdict.PROVED:
+            rows.append(f"    {output.name}: {output.verdict.value}: {output.reason}")
+        elif verbose:
+            rows.append(f"    {output.name} = {output.expectation}")
+    if part.mismatch is not None:
+        found = part.mismatch
+        rows.append(f"    {found.headline or found.difference}")
+        for whose, node, source in (
+            ("the specification", found.specification, found.specification_source),
+            ("the implementation", found.implementation, found.implementation_source),
+        ):
+            if node:
+                line = (
+                    f", {source.file}:{source.line} in {source.function}: {source.text}" if source is not None else ""
+                )
+                rows.append(f"      {node} of {whose}{line}")
+        rows += [f"      {text}" for text in (found.difference if found.headline else "", found.hint) if text]
+    if part.counterexample is not None:
+        shown = part.counterexample
+        at = f"[{', '.join(map(str, shown.element))}]"
+        rows.append(
+            f"    executed: {shown.output}{at} is {shown.expected:g} by the specification, and {shown.actual:g} by "
+            f"what rank {shown.rank} holds"
+        )
+    rows += [f"    {note}" for note in part.notes]
+    if not rows:
+        return []
+    return [f"  {part.part}" + (f" ({part.reduced})" if part.reduced else ""), *rows, ""]

@@ -1,0 +1,173 @@
+"""The verdict on a plan: its parts proved, their joints compared, its stages and its schedule checked.
+
+The argument is in docs/design/plans.md. In short: a schedule without problems runs every pass of every piece once for
+every microbatch, on what the neighbouring piece made of *that* microbatch; a part's proof holds for all microbatches
+and ranks at once; and where a proof ends with the relation that the next one starts from, they compose.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from tantamount.plan.actions import Schedule
+from tantamount.plan.check import check_schedule
+from tantamount.plan.parts import Part, Piece, Plan
+from tantamount.plan.result import PartReport, PlanReport
+from tantamount.plan.wiring import Joint, joints_of
+from tantamount.verdict import Assumption, Verdict, worst
+
+__all__ = ["CheckPart", "Told", "verify"]
+
+CheckPart = Callable[[Part], PartReport]  # of one part: ``count``, ``ranks`` and ``nodes`` are filled in here
+Told = Callable[[str, int, int], None]
+
+
+def verify(plan: Plan, check: CheckPart, told: Told | None = None) -> PlanReport:
+    """The verdict on a plan; ``check`` proves or refutes one part, and is asked once for each that is in use.
+    ``told(part, done, total)`` hears of every part before it is looked at."""
+    clock = _Clock()
+    ownership = tuple(_ownership(plan))
+    schedule = tuple(_schedule(plan))
+    clock.lap("schedule")
+    joints = joints_of(plan)
+    clock.lap("joints")
+    parts: list[PartReport] = []
+    used = _used(plan)
+    for k, (part, count) in enumerate(used):
+        if told is not None:
+            told(part.name, k, len(used))
+        begun = time.process_time()
+        found = check(part)
+        parts.append(_standing(plan, part, count, found, time.process_time() - begun))
+    clock.lap("parts")
+    verdict = _verdict(plan, parts, joints, ownership, schedule)
+    return PlanReport(
+        plan=plan.path, name=plan.name, verdict=verdict, mesh=plan.mesh.axes, microbatches=plan.microbatches,
+        pieces=len(plan.pieces), stages=len(plan.stages), schedule_name=plan.schedule_name, parts=tuple(parts),
+        joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(parts),
+        notes=tuple(_notes(plan)), seconds=clock.seconds, megabytes=_megabytes(),
+    )  # fmt: skip
+
+
+def _used(plan: Plan) -> list[tuple[Part, int]]:
+    """The parts that run, in the order in which they first do, and for how many pieces."""
+    numbers = plan.numbers()
+    found = [(plan.parts[name], count) for name, count in numbers.items()]
+    for name in dict.fromkeys((*plan.reduce, *plan.update)):
+        part = plan.parts[name]
+        found.append((part, numbers.get(part.of, 1)))
+    return found
+
+
+def _standing(plan: Plan, part: Part, count: int, found: PartReport, seconds: float) -> PartReport:
+    """The report with what the part stands for."""
+    mesh = part.job.mesh
+    ranks = mesh.world_size // (plan.microbatches if plan.axis in mesh.axes else 1)
+    times = Counter(map(id, part.job.implementation))
+    programs = {id(graph): graph for graph in part.job.implementation}
+    nodes = sum(times[key] * sum(node.op == "call" for node in graph.nodes) for key, graph in programs.items())
+    return replace(found, part=part.name, count=count, ranks=ranks, nodes=nodes * count, seconds=seconds)
+
+
+def _verdict(
+    plan: Plan, parts: Sequence[PartReport], joints: Sequence[Joint], ownership: Sequence[str], schedule: Sequence[str]
+) -> Verdict:
+    """The worst of all. A joint that does not fit is a mistake of the plan only if what is made there is proved."""
+    found = [part.verdict for part in parts]
+    if ownership or schedule:
+        found.append(Verdict.REFUTED)
+    proved = all(verdict is Verdict.PROVED for verdict in found)
+    for joint in joints:
+        if joint.problem:
+            found.append(Verdict.REFUTED if joint.wrong and proved else Verdict.UNKNOWN)
+    return worst(found)
+
+
+def _ownership(plan: Plan) -> Iterator[str]:
+    """Pieces that not exactly one virtual stage owns, and stages that do not follow the order of the model."""
+    stages, schedule = plan.stages, plan.schedule
+    if len(stages) != len(schedule.owners):
+        yield f"the plan has {len(stages)} stages, its schedule {len(schedule.owners)}"
+        return
+    owners: dict[Piece, list[int]] = {}
+    for stage, pieces in enumerate(stages):
+        for piece in pieces:
+            owners.setdefault(piece, []).append(stage)
+    for piece in plan.pieces:
+        found = owners.get(piece, [])
+        if len(found) != 1:
+            yield f"{piece} is owned by {_stages(found)}"
+    model = set(plan.pieces)
+    for piece, found in owners.items():
+        if piece not in model:
+            yield f"{piece}, which the model does not have, is owned by {_stages(found)}"
+    if schedule.copies or len(schedule.chains) != 1:
+        yield "stages are passed in two directions: the plan says nothing of copies of parameters"
+        return
+    chain = schedule.chains[0]
+    if sorted(chain.stages) != list(range(len(stages))):
+        yield f"microbatches pass {len(set(chain.stages))} of {len(stages)} stages"
+        return
+    if sorted(chain.microbatches) != list(range(plan.microbatches)):
+        yield f"the schedule has {len(chain.microbatches)} microbatches, the plan {plan.microbatches}"
+    order = [piece for stage in chain.stages for piece in stages[stage]]
+    if sorted(order) == sorted(plan.pieces) and order != list(plan.pieces):
+        wrong = next(k for k, (a, b) in enumerate(zip(order, plan.pieces, strict=True)) if a != b)
+        yield f"{order[wrong]} comes where {plan.pieces[wrong]} should be"
+    if len(schedule.devices) != plan.devices:
+        yield f"the schedule is for {len(schedule.devices)} devices, the mesh has {plan.devices} along {plan.pipeline}"
+
+
+def _stages(found: Sequence[int]) -> str:
+    if not found:
+        return "no stage"
+    return f"stage{'s' if len(found) > 1 else ''} {' and '.join(map(str, found))}"
+
+
+def _schedule(plan: Plan) -> Iterator[str]:
+    schedule: Schedule = plan.schedule
+    yield from map(str, check_schedule(schedule))
+    if not schedule.accumulated:
+        yield "gradients are reduced microbatch by microbatch, which a plan has no words for"
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    if not plan.reduce and not plan.update:
+        yield "no parts run after the microbatches: what is shown ends with gradients as the ranks hold them"
+    frozen = [f"{name} of {part.name}" for part in plan.parts.values() for name in part.frozen]
+    if frozen:
+        yield f"without gradients: {', '.join(frozen)}"
+
+
+def _assumptions(parts: Sequence[PartReport]) -> tuple[Assumption, ...]:
+    """Those of all parts, each once; those of the same text at several places with all of them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for part in parts:
+        for assumption in part.assumptions:
+            found.setdefault((assumption.name, assumption.text), []).extend(
+                f"{part.part}: {place}" for place in assumption.places
+            )
+    return tuple(Assumption(name, text, tuple(places)) for (name, text), places in found.items())
+
+
+def _megabytes() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+class _Clock:
+    """CPU seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.process_time()
+
+    def lap(self, phase: str) -> None:
+        now = time.process_time()
+        self.seconds[phase] = now - self._last
+        self._last = now
