@@ -30,9 +30,17 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
     direct = bounds_of(store, x, box)
     if direct is not None and direct[0] >= 0 and direct[1] < size:
         return True
-    guards = sorted(_comparisons(store, x))
-    if store.effort.exceeds("index_cases", len(guards)):
-        return False
+    conditions = _comparisons(store, x, inside_sums=False)
+    return any(
+        not store.effort.exceeds("index_cases", len(guards)) and _in_all_cases(store, x, size, sorted(guards), box)
+        for guards in dict.fromkeys((conditions, _comparisons(store, x, inside_sums=True)))
+    )
+
+
+def _in_all_cases(
+    store: Store, x: Polynomial, size: int, guards: list[tuple[int, tuple[Coordinate, ...]]], box: Ranges
+) -> bool:
+    """True if ``0 <= x < size`` on the whole box, whichever of the comparisons hold."""
     for values in cases((0, 1), repeat=len(guards)):
         known = {(a, index): value for (a, index), value in zip(guards, values, strict=True)}
         constraints: dict[Polynomial, list[tuple[bool, Coordinate]]] = {}
@@ -49,8 +57,8 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
     return True
 
 
-def _comparisons(store: Store, x: Polynomial) -> set[tuple[int, tuple[Coordinate, ...]]]:
-    """The comparison atoms that are factors of x, also inside sums."""
+def _comparisons(store: Store, x: Polynomial, *, inside_sums: bool) -> frozenset[tuple[int, tuple[Coordinate, ...]]]:
+    """The comparison atoms that are factors of x, or of conditions that are; ``inside_sums``, of any sums."""
     found: set[tuple[int, tuple[Coordinate, ...]]] = set()
     pending: list[Factor] = list(factors_of(x))
     while pending:
@@ -58,10 +66,10 @@ def _comparisons(store: Store, x: Polynomial) -> set[tuple[int, tuple[Coordinate
         atom = store.atoms[a]
         if atom.op in ("less", "equal"):
             found.add((a, index))
-        elif atom.op == "polynomial":
+        elif atom.op == "polynomial" and (inside_sums or atom.facts.boolean):
             replace = dict(enumerate(index))
             pending.extend(f for m, _ in atom.arguments[0] for f in substitute_factors(m, replace))
-    return found
+    return frozenset(found)
 
 
 def _contradictory(found: list[tuple[bool, Coordinate]], box: Ranges) -> bool:
