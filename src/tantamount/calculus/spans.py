@@ -94,7 +94,7 @@ def _power(span: Span, e: Fraction | int) -> Span:
     if e.denominator != 1:
         return 0, inf
     if e < 0:
-        return _reciprocal(_power(span, -e)) if low > 0 else _ALL
+        return _reciprocal(_power(span, -e))
     ends = [low, high]
     out: list[Bound] = []
     for end in ends:
@@ -108,9 +108,11 @@ def _power(span: Span, e: Fraction | int) -> Span:
 
 
 def _reciprocal(span: Span) -> Span:
-    """Of positive numbers."""
     low, high = span
-    return 0 if high == inf else 1 / Fraction(high), 1 / Fraction(low)
+    if low <= 0 <= high:
+        return _ALL
+    ends = [0 if isinstance(end, float) else 1 / Fraction(end) for end in (high, low)]
+    return ends[0], ends[1]
 
 
 def _of_atom(store: Store, number: int) -> Span:
