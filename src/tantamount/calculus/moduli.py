@@ -65,7 +65,7 @@ def _reduced(x: Polynomial, bits: int, store: Store) -> Polynomial:
     integers = [term for term in rest if is_integer(store, (term._replace(coefficient=1),))]
     others = [term for term in rest if term not in integers]
     terms = [term._replace(coefficient=_nearest(term.coefficient, bits)) for term in integers]
-    strides = {v: Fraction(_nearest(s, bits)) for v, s in parts.items()}
+    strides = {v: Fraction(_nearest(s, bits)) if _is_whole(s) else s for v, s in parts.items()}
     strides = {v: s for v, s in strides.items() if s}
     start = Fraction(int(offset) % (1 << bits)) if _is_whole(offset) else offset
     kept: Polynomial = tuple(term for term in (*terms, *others) if term.coefficient)

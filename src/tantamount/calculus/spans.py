@@ -92,8 +92,10 @@ def _power(span: Span, e: Fraction | int) -> Span:
     low, high = span
     if e == 1:
         return span
-    if e.denominator != 1 or e < 0:
-        return (0, inf) if low >= 0 or e.denominator > 1 else _ALL
+    if e.denominator != 1:
+        return 0, inf
+    if e < 0:
+        return _reciprocal(_power(span, -e))
     ends = [low, high]
     out: list[Bound] = []
     for end in ends:
@@ -104,6 +106,14 @@ def _power(span: Span, e: Fraction | int) -> Span:
     if e % 2 == 0:
         return (0 if low <= 0 <= high else min(out)), max(out)
     return out[0], out[1]
+
+
+def _reciprocal(span: Span) -> Span:
+    low, high = span
+    if low <= 0 <= high:
+        return _ALL
+    ends = [0 if isinstance(end, float) else 1 / Fraction(end) for end in (high, low)]
+    return ends[0], ends[1]
 
 
 def _of_atom(store: Store, number: int) -> Span:
@@ -161,7 +171,7 @@ def _of_maximum(store: Store, atom: Atom) -> Span:
     members: list[Span] = []
     for factor in factors_of(atom.arguments[0]):
         inner = store.atoms[factor.atom]
-        if inner.op == "sum":
+        if inner.op == "sum" and len(inner.summand) == 1:  # with a condition there may be no member at all
             inner = store.atoms[inner.summand[0].atom]
         if inner.op != "element":
             return _ALL

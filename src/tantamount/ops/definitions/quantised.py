@@ -90,7 +90,7 @@ def quantize_per_channel(
     quant_max: int,
     dtype: DType,
 ) -> Tensor:
-    """quantize_per_tensor with a scale and a zero point for every index of axis"""
+    """quantize_per_tensor with one scale and zero point for every index of axis"""
     scale, zero = (_channels(b, input, x, axis) for x in (scales, zero_points))
     return _quantised(b, input, scale, zero, quant_min, quant_max, dtype)
 
@@ -108,8 +108,8 @@ def dequantize_per_channel(
     *,
     out_dtype: DType | None = None,
 ) -> Tensor:
-    """dequantize_per_tensor with a scale and a zero point for every index of axis; zero points are subtracted in the
-    type that they and input have in common"""
+    """(input - zero_points) * scales, one of each for every index of axis"""
+    # zero points are subtracted in the type that they and the input have in common: in int8 that wraps around
     scale = _channels(b, input, scales, axis)
     x = input if zero_points is None else b.sub(input, _channels(b, input, zero_points, axis))
     out = out_dtype or DType.FLOAT32
