@@ -23,9 +23,9 @@ settings.load_profile("deterministic")
 
 
 def pytest_collection_finish() -> None:
-    """Ten thousand tests and PyTorch's modules are there to stay: garbage is not looked for among them, and seldom."""
+    """Ten thousand tests and PyTorch's modules are there to stay: garbage is not looked for among them."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.fixture(scope="session")

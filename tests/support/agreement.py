@@ -19,6 +19,7 @@ from tantamount.calculus.expand import distribute
 from tantamount.calculus.forms import Form, aligned
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.effort import Effort
 from tantamount.errors import Unsupported
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
@@ -180,11 +181,17 @@ def run_symbolic(program: Program, symbolic: Symbolic, figures: Figures | None =
 
 
 def check(
-    program: Program, seed: int, figures: Figures, expected: Sequence[Tensor] | None = None, deep: bool = False
+    program: Program,
+    seed: int,
+    figures: Figures,
+    expected: Sequence[Tensor] | None = None,
+    deep: bool = False,
+    effort: float = 1.0,
 ) -> Failure | None:
-    """Compare every tensor. ``deep``: also refreshed and distributed forms, and pairs of equal forms on other data."""
+    """Compare every tensor. ``deep``: also refreshed and distributed forms, and pairs of equal forms on other data;
+    ``effort``: how many times the normal effort the comparison of two forms may take."""
     expected = run_reference(program, seed) if expected is None else expected
-    store = Calculus()
+    store = Calculus(Effort(effort))
     symbolic = Symbolic(store, Trace(assume_indices=True))
     started = time.perf_counter()
     try:
@@ -413,11 +420,12 @@ def shrink(failure: Failure) -> Failure:
     return best
 
 
-def fuzz(programs: int, seed: int, deep_every: int = 1, stop_at: int = 10) -> Figures:
-    """Random programs (see ``random_programs``), judged; it ends where ``stop_at`` of them failed."""
+def fuzz(programs: int, seed: int, deep_every: int = 1, stop_at: int = 10, effort: float = 1.0) -> Figures:
+    """Random programs (see ``random_programs``), judged; it ends where ``stop_at`` of them failed. ``effort``: as of
+    :func:`check`."""
     figures = Figures()
     for k, (number, r, program, pool) in enumerate(random_programs(programs, seed)):
-        failure = check(program, number, figures, pool, deep=k % deep_every == 0)
+        failure = check(program, number, figures, pool, deep=k % deep_every == 0, effort=effort)
         if failure is None and k % deep_every == 0:
             failure = check_mutant(r, program, number, figures)
         if failure is not None:

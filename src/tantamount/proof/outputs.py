@@ -31,7 +31,7 @@ from tantamount.ops.relations import even
 from tantamount.proof.assumptions import open_obligations
 from tantamount.proof.defined import undefined_clause
 from tantamount.proof.identical import same_program
-from tantamount.proof.placements import collapse, distribute, evaluate, part
+from tantamount.proof.placements import distribute, evaluate, part
 from tantamount.proof.run import RanksRun, Run, SpecificationRun
 from tantamount.verdict import OutputReport, Relation, Verdict
 
@@ -70,12 +70,11 @@ def holds(
     sizes = run.mesh.sizes
     partial = any(isinstance(p, Partial) for p in placements)
     if even(whole.shape, placements, sizes):
-        stacked = run.stacked(store, name)
-        if stacked is None:
+        found = run.collapsed(store, name, placements)
+        if found is None:
             return "ranks hold tensors of different shapes"
         kept = [(p, size) for p, size in zip(placements, sizes, strict=True) if not isinstance(p, Partial)]
         wanted = distribute(store, whole, [p for p, _ in kept], [size for _, size in kept])
-        found = collapse(store, stacked, placements, sizes) if partial else stacked
         if wanted.shape != found.shape:
             return f"ranks hold shape {list(found.shape[len(kept) :])}, {list(wanted.shape[len(kept) :])} is needed"
         return _differing(store, wanted, found, expand)

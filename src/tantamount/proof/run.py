@@ -12,11 +12,12 @@ from tantamount.calculus.forms import Form
 from tantamount.calculus.records import with_undefined
 from tantamount.calculus.symbolic import Obligation, Trace
 from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Partial, Placement
 from tantamount.ir.types import Shape
 from tantamount.ops.algebra import Number, Tensor
 from tantamount.ops.classes import RankClass
 from tantamount.ops.execute import Environment, Result
-from tantamount.proof.placements import local, stack
+from tantamount.proof.placements import collapse, local, stack
 
 __all__ = ["Dropout", "RanksRun", "Run", "SpecificationRun"]
 
@@ -78,6 +79,7 @@ class RanksRun:
     _places: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     _stacked: dict[str, Form | None] = field(default_factory=dict[str, "Form | None"])
     _local: dict[tuple[str, int], Form] = field(default_factory=dict[tuple[str, int], Form])
+    _collapsed: dict[tuple[str, tuple[str, ...]], Form] = field(default_factory=dict[tuple[str, tuple[str, ...]], Form])
 
     @property
     def folded(self) -> bool:
@@ -112,6 +114,17 @@ class RanksRun:
         if name not in self._stacked:
             self._stacked[name] = self._stack(store, name)
         return self._stacked[name]
+
+    def collapsed(self, store: Store, name: str, placements: Sequence[Placement]) -> Form | None:
+        """The stacked values of one node with the mesh axes that are ``Partial`` reduced; ``None`` as of
+        :meth:`stacked`. Other placements do not matter, so what was reduced for one whole is there for others."""
+        stacked = self.stacked(store, name)
+        kinds = tuple(p.reduction if isinstance(p, Partial) else "" for p in placements)
+        if stacked is None or not any(kinds):
+            return stacked
+        if (name, kinds) not in self._collapsed:
+            self._collapsed[name, kinds] = collapse(store, stacked, placements, self.mesh.sizes)
+        return self._collapsed[name, kinds]
 
     def _stack(self, store: Store, name: str) -> Form | None:
         """Axes between classes come first in the stack of the classes' forms, then those inside."""

@@ -229,9 +229,8 @@ class Size:
         """The same in every run and process, since the order of a set decides which comparisons are noted. No two
         numbers of a polynomial hash alike by design (``hash(-1) == hash(-2)``): then they would be compared."""
         if self._hash is None:
-            self._hash = hash(
-                tuple((tuple((_named(name), 2 * e + 1) for name, e in m), 2 * c + 1) for m, c in self.polynomial)
-            )
+            terms = ((tuple((_named(name), 2 * e + 1) for name, e in m), 2 * c + 1) for m, c in self.polynomial)
+            self._hash = hash((self.space is None, *terms))
         return self._hash
 
     def _below(self, other: object, strict: bool) -> Any:
