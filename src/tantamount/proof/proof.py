@@ -20,7 +20,7 @@ from tantamount.proof.ranks import run_implementation
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.proof.specification import run_specification
 from tantamount.reduction import Reduction
-from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
+from tantamount.verdict import Assumption, OutputReport, Relation
 
 __all__ = ["Options", "Progress", "Proof", "prove"]
 
@@ -79,13 +79,6 @@ class Proof:
         """A report for every output that the job asks about (of ``only`` those, if given). ``expand``: products are
         multiplied out where forms differ, which can take long if they differ for a reason."""
         return check_outputs(self.store, self.job, self.specification, self.implementation, expand=expand, only=only)
-
-    def check_twice(self) -> tuple[OutputReport, ...]:
-        """A report for every output; products are multiplied out only for those that are not proved without."""
-        outputs = self.check(expand=False)
-        failing = [output.name for output in outputs if output.verdict is not Verdict.PROVED]
-        better = {output.name: output for output in self.check(only=failing)} if failing else {}
-        return tuple(better.get(output.name, output) for output in outputs)
 
     def relations(self) -> dict[str, Relation]:
         """The relation of every specification tensor that has one, by node name."""

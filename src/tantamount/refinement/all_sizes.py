@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 
 from tantamount.effort import Effort
 from tantamount.errors import Unsupported, UserError
+from tantamount.execution.plans import TooLarge
+from tantamount.execution.witness import search
 from tantamount.ir.job import Job
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.refinement.result import Refinement, accepted, statistics
@@ -48,7 +52,13 @@ def refine_at_all_sizes(
     start = time.process_time()
     domain = job.sizes
     options = replace(options, cut=False)
-    first = _attempt(at, domain.hints, options)
+    differs = cache(partial(_differ_somewhere, job, at, options))
+    first = _attempt(at, domain.hints, options, differs)
+    if not first.proved and first.proof is not None and differs():
+        report = _not_proved(job, at, refine_one, first, start, options.effort)
+        if report.verdict is Verdict.REFUTED:
+            return report
+        first = _attempt(at, domain.hints, options)
     if not first.proved and options.fold is None and first.proof is not None and first.proof.folded:
         ranks = replace(options.silent(), fold=False)  # numbers that differ by rank decide nothing where ranks are axes
         apart = _attempt(at, domain.hints, ranks)
@@ -80,12 +90,27 @@ def refine_at_all_sizes(
     return _report(job, proofs, covered, left, start, strict)
 
 
-def _attempt(at: At, point: Mapping[str, int], options: Options) -> _Attempt:
-    """One proof at sizes that are symbols with these hints, and the conditions under which it would be the same."""
+def _differ_somewhere(job: Job, at: At, options: Options) -> bool:
+    """Whether an execution at some sizes shows a difference: a search for a proof takes longest where there is none."""
+    for sizes in varied_sizes(job.sizes, 1, options.effort):
+        with suppress(UserError, Unsupported, TooLarge):
+            proof = prove(at(sizes), options.silent())
+            outputs = search(proof, proof.check(expand=False), options.limits).outputs
+            return any(output.verdict is Verdict.REFUTED for output in outputs)
+    return False
+
+
+def _attempt(at: At, point: Mapping[str, int], options: Options, differs: Callable[[], bool] | None = None) -> _Attempt:
+    """One proof at sizes that are symbols with these hints, and the conditions under which it would be the same.
+    Products are multiplied out only for outputs that are not proved without, and unless the programs differ."""
     space = Space(point)
     try:
         proof = prove(at(space.symbols), replace(options, progress=_noting(space, options.progress)))
-        outputs = proof.check_twice()
+        outputs = proof.check(expand=False)
+        failing = [output.name for output in outputs if output.verdict is not Verdict.PROVED]
+        if failing and not (differs is not None and differs()):
+            better = {output.name: output for output in proof.check(only=failing)}
+            outputs = tuple(better.get(output.name, output) for output in outputs)
         assumptions = proof.assumptions()
     except Unsupported as problem:
         return _Attempt((), failure=f"{problem.reason}" + (f" at {space.place}" if space.place else ""))
