@@ -67,13 +67,7 @@ def verdicts(report: Report) -> dict[str, Verdict]:
     return {output.name: output.verdict for output in report.outputs}
 
 
-# Adam divides by 1 - beta^step and takes the reciprocal of that: where it is 0, an infinity becomes a number again, of
-# which the normal form says nothing. The rest of each step is proved (docs/limitations.md).
-ADAM = ("zero1", "training_step", "fsdp2_training_step")
-_OPEN = pytest.mark.xfail(reason="Adam's bias correction at a step where it is 0 is UNKNOWN")
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_OPEN) if name in ADAM else name for name in TWINS])
+@pytest.mark.parametrize("name", TWINS)
 def test_style_is_proved_forward_and_backward(name: str) -> None:
     report = example(name).check()
     assert report.verdict is Verdict.PROVED, str(report)

@@ -292,7 +292,30 @@ class Definedness(Symbolic):
         return self._strict(self._plain.add(x, y), x, y)
 
     def mul(self, x: Form, y: Form) -> Form:
-        return self._strict(self._plain.mul(x, y), x, y)
+        return self._strict(self._plain.mul(x, y), self._times(x, y), self._times(y, x))
+
+    def _times(self, x: Form, y: Form) -> Form:
+        """x, whose record says what is so of its product with y: NaN instead of infinite or NaN where y is 0."""
+        others = [] if y.undefined is None else [kind_of(self.store, t) for _, z in y.undefined.pieces for t in z]
+        if x.undefined is None or any(kind != NAN for kind in others):
+            return x
+        infinite, nan = _leaf(self.store, INF), _leaf(self.store, NAN)
+        if all(f.atom != infinite for _, z in x.undefined.pieces for m, _ in z for f in m):
+            return x
+
+        def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
+            zeros = [set(z[0].monomial) for z in partial.zero_parts(self.store, xs[1], box) if len(z) == 1]
+            terms: list[Term] = []
+            for m, c in xs[0]:
+                zero = any(f.atom == infinite for f in m) and any(part and part <= set(m) for part in zeros)
+                terms.append(
+                    Term(tuple(sorted(Factor(nan, e, i) if a == infinite else Factor(a, e, i) for a, e, i in m)), c)
+                    if zero
+                    else Term(m, c)
+                )
+            return _normal(self.store, polynomial(self.store, terms, box), box)
+
+        return with_undefined(x, contraction.pointwise(self.store, apply, [x.undefined, y]))
 
     def power(self, x: Form, exponent: Fraction) -> Form:
         out = self._plain.power(x, exponent)

@@ -37,6 +37,7 @@ RuleName = Literal[
     "floors",
     # conditions
     "decided-comparisons",
+    "exponentials-against-one",
     "guards",
     "solved-equalities",
     "cut-ranges",
