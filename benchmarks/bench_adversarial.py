@@ -21,16 +21,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from support.adversarial import Pair, pairs  # noqa: E402
-from support.jobs import job_files  # noqa: E402
-from tantamount import read_job  # noqa: E402
-from tantamount.effort import Effort  # noqa: E402
-from tantamount.errors import TantamountError  # noqa: E402
-from tantamount.refinement.job import refine_job  # noqa: E402
+from support.adversarial import Pair, pairs
+from support.jobs import job_files
+from tantamount import read_job
+from tantamount.effort import Effort
+from tantamount.errors import TantamountError
+from tantamount.refinement.job import refine_job
 
+ROOT = Path(__file__).resolve().parents[1]
 _WALL = 60.0  # seconds until one is given up, whatever else the machine does
 
 
@@ -76,8 +76,7 @@ def of_graph(graph: Path, name: str) -> Cost | None:
             lines = "\n".join(f'"{group}" = ["r"]' for group in groups)
             job.write_text(
                 f'format = "job/1"\n[spec]\ngraph = "{graph.name}"\n[impl]\ngraphs = ["{graph.name}"]\n'
-                "mesh = { r = 1 }\n"
-                f"[impl.groups]\n{lines}\n"
+                f"mesh = {{ r = 1 }}\n[impl.groups]\n{lines}\n"
                 '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
                 '[assume]\nconstants = "same name, same value"\ndropout = "same mask"\n'
             )

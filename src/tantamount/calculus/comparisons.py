@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tantamount.calculus import spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Facts, KnownRange, Store
+from tantamount.calculus.exponents import exponent_of
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, constant, polynomial, scale
@@ -73,6 +74,10 @@ def compare(
     rest, parts, offset = split_affine(difference)
     if not rest:
         return _affine_guard(store, op, parts, offset, box, oriented)
+    if not parts and len(rest) == 1 and rest[0].coefficient == -offset:
+        exponent = exponent_of(store, rest[0].monomial)
+        if exponent is not None:  # c exp(u) - c, which has the sign of c u
+            return compare(store, op, scale(exponent, 1 if offset < 0 else -1), ZERO, box, oriented=oriented)
     if not parts and len(rest) == 1:
         boolean = (rest[0]._replace(coefficient=1),)
         if is_boolean(store, boolean):

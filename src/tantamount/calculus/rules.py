@@ -38,6 +38,7 @@ RuleName = Literal[
     "remainders",
     # conditions
     "decided-comparisons",
+    "exponentials-against-one",
     "guards",
     "solved-equalities",
     "cut-ranges",

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 from random import Random
 
-from tantamount.calculus.affine import Index, Lattice, coordinate, lattice, meet, span, substitute_index
+from tantamount.calculus.affine import (
+    Index,
+    Lattice,
+    _integral_echelon,  # pyright: ignore[reportPrivateUsage]
+    _reduced_echelon,  # pyright: ignore[reportPrivateUsage]
+    coordinate,
+    lattice,
+    meet,
+    span,
+    substitute_index,
+)
 
 WINDOW = 6
 
@@ -52,3 +63,19 @@ def test_a_lattice_is_saturated_and_its_form_unique() -> None:
     assert not meet(diagonal, shifted)
     assert diagonal.solve((coordinate({3: 1}, 2), coordinate({3: 1}, 2))) == (coordinate({3: 1}, 2),)
     assert diagonal.solve((coordinate({3: 1}, 2), coordinate({3: 1}, 3))) is None
+
+
+def test_lattices_of_whole_numbers_take_no_fractions_and_are_the_same() -> None:
+    r = Random(3)
+    found = 0
+    for _ in range(2000):
+        width = r.randrange(1, 6)
+        rows = {tuple(r.choice([0, 0, 0, 1, 1, -1, 2, 4, 6]) for _ in range(width)) for _ in range(r.randrange(0, 5))}
+        vectors = tuple(sorted(rows))
+        short = _integral_echelon(vectors)
+        if short is not None:
+            found += 1
+            reduced = _reduced_echelon([[Fraction(x) for x in v] for v in vectors])
+            assert [*map(list, short[0])] == reduced
+            assert short[1] == tuple(next(j for j, x in enumerate(v) if x) for v in reduced)
+    assert found > 1000
