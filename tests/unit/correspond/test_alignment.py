@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import job_files
 from support.equal_layers import layered
+from support.jobs import job_files
 from tantamount import read_job
 from tantamount.calculus.calculus import Calculus
 from tantamount.correspond.alignment import align
@@ -55,7 +55,8 @@ def test_axes_that_relations_name_ranks_of_are_not_shrunk(tmp_path: Path) -> Non
 
 def test_sketches_cut_constants(tmp_path: Path) -> None:
     numbers = [k * 7 % 5 for k in range(64)]
-    text = f"x: float32[4096, 64]\nw: float32[64, 2048]\nc = constant float32[64] {numbers}\nb = lift(c)\ny = mul(x, b)\nz = mm(y, w)\n-> z"
+    head = f"x: float32[4096, 64]\nw: float32[64, 2048]\nc = constant float32[64] {numbers}"
+    text = f"{head}\nb = lift(c)\ny = mul(x, b)\nz = mm(y, w)\n-> z"
     everything = '[inputs]\ndefault = "Replicate()"\n[outputs]\nz = "Replicate()"\n'
     small = sketch(read_job(job_files(tmp_path, text, [text], everything, {}, {})), (), Effort()).specification
     (constant,) = small.constants.values()

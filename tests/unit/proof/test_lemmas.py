@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from support.equal_layers import layered, layered_files
 from support.jobs import graph_of, job_files
-from support.equal_layers import layered
-from tantamount import refine
+from tantamount import read_job, refine
 from tantamount.correspond.alignment import align
 from tantamount.ir.job import Job
 from tantamount.ir.runs import runs, written
@@ -43,6 +43,19 @@ def test_a_layer_that_differs_and_is_right_is_proved_itself(tmp_path: Path) -> N
     assert same is not None
     assert found is not None
     assert len(found.proofs) == len(same.proofs) + 1
+
+
+def test_reports_of_long_jobs_come_from_pieces(tmp_path: Path) -> None:
+    """18 layers are long enough: the report has what one of a whole proof has."""
+    file = layered_files(tmp_path, 18)
+    report = refine(read_job(file))
+    assert report.proved
+    assert report.in_pieces
+    assert len(report.relations) >= 18 * 17
+    assert report.statistics.folded
+    picture = report.picture()
+    assert picture is not None
+    assert len(picture.links) >= 18 * 17
 
 
 WRONG = {
@@ -155,21 +168,18 @@ def test_what_later_pieces_read_is_handed_on(tmp_path: Path, tail: str, proved: 
     assert refine(job).proved == proved
 
 
-def test_relations_of_inputs_are_part_of_a_lemma(tmp_path: Path) -> None:
-    """The matrices of one layer are cut another way: right for the first by their relation, wrong for others."""
-    path = layered_files_with(tmp_path, '"Replicate()", "Shard(1)"', layer=2)
-    assert in_pieces(path) is None
-
-
-def layered_files_with(folder: Path, placed: str, layer: int) -> Job:
-    from support.equal_layers import layered_files
-    from tantamount import read_job
-
-    file = layered_files(folder, 4)
-    text = file.read_text().replace(f'w{layer} = ["Replicate()", "Shard(1)"]', f'w{layer} = "rank(0)"')
-    file.write_text(text.replace('w2 = "rank(0)"', 'w2 = "concat(rank(1), rank(0), dim=1)"'))
-    assert placed
-    return read_job(file)
+@pytest.mark.parametrize("layer", [0, 2])
+def test_relations_of_inputs_are_part_of_a_lemma(tmp_path: Path, layer: int) -> None:
+    """The ranks hold the columns of one layer's first matrix in another order, and the rows of the second in the usual
+    one."""
+    file = layered_files(tmp_path, 4)
+    text = file.read_text()
+    usual = f'w{layer} = ["Replicate()", "Shard(1)"]'
+    assert usual in text
+    file.write_text(text.replace(usual, f'w{layer} = "concat(rank(1), rank(0), dim=1)"'))
+    job = read_job(file)
+    assert in_pieces(job) is None
+    assert not refine(job).proved
 
 
 def test_keys_keep_numbers_apart() -> None:
@@ -190,8 +200,6 @@ def test_short_programs_have_no_runs() -> None:
 
 
 def test_jobs_without_layers_have_no_pieces(tmp_path: Path) -> None:
-    from tantamount import read_job
-
     whole = "x: float32[4]\ny = tanh(x)\n-> y"
     job = read_job(
         job_files(tmp_path, whole, [whole], '[inputs]\nx = "Replicate()"\n[outputs]\ny = "Replicate()"\n', {}, {})
