@@ -48,7 +48,9 @@ def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], 
     executed. A job that is too large, or of many ranks that run one program, is executed as a smaller one, if there is
     one that seems to compute something alike."""
     long = [axis for axis, size in classes[0].mesh.axes.items() if size > _LONG]
-    found = _sketched(job, classes, long, limits, store.effort) if long else {}
+    found: Candidates = {}
+    if long:
+        found = _sketched(job, classes, long, limits, store.effort)
     if found:
         return found
     light = replace(limits, witness_work=min(limits.witness_work, store.effort.bounds.alignment_work))
