@@ -24,9 +24,9 @@ from support.equal_layers import layered_files
 FLOOR = 0.1  # CPU seconds: what is less is mostly noise
 SERIES: dict[str, tuple[tuple[dict[str, int], ...], float]] = {
     "layers": (tuple({"layers": n, "tp": 8} for n in (4, 8, 16, 32, 64)), 0.5),
-    "ranks (tp 8 x dp)": (tuple({"layers": 4, "tp": 8, "dp": n // 8} for n in (8, 64, 512, 4096, 8192)), 0.1),
-    "ranks (tp)": (tuple({"layers": 4, "tp": n} for n in (2, 8, 64, 512)), 0.1),
-    "width": (tuple({"layers": 4, "width": n} for n in (64, 256, 1024, 8192)), 0.05),
+    "ranks (tp 8 x dp)": (tuple({"layers": 20, "tp": 8, "dp": n // 8} for n in (8, 64, 512, 4096, 8192)), 0.1),
+    "ranks (tp)": (tuple({"layers": 20, "tp": n} for n in (2, 8, 64, 512)), 0.1),
+    "width": (tuple({"layers": 20, "width": n} for n in (64, 256, 1024, 8192)), 0.05),
 }
 
 

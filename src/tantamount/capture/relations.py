@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 from tantamount.capture.fields import Fields, Place, nearest, shown
@@ -25,6 +26,7 @@ from tantamount.ir.relation import (
 )
 from tantamount.ir.relation_types import RelationProblem, local_shape, normalise_placements, resolve
 from tantamount.ir.types import TensorType
+from tantamount.ops.relations import even
 
 __all__ = ["Side", "read_expectation", "read_input"]
 
@@ -42,6 +44,14 @@ class Side:
     graphs: Sequence[Graph]
     mesh: Mesh
     unsized: Sequence[frozenset[str]] = ()
+
+    @cached_property
+    def different(self) -> tuple[int, ...]:
+        """The first rank of every program that ranks run."""
+        first: dict[tuple[int, int], int] = {}
+        for rank, (graph, tensors) in enumerate(zip(self.graphs, self.tensors, strict=True)):
+            first.setdefault((id(graph), id(tensors)), rank)
+        return tuple(first.values())
 
     def decided(self, rank: int, name: str) -> bool:
         """True if the tensor's type is known, or there is no such tensor."""
@@ -213,7 +223,8 @@ def _holds(whole: TensorType, part: TensorType, what: str, side: Side) -> None:
 
 def _fit_placements(parsed: _Parsed, type_: TensorType, place: Place, side: Side) -> tuple[Placement, ...]:
     placements = normalise_placements(type_.shape, parsed.placements or ())
-    for rank in range(len(side.graphs)):
+    alike = even(type_.shape, placements, side.mesh.sizes)  # then all ranks hold parts of one shape
+    for rank in side.different if alike else range(len(side.graphs)):
         found = side.find(rank, parsed.name, place)
         wanted = local_shape(type_.shape, placements, side.mesh, rank)
         if found.shape != wanted:

@@ -48,14 +48,17 @@ class InPieces:
     proofs: tuple[Proof, ...]
 
 
-def prove_in_pieces(job: Job, options: Options, *, least: int = _LONG) -> InPieces | None:
+def prove_in_pieces(
+    job: Job, options: Options, *, least: int = _LONG, places: Sequence[tuple[int, int]] | None = None
+) -> InPieces | None:
     """The proof of a long job (``least``: nodes of the specification) whose programs have runs of equal pieces;
-    ``None`` where there is none of this kind. Raises :class:`UserError` as :func:`prove` does."""
+    ``None`` where there is none of this kind. ``places``: positions at which both programs are cut, if not where runs
+    say. Raises :class:`UserError` as :func:`prove` does."""
     if options.align is None or options.fold is False or options.cut is False or job.at is not None:
         return None
     if len(job.specification.nodes) < least or not _suits(job):
         return None
-    places = places_of(job)
+    places = places_of(job) if places is None else places
     if not places:
         return None
     try:

@@ -159,7 +159,10 @@ def key_of(piece: Piece) -> object:
     theirs = _numbers(job.implementation[0])
     graphs = {id(graph): graph for graph in job.implementation}
     numbers = {key: k for k, key in enumerate(graphs)}
-    inputs = tuple((ours[name], _plain(r, theirs, r.name)) for name, r in sorted(job.inputs.items(), key=_first(ours)))
+    inputs = tuple(
+        (ours[name], _plain(r, theirs, r.name))
+        for name, r in sorted(job.inputs.items(), key=lambda item: ours[item[0]])
+    )
     outputs = tuple(
         (ours[o.node], _plain(e, _outputs_too(theirs, job), e.name or o.name))
         for o in job.specification.outputs
@@ -175,10 +178,6 @@ def key_of(piece: Piece) -> object:
         tuple(theirs[name] for name in piece.handed_on),
         tuple(ours[name] for name in piece.read),
     )
-
-
-def _first(numbers: Mapping[str, int]) -> Any:
-    return lambda item: numbers[item[0]]
 
 
 def _numbers(graph: Graph) -> dict[str, int]:

@@ -190,6 +190,7 @@ class _State:
             stopped="" if stop is None else stop.limit,
             subject=job,
             proof=self.proof if stop is None else None,
+            in_pieces=self.pieces is not None,
         )
 
     def _relations(self) -> tuple[Relation, ...]:

@@ -55,8 +55,8 @@ def test_axes_that_relations_name_ranks_of_are_not_shrunk(tmp_path: Path) -> Non
 
 def test_sketches_cut_constants(tmp_path: Path) -> None:
     numbers = [k * 7 % 5 for k in range(64)]
-    inputs = f"x: float32[4096, 64]\nw: float32[64, 2048]\nc = constant float32[64] {numbers}\n"
-    text = inputs + "b = lift(c)\ny = mul(x, b)\nz = mm(y, w)\n-> z"
+    head = f"x: float32[4096, 64]\nw: float32[64, 2048]\nc = constant float32[64] {numbers}"
+    text = f"{head}\nb = lift(c)\ny = mul(x, b)\nz = mm(y, w)\n-> z"
     everything = '[inputs]\ndefault = "Replicate()"\n[outputs]\nz = "Replicate()"\n'
     small = sketch(read_job(job_files(tmp_path, text, [text], everything, {}, {})), (), Effort()).specification
     (constant,) = small.constants.values()

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from support.equal_layers import layered
+from support.equal_layers import Change, layered, layered_files
 from support.jobs import graph_of, job_files
-from tantamount import refine
+from tantamount import read_job, refine
 from tantamount.correspond.alignment import align
 from tantamount.ir.job import Job
 from tantamount.ir.runs import runs, written
 from tantamount.proof import Options, prove
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
+from tantamount.proof.places import places_of
 from tantamount.verdict import Verdict
 
 
@@ -45,6 +46,19 @@ def test_a_layer_that_differs_and_is_right_is_proved_itself(tmp_path: Path) -> N
     assert len(found.proofs) == len(same.proofs) + 1
 
 
+def test_reports_of_long_jobs_come_from_pieces(tmp_path: Path) -> None:
+    """18 layers are long enough: the report has what one of a whole proof has."""
+    file = layered_files(tmp_path, 18)
+    report = refine(read_job(file))
+    assert report.proved
+    assert report.in_pieces
+    assert len(report.relations) >= 18 * 17
+    assert report.statistics.folded
+    picture = report.picture()
+    assert picture is not None
+    assert len(picture.links) >= 18 * 17
+
+
 WRONG = {
     # (b) attributes, on one layer only
     "another number": ("mul(t2, 3)", "mul(t2, 3.0001)"),
@@ -62,36 +76,51 @@ WRONG = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_one_layer_that_is_wrong_is_not_taken_for_another(tmp_path: Path, what: str) -> None:
+    """Cut where the right program is."""
     right, wrong = WRONG[what]
 
     def change(k: int, text: str) -> str:
+        assert k != 2 or right in text
         return text.replace(right, wrong) if k == 2 else text
 
-    job = layered(tmp_path, 4, rank=change)
+    places = places_of(layered(tmp_path, 4))
+    assert len(places) == 5
+    job = layered(tmp_path / "wrong", 4, rank=change)
+    assert prove_in_pieces(job, Options(align=align), least=0, places=places) is None
     assert in_pieces(job) is None
-    assert not refine(job).proved
 
 
-def test_what_a_boundary_stands_for_is_not_used_in_a_lemma(tmp_path: Path) -> None:
+def test_a_layer_that_both_programs_have_otherwise_is_a_lemma_of_its_own(tmp_path: Path) -> None:
+    def other(k: int, text: str) -> str:
+        return text.replace(f"add(f{k}, 0.125)", f"add(f{k}, 0.5)") if k == 1 else text
+
+    job = layered(tmp_path / "same", 4, dp=2)
+    places = places_of(job)
+    found = [
+        prove_in_pieces(each, Options(align=align), least=0, places=places)
+        for each in (job, layered(tmp_path / "other", 4, dp=2, rank=other, whole=other))
+    ]
+    assert [one and len(one.proofs) for one in found] == [2, 3]
+
+
+@pytest.mark.parametrize(("operator", "proved"), [("mul(x{k}, 1)", True), ("relu(x{k})", False)])
+def test_what_a_boundary_stands_for_is_not_used_in_a_lemma(tmp_path: Path, operator: str, proved: bool) -> None:
     """(a) The first residual is positive by how it was computed, the others are not: with ``relu`` of it the first
     layer is right, and only that."""
 
-    def first(k: int, text: str) -> str:
-        return text.replace("s0 = mul(x0, g0)", "k0 = aten.exp.default(x0)\ns0 = mul(k0, g0)").replace(
-            "add(z0, x0)", "add(z0, k0)"
-        )
+    def layer(by: str) -> Change:
+        def change(k: int, text: str) -> str:
+            text = text.replace(f"s{k} = mul(x{k}", f"c{k} = {by.format(k=k)}\ns{k} = mul(c{k}")
+            text = text.replace(f"add(z{k}, x{k})", f"add(z{k}, c{k})")
+            return text if k else "k0 = aten.exp.default(x0)\n" + text.replace("x0", "k0")
 
-    def relu(k: int, text: str) -> str:
-        return (
-            first(k, text)
-            .replace(f"add(z{k}, x{k})", f"add(z{k}, c{k})")
-            .replace(f"s{k} = mul(x{k}", f"c{k} = relu(x{k})\ns{k} = mul(c{k}")
-        )
+        return change
 
-    assert in_pieces(layered(tmp_path / "same", 4, rank=first, whole=first)) is not None
-    job = layered(tmp_path / "relu", 4, rank=relu, whole=first)
-    assert in_pieces(job) is None
-    assert not refine(job).proved
+    same = layer("mul(x{k}, 1)")
+    places = places_of(layered(tmp_path, 4, rank=same, whole=same))
+    assert len(places) == 5
+    job = layered(tmp_path / "other", 4, rank=layer(operator), whole=same)
+    assert (prove_in_pieces(job, Options(align=align), least=0, places=places) is not None) == proved
 
 
 @pytest.mark.parametrize(("value", "proved"), [("1.5", True), ("1.25", False)])
@@ -106,8 +135,9 @@ def test_constants_of_layers_count_by_value(tmp_path: Path, value: str, proved: 
 
         return change
 
-    job = layered(tmp_path, 4, rank=constant(value, 2), whole=constant("1.5", 2))
-    assert (in_pieces(job) is not None) == proved
+    places = places_of(layered(tmp_path, 4, rank=constant("1.5", 2), whole=constant("1.5", 2)))
+    job = layered(tmp_path / "other", 4, rank=constant(value, 2), whole=constant("1.5", 2))
+    assert (prove_in_pieces(job, Options(align=align), least=0, places=places) is not None) == proved
 
 
 def test_what_is_drawn_at_random_is_not_proved_in_pieces(tmp_path: Path) -> None:
@@ -117,7 +147,6 @@ def test_what_is_drawn_at_random_is_not_proved_in_pieces(tmp_path: Path) -> None
         return text.replace(f"z{k} = aten.sin.default(y{k})", f"z{k}, keep{k} = native_dropout(y{k}, 0.1, True)")
 
     assert in_pieces(layered(tmp_path, 4, rank=drop, whole=drop)) is None
-    assert not refine(layered(tmp_path, 4, rank=drop, whole=drop)).proved
 
 
 def test_ranks_of_other_programs_are_not_proved_in_pieces(tmp_path: Path) -> None:
@@ -141,8 +170,9 @@ def test_indices_are_in_range_in_every_layer(tmp_path: Path, shift: int, proved:
 
         return change
 
-    job = layered(tmp_path, 4, rank=rows(shift), whole=rows(0))
-    assert (in_pieces(job) is not None) == proved
+    places = places_of(layered(tmp_path, 4, rank=rows(0), whole=rows(0)))
+    job = layered(tmp_path / "other", 4, rank=rows(shift), whole=rows(0))
+    assert (prove_in_pieces(job, Options(align=align), least=0, places=places) is not None) == proved
 
 
 @pytest.mark.parametrize(
@@ -152,24 +182,20 @@ def test_what_later_pieces_read_is_handed_on(tmp_path: Path, tail: str, proved: 
     """(g) A tensor inside a layer that is used after all of them."""
     job = layered(tmp_path, 4, end=f"l = {tail}", spec_end="l = add(last, n2)")
     assert (in_pieces(job) is not None) == proved
-    assert refine(job).proved == proved
 
 
-def test_relations_of_inputs_are_part_of_a_lemma(tmp_path: Path) -> None:
-    """The matrices of one layer are cut another way: right for the first by their relation, wrong for others."""
-    path = layered_files_with(tmp_path, '"Replicate()", "Shard(1)"', layer=2)
-    assert in_pieces(path) is None
-
-
-def layered_files_with(folder: Path, placed: str, layer: int) -> Job:
-    from support.equal_layers import layered_files
-    from tantamount import read_job
-
-    file = layered_files(folder, 4)
-    text = file.read_text().replace(f'w{layer} = ["Replicate()", "Shard(1)"]', f'w{layer} = "rank(0)"')
-    file.write_text(text.replace('w2 = "rank(0)"', 'w2 = "concat(rank(1), rank(0), dim=1)"'))
-    assert placed
-    return read_job(file)
+@pytest.mark.parametrize("layer", [0, 2])
+def test_relations_of_inputs_are_part_of_a_lemma(tmp_path: Path, layer: int) -> None:
+    """The ranks hold the columns of one layer's first matrix in another order, and the rows of the second in the usual
+    one."""
+    file = layered_files(tmp_path, 4)
+    text = file.read_text()
+    usual = f'w{layer} = ["Replicate()", "Shard(1)"]'
+    assert usual in text
+    file.write_text(text.replace(usual, f'w{layer} = "concat(rank(1), rank(0), dim=1)"'))
+    job = read_job(file)
+    assert places_of(job)
+    assert in_pieces(job) is None
 
 
 def test_keys_keep_numbers_apart() -> None:
@@ -190,8 +216,6 @@ def test_short_programs_have_no_runs() -> None:
 
 
 def test_jobs_without_layers_have_no_pieces(tmp_path: Path) -> None:
-    from tantamount import read_job
-
     whole = "x: float32[4]\ny = tanh(x)\n-> y"
     job = read_job(
         job_files(tmp_path, whole, [whole], '[inputs]\nx = "Replicate()"\n[outputs]\ny = "Replicate()"\n', {}, {})
