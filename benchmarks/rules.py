@@ -1,4 +1,4 @@
-"""Proves all rules anew and writes the record of it, ``rules/library/evidence.toml``; exits with 1 if one is not proved.
+"""Proves all rules anew and writes the record, ``rules/library/evidence.toml``; exits with 1 if one is not proved.
 
 python benchmarks/rules.py
 """
