@@ -220,7 +220,7 @@ class Campaign:
         if self.progress.seen[rough] >= 6 and rough in self.rough:  # seen often enough: not made small once more
             return self.rough[rough]
         self.progress.seen[rough] += 1
-        small = shrink(failure, compiler, wraps=self.maker.policy.wrap)
+        small = shrink(failure, compiler, policy=self.maker.policy)
         smallest = small.failure
         level = first_level(compiler, smallest.form, smallest.kind)
         smallest = replace(smallest, level=level)

@@ -36,7 +36,8 @@ class Policy:
     may leave their type and wrap around; ``limits``: integer inputs may be at the ends of their type; ``empty``:
     dimensions may be 0; ``integer_limit``: no partial result of integers beyond it; ``inexact``: transcendental
     operators; ``largest``: elements of a tensor; ``constants``: the share of leaves that are constants; ``nodes``:
-    fewest and most calls; ``kernels``: by operator the element types of operands that it takes (``None``: all)."""
+    fewest and most calls; ``kernels``: by operator the element types of operands that it takes (``None``: all);
+    ``never_wrap``: operators whose results do not wrap around."""
 
     dtypes: tuple[DType, ...] = ALL_DTYPES
     targets: frozenset[str] | None = None
@@ -49,6 +50,11 @@ class Policy:
     constants: float = 0.25
     nodes: tuple[int, int] = (3, 16)
     kernels: Mapping[str, frozenset[str]] | None = None
+    never_wrap: frozenset[str] = frozenset()
+
+    def allows(self, interpretation: Exact) -> bool:
+        """True if what wrapped around in an interpretation may do so."""
+        return not interpretation.wraps or (self.wrap and not interpretation.wrapped_by & self.never_wrap)
 
     def has(self, target: str, dtypes: Sequence[DType]) -> bool:
         """True if operands of some element types are what an operator is there for."""
@@ -191,7 +197,9 @@ class Draft:
         except TantamountError:
             return None
         tensors = result if isinstance(result, tuple) else (result,)
-        if len(interpretation.flags) > flags or (interpretation.wraps > wraps and not policy.wrap):
+        if len(interpretation.flags) > flags or (
+            interpretation.wraps > wraps and (not policy.wrap or target in policy.never_wrap)
+        ):
             return None
         for x in tensors:
             if (

@@ -57,6 +57,7 @@ class Deviation:
     without_dtypes: tuple[str, ...] = ()
     integer_limit: int | None = None
     no_wrap: bool = False
+    never_wrap: tuple[str, ...] = ()
     no_empty: bool = False
     messages: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
@@ -209,5 +210,6 @@ def policy_of(
                 policy = replace(
                     policy, integer_limit=min(row.integer_limit, policy.integer_limit or row.integer_limit)
                 )
+            policy = replace(policy, never_wrap=policy.never_wrap | {*row.never_wrap})
             policy = replace(policy, wrap=policy.wrap and not row.no_wrap, empty=policy.empty and not row.no_empty)
     return policy
