@@ -150,7 +150,7 @@ class Draft:
             return g.integers(0, 2, shape).astype(np.bool_)
         if dtype.is_float:
             reach = 1 if r.random() < 0.3 else 3 if dtype in (DType.FLOAT32, DType.FLOAT64) else 2
-            return np.asarray(g.integers(-reach, reach + 1, shape), dtype=np.float64)
+            return np.asarray(g.integers(*self._range(-reach, reach), shape), dtype=np.float64)
         low, high = dtype.bounds
         if self.policy.limits and r.random() < 0.25:
             ends = [low, low + 1, high, high - 1, 0, 1, 16, -1 if low else 3]
@@ -162,7 +162,15 @@ class Draft:
             ends = [end for end in ends if limit is None or abs(end) <= limit]
             return np.asarray(g.choice(np.array(ends, dtype=np.int64), shape), dtype=np.int64)
         reach = 3 if r.random() < 0.7 else 9
-        return np.asarray(g.integers(max(low, -reach), reach + 1, shape), dtype=np.int64)
+        return np.asarray(g.integers(*self._range(max(low, -reach), reach), shape), dtype=np.int64)
+
+    def _range(self, low: int, high: int) -> tuple[int, int]:
+        """The least number and one more than the greatest: sometimes of one sign alone, where a wrong first element of a
+        reduction shows."""
+        side = self.random.random()
+        if side < 0.1 and low < 0:
+            return low, 0
+        return (1 if side > 0.92 else low), high + 1
 
     def leaf(self, shape: Shape, dtype: DType, array: Array | None = None, constant: bool | None = None) -> str:
         """A new input, or a constant, of that type, with random elements unless they are given."""
