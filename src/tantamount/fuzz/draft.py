@@ -165,8 +165,8 @@ class Draft:
         return np.asarray(g.integers(*self._range(max(low, -reach), reach), shape), dtype=np.int64)
 
     def _range(self, low: int, high: int) -> tuple[int, int]:
-        """The least number and one more than the greatest: sometimes of one sign alone, where a wrong first element of a
-        reduction shows."""
+        """The least number and one more than the greatest: sometimes of one sign alone, where a wrong first element of
+        a reduction shows."""
         side = self.random.random()
         if side < 0.1 and low < 0:
             return low, 0
