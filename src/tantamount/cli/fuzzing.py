@@ -43,6 +43,10 @@ def _pythons(given: list[str] | None) -> dict[str, str]:
     return found
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def _rules(files: list[Path] | None) -> dict[str, Any]:
     """The proved rules, those of files among them. A rule of a file that is not proved is an error."""
     from tantamount.rules.library import rules
@@ -94,6 +98,10 @@ def run(
     known: Annotated[
         Path | None, typer.Option("--known", metavar="FILE", help="Signatures, one a line, that are no news.")
     ] = None,
+    operators: Annotated[
+        str, typer.Option("--operators", metavar="NAMES", help="Only these operators: amax,abs.")
+    ] = "",
+    dtypes: Annotated[str, typer.Option("--dtypes", metavar="NAMES", help="Only these element types.")] = "",
     rules: RuleFiles = None,
     python: Pythons = None,
     forms: Annotated[int, typer.Option("--forms", min=0, help="Random forms of every case.")] = 1,
@@ -105,10 +113,11 @@ def run(
         raise UserError(
             "fuzz-endless", place="command line", found="neither --seconds nor --cases", needed="one of them"
         )
-    names = tuple(name.strip() for name in backend.split(",") if name.strip())
+    names = _names(backend)
     setup = Setup(
         names, seed, 0, cases, seconds, 0, workers, tuple(without_deviation or ()), forms, _pythons(python),
         frozenset(known.read_text().splitlines()) if known is not None else frozenset(), tuple(hide or ()),
+        _names(operators), _names(dtypes),
     )  # fmt: skip
     start = time.monotonic()
     last = [start]
@@ -279,7 +288,7 @@ def suite(
     """Write equivalent programs with inputs and expected outputs, for compilers that are not run here."""
     from tantamount.fuzz.suite import write_suite
 
-    names = tuple(name.strip() for name in format_.split(",") if name.strip())
+    names = _names(format_)
     written = write_suite(out, names, count, seed, _rules(None), lambda _: None)
     terminal.out(f"{written} cases in {out}\n")
     return 0

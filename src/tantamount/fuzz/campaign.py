@@ -23,6 +23,7 @@ from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
 from tantamount.fuzz.findings import read_findings, save, slug
 from tantamount.fuzz.oracle import Failure, excused, first_level, judge, message_pattern, signature
+from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.fuzz.shrink import shrink
 from tantamount.ir.graph import Graph
 from tantamount.rules.record import proved_rules
@@ -36,7 +37,8 @@ __all__ = ["Campaign", "Progress", "Setup", "part", "run_campaign", "started"]
 class Setup:
     """What was asked: backends by name, the seed, the cases ``first`` to ``first + count`` (``None``: no end), seconds
     in all, which of how many workers this one is, names of deviations that are not applied (``without``) or applied
-    although they are off (``hidden``), forms at random per case."""
+    although they are off (``hidden``), forms at random per case. ``operators`` and
+    ``dtypes``: only these, by name (``amax``, ``int8``)."""
 
     backends: tuple[str, ...]
     seed: int = 0
@@ -50,6 +52,8 @@ class Setup:
     pythons: Mapping[str, str] = field(default_factory=dict[str, str])
     known: frozenset[str] = frozenset()
     hidden: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -78,6 +82,26 @@ class Progress:
         }  # fmt: skip
 
 
+def narrowed(setup: Setup) -> Policy:
+    """What the setup leaves of all programs. Raises :class:`UserError` for operators and types that there are not."""
+    policy = Policy()
+    if setup.operators:
+        found = {target for target in SAMPLERS for name in setup.operators if target.split(".")[1] == name}
+        unknown = [name for name in setup.operators if not any(target.split(".")[1] == name for target in found)]
+        if unknown:
+            raise UserError("fuzz-policy", place="--operators", found=unknown[0], needed="operators that are generated")
+        policy = replace(policy, targets=frozenset(found))
+    if setup.dtypes:
+        dtypes = tuple(dtype for dtype in policy.dtypes if dtype.label in setup.dtypes)
+        unknown = sorted({*setup.dtypes} - {dtype.label for dtype in dtypes})
+        if unknown:
+            raise UserError(
+                "fuzz-policy", place="--dtypes", found=unknown[0], needed="element types that are generated"
+            )
+        policy = replace(policy, dtypes=dtypes)
+    return policy
+
+
 def started(name: str, python: str = "") -> Compiler:
     """A backend, ready to be asked. Raises :class:`UserError` for one that there is not."""
     if name not in BACKENDS:
@@ -104,7 +128,9 @@ class Campaign:
         self.compilers = self.compilers or [started(name, self.setup.pythons.get(name, "")) for name in names]
         backends = [compiler.backend for compiler in self.compilers]
         self.maker = Maker(
-            policy_of(backends, self.policy, self.setup.without, self.setup.hidden), self.rules, self.setup.randoms
+            policy_of(backends, self.policy or narrowed(self.setup), self.setup.without, self.setup.hidden),
+            self.rules,
+            self.setup.randoms,
         )
         self.excuses = {
             b.name: [
@@ -194,7 +220,7 @@ class Campaign:
         if self.progress.seen[rough] >= 6 and rough in self.rough:  # seen often enough: not made small once more
             return self.rough[rough]
         self.progress.seen[rough] += 1
-        small = shrink(failure, compiler, wraps=self.maker.policy.wrap)
+        small = shrink(failure, compiler, policy=self.maker.policy)
         smallest = small.failure
         level = first_level(compiler, smallest.form, smallest.kind)
         smallest = replace(smallest, level=level)
@@ -248,7 +274,7 @@ def _agreed(folder: Path, setup: Setup) -> None:
     asked = {
         key: value
         for key, value in asdict(setup).items()
-        if key in ("backends", "seed", "without", "hidden", "randoms")
+        if key in ("backends", "seed", "without", "hidden", "randoms", "operators", "dtypes")
     }
     asked = json.loads(json.dumps({"format": "tantamount-campaign/1", **asked}))
     if path.is_file():
@@ -300,6 +326,7 @@ def run_campaign(
     workers have the rules of the library. Raises :class:`UserError` where the folder has another campaign."""
     for name in setup.backends:
         _starts(name, setup.pythons.get(name, ""))
+    narrowed(setup)
     _agreed(folder, setup)
     if setup.workers == 1:
         return part((setup, folder, rules), tell)

@@ -115,7 +115,7 @@ class Maker:
             raise InternalError(f"{graph.path}: the form {name} does not run: {problem}") from problem
         if not all(usable(x) for x in values.values() if isinstance(x, Tensor)):
             return None, "its values are not bounded well"
-        if exact.wraps and not self.policy.wrap:
+        if not self.policy.allows(exact):
             return None, "its integers may wrap around"
         limit = self.policy.integer_limit
         for node in graph.nodes:

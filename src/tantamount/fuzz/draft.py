@@ -36,7 +36,8 @@ class Policy:
     may leave their type and wrap around; ``limits``: integer inputs may be at the ends of their type; ``empty``:
     dimensions may be 0; ``integer_limit``: no partial result of integers beyond it; ``inexact``: transcendental
     operators; ``largest``: elements of a tensor; ``constants``: the share of leaves that are constants; ``nodes``:
-    fewest and most calls; ``kernels``: by operator the element types of operands that it takes (``None``: all)."""
+    fewest and most calls; ``kernels``: by operator the element types of operands that it takes (``None``: all);
+    ``never_wrap``: operators whose results do not wrap around."""
 
     dtypes: tuple[DType, ...] = ALL_DTYPES
     targets: frozenset[str] | None = None
@@ -49,6 +50,11 @@ class Policy:
     constants: float = 0.25
     nodes: tuple[int, int] = (3, 16)
     kernels: Mapping[str, frozenset[str]] | None = None
+    never_wrap: frozenset[str] = frozenset()
+
+    def allows(self, interpretation: Exact) -> bool:
+        """True if what wrapped around in an interpretation may do so."""
+        return not interpretation.wraps or (self.wrap and not interpretation.wrapped_by & self.never_wrap)
 
     def has(self, target: str, dtypes: Sequence[DType]) -> bool:
         """True if operands of some element types are what an operator is there for."""
@@ -144,7 +150,7 @@ class Draft:
             return g.integers(0, 2, shape).astype(np.bool_)
         if dtype.is_float:
             reach = 1 if r.random() < 0.3 else 3 if dtype in (DType.FLOAT32, DType.FLOAT64) else 2
-            return np.asarray(g.integers(-reach, reach + 1, shape), dtype=np.float64)
+            return np.asarray(g.integers(*self._range(-reach, reach), shape), dtype=np.float64)
         low, high = dtype.bounds
         if self.policy.limits and r.random() < 0.25:
             ends = [low, low + 1, high, high - 1, 0, 1, 16, -1 if low else 3]
@@ -156,7 +162,15 @@ class Draft:
             ends = [end for end in ends if limit is None or abs(end) <= limit]
             return np.asarray(g.choice(np.array(ends, dtype=np.int64), shape), dtype=np.int64)
         reach = 3 if r.random() < 0.7 else 9
-        return np.asarray(g.integers(max(low, -reach), reach + 1, shape), dtype=np.int64)
+        return np.asarray(g.integers(*self._range(max(low, -reach), reach), shape), dtype=np.int64)
+
+    def _range(self, low: int, high: int) -> tuple[int, int]:
+        """The least number and one more than the greatest: sometimes of one sign alone, where a wrong first element of
+        a reduction shows."""
+        side = self.random.random()
+        if side < 0.1 and low < 0:
+            return low, 0
+        return (1 if side > 0.92 else low), high + 1
 
     def leaf(self, shape: Shape, dtype: DType, array: Array | None = None, constant: bool | None = None) -> str:
         """A new input, or a constant, of that type, with random elements unless they are given."""
@@ -191,7 +205,9 @@ class Draft:
         except TantamountError:
             return None
         tensors = result if isinstance(result, tuple) else (result,)
-        if len(interpretation.flags) > flags or (interpretation.wraps > wraps and not policy.wrap):
+        if len(interpretation.flags) > flags or (
+            interpretation.wraps > wraps and (not policy.wrap or target in policy.never_wrap)
+        ):
             return None
         for x in tensors:
             if (

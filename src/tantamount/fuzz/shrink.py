@@ -15,7 +15,7 @@ import numpy as np
 from tantamount.errors import TantamountError
 from tantamount.fuzz.backends.base import Compiler
 from tantamount.fuzz.cases import Form
-from tantamount.fuzz.draft import usable
+from tantamount.fuzz.draft import Policy, usable
 from tantamount.fuzz.generate import pruned
 from tantamount.fuzz.oracle import Failure, compare, message_pattern
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, references
@@ -38,7 +38,9 @@ class Shrunk:
     compilations: int
 
 
-def form_of(graph: Graph, inputs: Mapping[str, Array], name: str = "shrunk", wraps: bool = True) -> Form | None:
+def form_of(
+    graph: Graph, inputs: Mapping[str, Array], name: str = "shrunk", policy: Policy | None = None
+) -> Form | None:
     """A program with what it should compute; ``None`` if that cannot be said."""
     exact = Exact()
     try:
@@ -49,19 +51,20 @@ def form_of(graph: Graph, inputs: Mapping[str, Array], name: str = "shrunk", wra
     expected = tuple(x for x in found if isinstance(x, Tensor))
     if len(expected) != len(found) or not all(usable(x) for x in values.values() if isinstance(x, Tensor)):
         return None
-    if exact.flags or (exact.wraps and not wraps):
+    if exact.flags or (policy is not None and not policy.allows(exact)):
         return None
     return Form(name, graph, dict(inputs), expected)
 
 
-def shrink(failure: Failure, compiler: Compiler, most: int = 60, wraps: bool = True) -> Shrunk:
-    """The failure made small, in at most so many compilations. ``wraps``: integers may wrap around in what is tried."""
+def shrink(failure: Failure, compiler: Compiler, most: int = 60, policy: Policy | None = None) -> Shrunk:
+    """The failure made small, in at most so many compilations. ``policy`` says what may
+    wrap around in what is tried."""
     pattern = message_pattern(failure.message) if failure.kind != "wrong" else ""
     spent = 0
 
     def still(program: Program) -> Failure | None:
         nonlocal spent
-        form = form_of(*program, wraps=wraps)
+        form = form_of(*program, policy=policy)
         if form is None or spent >= most:
             return None
         spent += 1

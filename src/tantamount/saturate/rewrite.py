@@ -116,11 +116,12 @@ def saturated(
     fired: dict[str, int] = {}
     order = list(rules.values())
     for _ in range(limits.rounds):
-        random.shuffle(order)
         found: list[tuple[Rule, int, Binding]] = []
         index = egraph.by_operator()
         numbers = list(egraph.nodes)
         for rule in order:
+            if isinstance(rule.pattern, Term) and rule.pattern.target not in index:
+                continue
             instances = list(_instances(egraph, rule, index, numbers, random))
             if len(instances) > limits.instances:
                 instances = random.sample(instances, limits.instances)

@@ -98,12 +98,13 @@ def _unit(value: float) -> int:
 class Exact(Interpretation):
     """One program's meaning, operator by operator. ``form`` is the float type that the operator at hand computes in
     (the narrowest among operands and result); ``flags`` collects what :class:`Reference` flags; ``wraps`` counts the
-    results of integer types of which some partial result may have left its type."""
+    results of integer types of which some partial result may have left its type, ``wrapped_by`` has their operators."""
 
     def __init__(self, seed: int = 0) -> None:
         self.base = Reference(seed=seed)
         self.form: FloatFormat = FORMATS[DType.FLOAT32]
         self.wraps = 0
+        self.wrapped_by: set[str] = set()
 
     @property
     def flags(self) -> list[Flag]:
@@ -356,7 +357,11 @@ class Exact(Interpretation):
         if isinstance(result, tuple):
             return tuple(None if x is None else self.settled(x) for x in result)
         quotient = node.target in _QUOTIENTS
-        return self.settled(result, quotient) if isinstance(result, Tensor) else result
+        wraps = self.wraps
+        value = self.settled(result, quotient) if isinstance(result, Tensor) else result
+        if self.wraps > wraps:
+            self.wrapped_by.add(node.target)
+        return value
 
     def _tied(self, operand: Result, node: Node) -> None:
         """Flag rows in which the place of the extreme element is not the only one."""

@@ -17,7 +17,7 @@ from tantamount.errors import UserError
 from tantamount.fuzz.backends import BACKENDS
 from tantamount.fuzz.backends.base import Hosted, Outcome
 from tantamount.fuzz.backends.planted import PLANTED, Bug, Planted
-from tantamount.fuzz.campaign import Campaign, Setup, run_campaign
+from tantamount.fuzz.campaign import Campaign, Setup, narrowed, run_campaign
 from tantamount.fuzz.cases import Maker
 from tantamount.fuzz.draft import Policy
 from tantamount.fuzz.findings import read_findings, replay, save
@@ -153,6 +153,16 @@ def test_a_backend_that_there_is_not_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         run_campaign(replace(SETUP, backends=("ort",), pythons={"ort": "/bin/false"}, count=1), tmp_path, RULES)
     assert caught.value.code == "fuzz-missing"
+
+
+def test_campaigns_of_some_operators_and_types() -> None:
+    policy = narrowed(replace(SETUP, operators=("amax", "add"), dtypes=("int8",)))
+    assert policy.targets == {"aten.amax.default", "aten.add.Tensor"}
+    assert [dtype.label for dtype in policy.dtypes] == ["int8"]
+    for setup in (replace(SETUP, operators=("amax", "nonsense")), replace(SETUP, dtypes=("int7",))):
+        with pytest.raises(UserError) as caught:
+            narrowed(setup)
+        assert caught.value.code == "fuzz-policy"
 
 
 def test_a_crash_and_a_refusal_are_failures_and_what_cannot_be_said_is_none() -> None:

@@ -57,6 +57,7 @@ class Deviation:
     without_dtypes: tuple[str, ...] = ()
     integer_limit: int | None = None
     no_wrap: bool = False
+    never_wrap: tuple[str, ...] = ()
     no_empty: bool = False
     messages: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
@@ -199,15 +200,22 @@ def policy_of(
                 for target, row in found.items()
             })  # fmt: skip
         for row in deviations(backend.name):
-            if row.name in without or not (row.on or row.name in hidden):
-                continue
-            if row.without_targets and policy.targets is not None:
-                policy = replace(policy, targets=policy.targets - {*row.without_targets})
-            if row.without_dtypes:
-                policy = replace(policy, dtypes=tuple(d for d in policy.dtypes if d.label not in row.without_dtypes))
-            if row.integer_limit is not None:
-                policy = replace(
-                    policy, integer_limit=min(row.integer_limit, policy.integer_limit or row.integer_limit)
-                )
-            policy = replace(policy, wrap=policy.wrap and not row.no_wrap, empty=policy.empty and not row.no_empty)
+            if row.name not in without and (row.on or row.name in hidden):
+                policy = _deviating(policy, row)
     return policy
+
+
+def _deviating(policy: Policy, row: Deviation) -> Policy:
+    """What is left of a policy when a deviation is on."""
+    targets, limit = policy.targets, policy.integer_limit
+    if row.integer_limit is not None:
+        limit = min(row.integer_limit, limit or row.integer_limit)
+    return replace(
+        policy,
+        targets=None if targets is None else targets.difference(row.without_targets),
+        dtypes=tuple(dtype for dtype in policy.dtypes if dtype.label not in row.without_dtypes),
+        integer_limit=limit,
+        never_wrap=policy.never_wrap.union(row.never_wrap),
+        wrap=policy.wrap and not row.no_wrap,
+        empty=policy.empty and not row.no_empty,
+    )
