@@ -11,6 +11,7 @@ from tantamount.comparison.programs import Pair
 from tantamount.comparison.rounded_constants import with_closed_forms
 from tantamount.comparison.softplus import without_thresholds
 from tantamount.comparison.words import in_words_of_two
+from tantamount.comparison.written_masks import with_masks_as_bands
 from tantamount.effort import Effort
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
@@ -27,7 +28,7 @@ ACCEPTABLE = (GUESSED,)  # what a verdict may rest on only if the user has said 
 _SHOWN = 4  # guesses that are printed with the assumption
 
 _Rewrite = Callable[[Job], tuple[Job, tuple[Assumption, ...]]]
-_REWRITES: tuple[_Rewrite, ...] = (with_masks_of_infinity, with_closed_forms, without_thresholds)
+_REWRITES: tuple[_Rewrite, ...] = (with_masks_of_infinity, with_masks_as_bands, with_closed_forms, without_thresholds)
 
 
 @dataclass(frozen=True)
