@@ -87,8 +87,8 @@ def main() -> int:
         if not options.names or one.parent.name in options.names
     ]
     if not folders:
-        print(f"no pairs in {SHARED / 'pairs'}")
-        return 2
+        print(f"no pairs in {SHARED / 'pairs'}: nothing is measured")
+        return 0
     wrong, counts = 0, dict[str, int]()
     for path in folders:
         job = read_job(path)

@@ -1,4 +1,4 @@
-"""The fixture ``refines`` for pytest: ``def test_tp(refines): refines(specification, implementation)``.
+"""The fixtures ``refines`` and ``compares`` for pytest: ``def test_tp(refines): refines(specification, ranks)``.
 
 pytest imports this module in every run where Tantamount is installed, so it imports nothing heavy (and never PyTorch).
 May import: ``errors``, ``verdict``, ``capture``, ``refine``, ``report``; imported by pytest only.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tantamount.ir.job import Job
     from tantamount.refinement.job import Captured
 
-__all__ = ["Refines", "pytest_addoption", "refines"]
+__all__ = ["Compares", "Refines", "compares", "pytest_addoption", "refines"]
 
 _OPTION = "--tantamount-reports"
 
@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def refines(request: pytest.FixtureRequest) -> Refines:
     """Check that an implementation refines a specification; fail with the report if not."""
     return Refines(request.node)
+
+
+@pytest.fixture
+def compares(request: pytest.FixtureRequest) -> Compares:
+    """Check that two implementations of one model compute the same; fail with the report if not."""
+    return Compares(request.node)
 
 
 class Refines:
@@ -68,8 +74,12 @@ class Refines:
         """
         __tracebackhide__ = True
         wanted = _verdicts(expect)
+        return self._checked(wanted, self._report(specification, implementation, inputs, outputs, assume, strict))
+
+    def _checked(self, wanted: Verdict | dict[str, Verdict], report: Answer | UserError) -> Report:
+        """The report, if it is what is wanted; else the test fails."""
+        __tracebackhide__ = True
         self._calls += 1
-        report = self._report(specification, implementation, inputs, outputs, assume, strict)
         if isinstance(report, UserError):
             pytest.fail(str(report))
         self._test.user_properties.append(("tantamount", f"{report.verdict.value} {report.job}"))
@@ -117,6 +127,34 @@ class Refines:
         report.save(page)
         report.save(page.with_suffix(".json"))
         yield f"saved as {page} and .json"
+
+
+class Compares(Refines):
+    """What the fixture ``compares`` is: call it, as often as needed."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        first: object,
+        second: object = None,
+        *,
+        expect: str | Verdict | Mapping[str, str | Verdict] = Verdict.PROVED,
+        **options: Any,
+    ) -> Report:
+        """The report of ``tantamount.compare`` with these arguments, if it is what is expected (see :class:`Refines`);
+        else the test fails. A path is that of a job file."""
+        __tracebackhide__ = True
+        wanted = _verdicts(expect)
+        return self._checked(wanted, self._compared(first, second, options))
+
+    def _compared(self, first: object, second: object, options: Mapping[str, Any]) -> Answer | UserError:
+        from tantamount.answers import compare
+        from tantamount.capture.job import read_job
+
+        try:
+            program = read_job(self._found(Path(first))) if isinstance(first, (str, Path)) else first
+            return compare(program, second, **options)
+        except UserError as problem:
+            return problem
 
 
 def _verdicts(expect: str | Verdict | Mapping[str, str | Verdict]) -> Verdict | dict[str, Verdict]:

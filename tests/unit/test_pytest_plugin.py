@@ -184,3 +184,29 @@ def test_the_entry_point_names_the_plugin() -> None:
         pytest.skip("the package is not installed, or was before it had a plugin")
     (point,) = entry_points(group="pytest11", name="tantamount")
     assert point.load().__name__ == "tantamount.pytest_plugin"
+
+
+def test_compares_takes_two_programs(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from support.jobs import typed_graph
+
+        A = typed_graph("x: float32[4]\\ny = relu(x)\\n-> y")
+        B = typed_graph("x: float32[4]\\ny = tanh(x)\\n-> y")
+
+        def test_equal(compares):
+            assert compares(A, A, accept=["relation-guessed"]).proved
+
+        def test_guessed(compares):
+            compares(A, A, expect="UNKNOWN")
+
+        def test_different(compares):
+            compares(A, B, accept=["relation-guessed"])
+
+        def test_wrong(compares):
+            compares(A, 3)
+        """
+    )
+    done = pytester.runpytest_inprocess(*PLUGIN, "-p", "no:cacheprovider")
+    done.assert_outcomes(passed=2, failed=2)
+    done.stdout.fnmatch_lines(["*expected PROVED, found REFUTED*", "*error*compare-programs*"])

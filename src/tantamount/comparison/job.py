@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from math import sqrt
 
 from tantamount.comparison.mask_literals import with_masks_of_infinity
 from tantamount.comparison.programs import Pair
 from tantamount.comparison.rounded_constants import with_closed_forms
 from tantamount.comparison.softplus import without_thresholds
 from tantamount.comparison.words import in_words_of_two
+from tantamount.comparison.written_masks import with_masks_as_bands
 from tantamount.effort import Effort
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
@@ -26,7 +28,7 @@ ACCEPTABLE = (GUESSED,)  # what a verdict may rest on only if the user has said 
 _SHOWN = 4  # guesses that are printed with the assumption
 
 _Rewrite = Callable[[Job], tuple[Job, tuple[Assumption, ...]]]
-_REWRITES: tuple[_Rewrite, ...] = (with_masks_of_infinity, with_closed_forms, without_thresholds)
+_REWRITES: tuple[_Rewrite, ...] = (with_masks_of_infinity, with_masks_as_bands, with_closed_forms, without_thresholds)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,25 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
         effort=how.effort,
         so_far=None if how.so_far is None else _told(how.so_far, assumed, pair, how),
     )
-    return _answer(found, assumed, pair, how)
+    answer = _answer(found, assumed, pair, how)
+    apart = _far_apart(pair) if answer.verdict is Verdict.PROVED else ""
+    return replace(answer, notes=(*answer.notes, apart)) if apart else answer
+
+
+def _far_apart(pair: Pair) -> str:
+    """What is to be said of programs that are equal over the reals, where their outputs are far apart in their own
+    dtypes; empty, if they are not, or cannot be executed."""
+    try:
+        found = None if pair.distance is None else pair.distance()
+    except Exception:  # of the user's models: nothing that was proved depends on it
+        return ""
+    if found is None or found[0] <= sqrt(found[2]) * max(found[1], 1e-30):
+        return ""
+    apart, largest, _ = found
+    return (
+        f"far apart in their own dtypes: on a random checkpoint and input the outputs differ by {apart:.2g}, where the "
+        f"largest element is {largest:.2g}. Over the reals they are equal: something is rounded on the way, or unstable"
+    )
 
 
 def _told(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expression
 from tantamount.ir.types import Shape
+from tantamount.semantics.survey import index_bounds
 from tantamount.verdict import Assumption, Relation
 
 __all__ = ["Side", "pair_of_models", "pair_to_compare"]
@@ -208,12 +210,12 @@ def pair_to_compare(
                 "compare-programs", place="compare", found="loaders, and not two models with inputs",
                 needed="compare(model, model, inputs=(...), loaders=(load, load))",
             )  # fmt: skip
+    elif all(models) and inputs is not None and _alike(first, second):
+        loaders = (None, None)
+    if loaders is not None:
         sides = models_of((first, second), inputs, loaders, checkpoint)
-        return pair_of_models(*sides, relations=relations, outputs=outputs)
-    if all(models) and inputs is not None and _alike(first, second):
-        return pair_of_models(
-            *models_of((first, second), inputs, (None, None), checkpoint), relations=relations, outputs=outputs
-        )
+        pair = pair_of_models(*sides, relations=relations, outputs=outputs)
+        return replace(pair, distance=partial(_distance, (first, second), loaders, _each(inputs), sides))
     if any(models):
         from tantamount.capture import capture
 
@@ -224,6 +226,17 @@ def pair_to_compare(
         ]
         first, second = captured
     return pair_of(first, second, inputs=relations, outputs=outputs)
+
+
+def _distance(
+    models: Sequence[Any], loaders: Sequence[Any], inputs: Sequence[Any], sides: tuple[Side, Side, dict[str, Shape]]
+) -> tuple[float, float, float] | None:
+    """By how much the outputs differ where both models are executed as they are (see :mod:`capture.torch.running`)."""
+    from tantamount.capture.torch.running import distance
+
+    first, _, shapes = sides
+    bounds = index_bounds(first.program.graph)
+    return distance(models, loaders, [_call(one) for one in inputs], shapes, [bounds.get(n) for n in first.arguments()])
 
 
 def _alike(first: Any, second: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from tantamount.verdict import Assumption, Relation
 
 __all__ = ["Pair", "pair_of"]
 
+Apart = tuple[float, float, float]
 _FIRST, _SECOND = "first", "second"
 
 
@@ -25,7 +26,8 @@ class Pair:
     """A job on one rank, with the names of the inputs of the first program whose relation is only guessed, and how.
     ``unpaired``: outputs of either program that have no counterpart, which are not compared. ``notes``: what a reader
     should know of the loaders; ``weights``: parameters of the first program, made of those of the second;
-    ``assumptions``: what the relations rest on."""
+    ``assumptions``: what the relations rest on. ``distance`` executes both as they are, where they can be: by how much
+    the outputs differ, the largest element, and the precision of their dtype."""
 
     job: Job
     guessed: Mapping[str, str]
@@ -33,6 +35,7 @@ class Pair:
     notes: tuple[str, ...] = ()
     weights: tuple[Relation, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    distance: Callable[[], Apart | None] | None = None
 
 
 def pair_of(

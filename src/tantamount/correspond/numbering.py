@@ -1,10 +1,12 @@
-"""Relations of parameters, found by running loaders on checkpoints of which every element is another number.
+"""Relations of parameters, found by running loaders on checkpoints of numbers.
 
 A loader is a function that fills the parameters of a model from the tensors of a checkpoint. It is run on a checkpoint
-of zeros, one of ones, and on several in which every element is another whole number, in another order each time. If
-``p = a c[k] + b`` for an element ``p`` of a parameter and an element ``c[k]`` of the checkpoint, the first two say what
-``a`` and ``b`` are, the third which ``k``, and all others must agree: a sum of two elements, a maximum, or a rounding
-does not. No name and no shape takes part.
+of zeros, one of ones, one in which every element is another whole number, and two of random numbers of both signs and
+many sizes. If ``p = a c[k] + b`` for an element ``p`` of a parameter and an element ``c[k]`` of the checkpoint, the
+first two say what ``a`` and ``b`` are, the third which ``k``, and the others must agree: a sum of two elements, an
+absolute value, a maximum, or a rounding to whole numbers does not. Random numbers have 8 significant bits, so that a
+cast to a shorter floating-point type, which is the identity over the reals, changes none. No name and no shape takes
+part.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ Loader = Callable[[Mapping[str, Floats]], Mapping[str, Floats]]
 
 _NUMBERINGS = 3
 RUNS = _NUMBERINGS + 2
-"""How often a loader is run: on zeros, on ones, and on the numberings."""
+"""How often a loader is run: on zeros, on ones, on whole numbers, and on random ones."""
 _ULPS = 4  # that a product and a sum in float64 may be off, in units of the last place
 
 
 @dataclass(frozen=True)
 class Loads:
-    """What a loader made of every checkpoint, by parameter: of zeros, of ones, and of the numberings ``numbers``, each
-    of which gives the element with number k the value ``numbers[...][k]``."""
+    """What a loader made of every checkpoint, by parameter: of zeros, of ones, and of ``numbers``, each of which gives
+    the element with number k the value ``numbers[...][k]``; the first one's are k + 1."""
 
     wholes: tuple[Whole, ...]
     zeros: Mapping[str, Floats]
@@ -71,7 +73,9 @@ def loads(loader: Loader, shapes: Mapping[str, Shape], seed: int = 0) -> Loads:
     total = wholes[-1].stop if wholes else 0
     random = np.random.default_rng(seed)
     numbers = [np.arange(1, total + 1, dtype=np.float64)]
-    numbers += [random.permutation(total).astype(np.float64) + 1 for _ in range(_NUMBERINGS - 1)]
+    for _ in range(_NUMBERINGS - 1):
+        digits = random.integers(128, 256, total) * random.choice([-1.0, 1.0], total)
+        numbers.append(np.ldexp(digits, random.integers(-14, 10, total)))
 
     def run(values: Floats) -> Mapping[str, Floats]:
         return loader({w.name: values[w.start : w.stop].reshape(w.shape) for w in wholes})
@@ -107,7 +111,7 @@ def source_of(found: Loads, name: str) -> Source:
     index = np.rint(numbers).astype(np.int64) - 1
     inside = (index >= 0) & (index < len(found.numbers[0])) & (factor != 0)
     if not inside.all() or not all(
-        _near(factor * number[np.where(inside, index, 0)] + shift, value)
+        _near(factor * number[np.where(inside, index, 0)], shift, value)
         for number, value in zip(found.numbers, values, strict=True)
     ):
         return Source(None, problem="its elements are not multiples of single elements of the checkpoint")
@@ -122,6 +126,9 @@ def source_of(found: Loads, name: str) -> Source:
     return Source(expression, a, b, sources=index)
 
 
-def _near(x: Floats, y: Floats) -> bool:
-    """Equal but for the rounding of a product and a sum: exactly equal where factor and shift are whole numbers."""
-    return bool((np.abs(x - y) <= _ULPS * np.spacing(np.maximum(np.abs(x), np.abs(y)))).all())
+def _near(multiple: Floats, shift: Floats, value: Floats) -> bool:
+    """True if ``multiple + shift`` is a value, but for the rounding of the product, the sum, and the difference that
+    gave the factor."""
+    off = np.abs(multiple + shift - value)
+    exact = (shift == 0) & (multiple == value)
+    return bool((exact | (off <= _ULPS * np.spacing(np.abs(multiple) + np.abs(shift)))).all())

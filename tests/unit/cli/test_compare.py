@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,22 @@ def test_functions_that_build_models(tmp_path: Path, monkeypatch: pytest.MonkeyP
         found = CliRunner().invoke(app, ["compare", "pair_of_models:fused", name])
         assert found.exit_code == 2
         assert "error[compare-recipe]" in found.output
+
+
+def test_a_recipe_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="recipes build PyTorch models")
+    for package in ("transformers", "timm"):
+        monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    for name in ("hf:llama,num_hidden_layers=1", "timm:vit_tiny"):
+        found = CliRunner().invoke(app, ["compare", name, name])
+        assert found.exit_code == 2
+        assert "error[compare-recipe]" in found.output
+        assert f"needed: the packages that {name[:2]}" in found.output
+    found = CliRunner().invoke(app, ["compare", "hf:llama,layers", "hf:llama"])
+    assert "key=value, such as num_hidden_layers=2" in found.output
+
+
+def test_a_file_and_a_model_are_no_pair(files: tuple[str, str]) -> None:
+    found = CliRunner().invoke(app, ["compare", files[0], "some_module:build"])
+    assert found.exit_code == 2
+    assert "error[compare-programs]" in found.output

@@ -240,3 +240,15 @@ def test_rows_that_are_not_loaded_stay_what_they_were() -> None:
         answer = tt.compare(*models, **x)
         assert answer.proved is proved
     assert answer.verdict is tt.Verdict.REFUTED
+
+
+def test_what_is_equal_over_the_reals_and_far_apart_is_said() -> None:
+    class Rounds(Plain):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x).bfloat16().float()
+
+    x = {"inputs": (torch.zeros(2, 4),), "loaders": (None, None)}
+    rounded = tt.compare(Plain(), Rounds(), **x)
+    assert rounded.proved
+    assert any(note.startswith("far apart in their own dtypes") for note in rounded.notes)
+    assert not any("far apart" in note for note in tt.compare(Plain(), Plain(), **x).notes)

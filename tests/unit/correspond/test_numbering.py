@@ -23,7 +23,9 @@ def source(function: Callable[[Mapping[str, Floats]], Floats]) -> Source:
     [
         (lambda c: c["a"].T, 'permute(rank(0, "a"), [1, 0])', 1, 0),
         (lambda c: 1 + c["b"], 'rank(0, "b")', 1, 1),
+        (lambda c: c["a"] * 3 + 0.25, 'rank(0, "a")', 3, Fraction(1, 4)),
         (lambda c: c["a"] / 8, 'rank(0, "a")', Fraction(1, 8), 0),
+        (lambda c: c["a"].astype(np.float32).astype(np.float64), 'rank(0, "a")', 1, 0),
         (lambda c: -2 * c["a"][:2] + 3, 'rank(0, "a")[0:2, 0:6]', -2, 3),
     ],
 )
@@ -41,7 +43,11 @@ def test_multiples_of_single_elements(
         (lambda c: c["a"] + c["b"], "not multiples of single elements"),
         (lambda c: np.maximum(c["a"], c["a"][::-1]), "not multiples of single elements"),
         (lambda c: c["a"] * c["a"], "not multiples of single elements"),
-        (lambda c: np.exp(-c["b"] / 10), "not multiples of single elements"),
+        (lambda c: np.abs(c["a"]), "not multiples of single elements"),
+        (lambda c: np.maximum(c["a"], 0), "not multiples of single elements"),
+        (lambda c: np.round(c["a"]), "not multiples of single elements"),
+        (lambda c: np.clip(c["a"], -100, 100), "not multiples of single elements"),
+        (lambda c: np.tanh(c["b"] / 10), "not multiples of single elements"),
         (lambda c: (c["b"] + 5000).astype(np.float16).astype(np.float64), "not multiples"),
         (lambda c: np.where(c["a"].sum() > 0, c["a"], np.nan), "infinite or NaN"),
         (lambda c: np.concatenate([c["b"], 2 * c["b"]]), "different multiples"),

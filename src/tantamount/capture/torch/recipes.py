@@ -101,8 +101,8 @@ def _transformers(text: str) -> Built:
     """``hf:DIR``, ``hf:config.json`` or ``hf:MODEL_TYPE``: a causal language model of transformers (``task=image`` one
     that classifies images); ``attn=eager`` chooses the attention, ``tokens=8`` the length, other keys are the
     configuration's."""
-    transformers: Any = import_module("transformers")
     what, values = _split(text)
+    transformers: Any = import_module("transformers")
     tokens, attention, task = _tokens(values), values.pop("attn", None), values.pop("task", "causal")
     path = Path(what)
     if path.exists():
@@ -132,6 +132,8 @@ def _litgpt(text: str) -> Built:
     copiers: tuple[tuple[bool, Callable[..., Any]], ...] = (
         ("falcon" in lower, partial(convert.copy_weights_falcon, config)),
         (lower.startswith("gemma-2"), partial(convert.copy_weights_gemma_2, held)),
+        (lower.startswith("gemma-3"), partial(convert.copy_weights_gemma_3, held, config=config)),
+        (lower.startswith("olmo-2-"), partial(convert.copy_weights_olmo2, config, held)),
         (lower.startswith("phi"), partial(convert.copy_weights_phi, config, held)),
         (lower.startswith(("qwen2.5", "qwq")), partial(convert.copy_weights_qwen_2_5, config, held)),
         (lower.startswith("qwen3"), partial(convert.copy_weights_qwen_3, config, held)),

@@ -1,0 +1,70 @@
+"""Two models executed as they are, in their own dtypes, on one random checkpoint and one random input."""
+
+# pyright: basic
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+__all__ = ["distance"]
+
+_SCALE = 0.5  # of the random weights
+
+
+def distance(
+    models: Sequence[nn.Module],
+    loaders: Sequence[Any],
+    calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]],
+    shapes: Mapping[str, tuple[int, ...]],
+    bounds: Sequence[int | None],
+    seed: int = 0,
+) -> tuple[float, float, float] | None:
+    """By how much the outputs of two models differ at most, the largest element of the first one's, and the precision
+    of their dtype; ``None`` where outputs cannot be paired. ``bounds``: for the k-th tensor argument, the number below
+    which whole numbers are drawn (``None``: the example's values are kept)."""
+    generator = torch.Generator().manual_seed(seed)
+    checkpoint = {name: torch.randn(shape, generator=generator) * _SCALE for name, shape in shapes.items()}
+    drawn: list[Tensor] = []
+    results: list[list[Tensor]] = []
+    for model, load, (args, kwargs) in zip(models, loaders, calls, strict=True):
+        held = copy.deepcopy(model)
+        if any(t.device.type == "meta" for t in (*held.parameters(), *held.buffers())):
+            held = held.to_empty(device="cpu")
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        tensors = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        if not drawn:
+            drawn = [_random(leaves[k], bound, generator) for k, bound in zip(tensors, bounds, strict=True)]
+        for k, tensor in zip(tensors, drawn, strict=True):
+            leaves[k] = tensor.reshape(leaves[k].shape).to(leaves[k].dtype)
+        own_args, own_kwargs = pytree.tree_unflatten(leaves, structure)
+        with torch.no_grad():
+            given = {name: tensor.clone() for name, tensor in checkpoint.items()}
+            if load is None:
+                held.load_state_dict(given, strict=False)
+            else:
+                made = load(held, given)
+                held = made if isinstance(made, nn.Module) else held
+            found, _ = pytree.tree_flatten(held(*own_args, **own_kwargs))
+        results.append([x for x in found if isinstance(x, Tensor) and x.is_floating_point()])
+    first, second = results
+    if not first or [x.shape for x in first] != [x.shape for x in second]:
+        return None
+    pairs = [(a.double(), b.double()) for a, b in zip(first, second, strict=True)]
+    if not all(a.isfinite().all() and b.isfinite().all() for a, b in pairs):
+        return None
+    apart = max(float((a - b).abs().max()) for a, b in pairs if a.numel())
+    largest = max(float(a.abs().max()) for a, _ in pairs if a.numel())
+    return apart, largest, max(torch.finfo(x.dtype).eps for x in (*first, *second))
+
+
+def _random(example: Tensor, bound: int | None, generator: torch.Generator) -> Tensor:
+    if example.is_floating_point():
+        return torch.randn(example.shape, generator=generator)
+    if bound is None or example.dtype is torch.bool or not bound:
+        return example.clone()
+    return torch.randint(0, bound, example.shape, generator=generator)

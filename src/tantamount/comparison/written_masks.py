@@ -1,0 +1,131 @@
+"""Masks that are written out row by row: a band of a matrix, computed by dozens of assignments, as one comparison.
+
+A mask that depends on no input is known, exactly, by execution: its elements are booleans, or 0 and -inf. Where it is a
+band (everything up to the diagonal, a window along it) and takes many operators, it is written as a comparison of rows
+and columns. Nothing is assumed: both have the same elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf, prod
+
+import numpy as np
+
+from tantamount.errors import TantamountError
+from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
+from tantamount.ir.job import Job
+from tantamount.ir.types import DType, Shape, TensorType
+from tantamount.semantics.interpret import interpret
+from tantamount.semantics.reference import Array
+from tantamount.verdict import Assumption
+
+__all__ = ["with_masks_as_bands"]
+
+_MANY = 24  # operators behind a mask, from which on it is looked at
+_ELEMENTS = 1 << 22  # of a mask
+
+
+def with_masks_as_bands(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
+    """The job with comparisons for masks that are written out; no assumption comes of it."""
+    done: dict[int, Graph] = {}
+    for graph in (job.specification, *job.implementation):
+        done.setdefault(id(graph), _rewritten(graph))
+    if all(done[id(graph)] is graph for graph in (job.specification, *job.implementation)):
+        return job, ()
+    ranks = tuple(done[id(graph)] for graph in job.implementation)
+    return replace(job, specification=done[id(job.specification)], implementation=ranks), ()
+
+
+def _rewritten(graph: Graph) -> Graph:
+    bands: dict[str, tuple[Node, ...]] = {}
+    for node in _masks(graph):
+        value = _value(graph, node.name)
+        band = None if value is None else _band(value)
+        if band is not None and node.type is not None:
+            bands[node.name] = tuple(_comparison(node.name, node.type, *band))
+    if not bands:
+        return graph
+    return replace(graph, nodes=tuple(new for node in graph.nodes for new in bands.get(node.name, (node,))))
+
+
+def _masks(graph: Graph) -> Iterator[Node]:
+    """Constant matrices that something reads which depends on inputs, and that many operators compute."""
+    variable: set[str] = set()
+    for node in graph.nodes:
+        if node.op == "input" or any(name in variable for name in references(node)):
+            variable.add(node.name)
+    for node in graph.nodes:
+        if node.op != "call" or node.name in variable or node.type is None:
+            continue
+        sizes = [size for size in node.type.shape if size != 1]
+        fits = len(sizes) == 2 and all(type(size) is int for size in sizes) and prod(sizes) <= _ELEMENTS
+        kind = node.type.dtype.is_float or node.type.dtype is DType.BOOL
+        read = any(name in variable for name in graph.users[node.name])
+        if fits and kind and read and len(graph.ancestors(node.name)) > _MANY:
+            yield node
+
+
+def _value(graph: Graph, name: str) -> Array | None:
+    """What a node without inputs is; ``None`` where that is not known."""
+    needed = graph.ancestors(name)
+    part = replace(graph, nodes=tuple(n for n in graph.nodes if n.name in needed), outputs=(Output(name, name),))
+    try:
+        values = [interpret(part, {}, seed=seed) for seed in (0, 1)]
+    except TantamountError:
+        return None
+    first, second = (value.array(name) for value in values)
+    flagged = any(value.flags or value.left_range for value in values)
+    return first if not flagged and np.array_equal(first, second, equal_nan=first.dtype.kind == "f") else None
+
+
+def _band(value: Array) -> tuple[int, int] | None:
+    """The lowest and the highest difference of column and row that is kept, if what is kept is a band."""
+    flat: Array = np.squeeze(value)
+    shape: Shape = flat.shape
+    kept: Array = flat if flat.dtype.kind == "b" else np.equal(flat, 0)
+    if flat.dtype.kind != "b" and not np.logical_or(kept, np.equal(flat, -inf)).all():
+        return None
+    if not kept.any() or kept.all():
+        return None
+    difference: Array = np.arange(shape[1]) - np.arange(shape[0])[:, None]
+    low, high = int(difference[kept].min()), int(difference[kept].max())
+    band = np.logical_and(np.greater_equal(difference, low), np.less_equal(difference, high))
+    return (low, high) if np.array_equal(kept, band) else None
+
+
+def _comparison(name: str, type_: TensorType, low: int, high: int) -> Iterator[Node]:
+    """Nodes that compute a band, the last of which has the name of the mask."""
+    rows, columns = (size for size in type_.shape if size != 1)
+    whole, boolean = DType.INT64, TensorType((rows, columns), DType.BOOL)
+
+    def call(what: str, target: str, args: tuple[Argument, ...], found: TensorType) -> Node:
+        return Node(f"{name} {what}", "call", target, args, {}, found)
+
+    row = call("rows", "aten.arange.default", (rows,), TensorType((rows,), whole))
+    column = call("columns", "aten.arange.default", (columns,), TensorType((columns,), whole))
+    below = call("rows below", "aten.unsqueeze.default", (Ref(row.name), 1), TensorType((rows, 1), whole))
+    square = TensorType(boolean.shape, whole)
+    beside = call("difference", "aten.sub.Tensor", (Ref(column.name), Ref(below.name)), square)
+    yield from (row, column, below, beside)
+    tests = [("at least", "aten.ge.Scalar", low)] if low > 1 - rows else []
+    tests += [("at most", "aten.le.Scalar", high)] if high < columns - 1 else []
+    kept: Node | None = None
+    for what, target, bound in tests:
+        test = call(what, target, (Ref(beside.name), bound), boolean)
+        yield test
+        if kept is not None:
+            test = call("both", "aten.logical_and.default", (Ref(kept.name), Ref(test.name)), boolean)
+            yield test
+        kept = test
+    last = Ref(beside.name if kept is None else kept.name)
+    if type_.dtype is not DType.BOOL:
+        scalar = TensorType((), type_.dtype)
+        zero = Node(f"{name} zero", "call", "aten.full.default", ((), 0.0), {"dtype": type_.dtype}, scalar)
+        low_ = Node(f"{name} infinity", "call", "aten.full.default", ((), -inf), {"dtype": type_.dtype}, scalar)
+        chosen = call("chosen", "aten.where.self", (last, Ref(zero.name), Ref(low_.name)),
+                      TensorType(boolean.shape, type_.dtype))  # fmt: skip
+        yield from (zero, low_, chosen)
+        last = Ref(chosen.name)
+    yield Node(name, "call", "aten.reshape.default", (last, type_.shape), {}, type_)
