@@ -96,8 +96,8 @@ def new(
     ffn: Annotated[int | None, typer.Option("--ffn", min=1, help="Likewise.")] = None,
     vocab: Annotated[int | None, typer.Option("--vocab", min=1, help="Likewise.")] = None,
 ) -> int:
-    """Write the plan of a Llama's training iteration, its parts captured at their real sizes (needs PyTorch): Megatron's
-    tensor parallelism, a pipeline, data parallelism, clipping by the global norm, SGD or AdamW."""
+    """Write the plan of a Llama's training iteration, its parts captured at their real sizes (needs PyTorch):
+    Megatron's tensor parallelism, a pipeline, data parallelism, clipping by the global norm, SGD or AdamW."""
     from tantamount.capture import new_plan
 
     own = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn, "vocab": vocab}
