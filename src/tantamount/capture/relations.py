@@ -25,6 +25,7 @@ from tantamount.ir.relation import (
 )
 from tantamount.ir.relation_types import RelationProblem, local_shape, normalise_placements, resolve
 from tantamount.ir.types import TensorType
+from tantamount.ops.relations import even
 
 __all__ = ["Side", "read_expectation", "read_input"]
 
@@ -207,7 +208,12 @@ def _same_kind(a: TensorType, b: TensorType, what: str) -> None:
 
 def _fit_placements(parsed: _Parsed, type_: TensorType, place: Place, side: Side) -> tuple[Placement, ...]:
     placements = normalise_placements(type_.shape, parsed.placements or ())
-    for rank in range(len(side.graphs)):
+    alike = even(type_.shape, placements, side.mesh.sizes)  # then all ranks need one shape, and a program is asked once
+    asked: set[int] = set()
+    for rank, graph in enumerate(side.graphs):
+        if alike and id(graph) in asked:
+            continue
+        asked.add(id(graph))
         found = side.find(rank, parsed.name, place)
         wanted = local_shape(type_.shape, placements, side.mesh, rank)
         if found.shape != wanted:

@@ -58,7 +58,7 @@ def _folded(graphs: Sequence[Graph], mesh: Mesh) -> frozenset[int]:
     """The positions of the mesh axes that are folded."""
     coordinates = [mesh.coordinates(rank) for rank in range(len(graphs))]
     programs = _numbered(graphs)
-    said = {id(graph): _said(graph) for graph in graphs}
+    said = {key: _said(graph) for key, graph in {id(graph): graph for graph in graphs}.items()}
     peers: list[list[tuple[int, ...]]] = []
     apart = set[int]()  # positions of axes that are not folded
     for rank, graph in enumerate(graphs):
