@@ -266,6 +266,8 @@ class _Finish:
             read = read.without(pipeline)
             for of, own in self.own.items():
                 known = own.get(name)
+                if known is None and not self.plan.parts[of].parameters:
+                    continue  # nothing of these pieces is trained
                 made = read if known is None else known.held
                 problem = f"pieces of {of} have no {name}" if known is None else _differ(made, read)
                 source = of if known is None else known.source
