@@ -23,7 +23,8 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 # Which kind of file the modules read whose errors are of a kind: `Place.kind`.
 _JOBS = {"job.py", "relations.py", "spelled_groups.py", "subject.py"}
 _ALL = {"fields.py"}
-_DOCUMENTS = {"json": ("graph", "certificate"), "toml": ("job",)}  # of the codes in `documents.py`
+_PLANS = {"plan/read.py"}
+_DOCUMENTS = {"json": ("graph", "certificate"), "toml": ("job", "plan")}  # of the codes in `documents.py`
 _CERTIFICATES = {"document.py"}
 _LEXER = "hlo_text.py"
 _ANYTHING = ".*"
@@ -75,7 +76,8 @@ def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
             found, needed = (call.args[-1], call.args[0]) if lexer else call.args[:2]
             texts = [_ANYTHING if found is needed else _pattern(found), _pattern(needed), _pattern(given.get("hint"))]
             kinds = ("job",) if path.name in _JOBS else ("certificate",) if path.name in _CERTIFICATES else ("graph",)
-            kinds = ("graph", "job", "certificate") if path.name in _ALL else kinds
+            kinds = ("plan",) if inside in _PLANS else kinds
+            kinds = ("graph", "job", "certificate", "plan") if path.name in _ALL else kinds
             for part in _literals(code, inside):
                 for kind in _DOCUMENTS[part] if path.name == "documents.py" else kinds:
                     yield f"{kind}-{part}", Site(inside, call.lineno, *texts)

@@ -11,7 +11,7 @@ from tantamount.errors import UserError
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.validate import node_place
 
-__all__ = ["check_overwrites"]
+__all__ = ["check_overwrites", "overwritten_input"]
 
 # Operators whose result shares, or may share, the memory of an operand.
 _VIEW_NAMES = """
@@ -30,6 +30,20 @@ def _base(target: str) -> str:
     """``aten.sub_.Tensor`` gives ``sub_``."""
     parts = target.split(".")
     return parts[1] if len(parts) >= 2 else parts[0]
+
+
+def overwritten_input(graph: Graph) -> str | None:
+    """An input whose memory the program overwrites, or may overwrite; ``None`` if there is none."""
+    inputs = {node.name for node in graph.inputs}
+    root: dict[str, str] = {name: name for name in inputs}
+    for node in graph.nodes:
+        first = next(references(node), None) if node.op == "call" else None
+        base = root.get(first, "") if first is not None else ""
+        if base and is_in_place(node.target):
+            return base
+        if base and _base(node.target) in _VIEWS:
+            root[node.name] = base
+    return None
 
 
 def is_in_place(target: str) -> bool:

@@ -70,6 +70,8 @@ def _folded(graphs: Sequence[Graph], mesh: Mesh) -> frozenset[int]:
             found.append(coordinates[members[position]])
             apart.update(k for k, at in enumerate(found[-1]) if at != coordinates[rank][k])
         peers.append(found)
+    if not any(map(any, peers)) and len(set(programs)) == 1:
+        return frozenset(range(len(mesh.sizes)))  # one program, and nobody speaks to a single rank
     unlike = [
         set(mesh.group_positions(group))
         for group in {group for calls in said.values() for row, group, _ in calls if row.apart is not None}

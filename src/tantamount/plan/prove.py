@@ -10,27 +10,31 @@ from tantamount.ir.job import Job
 from tantamount.plan.parts import Part
 from tantamount.plan.result import PartReport
 from tantamount.plan.verify import CheckPart
-from tantamount.proof import Options, prove
+from tantamount.proof import Options, Proof, prove
 from tantamount.reduction import NotReduced, reduce_job
 from tantamount.reduction.reduce import shrink_mesh
+from tantamount.reduction.relations import check_relations
 from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
 
 __all__ = ["part_checker"]
 
-_RANKS = 64  # of a part that is looked at closely
-
 Refine = Callable[[Job], Report]
+
+_RANKS = 64  # of a part that is looked at closely
 
 
 def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
     """What checks a part. ``refine`` gives the whole answer to a job, with the place of a difference and a
-    counterexample; it is asked about smaller forms of parts of which something is not proved at once."""
+    counterexample; it is asked about parts of which something is not proved, on few ranks and at small sizes.
+
+    To compare two large forms that differ can take very long, and it is the small form that shows why. So what is not
+    proved there is not tried at full size before the small form was executed."""
     spent = effort if effort is not None else Effort()
 
     def check(part: Part) -> PartReport:
         try:
             with stopping(spent):
-                return checked(part)
+                return _checked(part, refine, spent)
         except Stopped as stop:
             outputs = tuple(
                 OutputReport(name, Verdict.UNKNOWN, None, expected.text, str(stop))
@@ -38,28 +42,43 @@ def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
             )
             return _report(part, outputs, ())
 
-    def checked(part: Part) -> PartReport:
-        proof = prove(part.job, Options(cut=False, effort=spent))
-        outputs = proof.check(expand=False)
-        verdict = worst(output.verdict for output in outputs)
-        if verdict is Verdict.PROVED:
-            return _report(part, outputs, proof.assumptions())
-        small, text = _smaller(part.job, spent)
-        found = None if small is None else refine(small)
-        if found is not None and found.verdict is Verdict.REFUTED and _controlled(outputs, found):
-            return replace(
-                _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
-                counterexample=found.counterexample, notes=found.notes, reduced=text,
-            )  # fmt: skip
-        if found is not None and small is part.job and found.verdict is Verdict.PROVED:
-            return _report(part, found.outputs, found.assumptions)
-        outputs = proof.check_twice()
-        report = _report(part, outputs, proof.assumptions())
-        if report.verdict is Verdict.PROVED or not text:
-            return report
-        return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}",))
-
     return check
+
+
+def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
+    job = part.job
+    proof = prove(job, Options(cut=False, effort=effort))
+    small, text = _smaller(job, effort)
+    likely = list(job.outputs)
+    if small is not None and small is not job:
+        there = prove(small, Options(cut=False, effort=effort)).check(expand=False)
+        likely = [output.name for output in there if output.verdict is Verdict.PROVED]
+    known = {output.name: output for output in proof.check(expand=False, only=likely)}
+    if len(known) == len(job.outputs) and all(output.verdict is Verdict.PROVED for output in known.values()):
+        return _report(part, _ordered(job, known), proof.assumptions())
+    found = None if small is None else refine(small)
+    if found is not None and found.verdict is Verdict.REFUTED and _controlled(known, found):
+        return replace(
+            _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
+            counterexample=found.counterexample, notes=found.notes, reduced=text,
+        )  # fmt: skip
+    if found is not None and small is job and found.verdict is Verdict.PROVED:
+        return _report(part, found.outputs, found.assumptions)
+    known |= {output.name: output for output in _with_effort(proof, known)}
+    report = _report(part, _ordered(job, known), proof.assumptions())
+    if report.verdict is Verdict.PROVED or not text:
+        return report
+    return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}",))
+
+
+def _with_effort(proof: Proof, known: dict[str, OutputReport]) -> tuple[OutputReport, ...]:
+    """A report on every output that is not proved, products multiplied out."""
+    open_ = [name for name in proof.job.outputs if name not in known or known[name].verdict is not Verdict.PROVED]
+    return proof.check(only=open_)
+
+
+def _ordered(job: Job, known: dict[str, OutputReport]) -> tuple[OutputReport, ...]:
+    return tuple(known[name] for name in job.outputs if name in known)
 
 
 def _report(part: Part, outputs: tuple[OutputReport, ...], assumptions: tuple[Assumption, ...]) -> PartReport:
@@ -67,23 +86,30 @@ def _report(part: Part, outputs: tuple[OutputReport, ...], assumptions: tuple[As
     return PartReport(part.name, verdict, outputs, assumptions, 1, 1, 0, 0.0)
 
 
-def _controlled(outputs: tuple[OutputReport, ...], small: Report) -> bool:
+def _controlled(known: dict[str, OutputReport], small: Report) -> bool:
     """True if all that is proved of the part is proved of its smaller form, too: it is the same program, then."""
     found = {output.name: output.verdict for output in small.outputs}
-    return all(found.get(o.name) is Verdict.PROVED for o in outputs if o.verdict is Verdict.PROVED)
+    return all(found.get(o.name) is Verdict.PROVED for o in known.values() if o.verdict is Verdict.PROVED)
 
 
 def _smaller(job: Job, effort: Effort) -> tuple[Job | None, str]:
-    """The part on fewer ranks and at smaller sizes, and in words which; or why it has no such form."""
-    try:
-        folded = replace(shrink_mesh(job, job.mesh.names, effort), outputs=job.outputs)
-    except NotReduced:
-        folded = job
-    try:
-        small = reduce_job(folded, effort).job
-    except NotReduced as problem:
-        if folded.mesh.world_size > _RANKS:
-            return None, f"it has no smaller form: {problem}"
-        small = folded
+    """The part on fewer ranks and at smaller sizes, and in words which; or why it has no such form. Axes are made
+    shorter one by one, for one alone may stand in the way."""
+    small = job
+    for axis in job.mesh.names:
+        try:
+            shorter = replace(shrink_mesh(small, [axis], effort), outputs=job.outputs)
+        except NotReduced:
+            continue
+        if not check_relations(shorter):
+            small = shorter
+    if small is job:
+        try:
+            small = reduce_job(job, effort).job
+        except NotReduced as problem:
+            if job.mesh.world_size > _RANKS:
+                return None, f"it has no smaller form: {problem}"
+    if small.mesh.world_size > _RANKS:
+        return None, f"it has no form on {_RANKS} ranks or fewer"
     mesh = " x ".join(f"{axis} {size}" for axis, size in small.mesh.axes.items())
     return small, "" if small is job else f"looked at on {mesh}, at smaller sizes"

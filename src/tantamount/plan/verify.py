@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from tantamount.plan.actions import Schedule
+from tantamount.plan.actions import Kind, Schedule
 from tantamount.plan.check import check_schedule
-from tantamount.plan.parts import Part, Piece, Plan
+from tantamount.plan.parts import Part, Piece, Plan, Runs
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.wiring import Joint, joints_of
 from tantamount.verdict import Assumption, Verdict, worst
@@ -132,8 +132,27 @@ def _stages(found: Sequence[int]) -> str:
 def _schedule(plan: Plan) -> Iterator[str]:
     schedule: Schedule = plan.schedule
     yield from map(str, check_schedule(schedule))
+    together = [name for name in (*plan.reduce, *plan.update) if plan.parts[name].runs is Runs.ONCE]
+    if together:
+        yield from (
+            f"{name} waits for all stages, and so cannot be a reduction" for name in together if name in plan.reduce
+        )
+        yield from _late(schedule, together[0])
     if not schedule.accumulated:
         yield "gradients are reduced microbatch by microbatch, which a plan has no words for"
+
+
+def _late(schedule: Schedule, part: str) -> Iterator[str]:
+    """What a device does after an update, if updates wait for something that all stages do together: those that wait
+    for this device could never come so far."""
+    for device, program in enumerate(schedule.devices):
+        updated = False
+        for event in program:
+            for action in event:
+                if updated and action.kind is not Kind.UPDATE:
+                    yield f"device {device}: {action} comes after an update, before which all stages do {part} together"
+                    return
+                updated = updated or action.kind is Kind.UPDATE
 
 
 def _notes(plan: Plan) -> Iterator[str]:

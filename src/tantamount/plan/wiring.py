@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from tantamount.capture.inplace import overwritten_input
 from tantamount.ir.relation import Replicate
 from tantamount.ops.classes import rank_classes
 from tantamount.plan.parts import Held, Part, Plan, Runs, is_sum, shown
@@ -72,11 +73,27 @@ def _roles(plan: Plan) -> Iterator[Joint]:
                     often = "nothing to the plan" if not times[tensor] else f"{times[tensor]} things to the plan"
                     problem = f"the {what} {tensor} of {part.name} is {often}"
                     yield Joint(tensor, part.name, part.name, "", problem=problem)
+        yield from _outside(part)
         if any(relation.placements is None or relation.equal for relation in part.job.inputs.values()) or any(
             expectation.placements is None or expectation.equal for expectation in part.job.outputs.values()
         ):
             problem = f"{part.name} has relations that are no placements"
             yield Joint("", part.name, part.name, "", problem=problem, wrong=False)
+
+
+def _outside(part: Part) -> Iterator[Joint]:
+    """What a program leaves behind beside the outputs that the specification knows: it would be there when the part
+    runs for the next time, or when another one does."""
+    expected = {expectation.name for expectation in part.job.outputs.values()}
+    for graph in {id(graph): graph for graph in part.job.implementation}.values():
+        more = [output.name for output in graph.outputs if output.name not in expected and output.node not in expected]
+        if more:
+            problem = f"{graph.path} also gives {', '.join(more)}, of which the specification knows nothing"
+            yield Joint(more[0], part.name, part.name, "", problem=problem, wrong=False)
+        written = overwritten_input(graph)
+        if written is not None:
+            problem = f"{graph.path} overwrites its input {written}"
+            yield Joint(written, part.name, part.name, "", problem=problem, wrong=False)
 
 
 # ---------------------------------------------------------------------------------------------- the model
@@ -249,6 +266,8 @@ class _Finish:
             read = read.without(pipeline)
             for of, own in self.own.items():
                 known = own.get(name)
+                if known is None and not self.plan.parts[of].parameters:
+                    continue  # nothing of these pieces is trained
                 made = read if known is None else known.held
                 problem = f"pieces of {of} have no {name}" if known is None else _differ(made, read)
                 source = of if known is None else known.source
@@ -274,6 +293,9 @@ class _Finish:
 
     def _taken(self, part: Part, tensor: str, name: str, known: _Known | None, count: int) -> Joint:
         read, target = part.input(tensor), f"{part.name}: {tensor}"
+        if (part.of, name) in self.updated:
+            problem = f"{part.name} takes {name}, which was replaced before"
+            return Joint(name, part.of, target, str(read), count, problem)
         if known is None:
             problem = f"{part.name} takes {name}, which nothing before it gives on every stage"
             return Joint(name, "", target, str(read), count, problem)

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
+_MODELS = Path(__file__).parent / "llama"  # code of ours that is captured
 _STANDARD = str(Path(linecache.__file__).parent)
 # files of libraries that pass calls on, and say nothing about where in a model one is
 _PLUMBING = (
@@ -113,7 +114,9 @@ class Annotate(TorchDispatchMode):
 
 
 def is_user_file(name: str) -> bool:
-    """True if a file is neither PyTorch's nor ours nor of the standard library, nor plumbing."""
+    """True if a file is neither PyTorch's nor ours (but for our models) nor of the standard library, nor plumbing."""
+    if name.startswith(str(_MODELS)):
+        return not name.endswith("/plan.py")
     if name.endswith(_PLUMBING):
         return False
     return not name.startswith(_SKIPPED) and (not name.startswith(_STANDARD) or "site-packages" in name)
@@ -152,7 +155,10 @@ def _callable_cell(cell: Any) -> bool:
 
 
 def shown_file(name: str) -> str:
-    """A file as a person in this folder would call it: relative, if it is below the folder."""
+    """A file as a person in this folder would call it: relative, if it is below the folder. Our models are called as
+    they are imported."""
+    if name.startswith(str(_MODELS)):
+        return str(Path(name).relative_to(_MODELS.parents[3]))
     try:
         return str(Path(name).relative_to(Path.cwd()))
     except (OSError, ValueError):

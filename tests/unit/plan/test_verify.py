@@ -1,0 +1,286 @@
+"""Whole training plans: what is right is PROVED, and what is wrong is not, with its place in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.plans import document, verified, write_plan
+from tantamount.answers import verify_plan
+from tantamount.errors import UserError
+from tantamount.plan.read import read_plan
+from tantamount.verdict import Verdict
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+def test_a_right_plan_is_proved_and_says_what_it_stands_for(tmp_path: Path) -> None:
+    report = verified(write_plan(tmp_path))
+    assert report.verdict is Verdict.PROVED, report.text(verbose=True)
+    assert report.exit_code == 0
+    layer = next(part for part in report.parts if part.part == "layer")
+    assert (layer.count, layer.ranks) == (3, 4)
+    assert layer.nodes == 15 * 3 * 4 * 2  # calls, layers, ranks of a stage, microbatches
+    assert {output.name: output.expectation for output in layer.outputs}["d_a"] == (
+        '[Partial("sum"), Partial("sum"), Shard(1)]'
+    )
+    between = [joint for joint in report.joints if joint.tensor == "gradient of hidden"]
+    assert [joint.count for joint in between] == [1, 2, 1]
+    text = report.text(verbose=True)
+    assert "8 ranks (pp 2 x dp 2 x tp 2), 2 microbatches, 5 pieces on 2 stages, 1f1b" in text
+    assert "gradient of hidden: last: d_x -> layer: d_y: Shard(0) over microbatch and dp, Replicate() over tp" in text
+    assert json.loads(json.dumps(report.document()))["verdict"] == "PROVED"
+
+
+def test_any_number_of_microbatches_ranks_and_stages(tmp_path: Path) -> None:
+    def alone(table: dict[str, Any]) -> None:
+        table["mesh"]["axes"] |= {"pp": 1}
+        table["data"]["microbatches"] = 2
+        del table["model"]["stages"]
+
+    assert verified(write_plan(tmp_path, {}, alone)).verdict is Verdict.PROVED
+
+    def chunks(table: dict[str, Any]) -> None:
+        table["schedule"] = {"name": "interleaved", "chunks": 2}
+        table["model"]["stages"] = ["first", "layer 0", "layer 1", "layer 2, last"]
+
+    assert verified(write_plan(tmp_path, {}, chunks)).verdict is Verdict.PROVED
+
+
+def _missing(reduction: str, kept: str) -> tuple[str, str]:
+    return reduction, f"mul({kept}, 1)"
+
+
+WRONG_PARTS = {
+    "backward": ("layer", _missing('all_reduce(share, "sum", "tp")', "share"), "a sum over tp", "d_x"),
+    "data parallel": ("layer_reduce", _missing('all_reduce(d_b, "sum", "dp")', "d_b"), "a sum over dp", "g_b"),
+    "wrong group": ("layer_reduce", ('all_reduce(d_b, "sum", "dp")', 'all_reduce(d_b, "sum", "tp")'), "g_b", "g_b"),
+    "scaled by microbatches": ("last", ("div.Tensor(x, 32)", "div.Tensor(x, 16)"), "2 times too large", "d_x"),
+    "norm of one stage": ("norm", _missing('all_reduce(total, "sum", "pp")', "total"), "a sum over pp", "factor"),
+    "norm counts replicas": (
+        "first_reduce",
+        ("squares = aten.sum.default(p)", 'own = aten.sum.default(p)\nsquares = all_reduce(own, "sum", "tp")'),
+        "applies all_reduce, and the specification does not", "squares",
+    ),
+    "wrong sign": ("layer_update", ("new_b = sub(b, cb)", "new_b = add(b, cb)"), "", "new_b"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG_PARTS)
+def test_a_wrong_part_is_refuted_with_its_place(tmp_path: Path, case: str) -> None:
+    part, change, words, output = WRONG_PARTS[case]
+    report = verified(write_plan(tmp_path, {part: change}))
+    assert report.verdict is Verdict.REFUTED, report.text()
+    wrong = [found for found in report.parts if found.verdict is not Verdict.PROVED]
+    assert [found.part for found in wrong] == [part]
+    assert output in {found.name for found in wrong[0].outputs if found.verdict is Verdict.REFUTED}
+    assert wrong[0].counterexample is not None
+    assert wrong[0].mismatch is not None
+    assert words in f"{wrong[0].mismatch.headline} {wrong[0].mismatch.difference}"
+    assert f"  {part}" in report.text()
+
+
+def _stages(*stages: str) -> Edit:
+    return lambda table: table["model"].update(stages=list(stages))
+
+
+def _devices(first: str, second: str) -> Edit:
+    return lambda table: table.update(schedule={"devices": [first, second]})
+
+
+LATER = "1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1REDUCE_GRAD 1UPDATE"
+WRONG_ORDER: dict[str, tuple[Edit, str]] = {
+    "twice": (_stages("first, layer 0-1", "layer 1-2, last"), "layer 1 is owned by stages 0 and 1"),
+    "nobody": (_stages("first, layer 0", "layer 2, last"), "layer 1 is owned by no stage"),
+    "one too many": (_stages("first, layer 0", "layer 1-3, last"), "layer 3, which the model does not have"),
+    "order": (_stages("first, layer 1", "layer 0, layer 2, last"), "layer 1 comes where layer 0 should be"),
+    "stages": (_stages("first", "layer 0-2", "last"), "the plan has 3 stages, its schedule 2"),
+    "microbatches swapped": (
+        _devices("0F0 0F1 0SEND_F1 0SEND_F0 0RECV_B0 0B0 0RECV_B1 0B1 0REDUCE_GRAD 0UPDATE", LATER),
+        "1RECV_F0 gets 0SEND_F1",
+    ),
+    "early reduction": (
+        _devices("0F0 0SEND_F0 0RECV_B0 0B0 0REDUCE_GRAD 0F1 0SEND_F1 0RECV_B1 0B1 0UPDATE", LATER),
+        "the gradient of 0B1 comes after the reduction",
+    ),
+    "a microbatch too few": (
+        _devices("0F0 0SEND_F0 0RECV_B0 0B0 0F1 0SEND_F1 0RECV_B1 0REDUCE_GRAD 0UPDATE", LATER), "0B1 is missing",
+    ),
+    "update too soon": (
+        _devices("0F0 0SEND_F0 0RECV_B0 0B0 0F1 0SEND_F1 0RECV_B1 0B1 0REDUCE_GRAD 0UPDATE",
+                 LATER.replace("1SEND_B1 1REDUCE_GRAD 1UPDATE", "1REDUCE_GRAD 1UPDATE 1SEND_B1")),
+        "1SEND_B1 comes after an update",
+    ),
+    "the norm among reductions": (
+        lambda table: table.update(finish={"reduce": ["first_reduce", "layer_reduce", "norm"],
+                                           "update": ["first_update", "layer_update"]}),
+        "norm waits for all stages",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG_ORDER)
+def test_wrong_stages_and_schedules_are_refuted(tmp_path: Path, case: str) -> None:
+    edit, words = WRONG_ORDER[case]
+    report = verified(write_plan(tmp_path, {}, edit))
+    assert report.verdict is Verdict.REFUTED
+    assert any(words in problem for problem in (*report.ownership, *report.schedule)), report.text()
+
+
+def _part(name: str, key: str, **values: Any) -> Edit:
+    def edit(table: dict[str, Any]) -> None:
+        table["part"][name].setdefault(key, {}).update(values)
+
+    return edit
+
+
+def _finish(**lists: list[str]) -> Edit:
+    return lambda table: table["finish"].update(lists)
+
+
+WRONG_JOINTS: dict[str, tuple[dict[str, tuple[str, str]], Edit, str]] = {
+    "gradients that are still sums": (
+        {"layer_reduce": _missing('all_reduce(d_b, "sum", "dp")', "d_b")},
+        _part("layer_reduce", "inputs", d_b={"tp": "Shard(0)"}),
+        'the ranks have Partial("sum") over dp, Shard(0) over tp, but Replicate() over dp, Shard(0) over tp is taken',
+    ),
+    "a stream that nobody takes": (
+        {}, _part("layer", "after", other=["y"]), "the output y of layer is 2 things to the plan",
+    ),
+    "a gradient that nobody gives": (
+        {}, lambda table: table["part"]["last"].update(before={"hidden": ["x"]}),
+        "layer takes a gradient of hidden that last does not give",
+    ),
+    "a gradient that nobody reduces": (
+        {}, _finish(reduce=["layer_reduce"]), "nothing takes d_w of first",
+    ),
+    "a parameter that nobody updates": (
+        {}, _finish(update=["norm", "layer_update"]), "nothing updates w of first",
+    ),
+    "used before it is made": (
+        {}, _finish(update=["first_update", "norm", "layer_update"]), "nothing before it gives on every stage",
+    ),
+    "updated twice": (
+        {}, _finish(update=["norm", "first_update", "layer_update", "first_update"]), "w is replaced twice",
+    ),
+    "another gradient": (
+        {}, lambda table: table["part"]["layer"].update(parameters={"a": "d_b", "b": "d_a"}),
+        "d_b has the shape of another tensor than a",
+    ),
+    "a part that never runs": ({}, _finish(update=["first_update", "layer_update"]), "norm is a part that never runs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG_JOINTS)
+def test_parts_that_do_not_fit_are_not_proved(tmp_path: Path, case: str) -> None:
+    programs, edit, words = WRONG_JOINTS[case]
+    report = verified(write_plan(tmp_path, programs, edit))
+    assert report.verdict is Verdict.REFUTED
+    assert all(part.verdict is Verdict.PROVED for part in report.parts)
+    assert any(words in joint.problem for joint in report.joints), report.text()
+
+
+def test_new_parameters_must_be_held_as_the_old_ones_were(tmp_path: Path) -> None:
+    """An update that leaves shards where replicas were is right by itself, and the next iteration is wrong."""
+
+    def edit(table: dict[str, Any]) -> None:
+        table["part"]["first_update"] |= {
+            "inputs": {"default": "Replicate()", "w": {"tp": "Shard(0)"}, "g_w": {"tp": "Shard(0)"}},
+            "outputs": {"default": {"tp": "Shard(0)"}},
+        }
+
+    halves = {"first_update": ("float32[6, 4]", "float32[3, 4]")}
+    report = verified(write_plan(tmp_path, halves, edit))
+    assert report.verdict is Verdict.REFUTED
+    problems = {joint.tensor: joint.problem for joint in report.joints if joint.problem}
+    assert problems["new w"].startswith("the ranks have Replicate() over dp, Shard(0) over tp")
+    assert set(problems) == {"w", "g_w", "new w"}
+
+
+def test_what_goes_forward_may_not_depend_on_what_comes_back(tmp_path: Path) -> None:
+    more = ("y = mm(r, b)", "u = mm(r, b)\ny = add(u, d_y)")
+    local = ('y = all_reduce(part, "sum", "tp")', 'u = all_reduce(part, "sum", "tp")\ny = add(u, d_y)')
+    report = verified(write_plan(tmp_path, {"layer.spec": more, "layer": local}))
+    assert report.verdict is Verdict.REFUTED
+    assert any("y of layer goes forward, and depends on d_y" in joint.problem for joint in report.joints)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("-> y, d_a, d_b, d_x", "-> y, d_a, d_b, d_x, h"), "also gives h"),
+        (("d_x = all_reduce(share", "z = aten.mul_.Tensor(a, 2)\nd_x = all_reduce(share"), "overwrites its input a"),
+    ],
+)
+def test_what_a_part_leaves_behind_is_not_ignored(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    """Microbatches would not be alike: the second finds what the first has changed."""
+    report = verified(write_plan(tmp_path, {"layer": change}))
+    assert report.verdict is not Verdict.PROVED
+    assert any(words in joint.problem for joint in report.joints), report.text()
+
+
+def test_what_couples_microbatches_is_not_proved(tmp_path: Path) -> None:
+    """Statistics of a microbatch's own rows are not those of the batch."""
+    spec = ("y = mm(data, w)", "n = aten.mean.dim(data, [0], True)\nc = sub(data, n)\ny = mm(c, w)")
+    report = verified(write_plan(tmp_path, {"first.spec": spec, "first": spec}))
+    assert report.verdict is Verdict.REFUTED
+    assert [part.part for part in report.parts if part.verdict is not Verdict.PROVED] == ["first"]
+
+
+# ---------------------------------------------------------------------------------------------- bad files
+def _set(*path: str, value: object) -> Edit:
+    def edit(table: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            table = table[key]
+        table[path[-1]] = value
+
+    return edit
+
+
+BAD = {
+    "format": (_set("format", value="plan/2"), "plan-format"),
+    "key": (_set("modell", value={}), "plan-unknown-key"),
+    "mesh": (_set("mesh", "axes", "dp", value=0), "plan-field"),
+    "pipeline": (_set("mesh", "pipeline", value="stages"), "plan-unknown-axis"),
+    "axis": (_set("data", "axis", value="dp"), "plan-axis"),
+    "ranks": (_set("data", "microbatches", value=1 << 20), "limit-ranks"),
+    "kind": (_set("part", "norm", "kind", value="twice"), "plan-field"),
+    "part": (_set("model", "pieces", value=["first", "layr * 3", "last"]), "plan-unknown-part"),
+    "piece": (_set("model", "stages", value=["norm"]), "plan-unknown-part"),
+    "finish": (_set("finish", "reduce", value=["layer"]), "plan-unknown-part"),
+    "tensor": (_set("part", "layer", "parameters", value={"a": "d_q"}), "plan-unknown-tensor"),
+    "placement axis": (_set("part", "layer", "inputs", "a", value={"pp": "Shard(0)"}), "plan-unknown-axis"),
+    "placement": (_set("part", "layer", "inputs", "a", value={"tp": "Shrd(0)"}), "relation-syntax"),
+    "no relation": (_set("part", "last", "inputs", value={}), "plan-relation"),
+    "shape": (_set("part", "layer", "inputs", "a", value="Replicate()"), "job-relation-shape"),
+    "outside": (_set("part", "layer", "impl", value="../layer.json"), "job-graph-outside"),
+    "programs": (_set("part", "layer", "impl", value={"tp": ["layer.json.gz"]}), "plan-field"),
+    "programs by microbatch": (_set("part", "layer", "impl", value={"microbatch": ["a", "b"]}), "plan-unknown-axis"),
+    "schedule": (_set("schedule", value={"name": "2f2b"}), "plan-schedule"),
+    "schedules": (_set("schedule", value={"name": "1f1b", "devices": []}), "plan-field"),
+    "table": (_set("schedule", value={"table": "../x.csv"}), "plan-outside"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_file_is_an_error_with_a_place(tmp_path: Path, case: str) -> None:
+    edit, code = BAD[case]
+    path = write_plan(tmp_path, {}, edit)
+    with pytest.raises(UserError) as raised:
+        read_plan(path)
+    assert raised.value.code == code
+    assert str(path) in raised.value.place or "schedule" in raised.value.place
+
+
+def test_nothing_is_known_after_no_time(tmp_path: Path) -> None:
+    report = verify_plan(write_plan(tmp_path), timeout=1e-6)
+    assert report.verdict is Verdict.UNKNOWN
+    assert all(part.verdict is Verdict.UNKNOWN for part in report.parts)
+
+
+def test_the_table_is_new_each_time() -> None:
+    assert document() is not document()
