@@ -119,7 +119,7 @@ def _interpreted(program: Program) -> tuple[Calculus, Form] | None:
     b = Builder(meaning)
     values: list[Tensor] = []
     for name, dtype in (("x", DType.FLOAT32), ("y", DType.FLOAT32), ("m", DType.BOOL)):
-        values.append(Tensor(SHAPE, dtype, meaning.fresh("input", name, SHAPE, dtype.kind)))
+        values.append(Tensor(SHAPE, dtype, meaning.fresh("input", name, SHAPE, dtype)))
     try:
         for node in program:
             operands = [

@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "plan": PROOF | {"capture", "proof"},  # how a part is refuted is handed in: the questions are siblings
     "report": BASE,
     "explanations": BASE | {"ops"},
-    "answers": BASE | {"proof", "refinement", "plan", "certificate", "report", "comparison", "capture"},
+    "answers": BASE | {"proof", "correspond", "refinement", "plan", "certificate", "report", "comparison", "capture"},
     "cli": BASE
     | {"ops", "capture", "correspond", "answers", "certificate", "report", "explanations", "work"}
     | {"rules", "fuzz", "plan", ""},

@@ -125,6 +125,10 @@ class Interpretation(ABC):
     def convert(self, x: Value, source: Kind, target: Kind) -> Value:
         """Value-preserving: ``bool -> int -> float``; also ``float -> int`` of whole numbers (after a truncation)."""
 
+    def wrapped(self, x: Value, dtype: DType) -> Value | None:
+        """Integers as a type of 8 or 16 bits holds them. ``None``: by the functions of remainders, as the builder says."""
+        return None
+
     @abstractmethod
     def add(self, x: Value, y: Value) -> Value: ...
 

@@ -291,6 +291,9 @@ class Builder:
         if not x.dtype.is_narrow:
             return x
         on, least = self.interpretation, -x.dtype.bounds[0]
+        own = on.wrapped(x.value, x.dtype)
+        if own is not None:
+            return Tensor(x.shape, x.dtype, own)
         if not least:
             return Tensor(x.shape, x.dtype, on.function(f"modulo_{x.dtype.bits}", [x.value]))
         shift, back = (self.full(x.shape, number, DType.INT64).value for number in (least, -least))

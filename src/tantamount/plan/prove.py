@@ -12,7 +12,7 @@ from tantamount.plan.result import PartReport
 from tantamount.plan.verify import CheckPart
 from tantamount.proof import Options, Proof, prove
 from tantamount.reduction import NotReduced, reduce_job
-from tantamount.reduction.reduce import shrink_mesh
+from tantamount.reduction.reduce import sketch
 from tantamount.reduction.relations import check_relations
 from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
 
@@ -96,9 +96,11 @@ def _smaller(job: Job, effort: Effort) -> tuple[Job | None, str]:
     """The part on fewer ranks and at smaller sizes, and in words which; or why it has no such form. Axes are made
     shorter one by one, for one alone may stand in the way."""
     small = job
-    for axis in job.mesh.names:
+    graphs = (job.specification, *job.implementation)
+    axes = () if any(graph.constants for graph in graphs) else job.mesh.names  # sketches cut constants
+    for axis in axes:
         try:
-            shorter = replace(shrink_mesh(small, [axis], effort), outputs=job.outputs)
+            shorter = replace(sketch(small, [axis], effort), outputs=job.outputs)
         except NotReduced:
             continue
         if not check_relations(shorter):

@@ -187,6 +187,14 @@ class Exact(Interpretation):
             return self._float(array, float(x.total), 0.0, 0)
         return Held(array, x.total if target is Kind.FLOAT else int(x.total), x.error, x.unit)
 
+    def wrapped(self, x: Held, dtype: DType) -> Held:
+        array = wrapped(np.asarray(x.array), dtype) if x.array.dtype.kind != "b" else x.array
+        low, high = dtype.bounds
+        if x.total > max(-low, high) or ((x.total > high or low == 0) and _outside(x.array, low, high)):
+            self.wraps += 1  # or may have: a partial result of some order did
+            return Held(np.asarray(array, dtype=np.int64), _greatest(array))
+        return Held(np.asarray(array, dtype=np.int64), x.total)
+
     def _wide(self, total: Any, *xs: Held) -> list[Array] | None:
         """The operands as unbounded integers, if the result may need them."""
         if any(x.array.dtype.kind == "f" for x in xs):
@@ -348,7 +356,7 @@ class Exact(Interpretation):
             types.append(node.type.dtype)
         forms = [FORMATS[dtype] for dtype in types if dtype in FORMATS]
         self.form = min(forms, key=lambda form: form.precision, default=FORMATS[DType.FLOAT32])
-        before = len(self.flags)
+        before, wraps = len(self.flags), self.wraps
         result = run_node(graph, node, Builder(self, node.name), environment, recorded_constant, None)
         if node.target in _ANY_OF_EQUALS:
             self.base.flags[before:] = [flag for flag in self.flags[before:] if flag.what != "tie"]
@@ -356,11 +364,11 @@ class Exact(Interpretation):
             self._tied(environment[next(references(node))], node)
         if isinstance(result, tuple):
             return tuple(None if x is None else self.settled(x) for x in result)
-        quotient = node.target in _QUOTIENTS
-        wraps = self.wraps
-        value = self.settled(result, quotient) if isinstance(result, Tensor) else result
+        value = self.settled(result) if isinstance(result, Tensor) else result
         if self.wraps > wraps:
             self.wrapped_by.add(node.target)
+            if node.target in _QUOTIENTS:  # machines trap, or give anything
+                self.flags.append(Flag("overflowing-quotient", 1))
         return value
 
     def _tied(self, operand: Result, node: Node) -> None:
@@ -375,20 +383,13 @@ class Exact(Interpretation):
         if np.any(count > 1):
             self.flags.append(Flag("tie", int(np.count_nonzero(count > 1)), node.name))
 
-    def settled(self, x: Tensor, quotient: bool = False) -> Tensor:
-        """A node's result as its element type holds it; one that is a ``quotient`` is flagged where it does not."""
+    def settled(self, x: Tensor) -> Tensor:
+        """A node's result as its element type holds it."""
         held: Held = x.value
         if not x.dtype.is_float:
             if x.dtype is DType.BOOL:
                 return replace(x, value=Held(np.asarray(held.array, dtype=np.bool_), 1))
-            array = wrapped(np.asarray(held.array), x.dtype) if held.array.dtype.kind != "b" else held.array
-            low, high = x.dtype.bounds
-            if held.total > max(-low, high) or ((held.total > high or low == 0) and _outside(held.array, low, high)):
-                self.wraps += 1  # or may have: a partial result of some order did
-                if quotient:  # machines trap, or give anything
-                    self.flags.append(Flag("overflowing-quotient", 1))
-                return replace(x, value=Held(np.asarray(array, dtype=np.int64), _greatest(array)))
-            return replace(x, value=Held(np.asarray(array, dtype=np.int64), held.total))
+            return replace(x, value=self.wrapped(held, x.dtype))
         form = FORMATS[x.dtype]
         if held.exact and held.unit is not None and held.total <= 2.0 ** (held.unit + form.precision):
             return x if held.total <= form.largest else replace(x, value=replace(held, error=inf))
