@@ -187,14 +187,18 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
 def _why(part: PartReport, verbose: bool) -> list[str]:
     """What is wrong with a part, or what was proved of it."""
     rows: list[str] = []
-    for output in part.outputs:
-        if output.verdict is not Verdict.PROVED:
-            rows.append(f"    {output.name}: {output.verdict.value}: {output.reason}")
-        elif verbose:
+    open_ = [output for output in part.outputs if output.verdict is not Verdict.PROVED]
+    for output in part.outputs if verbose else open_[:1]:
+        if output.verdict is Verdict.PROVED:
             rows.append(f"    {output.name} = {output.expectation}")
+        else:
+            reason = output.reason.replace("\n", "\n      ")
+            rows.append(f"    {output.name}: {output.verdict.value}: {reason}")
+    if len(open_) > 1 and not verbose:
+        rows.append(f"    as are {', '.join(output.name for output in open_[1:])}")
     if part.mismatch is not None:
         found = part.mismatch
-        rows.append(f"    {found.headline or found.difference}")
+        rows.append("    " + (found.headline or found.difference).replace("\n", "\n      "))
         for whose, node, source in (
             ("the specification", found.specification, found.specification_source),
             ("the implementation", found.implementation, found.implementation_source),
@@ -204,7 +208,8 @@ def _why(part: PartReport, verbose: bool) -> list[str]:
                     f", {source.file}:{source.line} in {source.function}: {source.text}" if source is not None else ""
                 )
                 rows.append(f"      {node} of {whose}{line}")
-        rows += [f"      {text}" for text in (found.difference if found.headline else "", found.hint) if text]
+        texts = (found.difference if found.headline not in ("", found.difference) else "", found.hint)
+        rows += ["      " + text.replace("\n", "\n      ") for text in texts if text]
     if part.counterexample is not None:
         shown = part.counterexample
         at = f"[{', '.join(map(str, shown.element))}]"

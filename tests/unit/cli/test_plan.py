@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree
+
+from typer.testing import CliRunner
+
+from support.plans import write_plan
+from tantamount.cli.main import app
 
 from .conftest import CommandLine
 
@@ -39,3 +45,26 @@ def test_bad_input(command: CommandLine, tmp_path: Path) -> None:
         done = command("plan", "schedule", *asked)
         assert done.exit_code == 2
         assert "error[plan-schedule]" in done.stderr
+
+
+def test_plans_are_verified(tmp_path: Path) -> None:
+    for name in ("right", "wrong"):
+        (tmp_path / name).mkdir()
+    right = write_plan(tmp_path / "right")
+    wrong = write_plan(tmp_path / "wrong", {}, lambda table: table["model"].update(stages=["first", "layer 0-1, last"]))
+    arguments = ["plan", "verify", str(right), str(wrong), "--json", str(tmp_path / "out.json")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert "PROVED  small   8 ranks (pp 2 x dp 2 x tp 2)" in done.stdout
+    assert "    layer 2 is owned by no stage\n" in done.stdout
+    documents = [json.loads(line) for line in (tmp_path / "out.json").read_text().splitlines()]
+    assert [document["verdict"] for document in documents] == ["PROVED", "REFUTED"]
+    assert documents[1]["ownership"] == ["layer 2 is owned by no stage"]
+
+
+def test_a_plan_that_is_no_plan(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text('format = "job/1"')
+    done = CliRunner().invoke(app, ["plan", "verify", str(path)])
+    assert done.exit_code == 2
+    assert "error[plan-missing-key]" in done.stderr

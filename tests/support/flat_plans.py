@@ -1,0 +1,200 @@
+"""A plan without a pipeline as one job: all parts, pieces and microbatches of a rank in one program.
+
+Nothing of this is how plans are verified; it is what the composition of their parts is held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
+
+from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
+from tantamount.ir.job import Job
+from tantamount.ir.relation import (
+    Concat,
+    Expectation,
+    Expression,
+    InputRelation,
+    Placement,
+    RankTensor,
+    Replicate,
+    Slice,
+)
+from tantamount.plan.parts import Part, Plan, Runs
+
+__all__ = ["flat_job"]
+
+
+@dataclass
+class _Program:
+    """Nodes by name, in any order; ``renamed`` says what stands for inputs of parts."""
+
+    nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    renamed: dict[str, str] = field(default_factory=dict[str, str])
+
+    def call(self, name: str, target: str, *args: Argument) -> str:
+        self.nodes[name] = Node(name, "call", target, args)
+        return name
+
+    def total(self, name: str, parts: list[str]) -> str:
+        found = parts[0]
+        for k, part in enumerate(parts[1:]):
+            found = self.call(f"{name}.{k}", "aten.add.Tensor", Ref(found), Ref(part))
+        return found
+
+    def place(self, prefix: str, graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
+        """Put a part's program in; the nodes of its outputs by name. ``given``: what stands for its inputs."""
+        names = {node.name: given.get(node.name, f"{prefix}.{node.name}") for node in graph.nodes}
+        for node in graph.nodes:
+            if node.op != "input":
+                args = tuple(_argument(argument, names) for argument in node.args)
+                self.nodes[names[node.name]] = replace(node, name=names[node.name], args=args)
+        return {output.name: names[output.node] for output in graph.outputs}
+
+    def graph(self, outputs: Mapping[str, str], path: str) -> Graph:
+        resolved = {name: replace(node, args=self._known(node.args)) for name, node in self.nodes.items()}
+        order = TopologicalSorter({name: set(references(node)) for name, node in resolved.items()}).static_order()
+        nodes = tuple(resolved[name] for name in order)
+        return Graph(nodes, tuple(Output(name, self._name(node)) for name, node in outputs.items()), path=path)
+
+    def _known(self, args: tuple[Argument, ...]) -> tuple[Argument, ...]:
+        names = {name: self._name(name) for name in self.renamed}
+        return tuple(_argument(argument, names) for argument in args)
+
+    def _name(self, name: str) -> str:
+        while name in self.renamed:
+            name = self.renamed[name]
+        return name
+
+
+def _argument(argument: Argument, names: Mapping[str, str]) -> Argument:
+    if isinstance(argument, Ref):
+        return Ref(names.get(argument.name, argument.name))
+    return tuple(_argument(item, names) for item in argument) if isinstance(argument, tuple) else argument
+
+
+def flat_job(plan: Plan) -> Job:
+    """The job of a plan on one stage (an axis of one rank, the first of its mesh, where parts have the microbatches),
+    all of whose parts run one program on all ranks."""
+    assert plan.devices == 1
+    inputs: dict[str, InputRelation] = {}
+    outputs: dict[str, Expectation] = {}
+    for piece in plan.pieces:
+        part = plan.parts[piece.part]
+        for name in part.parameters:
+            placed = _placed(part.job.inputs[name])
+            inputs[f"{piece}.{name}"] = InputRelation(f"{piece}.{name}", placed)
+            outputs[f"new {piece}.{name}"] = Expectation(f"new {piece}.{name}", placed, text="as it was")
+        for name in part.data:
+            inputs[f"{piece}.{name}"] = _rows(plan, part, name, f"{piece}.{name}")
+        for name in part.results:
+            outputs[f"{piece}.{name}"] = Expectation(f"{piece}.{name}", _placed(part.job.outputs[name]), text="a sum")
+    for name in plan.symbols:
+        inputs[name] = InputRelation(name, (Replicate(),) * len(plan.mesh.names))
+    ranks = (_flat(plan, 0),) * plan.mesh.world_size
+    return Job("flat", _flat(plan, None), ranks, plan.mesh, inputs, outputs)
+
+
+def _placed(relation: InputRelation | Expectation) -> tuple[Placement, ...]:
+    """What the ranks hold after all microbatches."""
+    assert relation.placements is not None
+    return (Replicate(), *relation.placements[1:])
+
+
+def _rows(plan: Plan, part: Part, name: str, label: str) -> InputRelation:
+    """Blocks of rows, by microbatch and then by data-parallel rank, of what the ranks hold one after the other."""
+    mesh = plan.mesh
+    local = part.job.implementation[0].by_name[name].type
+    assert local is not None
+    rows, position = local.shape[0], mesh.names.index("dp")
+
+    def first(dp: int) -> int:
+        return next(rank for rank in range(mesh.world_size) if mesh.coordinates(rank)[position] == dp)
+
+    def blocks() -> Iterator[Expression]:
+        rest = tuple((0, size, 1) for size in local.shape[1:])
+        for k in range(plan.microbatches):
+            for dp in range(mesh.axes["dp"]):
+                yield Slice(RankTensor(first(dp), label), ((k * rows, (k + 1) * rows, 1), *rest))
+
+    equal = tuple(
+        (RankTensor(first(mesh.coordinates(rank)[position]), label), RankTensor(rank, label))
+        for rank in range(mesh.world_size)
+        if rank != first(mesh.coordinates(rank)[position])
+    )
+    return InputRelation(label, None, Concat(tuple(blocks()), 0), equal, "rows")
+
+
+def _flat(plan: Plan, rank: int | None) -> Graph:
+    """The whole iteration of one device, or of one rank."""
+    program = _Program()
+    outputs: dict[str, str] = {}
+    made: dict[str, dict[str, list[str]]] = {str(piece): {} for piece in plan.pieces}
+    turns = 1 if rank is None else plan.microbatches
+
+    def graph(part: Part) -> Graph:
+        return part.job.specification if rank is None else part.job.implementation[rank]
+
+    def entry(name: str, node: Node, rows: int = 1) -> str:
+        assert node.type is not None
+        shape = (node.type.shape[0] * rows, *node.type.shape[1:]) if node.type.shape else ()
+        program.nodes[name] = replace(node, name=name, type=replace(node.type, shape=shape))
+        return name
+
+    for name in plan.symbols:
+        part = next(part for part in plan.parts.values() if name in part.job.inputs)
+        entry(name, graph(part).by_name[name])
+    for turn in range(turns):
+        for k, piece in enumerate(plan.pieces):
+            part, given = plan.parts[piece.part], dict[str, str]()
+            for name in part.parameters:
+                given[name] = f"{piece}.{name}"
+                if not turn:
+                    entry(given[name], graph(part).by_name[name])
+            for name in part.data:
+                node = graph(part).by_name[name]
+                assert node.type is not None
+                if not turn:
+                    entry(f"{piece}.{name}", node, turns)
+                rows = node.type.shape[0]
+                here = (Ref(f"{piece}.{name}"), 0, turn * rows, (turn + 1) * rows)
+                given[name] = program.call(f"{piece}.{name}.{turn}", "aten.slice.Tensor", *here)
+            for stream, ends in part.before.items():
+                given[ends.forward] = f"{turn} {plan.pieces[k - 1]} {stream}"
+            for stream, ends in part.after.items():
+                assert ends.backward is not None
+                given[ends.backward] = f"{turn} {plan.pieces[k + 1]} gradient of {stream}"
+            found = program.place(f"{turn} {piece}", graph(part), given)
+            for stream, ends in part.after.items():
+                program.renamed[f"{turn} {piece} {stream}"] = found[ends.forward]
+            for stream, ends in part.before.items():
+                assert ends.backward is not None
+                program.renamed[f"{turn} {piece} gradient of {stream}"] = found[ends.backward]
+            for name in (*part.parameters.values(), *part.results):
+                made[str(piece)].setdefault(name, []).append(found[name])
+    own = {
+        piece: {n: program.total(f"{piece} {n}", all_) for n, all_ in found.items()} for piece, found in made.items()
+    }
+    shared = {name: name for name in plan.symbols}
+    for piece in plan.pieces:
+        part = plan.parts[piece.part]
+        outputs |= {f"{piece}.{name}": own[str(piece)][name] for name in part.results}
+        own[str(piece)] |= {name: f"{piece}.{name}" for name in part.parameters}
+    for name in (*plan.reduce, *plan.update):
+        part = plan.parts[name]
+        if part.runs is Runs.ONCE:
+            sums = {
+                x: program.total(f"{name} {x}", [o[t] for o in own.values() if t in o]) for x, t in part.sums.items()
+            }
+            found = program.place(name, graph(part), {**{x: shared[t] for x, t in part.takes.items()}, **sums})
+            shared |= {tensor: found[output] for output, tensor in part.gives.items()}
+            continue
+        for piece in plan.pieces:
+            if piece.part == part.of:
+                mine = own[str(piece)]
+                given = {x: mine.get(t) or shared[t] for x, t in part.takes.items()}
+                found = program.place(f"{name} {piece}", graph(part), given)
+                mine |= {tensor: found[output] for output, tensor in part.gives.items()}
+                outputs |= {f"new {piece}.{tensor}": found[output] for output, tensor in part.updates.items()}
+    return program.graph(outputs, "one device" if rank is None else f"rank {rank}")

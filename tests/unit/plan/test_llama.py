@@ -1,0 +1,82 @@
+"""Plans of models, captured with PyTorch: what is written verifies, and what a bug makes of it does not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tantamount.answers import verify_plan
+from tantamount.errors import UserError
+from tantamount.plan.read import read_plan
+from tantamount.verdict import Verdict
+
+pytest.importorskip("torch")
+
+SIZES = {"layers": 3, "hidden": 8, "heads": 2, "kv_heads": 2, "ffn": 4, "vocab": 6}
+DEGREES = {"dp": 2, "tp": 2, "pp": 2, "microbatches": 2, "batch": 4, "seq": 3, "optimizer": "adamw"}
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The plan of a small Llama; whoever changes it takes a copy of its folder."""
+    from tantamount.capture import new_plan  # pyright: ignore[reportAttributeAccessIssue]
+
+    return new_plan("llama", SIZES, DEGREES, tmp_path_factory.mktemp("llama"))
+
+
+def test_a_llama_is_proved(llama: Path) -> None:
+    report = verify_plan(llama)
+    assert report.verdict is Verdict.PROVED, report.text()
+    assert {part.part: part.count for part in report.parts}["layer_update"] == 3
+    assert "new m_q" in {joint.tensor for joint in report.joints}
+
+
+def test_a_sum_that_is_missing_in_the_backward_pass_is_found(llama: Path, tmp_path: Path) -> None:
+    """What one `all_reduce` less does to a layer, at the line where it is missing."""
+    folder = tmp_path / "plan"
+    shutil.copytree(llama.parent, folder)
+    path = folder / "layer.json.gz"
+    graph: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    reductions = [node for node in graph["nodes"] if "all_reduce" in node["target"]]
+    assert len(reductions) == 4  # twice in each direction
+    reductions[2] |= {"target": "aten.clone.default", "args": reductions[2]["args"][:1], "kwargs": {}}
+    path.write_bytes(gzip.compress(json.dumps(graph).encode()))
+    plan = read_plan(folder / "plan.toml")
+    from tantamount.answers import refine
+    from tantamount.plan.prove import part_checker
+
+    found = part_checker(refine)(plan.parts["layer"])
+    assert found.verdict is Verdict.REFUTED
+    assert found.mismatch is not None
+    assert "a sum over tp" in f"{found.mismatch.headline} {found.mismatch.difference}"
+    assert found.mismatch.specification_source is not None
+    assert found.mismatch.specification_source.file.endswith("llama/model.py")
+    proved = {output.name for output in found.outputs if output.verdict is Verdict.PROVED}
+    assert proved == {"y", "d_gate", "d_up", "d_down"}
+
+
+@pytest.mark.parametrize(
+    ("model", "sizes", "degrees", "code"),
+    [
+        ("gpt", {}, {}, "plan-model"),
+        ("llama", {"layers": 2}, {}, "plan-model"),
+        ("llama", SIZES, {"optimizer": "lion"}, "plan-model"),
+        ("llama", SIZES, {"tp": 3}, "plan-sizes"),
+        ("llama", SIZES, {"batch": 5}, "plan-sizes"),
+        ("llama", SIZES, {"pp": 4}, "plan-sizes"),
+    ],
+)
+def test_sizes_that_cannot_be(
+    model: str, sizes: dict[str, int], degrees: dict[str, Any], code: str, tmp_path: Path
+) -> None:
+    from tantamount.capture import new_plan  # pyright: ignore[reportAttributeAccessIssue]
+
+    with pytest.raises(UserError) as raised:
+        new_plan(model, sizes, {**DEGREES, **degrees}, tmp_path / "out")
+    assert raised.value.code == code
+    assert not (tmp_path / "out").exists()
