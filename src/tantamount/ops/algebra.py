@@ -126,7 +126,7 @@ class Interpretation(ABC):
         """Value-preserving: ``bool -> int -> float``; also ``float -> int`` of whole numbers (after a truncation)."""
 
     def wrapped(self, x: Value, dtype: DType) -> Value | None:
-        """Integers as a type of 8 or 16 bits holds them. ``None``: by the functions of remainders, as the builder says."""
+        """Integers as a type of 8 or 16 bits holds them; ``None``: by the functions of remainders (the builder's)."""
         return None
 
     @abstractmethod
