@@ -11,12 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tantamount.correspond.alignment import align
 from tantamount.effort import Effort, effort_of
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
-from tantamount.proof import Options, Progress, prove
-from tantamount.refinement import Captured, Refinement, job_of, refine_job
+from tantamount.proof import Progress
+from tantamount.refinement import Captured, Refinement, job_of, refine_job, whole_proof
 from tantamount.verdict import Picture
 
 if TYPE_CHECKING:
@@ -47,9 +46,8 @@ class Answer(Refinement):
         this report, or the report was pickled. What was proved in pieces is proved as a whole for it."""
         from tantamount.proof.picture import draw_picture
 
-        if self.in_pieces and self.subject is not None:
-            return draw_picture(prove(self.subject, Options(align=align)))
-        return None if self.proof is None else draw_picture(self.proof)
+        proof = whole_proof(self)
+        return None if proof is None else draw_picture(proof)
 
     def raise_if_not_proved(self) -> Answer:
         """This report if everything is proved; else raise :class:`NotProved`, whose text is the report."""

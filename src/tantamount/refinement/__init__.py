@@ -6,7 +6,7 @@ together, ``all_sizes`` does so for programs with size symbols. Users call :func
 May import everything below ``certificate``.
 """
 
-from tantamount.refinement.job import Captured, job_of, refine_job
+from tantamount.refinement.job import Captured, job_of, refine_job, whole_proof
 from tantamount.refinement.result import Refinement
 
-__all__ = ["Captured", "Refinement", "job_of", "refine_job"]
+__all__ = ["Captured", "Refinement", "job_of", "refine_job", "whole_proof"]

@@ -24,7 +24,7 @@ from tantamount.refinement.all_sizes import refine_at_all_sizes
 from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Relation, Verdict, worst
 
-__all__ = ["Captured", "job_of", "refine_job"]
+__all__ = ["Captured", "job_of", "refine_job", "whole_proof"]
 
 _SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
@@ -92,6 +92,13 @@ def refine_job(
             raise
         state.stopped = how.out_of_memory()
     return state.report()
+
+
+def whole_proof(found: Refinement) -> Proof | None:
+    """The one proof behind a report, if there is one; of what was proved in pieces it is made now."""
+    if found.in_pieces and found.subject is not None:
+        return prove(found.subject, Options(align=align))
+    return found.proof
 
 
 def _refine(state: _State, options: Options) -> None:
