@@ -73,6 +73,20 @@ def verify(
 
 @app.command()
 @exits
+def show(
+    path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan (TOML, format plan/1).")],
+) -> int:
+    """Print what a plan says, without proving it: its mesh, which stage owns what, and how its parts are joined."""
+    from tantamount.plan.read import read_plan
+    from tantamount.plan.show import described
+    from tantamount.report.lines import printable_rows
+
+    terminal.out(printable_rows(described(read_plan(path))) + "\n")
+    return 0
+
+
+@app.command()
+@exits
 def new(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="llama (with its sizes), llama3-8b, llama3-70b or llama3-405b.")

@@ -83,12 +83,12 @@ class _Reader:
     def plan(self) -> Plan:
         top = self.top
         meshes = self._meshes()
+        schedule, called = self._schedule(meshes)
         outer = top.at("[part]")
         tables = outer.table(top.get("part"), "a table of parts")
         parts = {outer.name(name, "a part's name"): self._part(name, value, meshes) for name, value in tables.items()}
         model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages"), ("pieces",))
         pieces = tuple(self._pieces(model, parts))
-        schedule, called = self._schedule(meshes)
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
         return Plan(
             path=str(self.path),
@@ -304,9 +304,15 @@ class _Reader:
             name = fields.at("name").name(fields.get("name"))
             chunks = fields.at("chunks").integer(fields.values.get("chunks", 1), 1, 1 << 16, "a number from 1 on")
             try:
-                return named_schedule(name, devices, meshes.microbatches, chunks), name
+                found = named_schedule(name, devices, meshes.microbatches, chunks)
             except UserError as problem:
                 raise problem.within(fields.place.text) from None
+            if len(found.chains) > 1:
+                raise fields.place.wrong(
+                    f"{name}, whose microbatches enter at both ends", "one direction: each parameter has one owner",
+                    code="schedule",
+                )  # fmt: skip
+            return found, name
         if "table" in fields:
             name = fields.at("table").name(fields.get("table"))
             target = self.path.parent / name

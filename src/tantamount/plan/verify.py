@@ -106,9 +106,6 @@ def _ownership(plan: Plan) -> Iterator[str]:
     for piece, found in owners.items():
         if piece not in model:
             yield f"{piece}, which the model does not have, is owned by {_stages(found)}"
-    if schedule.copies or len(schedule.chains) != 1:
-        yield "stages are passed in two directions: the plan says nothing of copies of parameters"
-        return
     chain = schedule.chains[0]
     if sorted(chain.stages) != list(range(len(stages))):
         yield f"microbatches pass {len(set(chain.stages))} of {len(stages)} stages"
@@ -165,7 +162,8 @@ def _notes(plan: Plan) -> Iterator[str]:
 
 def _assumptions(parts: Sequence[PartReport]) -> tuple[Assumption, ...]:
     """Those of all parts, each once; those of the same text at several places with all of them."""
-    found: dict[tuple[str, str], list[str]] = {}
+    finite = "every tensor that passes from one part to another is finite: where one is not, nothing is claimed"
+    found: dict[tuple[str, str], list[str]] = {("domain", finite): []}
     for part in parts:
         for assumption in part.assumptions:
             found.setdefault((assumption.name, assumption.text), []).extend(

@@ -73,6 +73,10 @@ def _roles(plan: Plan) -> Iterator[Joint]:
                     often = "nothing to the plan" if not times[tensor] else f"{times[tensor]} things to the plan"
                     problem = f"the {what} {tensor} of {part.name} is {often}"
                     yield Joint(tensor, part.name, part.name, "", problem=problem)
+        shared = [name for name, times in Counter(r.name for r in part.job.inputs.values()).items() if times > 1]
+        for name in shared:
+            problem = f"two inputs of {part.name} are one tensor of its program, {name}"
+            yield Joint(name, part.name, part.name, "", problem=problem, wrong=False)
         yield from _outside(part)
         if any(relation.placements is None or relation.equal for relation in part.job.inputs.values()) or any(
             expectation.placements is None or expectation.equal for expectation in part.job.outputs.values()

@@ -68,3 +68,12 @@ def test_a_plan_that_is_no_plan(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["plan", "verify", str(path)])
     assert done.exit_code == 2
     assert "error[plan-missing-key]" in done.stderr
+
+
+def test_plans_are_shown(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["plan", "show", str(write_plan(tmp_path))])
+    assert done.exit_code == 0
+    assert "  stage 1 on device 1: layer 1-2, last 0\n" in done.stdout
+    assert (
+        '  d_a: layer: d_a -> layer_reduce: d_a: Partial("sum") over dp, Shard(1) over tp   (3 times)\n' in done.stdout
+    )

@@ -223,6 +223,21 @@ def test_what_a_part_leaves_behind_is_not_ignored(tmp_path: Path, change: tuple[
     assert any(words in joint.problem for joint in report.joints), report.text()
 
 
+def test_two_inputs_that_a_program_takes_for_one_are_not_proved(tmp_path: Path) -> None:
+    """What holds where two parameters are equal says nothing of those of the plan."""
+    spec = {"first.spec": ("d_y: float32[16, 4]", "v: float32[6, 4]\nd_y: float32[16, 4]")}
+
+    def edit(table: dict[str, Any]) -> None:
+        first = table["part"]["first"]
+        first["frozen"] = ["v"]
+        first["inputs"]["v"] = {"name": "w"}
+
+    report = verified(write_plan(tmp_path, spec, edit))
+    assert report.verdict is Verdict.UNKNOWN
+    assert {part.part for part in report.parts if part.verdict is not Verdict.PROVED} == {"first"}
+    assert any("two inputs of first are one tensor" in joint.problem for joint in report.joints)
+
+
 def test_what_couples_microbatches_is_not_proved(tmp_path: Path) -> None:
     """Statistics of a microbatch's own rows are not those of the batch."""
     spec = ("y = mm(data, w)", "n = aten.mean.dim(data, [0], True)\nc = sub(data, n)\ny = mm(c, w)")
@@ -261,6 +276,10 @@ BAD = {
     "programs": (_set("part", "layer", "impl", value={"tp": ["layer.json.gz"]}), "plan-field"),
     "programs by microbatch": (_set("part", "layer", "impl", value={"microbatch": ["a", "b"]}), "plan-unknown-axis"),
     "schedule": (_set("schedule", value={"name": "2f2b"}), "plan-schedule"),
+    "both ends": (
+        lambda table: table.update(schedule={"name": "dualpipe"}, data={"microbatches": 4}),
+        "plan-schedule",
+    ),
     "schedules": (_set("schedule", value={"name": "1f1b", "devices": []}), "plan-field"),
     "table": (_set("schedule", value={"table": "../x.csv"}), "plan-outside"),
 }

@@ -1,0 +1,44 @@
+"""What a plan says, as text: mesh, stages, parts and joints. Nothing is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tantamount.plan.parts import Piece, Plan, Runs
+from tantamount.plan.wiring import joints_of
+
+__all__ = ["described"]
+
+
+def described(plan: Plan) -> str:
+    """The text, which ends without a line break."""
+    return "\n".join(_lines(plan))
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    mesh = " x ".join(f"{axis} {size}" for axis, size in plan.mesh.axes.items()) or "one rank"
+    yield f"{plan.name}   {plan.mesh.world_size} ranks ({mesh}), {plan.microbatches} microbatches, {plan.schedule_name}"
+    yield ""
+    for stage, pieces in enumerate(plan.stages):
+        device = plan.schedule.owners[stage] if stage < len(plan.schedule.owners) else "?"
+        yield f"  stage {stage} on device {device}: {', '.join(_runs(pieces))}"
+    yield ""
+    for part in plan.parts.values():
+        sizes = f"{len(part.job.specification.nodes)} nodes, {len(part.job.implementation[0].nodes)} on a rank"
+        whom = f"of {part.of}" if part.runs is Runs.PIECE else ""
+        yield f"  {part.name:<20} {part.runs.value:<6} {whom:<14} {sizes}"
+    yield ""
+    for joint in joints_of(plan):
+        often = f"   ({joint.count} times)" if joint.count > 1 else ""
+        yield f"  {joint.tensor}: {joint.source} -> {joint.target}: {joint.problem or joint.relation}{often}"
+
+
+def _runs(pieces: Sequence[Piece]) -> Iterator[str]:
+    """``layer 0-6`` for neighbours."""
+    start = 0
+    for k, piece in enumerate(pieces):
+        following = pieces[k + 1] if k + 1 < len(pieces) else None
+        if following != Piece(piece.part, piece.number + 1):
+            first = pieces[start].number
+            yield f"{piece.part} {first}" + (f"-{piece.number}" if piece.number > first else "")
+            start = k + 1
