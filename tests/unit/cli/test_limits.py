@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ def test_options_reach_the_prover(command: CommandLine, monkeypatch: pytest.Monk
         given.append(more)
         return proved(job)
 
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)  # this process is that of the tests
     monkeypatch.setattr(sys.modules["tantamount.answers"], "refine", refine)  # the stand-in that ``command`` put there
     command("refine", "job.toml")
     command("refine", "job.toml", "--effort", "high")
