@@ -21,6 +21,7 @@ __all__ = ["part_checker"]
 Refine = Callable[[Job], Report]
 
 _RANKS = 64  # of a part that is looked at closely
+_SECONDS = 10.0  # to see whether what is refuted at small sizes is equal at its own
 
 
 def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
@@ -57,7 +58,7 @@ def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
     if len(known) == len(job.outputs) and all(output.verdict is Verdict.PROVED for output in known.values()):
         return _report(part, _ordered(job, known), proof.assumptions())
     found = None if small is None else refine(small)
-    if found is not None and found.verdict is Verdict.REFUTED and _controlled(known, found):
+    if found is not None and found.verdict is Verdict.REFUTED and _controlled(job, known, found, effort):
         return replace(
             _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
             counterexample=found.counterexample, notes=found.notes, reduced=text,
@@ -93,10 +94,28 @@ def _report(part: Part, outputs: tuple[OutputReport, ...], assumptions: tuple[As
     return PartReport(part.name, verdict, outputs, assumptions, 1, 1, 0, 0.0)
 
 
-def _controlled(known: dict[str, OutputReport], small: Report) -> bool:
-    """True if all that is proved of the part is proved of its smaller form, too: it is the same program, then."""
+def _controlled(job: Job, known: dict[str, OutputReport], small: Report, effort: Effort) -> bool:
+    """True if nothing that is proved of the part is refuted of its smaller form: it is the same program, then.
+
+    A number of the programs that was no size but looked like one may have come apart from what it should equal. Then
+    outputs are equal at full size, which takes little time to show; that two differ may take any, and is not waited
+    for."""
     found = {output.name: output.verdict for output in small.outputs}
-    return all(found.get(o.name) is Verdict.PROVED for o in known.values() if o.verdict is Verdict.PROVED)
+    if any(found.get(o.name) is not Verdict.PROVED for o in known.values() if o.verdict is Verdict.PROVED):
+        return False
+    refuted = [name for name, verdict in found.items() if verdict is Verdict.REFUTED and name not in known]
+    left = effort.left()
+    brief = Effort(effort.factor, seconds=_SECONDS if left is None else max(0.0, min(left, _SECONDS)))
+    try:
+        with stopping(brief):
+            proof = prove(job, Options(cut=False, effort=brief))
+            return not any(_shown(proof, name) for name in refuted)
+    except Stopped:
+        return True
+
+
+def _shown(proof: Proof, name: str) -> bool:
+    return any(output.verdict is Verdict.PROVED for output in proof.check(expand=False, only=[name]))
 
 
 def _smaller(job: Job, effort: Effort) -> tuple[Job | None, str]:
@@ -112,13 +131,12 @@ def _smaller(job: Job, effort: Effort) -> tuple[Job | None, str]:
             continue
         if not check_relations(shorter):
             small = shorter
+    if small.mesh.world_size > _RANKS:
+        return None, f"no form of it on {_RANKS} ranks or fewer was found"
     if small is job:
         try:
             small = reduce_job(job, effort).job
-        except NotReduced as problem:
-            if job.mesh.world_size > _RANKS:
-                return None, f"it has no smaller form: {problem}"
-    if small.mesh.world_size > _RANKS:
-        return None, f"it has no form on {_RANKS} ranks or fewer"
+        except NotReduced:
+            return job, ""
     mesh = " x ".join(f"{axis} {size}" for axis, size in small.mesh.axes.items())
     return small, "" if small is job else f"looked at on {mesh}, at smaller sizes"

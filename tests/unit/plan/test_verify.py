@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from support.plans import document, verified, write_plan
-from tantamount.answers import verify_plan
+from tantamount.answers import refine, verify_plan
 from tantamount.errors import UserError
+from tantamount.plan import prove as prove_module
 from tantamount.plan.read import read_plan
 from tantamount.verdict import Verdict
 
@@ -293,6 +294,19 @@ def test_a_bad_file_is_an_error_with_a_place(tmp_path: Path, case: str) -> None:
         read_plan(path)
     assert raised.value.code == code
     assert str(path) in raised.value.place or "schedule" in raised.value.place
+
+
+def test_a_smaller_form_that_is_another_program_refutes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number of one program that was taken for a size, and made smaller, while that of the other was not."""
+    (tmp_path / "wrong").mkdir()
+    right = read_plan(write_plan(tmp_path)).parts["last"]
+    wrong = read_plan(write_plan(tmp_path / "wrong", {"last": ("(x, 32)", "(x, 16)")})).parts["last"]
+    checked = prove_module.part_checker(refine)
+    monkeypatch.setattr(prove_module, "_smaller", lambda *_: (wrong.job, "made smaller"))
+    assert checked(wrong).verdict is Verdict.REFUTED
+    assert checked(right).verdict is Verdict.PROVED
 
 
 def test_nothing_is_known_after_no_time(tmp_path: Path) -> None:
