@@ -13,8 +13,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
+from tantamount.calculus.infinities import unbounded
 from tantamount.ir.graph import Node
 from tantamount.ir.job import Job
 from tantamount.ir.relation import InputRelation, Partial, Placement
@@ -238,10 +240,10 @@ def _proved(piece: Piece, options: Options) -> _Lemma:
     copies: dict[str, str] = {}
     for name in piece.handed_on:
         value = theirs.environments[0].get(name)
-        if not _total(value):
+        if not _total(proof.store, value):
             raise Unfit
         found = cuts.parts(theirs.classes[0], name, value) if cuts is not None and isinstance(value, Tensor) else ()
-        found = tuple(one for one in found if _total(ours.values.get(one.names[0])))
+        found = tuple(one for one in found if _total(proof.store, ours.values.get(one.names[0])))
         if not found:
             pairs[name] = _summands(proof, piece, name)
             continue
@@ -267,23 +269,26 @@ def _proved(piece: Piece, options: Options) -> _Lemma:
 def _summands(proof: Proof, piece: Piece, name: str) -> tuple[str, tuple[Placement, ...]]:
     """The tensor of which the ranks hold summands, among those that later pieces read. Raises :class:`Unfit`."""
     for whole in piece.read:
-        if _total(proof.specification.values.get(whole)):
+        if _total(proof.store, proof.specification.values.get(whole)):
             placements = partial_layout_of(proof, whole, name)
             if placements is not None:
                 return whole, placements
     raise Unfit
 
 
-def _total(value: object) -> bool:
-    """True if a tensor is a real number everywhere, whatever the inputs are."""
-    return isinstance(value, Tensor) and value.value.undefined is None
+def _total(store: Store, value: object) -> bool:
+    """True if a tensor is a real number everywhere, whatever the inputs are: neither undefined nor infinite (the
+    minus infinity of a mask is part of a form, of which there is no record)."""
+    if not isinstance(value, Tensor) or value.value.undefined is not None:
+        return False
+    return not any(unbounded(store, x) for _, x in value.value.pieces)
 
 
 def _same(proof: Proof, first: str, other: str) -> bool:
     a, b = proof.specification.values[first], proof.specification.values[other]
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or a.shape != b.shape or a.dtype is not b.dtype:
         return False
-    if not _total(a) or not _total(b):
+    if not _total(proof.store, a) or not _total(proof.store, b):
         return False
     return equal(proof.store, a.value, b.value, expand=False) is None
 

@@ -184,6 +184,22 @@ def test_what_later_pieces_read_is_handed_on(tmp_path: Path, tail: str, proved: 
     assert (in_pieces(job) is not None) == proved
 
 
+@pytest.mark.parametrize("value", ["-inf", "inf"])
+def test_what_may_be_infinite_is_not_handed_on(tmp_path: Path, value: str) -> None:
+    """Inputs of a piece are real numbers: ``0 * t`` would be 0, also where a mask makes t infinite. (No number that an
+    execution draws is above 1000, so that the tensors are candidates.)"""
+    head = f"""x: float32[4]
+        y: float32[4]
+        b = aten.gt.Scalar(y, 1000)
+        t = masked_fill(x, b, {value})
+        """
+    whole = head + "u = aten.exp.default(t)\n-> u"
+    rank = head + "v = aten.exp.default(t)\nz = mul(t, 0.0)\nu = add(v, z)\n-> u"
+    tables = '[inputs]\nx = "Replicate()"\ny = "Replicate()"\n[outputs]\nu = "Replicate()"\n'
+    job = read_job(job_files(tmp_path, whole, [rank, rank], tables, {"tp": 2}, {"tp": ("tp",)}))
+    assert prove_in_pieces(job, Options(align=align), least=0, places=[(4, 4)]) is None
+
+
 @pytest.mark.parametrize("layer", [0, 2])
 def test_relations_of_inputs_are_part_of_a_lemma(tmp_path: Path, layer: int) -> None:
     """The ranks hold the columns of one layer's first matrix in another order, and the rows of the second in the usual
