@@ -181,7 +181,7 @@ def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
     if not x or box is None:
         return
     if isinstance(box, tuple):
-        store.ranges.assumed[x, size, box] = len(store.redirects)
+        store.ranges.assumed[x, size, box] = -1  # a form that was made before a join may still have what was joined
     atom, index = store.apply("fact", (), (x,), Facts())
     covered_box: list[tuple[int, int]] = []
     seen: set[int] = set()

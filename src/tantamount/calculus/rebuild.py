@@ -189,5 +189,7 @@ def refresh_ranges(store: Store) -> None:
     recorded = store.ranges.assumed
     for (x, size, box), known in list(recorded.items()):
         if known != len(store.redirects):
-            recorded[x, size, box] = len(store.redirects)
-            comparisons.record_range(store, refresh(store, x), size, box)
+            same = refresh(store, x)
+            comparisons.record_range(store, same, size, box)
+            for one in (x, same):
+                recorded[one, size, box] = len(store.redirects)

@@ -191,12 +191,15 @@ class Cuts:
 
     def _with_inputs(self, rank: int) -> set[str]:
         """The tensors of a rank that inputs have a part in. What is made of numbers alone (positions, their cosines,
-        masks) stays what it is: both programs compute it anew in many shapes, of which some have no counterpart."""
+        masks) stays what it is: both programs compute it anew in many shapes, of which some have no counterpart. So
+        does what is made of single numbers (a step count, a learning rate): where the corrections of an optimizer are 0
+        is seen only together."""
         found = self._of_inputs.get(rank)
         if found is None:
             found = self._of_inputs[rank] = set()
             for node in self.job.implementation[rank].nodes:
-                if node.op == "input" or not found.isdisjoint(references(node)):
+                given = node.op == "input" and node.type is not None and bool(node.type.shape)
+                if given or not found.isdisjoint(references(node)):
                     found.add(node.name)
         return found
 
