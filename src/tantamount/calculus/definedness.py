@@ -377,6 +377,9 @@ class Definedness(Symbolic):
 
         return contraction.pointwise(store, apply, [record])
 
+    def doubted(self, x: Form) -> Form:
+        return with_undefined(x, changed(self.store, x.undefined, kinds.ALL_SOFT))
+
     def maximum_over(self, x: Form, dims: tuple[int, ...]) -> Form:
         out = self._plain.maximum_over(x, dims)
         x = self._with_infinities(x)
