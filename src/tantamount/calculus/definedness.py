@@ -1,17 +1,6 @@
 """The interpretation that carries, with every form, a record of where it is undefined (``records``) through every
 primitive.
 
-``nan``     the element is NaN in the program: a root of a negative number
-``inf``     it is NaN or infinite: a division by zero, the logarithm of zero; of an integer: C says nothing of it
-``-inf``    it is exactly minus infinity, and the form does not say so: the maximum of a row that is masked
-``soft``    the form says nothing of the value: an infinity went into what may give a number (``1 / inf``,
-            ``exp(-inf)``, a comparison)
-==========  ==========================================================================================================
-
-A NaN stays one through arithmetic, and an infinity stays infinite or becomes a NaN through sums and products; ``where``
-keeps what the side that it takes has. So where a term of another kind than ``soft`` is not 0, the program has no finite
-value there; and wherever the program's value is not the form's, some term is not 0.
-=======
 A NaN stays one through arithmetic, an infinity becomes what the arithmetic of the extended reals makes of it, and
 ``where`` keeps what the side that it takes has. Wherever the program's value is not the form's, some term of the record
 is not 0; and every term is true of the program's value, so that there is no finite one where a strong term is not 0.
@@ -387,6 +376,9 @@ class Definedness(Symbolic):
             return freeze(store, normal(store, add(store, *out, box=box), box))
 
         return contraction.pointwise(store, apply, [record])
+
+    def doubted(self, x: Form) -> Form:
+        return with_undefined(x, changed(self.store, x.undefined, kinds.ALL_SOFT))
 
     def maximum_over(self, x: Form, dims: tuple[int, ...]) -> Form:
         out = self._plain.maximum_over(x, dims)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.forms import Form
 from tantamount.calculus.terms import Polynomial, factors_of, single, sole_power
 
-__all__ = ["infinite_signs", "infinity", "infinity_atom", "is_negative_infinity", "unbounded"]
+__all__ = ["infinite_signs", "infinity", "infinity_atom", "is_negative_infinity", "is_real", "unbounded"]
 
 
 def infinity_atom(store: Store) -> int:
@@ -27,6 +28,12 @@ def is_negative_infinity(store: Store, x: Polynomial) -> bool:
 def unbounded(store: Store, x: Polynomial) -> bool:
     """True if an infinity occurs in the sum itself (not inside a maximum, an exponential or another function)."""
     return any(_infinite(store, factor.atom) for factor in factors_of(x))
+
+
+def is_real(store: Store, form: Form) -> bool:
+    """True if every element is a real number, whatever the inputs are: neither undefined nor infinite (the minus
+    infinity of a mask is part of a form, of which there is no record)."""
+    return form.undefined is None and not any(unbounded(store, x) for _, x in form.pieces)
 
 
 def infinite_signs(store: Store, x: Polynomial) -> set[bool]:

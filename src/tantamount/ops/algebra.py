@@ -171,6 +171,10 @@ class Interpretation(ABC):
         """Einstein summation. Every dimension of every operand has a label; equal labels have equal sizes; the product
         is summed over the labels that ``result`` lacks. A label may repeat inside an operand (diagonal)."""
 
+    def doubted(self, x: Value) -> Value:
+        """x, of which the operator may have a number where its definition has an infinity or a NaN."""
+        return x
+
     @abstractmethod
     def maximum_over(self, x: Value, dims: tuple[int, ...]) -> Value:
         """The maximum over the given dimensions, which are removed and not empty."""

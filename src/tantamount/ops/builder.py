@@ -485,6 +485,12 @@ class Builder:
         value = self.interpretation.contract(values, tuple(number[label] for label in right))
         return self.wrapped(Tensor(tuple(sizes[label] for label in right), xs_[0].dtype, value))
 
+    def contract_chosen(self, equation: str, *xs: Tensor) -> Tensor:
+        """:meth:`contract`, for operators that read no element for which an operand of zeros and ones has a zero: a
+        NaN there makes one of the product, and none of what the operator gives."""
+        out = self.contract(equation, *xs)
+        return Tensor(out.shape, out.dtype, self.interpretation.doubted(out.value))
+
     def sum(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """The sum over some dimensions (all, if none is given); integers and booleans give int64."""
         if x.dtype.is_integral:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tantamount.calculus.infinities import is_real
 from tantamount.effort import Effort, Stopped, stopping
 from tantamount.ir.job import Job
+from tantamount.ops.algebra import Tensor
 from tantamount.plan.parts import Part
 from tantamount.plan.result import PartReport
 from tantamount.plan.verify import CheckPart
@@ -56,7 +58,7 @@ def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
         likely = [output.name for output in there if output.verdict is Verdict.PROVED]
     known = {output.name: output for output in proof.check(expand=False, only=likely)}
     if len(known) == len(job.outputs) and all(output.verdict is Verdict.PROVED for output in known.values()):
-        return _report(part, _ordered(job, known), proof.assumptions())
+        return _report(part, _ordered(job, known), _assumptions(part, proof))
     found = None if small is None else refine(small)
     if found is not None and found.verdict is Verdict.REFUTED and _controlled(job, known, found, effort):
         return replace(
@@ -64,12 +66,30 @@ def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
             counterexample=found.counterexample, notes=found.notes, reduced=text,
         )  # fmt: skip
     if found is not None and small is job and found.verdict is Verdict.PROVED:
-        return _report(part, found.outputs, found.assumptions)
+        return _report(part, found.outputs, (*found.assumptions, *_passed_on(part, proof)))
     known |= {output.name: output for output in _with_effort(proof, known)}
-    report = _report(part, _ordered(job, known), proof.assumptions())
+    report = _report(part, _ordered(job, known), _assumptions(part, proof))
     if report.verdict is Verdict.PROVED or not text:
         return report
     return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}",))
+
+
+def _assumptions(part: Part, proof: Proof) -> tuple[Assumption, ...]:
+    return (*proof.assumptions(), *_passed_on(part, proof))
+
+
+def _passed_on(part: Part, proof: Proof) -> tuple[Assumption, ...]:
+    """The assumption that what other parts take is a number: their proofs are for all real inputs, so they say nothing
+    where the specification of this part makes an infinity or a NaN."""
+    values = proof.specification.values
+    doubtful: list[str] = []
+    for output in part.job.specification.outputs:
+        if output.name in part.job.outputs and output.name not in part.results:
+            value = values.get(output.node)
+            if not isinstance(value, Tensor) or not is_real(proof.store, value.value):
+                doubtful.append(output.name)
+    text = "what parts of the specification pass on is finite"
+    return (Assumption("finite-joints", text, tuple(doubtful)),) if doubtful else ()
 
 
 def _with_effort(proof: Proof, known: dict[str, OutputReport]) -> tuple[OutputReport, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
-from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.infinities import is_real
 from tantamount.ir.graph import Node
 from tantamount.ir.job import Job
 from tantamount.ir.relation import InputRelation, Partial, Placement
@@ -277,11 +277,8 @@ def _summands(proof: Proof, piece: Piece, name: str) -> tuple[str, tuple[Placeme
 
 
 def _total(store: Store, value: object) -> bool:
-    """True if a tensor is a real number everywhere, whatever the inputs are: neither undefined nor infinite (the
-    minus infinity of a mask is part of a form, of which there is no record)."""
-    if not isinstance(value, Tensor) or value.value.undefined is not None:
-        return False
-    return not any(unbounded(store, x) for _, x in value.value.pieces)
+    """True if a tensor is a real number everywhere, whatever the inputs are."""
+    return isinstance(value, Tensor) and is_real(store, value.value)
 
 
 def _same(proof: Proof, first: str, other: str) -> bool:

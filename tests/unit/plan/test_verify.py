@@ -23,6 +23,7 @@ def test_a_right_plan_is_proved_and_says_what_it_stands_for(tmp_path: Path) -> N
     report = verified(write_plan(tmp_path))
     assert report.verdict is Verdict.PROVED, report.text(verbose=True)
     assert report.exit_code == 0
+    assert [one.places for one in report.assumptions if one.name == "finite-joints"] == [("norm: factor",)]
     layer = next(part for part in report.parts if part.part == "layer")
     assert (layer.count, layer.ranks) == (3, 4)
     assert layer.nodes == 15 * 3 * 4 * 2  # calls, layers, ranks of a stage, microbatches
@@ -83,6 +84,19 @@ def test_a_wrong_part_is_refuted_with_its_place(tmp_path: Path, case: str) -> No
     assert wrong[0].mismatch is not None
     assert words in f"{wrong[0].mismatch.headline} {wrong[0].mismatch.difference}"
     assert f"  {part}" in report.text()
+
+
+def test_what_parts_pass_on_is_a_number_or_that_is_assumed(tmp_path: Path) -> None:
+    """A layer that masks what is large with minus infinity, of which the loss makes 0, and a rank NaN."""
+    names = {"layer.spec": "y = mm(r, b)", "layer": 'y = all_reduce(part, "sum", "tp")'}
+    masked = "\nm = aten.gt.Scalar(v, 1000)\ny = masked_fill(v, m, -inf)"
+    changes = {name: (text, f"v{text[1:]}{masked}") for name, text in names.items()}
+    changes["last.spec"] = ("q = mul(x, x)", "q = aten.exp.default(x)")
+    changes["last"] = ("q = mul(x, x)", "e = aten.exp.default(x)\nz = mul(x, 0.0)\nq = add(e, z)")
+    report = verified(write_plan(tmp_path, changes))
+    assert report.verdict is Verdict.PROVED
+    (found,) = [one for one in report.assumptions if one.name == "finite-joints"]
+    assert found.places == ("layer: y", "norm: factor")
 
 
 def _stages(*stages: str) -> Edit:

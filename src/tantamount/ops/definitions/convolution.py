@@ -81,7 +81,7 @@ class _Windows:
             sizes = (shapes[0][2 + k], shapes[1][2 + k], shapes[2][2 + k])
             xs.append(joined(b, *sizes, self.stride[k], self.padding[k], self.dilation[k], dtype))
             terms.append(FINE[k] + COARSE[k] + KERNEL[k])
-        return b.reshape(b.contract(f"{','.join(terms)}->{labels[wanted]}", *xs), shapes[wanted])
+        return b.reshape(b.contract_chosen(f"{','.join(terms)}->{labels[wanted]}", *xs), shapes[wanted])
 
 
 def _windows(

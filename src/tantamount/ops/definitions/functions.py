@@ -8,7 +8,7 @@ from fractions import Fraction
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.definitions import elementwise, logic
+from tantamount.ops.definitions import elementwise, logic, reduction
 from tantamount.ops.definitions.activation import logistic
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.table import Operand, operator
@@ -106,7 +106,7 @@ def erfinv(b: Builder, self: Tensor) -> Tensor:
 def logaddexp(b: Builder, self: Tensor, other: Tensor) -> Tensor:
     """log(exp(self) + exp(other))"""
     x, y = b.operands(require_float(self), require_float(other))
-    top = b.maximum(x, y)
+    top = reduction.without_minus_infinity(b, b.maximum(x, y))
     return b.add(b.log(b.add(b.exp(b.sub(x, top)), b.exp(b.sub(y, top)))), top)
 
 

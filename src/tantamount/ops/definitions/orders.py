@@ -172,7 +172,7 @@ def logcumsumexp(b: Builder, self: Tensor, dim: int) -> Tensor:
     x = require_float(self)
     if not x.rank:
         return x
-    top = b.amax(x, (dim,), keepdim=True)
+    top = reduction.without_minus_infinity(b, b.amax(x, (dim,), keepdim=True))
     return b.add(b.log(reduction.cumsum(b, b.exp(b.sub(x, top)), dim)), top)
 
 

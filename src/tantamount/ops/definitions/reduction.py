@@ -257,11 +257,17 @@ def all_dim(b: Builder, self: Tensor, dim: int, keepdim: bool = False) -> Tensor
     return some(b, self, (dim,), keepdim, of_all=True)
 
 
+def without_minus_infinity(b: Builder, top: Tensor) -> Tensor:
+    """0 where a maximum is minus infinity, by which exponents are not shifted then: the difference would be NaN."""
+    return b.where(b.equal(top, -b.infinity), b.number(0, top.dtype), top)
+
+
 @operator("aten.logsumexp.default", category=_REDUCTION)
 def logsumexp(b: Builder, self: Tensor, dim: Integers, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(self))) over the given dimensions"""
+    """log(sum(exp(self))) over the given dimensions; of nothing but minus infinity it is minus infinity"""
     x = b.floating(self)
     top = b.amax(x, dim, keepdim=True)
+    top = without_minus_infinity(b, top)
     out = b.add(b.log(b.sum(b.exp(b.sub(x, top)), dim, keepdim=True)), top)
     return out if keepdim else b.squeeze(out, b.dims(x, dim))
 
@@ -412,6 +418,11 @@ def cumsum(b: Builder, self: Tensor, dim: int, *, dtype: DType | None = None) ->
         return x
     rows = b.iota(x.shape[k])
     later = b.less(b.unsqueeze(rows, 1), b.unsqueeze(rows, 0))
+    if not x.dtype.is_integral:  # a NaN or an infinity that comes later has no part: no product with 0
+        last = b.unsqueeze(b.transpose(x, k, -1), -2)
+        shape = (*last.shape[:-2], x.shape[k], x.shape[k])
+        found = b.sum(b.where(b.expand(later, shape), b.number(0, x.dtype), b.expand(last, shape)), (-1,))
+        return b.transpose(found, k, -1)
     letters = "abcdefghijklmnopqrstuvwxyABCDEFGHIJKLMNOPQRSTUVWXYZ"[: x.rank]
     if x.rank > len(letters):
         raise ShapeProblem(f"a running sum of {x.type}")
