@@ -113,7 +113,7 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     inputs = build_inputs(store, job)
     how.lap("inputs")
     shared = Shared(store)
-    same = same_programs(store, job, inputs, classes, shared)
+    same = None if how.cut else same_programs(store, job, inputs, classes, shared)  # who asks for cuts asks for parts
     how.lap("structure")
     specification = run_specification(store, job, inputs, shared, same, how.progress)
     names = [node.name for node in job.specification.nodes]
