@@ -153,8 +153,8 @@ class KnownRanges:
     """Integers of which an interval is known: the indices of the specification, which are assumed to be in range.
 
     ``assumed`` are these indices with their size and box, and how many atoms had been joined when they were recorded
-    with joined atoms replaced (-1: never). ``spared`` belongs to :mod:`tantamount.calculus.ignored_labels`: by the number
-    of assumptions."""
+    with joined atoms replaced (-1: never). ``spared`` belongs to :mod:`tantamount.calculus.ignored_labels`: by the
+    number of assumptions."""
 
     assumed: dict[tuple[Polynomial, int, Box], int] = field(default_factory=dict[tuple[Polynomial, int, Box], int])
     of_atoms: dict[int, list[KnownRange]] = field(default_factory=dict[int, list[KnownRange]])
