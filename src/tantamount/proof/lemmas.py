@@ -24,6 +24,7 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import operator_of
 from tantamount.ops.classes import rank_classes
 from tantamount.proof.assumptions import open_obligations
+from tantamount.proof.cuts import Aligned
 from tantamount.proof.inputs import build_inputs
 from tantamount.proof.outputs import output_node, show
 from tantamount.proof.pieces import Piece, Side, Unfit, key_of, named
@@ -242,7 +243,9 @@ def _proved(piece: Piece, options: Options) -> _Lemma:
         value = theirs.environments[0].get(name)
         if not _total(proof.store, value):
             raise Unfit
-        found = cuts.parts(theirs.classes[0], name, value) if cuts is not None and isinstance(value, Tensor) else ()
+        found: tuple[Aligned, ...] = ()
+        if cuts is not None and isinstance(value, Tensor):
+            found = cuts.parts(theirs.classes[0], name, value)
         found = tuple(one for one in found if _total(proof.store, ours.values.get(one.names[0])))
         if not found:
             pairs[name] = _summands(proof, piece, name)

@@ -264,7 +264,7 @@ def without_minus_infinity(b: Builder, top: Tensor) -> Tensor:
 
 @operator("aten.logsumexp.default", category=_REDUCTION)
 def logsumexp(b: Builder, self: Tensor, dim: Integers, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(self))) over the given dimensions; of nothing but minus infinity it is minus infinity"""
+    """log(sum(exp(self))) over the given dimensions"""
     x = b.floating(self)
     top = b.amax(x, dim, keepdim=True)
     top = without_minus_infinity(b, top)
