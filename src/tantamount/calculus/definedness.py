@@ -40,7 +40,7 @@ from tantamount.calculus.records import (
 )
 from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, Term, single
-from tantamount.errors import Unsupported
+from tantamount.errors import InternalError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number
 from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
@@ -454,7 +454,8 @@ class Definedness(Symbolic):
     # -- process groups
     def enter_group(self, x: Form, shape: Shape, group: str) -> tuple[Interpretation, Form]:
         inside, out = self._plain.enter_group(x, shape, group)
-        assert isinstance(inside, Symbolic)
+        if not isinstance(inside, Symbolic):
+            raise InternalError("a group of the plain interpretation is one of another kind")
         record = None if x.undefined is None else self._plain.enter_group(x.undefined, shape, group)[1]
         return replace(self, batch=inside.batch), with_undefined(out, record)
 

@@ -11,6 +11,7 @@ import typer
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits
 from tantamount.errors import UserError
+from tantamount.writing import write_file
 
 __all__ = ["fuzz"]
 
@@ -182,6 +183,8 @@ def triage(
     from tantamount.fuzz.triage import page, rows
 
     found = rows(folder)
+    if not found and not folder.is_dir():
+        raise UserError("finding-file", place=str(folder), found="no such folder", needed="a campaign's folder")
     for row in found:
         terminal.out(
             f"{row.backend:>9}  {row.kind:<8} {row.operators:>3}  {row.signature}\n"
@@ -189,7 +192,7 @@ def triage(
         )
     terminal.out(f"{len(found)} findings\n")
     if html is not None:
-        html.write_text(page(found))
+        write_file(html, page(found))
     return 0
 
 

@@ -9,6 +9,7 @@ import typer
 
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits
+from tantamount.errors import UserError
 
 if TYPE_CHECKING:
     from tantamount.plan.actions import Schedule
@@ -113,7 +114,13 @@ def new(
     """Write the plan of a Llama's training iteration, its parts captured at their real sizes (needs PyTorch):
     Megatron's tensor parallelism, a pipeline, data parallelism, clipping by the global norm, SGD or AdamW."""
     from tantamount.capture import new_plan
+    from tantamount.plan.named import named_schedule
 
+    if len(named_schedule(schedule, pp, microbatches, chunks).chains) > 1:  # refused before anything is captured
+        raise UserError(
+            "plan-schedule", place="plan new", found=f"{schedule}, whose microbatches enter at both ends",
+            needed="a schedule of one direction: every parameter has one owner",
+        )  # fmt: skip
     own = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn, "vocab": vocab}
     degrees = {
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,

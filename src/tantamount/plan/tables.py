@@ -31,7 +31,8 @@ def read_table(path: Path) -> Schedule:
         with path.open(encoding="utf-8", newline="") as stream:
             text = stream.read(_MOST + 1)
     except (OSError, UnicodeDecodeError) as problem:
-        raise UserError("plan-schedule", place=str(path), found=str(problem), needed="a schedule as CSV") from None
+        why = problem.strerror if isinstance(problem, OSError) else "not UTF-8"
+        raise UserError("plan-schedule", place=str(path), found=str(why), needed="a schedule as CSV") from None
     if len(text) > _MOST:
         raise UserError("plan-schedule", place=str(path), found="a file that is too long", needed=f"{_MOST} characters")
     return schedule_of_table(list(csv.reader(io.StringIO(text))), str(path))

@@ -7,13 +7,12 @@ and ranks at once; and where a proof ends with the relation that the next one st
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from tantamount.clock import Clock, peak_memory_bytes
 from tantamount.plan.actions import Kind, Schedule
 from tantamount.plan.check import check_schedule
 from tantamount.plan.parts import Part, Piece, Plan, Runs
@@ -30,7 +29,7 @@ Told = Callable[[str, int, int], None]
 def verify(plan: Plan, check: CheckPart, told: Told | None = None) -> PlanReport:
     """The verdict on a plan; ``check`` proves or refutes one part, and is asked once for each that is in use.
     ``told(part, done, total)`` hears of every part before it is looked at."""
-    clock = _Clock()
+    clock = Clock()
     ownership = tuple(_ownership(plan))
     schedule = tuple(_schedule(plan))
     clock.lap("schedule")
@@ -50,7 +49,7 @@ def verify(plan: Plan, check: CheckPart, told: Told | None = None) -> PlanReport
         plan=plan.path, name=plan.name, verdict=verdict, mesh=plan.mesh.axes, microbatches=plan.microbatches,
         pieces=len(plan.pieces), stages=len(plan.stages), schedule_name=plan.schedule_name, parts=tuple(parts),
         joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(parts),
-        notes=tuple(_notes(plan)), seconds=clock.seconds, megabytes=_megabytes(),
+        notes=tuple(_notes(plan)), seconds=clock.seconds, megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip
 
 
@@ -170,21 +169,3 @@ def _assumptions(parts: Sequence[PartReport]) -> tuple[Assumption, ...]:
                 f"{part.part}: {place}" for place in assumption.places
             )
     return tuple(Assumption(name, text, tuple(places)) for (name, text), places in found.items())
-
-
-def _megabytes() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
-
-
-class _Clock:
-    """CPU seconds by phase."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.process_time()
-
-    def lap(self, phase: str) -> None:
-        now = time.process_time()
-        self.seconds[phase] = now - self._last
-        self._last = now

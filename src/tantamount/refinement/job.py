@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from tantamount.clock import Clock
 from tantamount.correspond.alignment import align
 from tantamount.diagnosis.localise import find_mismatch
 from tantamount.effort import Effort, Stopped, stopping
@@ -137,7 +138,7 @@ class _State:
     strict: bool
     effort: Effort
     so_far: Callable[[Refinement], None]
-    clock: _Clock = field(default_factory=lambda: _Clock())
+    clock: Clock = field(default_factory=Clock)
     proof: Proof | None = None
     pieces: InPieces | None = None
     outputs: dict[str, OutputReport] = field(default_factory=dict[str, OutputReport])
@@ -311,19 +312,6 @@ def _explained(output: OutputReport, reduction: str) -> OutputReport:
     if output.verdict is Verdict.UNKNOWN:
         return replace(output, reason=f"{output.name} = {output.expectation} was not proved: {reduction}")
     return replace(output, reason=f"{output.reason}\n{reduction}")
-
-
-class _Clock:
-    """CPU seconds by phase."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.process_time()
-
-    def lap(self, phase: str) -> None:
-        now = time.process_time()
-        self.seconds[phase] = now - self._last
-        self._last = now
 
 
 def _unheard(_: Refinement) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tantamount.clock import peak_memory_bytes
 from tantamount.effort import Effort, Stopped
 from tantamount.ir.job import Job
 from tantamount.proof import Proof
@@ -56,7 +56,7 @@ def statistics(job: Job, proofs: Sequence[Proof], seconds: Mapping[str, float]) 
         atoms=len(atoms),
         terms=sum(len(x) for atom in atoms for x in atom.arguments),
         seconds=seconds,
-        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_memory_bytes=peak_memory_bytes(),
         classes=max((len(proof.implementation.classes) for proof in proofs), default=1),
         rules=dict(rules),
     )

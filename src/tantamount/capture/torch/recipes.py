@@ -48,8 +48,10 @@ def built(name: str) -> Built:
     except TantamountError:
         raise
     except ImportError as problem:
+        known = ", ".join(f"{one}:" for one in RECIPES)
         raise UserError(
-            "compare-recipe", place=name, found=said(problem), needed=f"the packages that {recipe}: needs",
+            "compare-recipe", place=name, found=said(problem),
+            needed=f"the packages that {recipe}: needs" if recipe in RECIPES else f"a module of yours, or {known}",
             hint="install them beside tantamount; modules of yours are looked for in the current folder first",
         ) from problem  # fmt: skip
     except Exception as problem:
