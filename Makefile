@@ -4,15 +4,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BASE := $(VENV)/.stamp-base
 SETUP := $(VENV)/.stamp-setup
+RAY := $(VENV)/.stamp-ray
 TEST_WORKERS ?= auto
 TESTS ?= tests
 
-.PHONY: help setup demo test bench lint format gallery docs clean
+.PHONY: help setup demo test test-ray bench lint format gallery docs clean
 
 help:
 	@echo "setup   create $(VENV) with the tantamount command and everything the tests need"
 	@echo "demo    prove two correct pairs and refute two wrong ones (no PyTorch needed)"
 	@echo "test    run the tests (TESTS=path selects, TEST_WORKERS=n processes)"
+	@echo "test-ray  install Ray beside it and run tests/cluster on a local cluster of two nodes"
 	@echo "bench   measure cost and run the long soundness checks"
 	@echo "lint    ruff check, ruff format --check, pyright"
 	@echo "format  ruff format and ruff's safe fixes"
@@ -52,6 +54,13 @@ demo: $(BASE)
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(SETUP)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --maxprocesses=8 --dist worksteal $(TESTS)
+
+$(RAY): $(SETUP)
+	$(BIN)/python -m pip install --quiet --editable '.[ray]'
+	@touch $@
+
+test-ray: $(RAY)
+	$(BIN)/python -m pytest tests/cluster
 
 bench: $(SETUP)
 	@set -e; for file in benchmarks/bench_*.py benchmarks/fuzz_*.py benchmarks/mutants.py; do echo "== $$file"; $(BIN)/python $$file; done

@@ -10,6 +10,7 @@ from typing import Any
 
 from tantamount.cli import terminal
 from tantamount.cli.process import reserve
+from tantamount.cli.runners import runner
 from tantamount.effort import MEMORY, TIMEOUT, Effort, Stopped, effort_of, stopping
 from tantamount.errors import UserError
 from tantamount.report.outcomes import ENVIRONMENT, Failure, Outcome, failure
@@ -92,21 +93,27 @@ def check(
         return failure(str(path), problem, f"while checking {path}")
 
 
-def check_all(paths: Sequence[Path], options: Options, workers: int | None) -> Iterator[Outcome]:
+def check_all(
+    paths: Sequence[Path], options: Options, workers: int | None, ray: str | None = None
+) -> Iterator[Outcome]:
     """Every job, in the order given: one alone in this process, several in ``workers`` processes (default: one for
     every core), and so is one whose time or memory is limited: that process can be ended whatever it does. A job whose
-    process dies has a :class:`Failure` like any other."""
-    if len(paths) == 1 and not options.limited:
+    process dies has a :class:`Failure` like any other. ``ray``: the address of the cluster that has the processes."""
+    if len(paths) == 1 and not options.limited and ray is None:
         with terminal.progress(str(paths[0])) as progress:
             outcome = check(paths[0], options, progress)
         yield outcome
         return
     with terminal.queue(len(paths)) as display:
-        outcomes = pool.run_all(
+
+        def watch(done: int, running: Sequence[Path]) -> None:
+            display.show(done, [str(path) for path in running])
+
+        outcomes = runner(ray)(
             partial(_work, options=options),
             paths,
-            workers or pool.cores(),
-            watch=lambda done, running: display.show(done, [str(path) for path in running]),
+            workers or (pool.cores() if ray is None else None),
+            watch=watch,
             tells=options.limited,
             seconds=None if options.timeout is None else options.timeout + _GRACE,
             preload=(

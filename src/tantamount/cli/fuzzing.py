@@ -10,6 +10,7 @@ import typer
 
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits
+from tantamount.cli.runners import RayOption, runner
 from tantamount.errors import UserError
 from tantamount.writing import write_file
 
@@ -106,6 +107,7 @@ def run(
     rules: RuleFiles = None,
     python: Pythons = None,
     forms: Annotated[int, typer.Option("--forms", min=0, help="Random forms of every case.")] = 1,
+    ray: RayOption = None,
 ) -> int:
     """Run random programs and their rewritten forms on compilers, and keep what comes out wrong."""
     from tantamount.fuzz.campaign import Setup, run_campaign
@@ -129,7 +131,7 @@ def run(
             last[0] = now
             terminal.error(_line(told))
 
-    found = run_campaign(setup, out, _rules(rules), tell)
+    found = run_campaign(setup, out, _rules(rules), tell, None if ray is None else runner(ray))
     terminal.out(_line(found) + "\n")
     for text in sorted(found["new"]):
         terminal.out(f"  new: {text}\n")

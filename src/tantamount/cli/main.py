@@ -14,6 +14,7 @@ from tantamount.cli import planning, terminal
 from tantamount.cli.exits import exits, explain, explained, finished
 from tantamount.cli.fuzzing import fuzz
 from tantamount.cli.process import INTERRUPTED, Interruption, leave_on_interrupt, open_streams, reserve
+from tantamount.cli.runners import RayOption
 from tantamount.report.outcomes import INTERNAL
 
 __all__ = ["app", "main"]
@@ -138,6 +139,7 @@ def refine(
     effort: EffortOption = "normal",
     timeout: Timeout = None,
     memory: Memory = None,
+    ray: RayOption = None,
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.cli.certifying import certify, check_certifiable
@@ -167,7 +169,7 @@ def refine(
     options.start()  # what is no effort is said before any job is read
     outcomes: list[Outcome] = []
     with results.fenced():
-        for outcome in check_all(jobs, options, workers):
+        for outcome in check_all(jobs, options, workers, ray):
             if isinstance(outcome, Failure):
                 explain(outcome, verbose=verbose)
             elif results.text:

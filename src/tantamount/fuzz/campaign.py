@@ -320,19 +320,25 @@ def _starts(name: str, python: str) -> None:
 
 
 def run_campaign(
-    setup: Setup, folder: Path, rules: Mapping[str, Rule], tell: Callable[[dict[str, Any]], None] = lambda _: None
+    setup: Setup,
+    folder: Path,
+    rules: Mapping[str, Rule],
+    tell: Callable[[dict[str, Any]], None] = lambda _: None,
+    run_parts: Callable[..., Iterator[Any]] | None = None,
 ) -> dict[str, Any]:
     """Run a campaign, in processes of its own if it has several workers; what came of it, as plain data. Several
-    workers have the rules of the library. Raises :class:`UserError` where the folder has another campaign."""
+    workers have the rules of the library, and so have those of ``run_parts``, which is
+    :func:`tantamount.work.pool.run_all` or does the same elsewhere. Raises :class:`UserError` where the folder has
+    another campaign."""
     for name in setup.backends:
         _starts(name, setup.pythons.get(name, ""))
     narrowed(setup)
     _agreed(folder, setup)
-    if setup.workers == 1:
+    if setup.workers == 1 and run_parts is None:
         return part((setup, folder, rules), tell)
     parts = [(replace(setup, worker=k), folder, None) for k in range(setup.workers)]
     total: dict[str, Any] = {}
-    for found in run_all(part, parts, setup.workers, tells=True):
+    for found in (run_parts or run_all)(part, parts, setup.workers, tells=True):
         if isinstance(found, Lost):
             total.setdefault("lost", []).append(str(found))
             found = found.so_far or Progress().told()
