@@ -54,6 +54,7 @@ def zero_parts(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
     out: list[Polynomial] = []
     for a, e, index in factors:
         if e < 0 or known_positive(store, Factor(a, e, index)):
+            store.fired["zeros-of-products"] += 1
             continue
         found = is_zero(store, polynomial(store, [Term((Factor(a, 1, index),), 1)], box), box)
         if found:
@@ -100,6 +101,7 @@ def _without_spread(store: Store, x: Polynomial) -> Polynomial:
             if taken <= d and scale(total, ratio) == base:
                 left[n] = d - taken
                 del left[m]
+                store.fired["spread"] += 1
                 break
     return polynomial(store, [Term(m, exact(c)) for m, c in left.items() if c]) if len(left) < len(x) else x
 
@@ -117,14 +119,17 @@ def is_zero(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
         masks = [(tuple(f for f in flat.factors if not known_positive(store, f)), flat.ranges) for flat in flats]
         found = _none_holds(store, masks, box)
         if found is not None:
+            store.fired["zeros-of-sums"] += 1
             return found
     if _is_logarithm_of_other_than_one(store, x):
+        store.fired["logarithms-of-integers"] += 1
         return ZERO
     if not unbounded(store, x) and strictly_positive(store, _without_spread(store, x)):
         return ZERO
     exponents = _difference_of_exponents(store, x)
     if exponents is None:
         return compare(store, "equal", x, ZERO, box)
+    store.fired["equal-exponents"] += 1
     differs = ONE
     for part in zero_parts(store, exponents, box):
         differs = multiply(store, differs, add(store, ONE, scale(part, -1)), box)
@@ -339,6 +344,7 @@ def minus_infinite(store: Store, x: Polynomial, box: Ranges) -> Polynomial | Non
     elif not conditions and any(store.atoms[f.atom].op == "max" for m, _ in x for f in m):
         return None
     finite = ONE
+    store.fired["minus-infinite"] += bool(conditions)
     for condition in conditions:
         finite = multiply(store, finite, add(store, ONE, scale(condition, -1)), box)
     return add(store, ONE, scale(finite, -1))
@@ -397,7 +403,9 @@ def contradictory(store: Store, m: Factors) -> bool:
         key = (tuple((n, c / head) for n, c in rest), tuple((v, Fraction(s) / head) for v, s in guard.affine[0]))
         # head * (t + constant / head) < 0: t < -constant/head, or > for a negative head
         bounds.setdefault(key, []).append((guard.op, value, -constant / head, head > 0))
-    return any(_empty(found) for found in bounds.values())
+    empty = any(_empty(found) for found in bounds.values())
+    store.fired["contradictory-comparisons"] += empty
+    return empty
 
 
 def _empty(found: list[tuple[str, int, Fraction, bool]]) -> bool:

@@ -165,6 +165,7 @@ def changed(store: Store, form: Form | None, kinds: Mapping[str, str], frozen: b
 
 def relabelled(store: Store, x: Polynomial, kinds: Mapping[str, str]) -> Polynomial:
     """The terms of a record with their kinds replaced; not normal."""
+    store.fired["extended-arithmetic"] += 1
     swap = {number: _leaf(store, kinds[kind]) for number, kind in _kinds(store).items()}
     return polynomial(store, [Term(tuple(sorted(Factor(swap.get(a, a), e, i) for a, e, i in m)), c) for m, c in x])
 

@@ -48,6 +48,15 @@ RuleName = Literal[
     "ignored-labels",
     "distinct-writes",
     "some-mask-holds",
+    # where a program is undefined
+    "extended-arithmetic",
+    "zeros-of-products",
+    "zeros-of-sums",
+    "spread",
+    "equal-exponents",
+    "logarithms-of-integers",
+    "minus-infinite",
+    "contradictory-comparisons",
     # only where two forms differ
     "multiplying-out",
     "equal-arguments",
