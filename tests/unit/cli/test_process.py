@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.interruptions import heed_interruptions
 from support.pieces import piece
 from tantamount.cli.checking import Options, check
 from tantamount.cli.process import Interruption, Output, reserve
@@ -50,6 +51,7 @@ def test_a_closed_descriptor_is_a_problem_only_if_something_is_written() -> None
 @pytest.fixture
 def handler() -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
+    heed_interruptions()
     yield
     signal.signal(signal.SIGINT, before)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.interruptions import heed_interruptions
 from support.reports import proved, refuted, unknown, vacuous
 from tantamount.cli.main import main
 from tantamount.errors import InternalError, UserError
@@ -284,7 +285,9 @@ def test_a_dumb_terminal_gets_plain_text(command: CommandLine, monkeypatch: pyte
 # ------------------------------------------------------------------------------------------------ whole processes
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, env=os.environ | environment, check=False)
+    return subprocess.run(
+        command, capture_output=True, env=os.environ | environment, check=False, preexec_fn=heed_interruptions
+    )
 
 
 def test_a_reader_that_goes_away_does_not_change_the_exit_code() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support import pieces
+from support.interruptions import heed_interruptions
 from support.pieces import piece, telling
 from tantamount.work.pool import Lost, run_all
 
@@ -93,7 +94,9 @@ def test_closing_the_iterator_ends_the_workers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_worker_outlives_the_process_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    started = subprocess.Popen([sys.executable, pieces.__file__, str(tmp_path)], env=environment)
+    started = subprocess.Popen(
+        [sys.executable, pieces.__file__, str(tmp_path)], env=environment, preexec_fn=heed_interruptions
+    )
     files = [tmp_path / name for name in "ab"]
     assert until(lambda: all(file.exists() and file.read_text() for file in files))
     pids = [int(file.read_text()) for file in files]
