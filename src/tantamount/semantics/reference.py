@@ -32,10 +32,12 @@ from tantamount.ops.functions import (
     tied_rows,
 )
 
-__all__ = ["Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
+__all__ = ["STOPS", "Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
 Array = NDArray[Any]
 Masks = Callable[[str, int, Shape, Number], Array]  # site, ordinal of the dropout on this rank, shape, p -> keep-mask
+
+STOPS = ("out-of-range", "zero-divisor")  # what a flag may say of which eager stops, whatever becomes of the element
 
 _LIMIT = 2**62
 _EXACT = 2**53  # float64 has every integer up to here
@@ -55,10 +57,10 @@ class IntegerOverflow(TantamountError):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something the result rests on that a NaN cannot say. ``what`` is ``out-of-range`` (a gather or scatter),
-    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``unfit`` (a number that
-    becomes an integer of a type that does not hold it), ``double-write``, ``inexact``
-    (an integer beyond 2**53 made a float) or ``tie`` (equal elements among which PyTorch does not promise what an
-    operator chooses); ``count`` elements, or rows; ``site`` the node, filled in by the interpreter."""
+    ``zero-divisor`` (of whole numbers), ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or
+    infinity), ``unfit`` (a number that becomes an integer of a type that does not hold it), ``double-write``,
+    ``inexact`` (an integer beyond 2**53 made a float) or ``tie`` (equal elements, and PyTorch does not promise
+    which of them an operator chooses); ``count`` elements, or rows; ``site`` the node, filled in by the interpreter."""
 
     what: str
     count: int
@@ -214,7 +216,7 @@ class Reference(Interpretation):
         """Quotients of integers, flagged where the divisor is zero, and powers."""
         if name == "floor_divide":
             undefined = y == 0
-            self._flag("undefined-integer", np.count_nonzero(undefined))
+            self._flag("zero-divisor", np.count_nonzero(undefined))
             return np.where(undefined, 0, x // np.where(undefined, 1, y))
         most = _magnitude(np.maximum(y, 0))
         if _magnitude(x) > 1 and most * _magnitude(x).bit_length() > _LIMIT.bit_length():
