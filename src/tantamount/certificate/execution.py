@@ -47,7 +47,7 @@ _SPLIT = 2.0**27 + 1  # parts a float64 into two halves
 _WHOLE = 2.0**53
 _SCALE = 2.0**6  # numbers of so many binary places count as whole
 _MET, _SEEN, _CONSTANTS = 200, 256, 4  # numbers that are collected, elements that are looked at, different ones
-_UNDEFINED = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact")
+_UNDEFINED = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact", "doubtful")
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,20 @@ def examine(plan: Plan, claim: Claim, execution: Execution) -> Checked:
     Raises :class:`Unsupported` where shapes do not fit."""
     sides = _sides(plan.job, claim, execution)
     checked = compare(claim.name, sides)
-    return checked if checked.difference is not None else _outside(plan.job, claim, execution, sides, checked)
+    if checked.difference is None:
+        return _outside(plan.job, claim, execution, sides, checked)
+    return replace(checked, difference=None) if _doubtful(plan.job, claim, execution) else checked
+
+
+def _doubtful(job: Job, claim: Claim, execution: Execution) -> bool:
+    """Whether a claim's tensor depends on an operator of which eager may make something else than the definition."""
+    for rank, evaluation in enumerate(execution.ranks):
+        sites = {flag.site for flag in evaluation.flags if flag.what == "doubtful"}
+        if sites and not sites.isdisjoint(
+            job.implementation[rank].ancestors(claim.tensor(job, rank, claim.relation.name))
+        ):
+            return True
+    return False
 
 
 def _sides(job: Job, claim: Claim, execution: Execution) -> list[Comparison]:

@@ -41,7 +41,7 @@ Leaves = Mapping[LeafName, Array]
 _SOURCES = ("input", "implementation input", "free input")
 _INTEGERS = 4  # integers of unknown use are drawn below this
 _WIDE = 1 << 17  # and, every other time, up to this
-_EXACT = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact")
+_EXACT = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact", "doubtful")
 
 
 class NotExecuted(TantamountError):

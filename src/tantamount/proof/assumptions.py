@@ -127,13 +127,13 @@ def _open(store: Store, known: Sequence[Obligation], asked: Sequence[Obligation]
     for o in asked:
         key = (o.kind, o.value, o.size, o.box)
         if key not in settled:
-            settled[key] = _shown(store, o) or _implied(store, known, o)
+            settled[key] = _met(store, o) or _implied(store, known, o)
         if not settled[key]:
             found.append(o)
     return found
 
 
-def _shown(store: Store, o: Obligation) -> bool:
+def _met(store: Store, o: Obligation) -> bool:
     """True if an obligation holds by what was assumed of the specification's indices, or joined, since it was met."""
     if o.kind == "index":
         return in_range(store, o.value, o.size, o.box) or _by_coordinate(store, o)

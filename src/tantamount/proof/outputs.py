@@ -224,7 +224,7 @@ def _if_nothing_stops(
             if o.kind == "index"
             else f"the divisor of {name} was not shown to be other than 0 on every rank"
         )
-        return replace(report, verdict=Verdict.UNKNOWN, reason=f"{PARTLY}{unproved}")
+        return replace(report, verdict=Verdict.UNKNOWN, relation=None, reason=f"{PARTLY}{unproved}")
     return report
 
 
