@@ -9,6 +9,7 @@ is asked again in wider types, because definitions are read over the reals and t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,16 +23,17 @@ from tantamount.ir.graph import Device, Setting
 from tantamount.ir.types import DType, Shape
 from tantamount.ops.algebra import Number, Tensor
 from tantamount.ops.builder import Builder
+from tantamount.ops.doubts import doubts_of
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup, table
-from tantamount.semantics.reference import Array, IntegerOverflow, Reference
+from tantamount.semantics.reference import STOPS, Array, IntegerOverflow, Reference
 
-__all__ = ["AGREEING", "Foreign", "Outcome", "Watched", "executed", "judge", "operand"]
+__all__ = ["AGREEING", "EDGES", "Foreign", "Outcome", "Watched", "edge_of", "executed", "judge", "operand"]
 
 AGREEING = ("equal", "rounded", "tied", "types")
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}
 _EAGER_ROUNDS = {"aten.hardsigmoid_backward.default": 1e-7}  # its kernels have a sixth as a float32
-_UNDEFINED = {"undefined-comparison", "undefined-integer", "unfit", "out-of-range", "double-write", "inexact"}
+_UNDEFINED = {*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact", "doubtful"}
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,46 @@ def judge(call: Call) -> Outcome | None:
     ):
         return Outcome(wider[0])
     if reference.left_range:  # the interpreter says that float64 did not follow the reals
-        return Outcome("undefined")
-    special = any(not torch.isfinite(x).all() for x in map(_floats, call.tensors))
+        return Outcome("undefined", problem)
+    special = any(not torch.isfinite(x).all() or (x == 0).any() for x in map(_floats, call.tensors))
     careful = _Compared(noise=1e-12 * size, careful=True)
-    if special and (flags & _UNDEFINED or careful.difference(found, call.result) is None):
-        return Outcome("undefined")
+    known = edge_of(call.target) is not None and (flags & _UNDEFINED or careful.difference(found, call.result) is None)
+    if special and known:
+        return Outcome("undefined", problem)
     return Outcome("different", problem + (f" [{', '.join(sorted(flags))}]" if flags else ""))
+
+
+_COMPARED = "a NaN is less than nothing, and not less than anything: comparisons that are written as negations differ"
+_CHOSEN = "among NaNs and infinities eager chooses by an order of its own"
+_ZEROS = "a zero has no sign among the reals"
+_ROUNDED = "float64 rounds what the definition computes on the way"
+_CONVERTED = "what a type of integers does not hold becomes any of its numbers"
+# Operators of which eager makes something else than the definition where operands are infinite, NaN or a signed zero,
+# and why. The calculus claims nothing there (``support/edges.py`` checks that), and executions refute nothing by it.
+_COMPLEX = "complex numbers are divided by parts, and 1 / inf is 0"
+_PADDED = "kernels multiply infinite weights with the zeros of the padding, or do not"
+_EDGES: Mapping[str, str] = {
+    "ge le greater_equal less_equal threshold threshold_backward hardshrink softshrink": _COMPARED,
+    "argmax argmin max min cummax cummin topk sort argsort kthvalue median mode": _CHOSEN,
+    "max_pool2d_with_indices max_pool2d": _CHOSEN,
+    "rsqrt reciprocal _foreach_rsqrt _foreach_reciprocal copysign atan2 arctan2 signbit": _ZEROS,
+    "acosh log_sigmoid log_sigmoid_forward binary_cross_entropy_with_logits": _ROUNDED,
+    "to copy _to_copy": _CONVERTED,
+    "remainder": "remainders are computed from quotients, and these from them",
+    "pow": "minus infinity to a power that is no whole number",
+    "conv1d conv2d conv3d convolution _convolution convolution_backward conv_transpose1d conv_transpose2d": _PADDED,
+    "conv_transpose3d": _PADDED,
+    "div divide true_divide": f"{_COMPLEX}; rounded ones are not promised",
+    "lerp": "of weights in a tensor either formula is taken",
+}
+EDGES: Mapping[str, str] = {name: why for names, why in _EDGES.items() for name in names.split()}
+
+
+def edge_of(target: str) -> str | None:
+    """Why eager and the definition of an operator may differ at infinities and NaN; ``None`` if they must not."""
+    row = table().get(target)
+    name = target.split(".")[1].removesuffix("_")
+    return (doubts_of(row.define) if row is not None else "") or EDGES.get(name)
 
 
 def _memory_in_order(x: torch.Tensor) -> bool:
@@ -126,7 +162,7 @@ def _as_good(call: Call, found: Any) -> bool:
     elements, and none comes twice where none may."""
     name = call.overload._schema.name.removeprefix("aten::")
     ours, eager = (x if isinstance(x, tuple) else (x,) for x in (found, call.result))
-    chosen, theirs = torch.as_tensor(np.asarray(ours[-1].value)), eager[-1]
+    chosen, theirs = torch.as_tensor(np.array(ours[-1].value)), eager[-1]
     if any(_Compared().difference(f, w) is not None for f, w in zip(ours[:-1], eager[:-1], strict=True)):
         return False
     if chosen.shape != theirs.shape:
@@ -207,7 +243,7 @@ def _array(x: torch.Tensor, dtype: DType) -> Array:
 @dataclass(frozen=True)
 class _Compared:
     """How results are compared. ``tolerance``: relative, by default that of the element type; ``noise``: what a sum of
-    the operands may be off by; ``types``: element types count; ``careful``: no number agrees with any."""
+    the operands may be off by; ``types``: element types count; ``careful``: what is no number agrees with anything."""
 
     values: bool = True
     tolerance: float | None = None
@@ -258,7 +294,9 @@ class _Compared:
             allowed = close * np.maximum(np.abs(eager), 1e-3 * scale) + self.noise + 1e-12 * (close / 1e-9)
             near = np.abs(ours - eager) <= allowed
         undefined = np.isnan(ours)
-        return np.where(finite, near | (undefined & self.careful), undefined | (ours == eager))
+        if self.careful:
+            return near | ~finite | ~np.isfinite(ours)
+        return np.where(finite, near, undefined | (ours == eager))
 
 
 # ---------------------------------------------------------------------------------------------- in wider types

@@ -29,7 +29,7 @@ from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
 
-__all__ = ["Program", "draw", "untrue"]
+__all__ = ["IS", "Opaque", "Program", "RecordEvaluator", "draw", "untrue"]
 
 SHAPE = (3, 4)
 _MODERATE = 1e4  # what a value must be below, and its reciprocal: nothing overflows or is rounded away
@@ -133,22 +133,22 @@ def _interpreted(program: Program) -> tuple[Calculus, Form] | None:
     return store, values[-1].value
 
 
-class _Opaque(Exception):
+class Opaque(Exception):
     pass
 
 
-class _Evaluator(Evaluator):
+class RecordEvaluator(Evaluator):
     """Evaluates what occurs in records only."""
 
     def _compute(self, atom: Atom, points: NDArray[np.int64]) -> NDArray[np.float64]:
         if atom.op == "undefined":
-            raise _Opaque
+            raise Opaque
         if atom.op == "not":
             return self.polynomial(atom.arguments[0], dict(enumerate(points)))
         return super()._compute(atom, points)
 
 
-_IS: dict[str, Callable[[Any], Any]] = {
+IS: dict[str, Callable[[Any], Any]] = {
     "nan": np.isnan, "+inf": np.isposinf, "-inf": np.isneginf, "0": lambda v: v == 0, MASKED: np.isneginf,
     FAILS: lambda v: np.zeros(v.shape, dtype=bool), SOFT: lambda v: np.ones(v.shape, dtype=bool),
 }  # fmt: skip
@@ -173,14 +173,14 @@ def untrue(program: Program, draws: int = 4) -> str:
             leaves["undefined", "somewhere"] = np.array(1.0)
             leaves |= {(name, ()): array for name, array in given.items()}
             try:
-                holds = _Evaluator(store, leaves).form(form.undefined)
-            except _Opaque:
+                holds = RecordEvaluator(store, leaves).form(form.undefined)
+            except Opaque:
                 return ""
             if np.isnan(holds).any():
                 return ""
             true = np.zeros(value.shape, dtype=bool)
             for part in kind.split("|"):
-                true |= _IS[part](value)
+                true |= IS[part](value)
             never |= (holds != 0) & (kind == NAN)
             true |= never & np.isnan(value)
             if ((holds != 0) & ~true & moderate).any():

@@ -42,7 +42,7 @@ from tantamount.calculus.symbolic import Symbolic, Trace
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, Term, single
 from tantamount.errors import InternalError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Interpretation, Number
+from tantamount.ops.algebra import Doubt, Interpretation, Number
 from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
 
 __all__ = ["Definedness"]
@@ -377,8 +377,21 @@ class Definedness(Symbolic):
 
         return contraction.pointwise(store, apply, [record])
 
-    def doubted(self, x: Form) -> Form:
-        return with_undefined(x, changed(self.store, x.undefined, kinds.ALL_SOFT))
+    def doubted(self, x: Form, doubt: Doubt) -> Form:
+        after = {Doubt.VALUE: kinds.ALL_SOFT, Doubt.PLUS: kinds.NOT_PLUS, Doubt.WHICH: kinds.BLURRED}[doubt]
+        return with_undefined(x, changed(self.store, x.undefined, after))
+
+    def doubted_at_zero(self, x: Form) -> Form:
+        def zeros(box: Box, xs: list[Polynomial]) -> list[Polynomial]:
+            return [] if self._as_given(xs[0]) else partial.zero_parts(self.store, xs[0], box)
+
+        return with_undefined(x, union(self.store, x.undefined, self._arising(kinds.SOFT, zeros, [x], [x.undefined])))
+
+    def _as_given(self, x: Polynomial) -> bool:
+        """Whether a polynomial is an element of a tensor that nothing was computed of."""
+        if len(x) != 1 or x[0].coefficient != 1 or len(x[0].monomial) != 1 or x[0].monomial[0].exponent != 1:
+            return False
+        return self.store.atoms[x[0].monomial[0].atom].op == "leaf"
 
     def maximum_over(self, x: Form, dims: tuple[int, ...]) -> Form:
         out = self._plain.maximum_over(x, dims)

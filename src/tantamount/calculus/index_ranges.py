@@ -8,13 +8,14 @@ from itertools import product as cases
 from tantamount.calculus.affine import Coordinate, coordinate
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import bounds_of, comparison, fact_about, interval, split_affine
+from tantamount.calculus.partial import zero_parts
 from tantamount.calculus.polynomials import add, constant
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import Rebuild, refresh, refresh_ranges
 from tantamount.calculus.terms import Factor, Polynomial, Ranges, factors_of
 from tantamount.sizes.symbolic import whole
 
-__all__ = ["fits", "in_range"]
+__all__ = ["fits", "in_range", "zero_somewhere"]
 
 
 def fits(store: Store, x: Polynomial, low: int, high: int, box: Ranges) -> bool:
@@ -35,6 +36,23 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
         not store.effort.exceeds("index_cases", len(guards)) and _in_all_cases(store, x, size, sorted(guards), box)
         for guards in dict.fromkeys((conditions, _comparisons(store, x, inside_sums=True)))
     )
+
+
+def zero_somewhere(store: Store, x: Polynomial, box: Ranges) -> list[Polynomial]:
+    """Booleans that together tell where an integer is 0; none where it is shown that it never is, by cases over the
+    comparisons that it contains (``where(y == 0, 1, y)``)."""
+    found = zero_parts(store, x, box)
+    if not found:
+        return []
+    guards = sorted(_comparisons(store, x, inside_sums=False))
+    if not guards or store.effort.exceeds("index_cases", len(guards)):
+        return found
+    for values in cases((0, 1), repeat=len(guards)):
+        case = Rebuild(store, known=dict(zip(guards, values, strict=True)))
+        if any(case.polynomial(part) for part in zero_parts(store, case.polynomial(x), box)):
+            return found
+    store.fired["index-cases"] += 1
+    return []
 
 
 def _in_all_cases(

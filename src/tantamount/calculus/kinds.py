@@ -21,9 +21,9 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations, product
 
 __all__ = [
-    "ALL_SOFT", "ANYTHING", "BOUNDED", "CONVERTED", "EXPONENTIAL", "EXTREME", "FAILS", "INF", "KEEPS_ZERO", "KINDS",
-    "LOGARITHM", "MASKED", "MINUS", "NAN", "PLUS", "POLE", "POWER", "PRODUCT", "PRODUCT_OF", "RECIPROCAL", "SAME",
-    "SOFT", "SUM", "SUM_WITH_FINITE", "UNBOUNDED", "all_zero", "both", "is_strong", "sum_of",
+    "ALL_SOFT", "ANYTHING", "BLURRED", "BOUNDED", "CONVERTED", "EXPONENTIAL", "EXTREME", "FAILS", "INF", "KEEPS_ZERO",
+    "KINDS", "LOGARITHM", "MASKED", "MINUS", "NAN", "NOT_PLUS", "PLUS", "POLE", "POWER", "PRODUCT", "PRODUCT_OF",
+    "RECIPROCAL", "SAME", "SOFT", "SUM", "SUM_WITH_FINITE", "UNBOUNDED", "all_zero", "both", "is_strong", "sum_of",
 ]  # fmt: skip
 
 _CLASSES = _NAN, _PLUS, _MINUS, _ZERO = ("nan", "+inf", "-inf", "0")
@@ -108,6 +108,12 @@ def is_strong(kind: str) -> bool:
     return kind == FAILS or (values is not None and _ZERO not in values)
 
 
+NOT_PLUS = _lifted(
+    {_NAN: _NAN, _PLUS: None, _MINUS: _MINUS, _ZERO: _ZERO}
+)  # where plus infinity may be taken otherwise
+BLURRED = {  # where it is not known which of NaN and the infinities
+    kind: FAILS if kind == FAILS else INF if is_strong(kind) else SOFT for kind in KINDS
+}
 CONVERTED = {  # to an integer
     kind: kind if kind in (FAILS, SOFT, _ZERO) else FAILS if is_strong(kind) else SOFT for kind in KINDS
 }

@@ -19,7 +19,8 @@ from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
 from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean
-from tantamount.calculus.terms import ONE, ZERO, Polynomial, single, sole_number
+from tantamount.calculus.records import body
+from tantamount.calculus.terms import ONE, ZERO, Polynomial, Term, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
@@ -35,8 +36,9 @@ _ROUND = 1 << 10  # the largest denominator of round numbers
 @dataclass(frozen=True, slots=True)
 class Obligation:
     """Something that must hold for the program to be defined: ``kind`` is ``nonzero``, ``positive``, ``nonnegative``,
-    ``fits`` (into an integer type with ``size`` numbers) or ``index`` (then ``0 <= value < size``), on a box of the
-    axes."""
+    ``fits`` (into an integer type with ``size`` numbers), ``index`` (then ``0 <= value < size``) or ``divisor`` (the
+    boolean ``value`` says where a whole number is divided by 0), on a box of the axes. The last two stop the whole
+    program where they do not hold, whatever becomes of the element."""
 
     kind: str
     value: Polynomial
@@ -279,6 +281,8 @@ class Symbolic(Interpretation):
     def function(self, name: str, xs: Sequence[Form]) -> Form:
         if name not in FUNCTIONS:
             raise Unsupported(f"function {name}")
+        if name == "floor_divide":
+            self._check_divisor(xs[1])
         if name in ("floor", "floor_divide"):
             exact = quotients.floor_of(self.store, *xs) if name == "floor" else quotients.quotient(self.store, *xs)
             if exact is not None:
@@ -289,6 +293,17 @@ class Symbolic(Interpretation):
         if name in FITTING:
             return contraction.pointwise(self.store, lambda box, ys: self._fitting(ys[0], FITTING[name], box), xs)
         return contraction.pointwise(self.store, lambda _, ys: powers.function(self.store, name, tuple(ys)), xs)
+
+    def _check_divisor(self, y: Form) -> None:
+        """Obligations that no element of a divisor of integers is 0: eager stops there, also if the quotient is masked
+        later. Of an implementation also that it is the number that the form says."""
+        for box, x in y.pieces:
+            for condition in index_ranges.zero_somewhere(self.store, x, box):
+                self._oblige("divisor", condition, box)
+        if y.undefined is not None and not self.trace.assume_indices:
+            for box, record in y.undefined.pieces:
+                for term in record:
+                    self._oblige("divisor", ((Term(body(self.store, term), 1)),), box)
 
     def _modulo(self, bits: int, x: Polynomial, box: Box) -> Polynomial:
         if index_ranges.in_range(self.store, x, 1 << bits, box):

@@ -93,7 +93,11 @@ class Seen:
 def _followed(started: Started) -> bool:
     """True if float64 followed the reals, and indices were in range."""
     flags = {flag.what for flag in started.ours.flags}
-    return not (flags & {"undefined-integer", "inexact"} or started.outside or "overflow" in started.ours.left_range)
+    return not (
+        flags & {"zero-divisor", "undefined-integer", "inexact"}
+        or started.outside
+        or "overflow" in started.ours.left_range
+    )
 
 
 def _finite(result: Result) -> bool:

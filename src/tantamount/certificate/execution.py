@@ -36,7 +36,7 @@ from tantamount.ops.execute import (
 )
 from tantamount.ops.functions import FUNCTIONS
 from tantamount.ops.lockstep import run_ranks
-from tantamount.semantics.reference import Array, Reference
+from tantamount.semantics.reference import STOPS, Array, Reference
 
 __all__ = ["Executed", "Floats", "Started", "start_exactly", "start_in_floats"]
 
@@ -47,7 +47,7 @@ _SPLIT = 2.0**27 + 1  # parts a float64 into two halves
 _WHOLE = 2.0**53
 _SCALE = 2.0**6  # numbers of so many binary places count as whole
 _MET, _SEEN, _CONSTANTS = 200, 256, 4  # numbers that are collected, elements that are looked at, different ones
-_UNDEFINED = ("out-of-range", "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact")
+_UNDEFINED = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact", "doubtful")
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class Started:
 
         def each(rank: int, node: Node, result: Result) -> Result:
             flags = self.theirs[rank].flags
-            if any(flag.what == "out-of-range" for flag in flags[counts[rank] :]):
+            if any(flag.what in STOPS for flag in flags[counts[rank] :]):
                 failed.add(f"rank {rank} {node.name}")
             counts[rank] = len(flags)
             return result

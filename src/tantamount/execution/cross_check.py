@@ -100,8 +100,7 @@ def _sentence(claim: Claim, found: Discrepancy) -> str:
     return (
         f"{claim.name} = {claim.relation.text} of {claim.relation.name}: "
         f"{element or 'the value'} is {found.expected:.9g} in the specification "
-        f"and {found.actual:.9g} on rank {found.rank}"
-        + (f" (index out of range in {found.outside})" if found.outside else "")
+        f"and {found.actual:.9g} on rank {found.rank}" + (f" ({found.stop})" if found.stop else "")
     )
 
 

@@ -20,13 +20,14 @@ from tantamount.ir.types import Kind
 from tantamount.ops.functions import Ties
 from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import NodeValue
-from tantamount.semantics.reference import Array
+from tantamount.semantics.reference import STOPS, Array
 
 __all__ = ["Checked", "Claim", "Discrepancy", "compare", "confirm", "examine", "output_claim"]
 
 RELATIVE = 1e-6  # smaller differences of one element are "too small to tell"
 _OF_TENSOR = 1e-9  # the same against the largest element of the tensor
 _NOISE = 1e-10  # what rounding may do to an ordinary computation
+_STOPPED = {"out-of-range": "has an index out of range", "zero-divisor": "divides a whole number by 0"}
 _ROUNDING = 1e-15  # relative change of the inputs that shows how much rounding is amplified
 _OTHER_TIES = {"reversed ties": Ties.REVERSED, "mixed ties": Ties.MIXED}
 _NEARBY = 1e-9  # absolute change (of inputs of size 1) under which a difference must persist
@@ -34,8 +35,8 @@ _NEARBY = 1e-9  # absolute change (of inputs of size 1) under which a difference
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """``element`` of the output is ``expected`` in the specification and ``actual`` on ``rank`` (NaN: it fails there,
-    at node ``outside`` if an index of that node is out of range).
+    """``element`` of the output is ``expected`` in the specification and ``actual`` on ``rank`` (NaN: it fails there;
+    ``stop`` says what stops the whole program, if something does: an index out of range, a whole number divided by 0).
     ``where`` is its place among the comparisons, ``ratio`` the relative difference."""
 
     output: str
@@ -45,7 +46,7 @@ class Discrepancy:
     rank: int
     ratio: float
     where: tuple[int, int]
-    outside: str = ""
+    stop: str = ""
 
     @property
     def fails(self) -> bool:
@@ -92,7 +93,20 @@ def examine(plan: Plan, claim: Claim, execution: Execution) -> Checked:
     Raises :class:`Unsupported` where shapes do not fit."""
     sides = _sides(plan.job, claim, execution)
     checked = compare(claim.name, sides)
-    return checked if checked.difference is not None else _outside(plan.job, claim, execution, sides, checked)
+    if checked.difference is None:
+        return _outside(plan.job, claim, execution, sides, checked)
+    return replace(checked, difference=None) if _doubtful(plan.job, claim, execution) else checked
+
+
+def _doubtful(job: Job, claim: Claim, execution: Execution) -> bool:
+    """Whether a claim's tensor depends on an operator of which eager may make something else than the definition."""
+    for rank, evaluation in enumerate(execution.ranks):
+        sites = {flag.site for flag in evaluation.flags if flag.what == "doubtful"}
+        if sites and not sites.isdisjoint(
+            job.implementation[rank].ancestors(claim.tensor(job, rank, claim.relation.name))
+        ):
+            return True
+    return False
 
 
 def _sides(job: Job, claim: Claim, execution: Execution) -> list[Comparison]:
@@ -128,19 +142,22 @@ def _pieces(
 
 
 def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Comparison], checked: Checked) -> Checked:
-    """Out-of-range indices of nodes that a claim's tensors depend on (on their own rank)."""
+    """Indices out of range and divisors of integers that are 0, on their own rank, at nodes that a claim's tensors
+    depend on, or no output does."""
     for rank, evaluation in enumerate(execution.ranks):
-        sites = [flag.site for flag in evaluation.flags if flag.what == "out-of-range"]
-        if not sites:
+        flags = [flag for flag in evaluation.flags if flag.what in STOPS]
+        if not flags:
             continue
-        above = job.implementation[rank].ancestors(claim.tensor(job, rank, claim.relation.name))
-        site = next((site for site in sites if site in above), None)
-        if site is None:
+        graph = job.implementation[rank]
+        above = graph.ancestors(claim.tensor(job, rank, claim.relation.name))
+        others = {name for output in graph.outputs for name in graph.ancestors(output.node)} - above.keys()
+        stop = next((f"{flag.site} {_STOPPED[flag.what]}" for flag in flags if flag.site not in others), None)
+        if stop is None:
             continue
         for k, c in enumerate(sides):
             defined = np.isfinite(c.wanted) & (c.rank == rank)
             if defined.any():
-                found = replace(_difference(claim.name, c, k, int(np.argmax(defined)), 1.0), actual=nan, outside=site)
+                found = replace(_difference(claim.name, c, k, int(np.argmax(defined)), 1.0), actual=nan, stop=stop)
                 return replace(checked, difference=found)
     return checked
 
@@ -220,9 +237,9 @@ def confirm(
         execution = done[kind]
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return False
-        if found.outside:
+        if found.stop:
             again = examine(plan, claim, execution).difference
-            if again is None or again.outside != found.outside:
+            if again is None or again.stop != found.stop:
                 return False
             continue
         sides = _sides(plan.job, claim, execution)

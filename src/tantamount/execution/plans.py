@@ -27,7 +27,7 @@ from tantamount.ops.functions import Ties
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.semantics.interpret import Constants, Evaluation, interpret, interpret_ranks, random_constants
-from tantamount.semantics.reference import Array, IntegerOverflow, Masks
+from tantamount.semantics.reference import STOPS, Array, IntegerOverflow, Masks
 from tantamount.semantics.survey import survey
 
 __all__ = [
@@ -41,7 +41,7 @@ Leaves = Mapping[LeafName, Array]
 _SOURCES = ("input", "implementation input", "free input")
 _INTEGERS = 4  # integers of unknown use are drawn below this
 _WIDE = 1 << 17  # and, every other time, up to this
-_EXACT = ("out-of-range", "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact")
+_EXACT = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact", "doubtful")
 
 
 class NotExecuted(TantamountError):

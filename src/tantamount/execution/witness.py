@@ -93,7 +93,7 @@ class _Search:
             if difference is None:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
-            elif (difference.outside or not difference.fails or not execution.underflow) and confirm(
+            elif (difference.stop or not difference.fails or not execution.underflow) and confirm(
                 self.plan, claim, leaves, seed, difference, done, singular=name in self.singular
             ):
                 self.found[name] = _Found(difference, leaves, seed)
@@ -180,8 +180,8 @@ def _report(job: Job, output: OutputReport, state: _Search) -> OutputReport:
 
 def _values(found: Discrepancy) -> str:
     at = f"{found.output}[{', '.join(map(str, found.element))}]" if found.element else found.output
-    if found.outside:
-        return f"on rank {found.rank}, {found.outside} has an index out of range where {at} is defined"
+    if found.stop:
+        return f"on rank {found.rank}, {found.stop} where {at} is defined"
     if found.fails:
         return f"{at} is {found.expected:.6g} in the specification and undefined on rank {found.rank}"
     return f"{at} is {found.expected:.6g} in the specification and {found.actual:.6g} on rank {found.rank}"
@@ -201,9 +201,9 @@ def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
         difference = examine(plan, claim, execution).difference
         if difference is None or difference.ratio < least:
             return False
-        if (difference.fails, difference.outside) != (found.difference.fails, found.difference.outside):
+        if (difference.fails, difference.stop) != (found.difference.fails, found.difference.stop):
             return False
-        if difference.fails and not difference.outside and execution.underflow:
+        if difference.fails and not difference.stop and execution.underflow:
             return False
         if not confirm(plan, claim, leaves, found.seed, difference, singular=singular):
             return False

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 from typing import Any, Union
 
@@ -64,6 +65,15 @@ class Unsized:
     """A placeholder for the results of a node where even their types depend on data; ``reason`` is one clause."""
 
     reason: str
+
+
+class Doubt(Enum):
+    """What is not known of a tensor where it is infinite or NaN: its value, which may be any number; its value where it
+    is plus infinity; or which of the infinities and NaN it is."""
+
+    VALUE = "value"
+    PLUS = "plus"
+    WHICH = "which"
 
 
 class Interpretation(ABC):
@@ -171,8 +181,19 @@ class Interpretation(ABC):
         """Einstein summation. Every dimension of every operand has a label; equal labels have equal sizes; the product
         is summed over the labels that ``result`` lacks. A label may repeat inside an operand (diagonal)."""
 
-    def doubted(self, x: Value) -> Value:
-        """x, of which the operator may have a number where its definition has an infinity or a NaN."""
+    def contract_chosen(
+        self, operands: Sequence[tuple[Value, tuple[int, ...]]], result: tuple[int, ...], choices: int
+    ) -> Value:
+        """:meth:`contract`, the last ``choices`` operands of which are zeros and ones: where one of them is 0, nothing
+        of the others is read, be it NaN or infinite."""
+        return self.doubted(self.contract(operands, result), Doubt.VALUE)
+
+    def doubted(self, x: Value, doubt: Doubt) -> Value:
+        """x, of which less is known than its definition says where it is infinite or NaN: see :class:`Doubt`."""
+        return x
+
+    def doubted_at_zero(self, x: Value) -> Value:
+        """x, of which the sign counts where it is 0 (among the reals it has none), unless it is as it was given."""
         return x
 
     @abstractmethod

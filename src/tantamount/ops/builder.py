@@ -462,8 +462,9 @@ class Builder:
         return Tensor(a.shape, a.dtype, self.interpretation.where(mask.value, a.value, b.value))
 
     # ------------------------------------------------------------------ contraction and reduction
-    def contract(self, equation: str, *xs: Tensor) -> Tensor:
-        """Einstein summation with single-letter labels, ``"ij,jk->ik"``; no ellipsis. Operands of one type."""
+    def contract(self, equation: str, *xs: Tensor, choices: int = 0) -> Tensor:
+        """Einstein summation with single-letter labels, ``"ij,jk->ik"``; no ellipsis. Operands of one type. The last
+        ``choices`` of them are zeros and ones: where one is 0, nothing of the others is read, be it NaN or infinite."""
         left, _, right = equation.partition("->")
         terms = left.split(",")
         xs_ = self.promoted(*xs)
@@ -482,14 +483,10 @@ class Builder:
         if xs_[0].dtype.is_complex:
             return complex_numbers.contract(self, equation, xs_)
         values = [(x.value, tuple(number[label] for label in term)) for term, x in zip(terms, xs_, strict=True)]
-        value = self.interpretation.contract(values, tuple(number[label] for label in right))
+        kept = tuple(number[label] for label in right)
+        meaning = self.interpretation
+        value = meaning.contract_chosen(values, kept, choices) if choices else meaning.contract(values, kept)
         return self.wrapped(Tensor(tuple(sizes[label] for label in right), xs_[0].dtype, value))
-
-    def contract_chosen(self, equation: str, *xs: Tensor) -> Tensor:
-        """:meth:`contract`, for operators that read no element for which an operand of zeros and ones has a zero: a
-        NaN there makes one of the product, and none of what the operator gives."""
-        out = self.contract(equation, *xs)
-        return Tensor(out.shape, out.dtype, self.interpretation.doubted(out.value))
 
     def sum(self, x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """The sum over some dimensions (all, if none is given); integers and booleans give int64."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import erf, exp, nan, pi, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 import numpy as np
@@ -60,7 +60,7 @@ def _pi_times(x: Any) -> Any:
 
 
 def _sign(x: Any) -> Any:
-    return np.sign(x)
+    return cast("Any", np.where)(np.isnan(x), np.zeros_like(x), np.sign(x))  # of a NaN it is 0, too
 
 
 def _integer_pow(x: Any, y: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
@@ -10,6 +11,7 @@ from tantamount.calculus.compare import solve
 from tantamount.calculus.constants import Reading
 from tantamount.calculus.index_ranges import in_range
 from tantamount.calculus.printing import show_number
+from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Obligation
 from tantamount.calculus.terms import Polynomial
 from tantamount.ir.job import SAME_NAME, Job
@@ -19,6 +21,8 @@ from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.verdict import Assumption
 
 __all__ = ["gather_assumptions", "open_obligations"]
+
+_STOPPING = ("index", "divisor")  # kinds of obligations without which a whole program stops
 
 
 def gather_assumptions(
@@ -104,43 +108,66 @@ def _operators(job: Job) -> list[Assumption]:
 
 
 def open_obligations(store: Store, specification: SpecificationRun, implementation: RanksRun) -> list[Obligation]:
-    """The indices of the implementation that were not shown to be in range, nor are indices of the specification.
+    """What would stop the implementation, and neither was shown to hold nor stops the specification, too: its indices
+    are in range, its integers divided by other numbers than 0.
     What was found is kept with the implementation for as long as no obligation, fact of an index or join is new."""
-    known = [o for trace in specification.traces for o in trace.obligations if o.kind == "index"]
-    asked = [o for trace in implementation.traces for o in trace.obligations if o.kind == "index"]
+    known = [o for trace in specification.traces for o in trace.obligations if o.kind in _STOPPING]
+    asked = [o for trace in implementation.traces for o in trace.obligations if o.kind in _STOPPING]
     state = (len(known), len(asked), len(store.redirects), len(store.ranges.assumed))
-    if implementation.open_indices is None or implementation.open_indices[0] != state:
-        implementation.open_indices = (state, _open(store, known, asked))
-    return implementation.open_indices[1]
+    if implementation.open_obligations is None or implementation.open_obligations[0] != state:
+        implementation.open_obligations = (state, _open(store, known, asked))
+    return implementation.open_obligations[1]
 
 
 def _open(store: Store, known: Sequence[Obligation], asked: Sequence[Obligation]) -> list[Obligation]:
     """The obligations of ``asked`` that neither hold nor follow from those known. Each distinct one is settled once,
     however many nodes have it."""
-    settled: dict[tuple[Polynomial, int, Box], bool] = {(k.value, k.size, k.box): True for k in known}
+    settled: dict[tuple[str, Polynomial, int, Box], bool] = {(k.kind, k.value, k.size, k.box): True for k in known}
     found: list[Obligation] = []
     for o in asked:
-        key = (o.value, o.size, o.box)
-        if key not in settled:  # shown by what was assumed of the specification's indices since then?
-            shown = in_range(store, *key) or _by_coordinate(store, o)
-            settled[key] = shown or any(_implied(store, k, o) for k in known)
+        key = (o.kind, o.value, o.size, o.box)
+        if key not in settled:
+            settled[key] = _met(store, o) or _implied(store, known, o)
         if not settled[key]:
             found.append(o)
     return found
 
 
+def _met(store: Store, o: Obligation) -> bool:
+    """True if an obligation holds by what was assumed of the specification's indices, or joined, since it was met."""
+    if o.kind == "index":
+        return in_range(store, o.value, o.size, o.box) or _by_coordinate(store, o)
+    return not refresh(store, o.value)
+
+
 def _by_coordinate(store: Store, o: Obligation) -> bool:
     """True if an index is shown to be in range at every coordinate along the first axis of its places: what several
     tensors of the specification say together (of microbatches) of ranks that are run as one."""
+    places = _places(store, o)
+    return places is not None and all(in_range(store, o.value, o.size, place) for place in places)
+
+
+def _places(store: Store, o: Obligation) -> list[Box] | None:
+    """The box of an obligation cut at every coordinate along its first axis; ``None`` where that is too long, or not
+    longer than 1."""
     axis = next((k for k, (low, high) in enumerate(o.box) if high - low > 1), None)
     if axis is None or store.effort.exceeds("index_places", o.box[axis][1] - o.box[axis][0]):
-        return False
-    places = [(*o.box[:axis], (at, at + 1), *o.box[axis + 1 :]) for at in range(*o.box[axis])]
-    return all(in_range(store, o.value, o.size, place) for place in places)
+        return None
+    return [(*o.box[:axis], (at, at + 1), *o.box[axis + 1 :]) for at in range(*o.box[axis])]
 
 
-def _implied(store: Store, known: Obligation, other: Obligation) -> bool:
-    """True if one obligation is another one at (some of) its own places: a shard of what the specification needs."""
+def _implied(store: Store, known: Sequence[Obligation], o: Obligation) -> bool:
+    """True if an obligation is one of some others at (some of) its own places: a shard of what the specification needs;
+    or, of divisors, if it is so at every coordinate along the first axis of its places, which may be several tensors of
+    the specification."""
+    if any(_includes(store, k, o) for k in known):
+        return True
+    places = _places(store, o) if o.kind == "divisor" else None
+    return places is not None and all(any(_includes(store, k, replace(o, box=p)) for k in known) for p in places)
+
+
+def _includes(store: Store, known: Obligation, other: Obligation) -> bool:
     if (known.kind, known.size) != (other.kind, other.size):
         return False
-    return solve(store, known.box, known.value, other.box, other.value, anywhere=True) is not None
+    value, wanted = refresh(store, known.value), refresh(store, other.value)
+    return solve(store, known.box, value, other.box, wanted, anywhere=True) is not None

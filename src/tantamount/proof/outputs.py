@@ -173,7 +173,7 @@ def check_outputs(
         value = specification.values.get(output.node)
         if isinstance(value, Tensor):
             report = _check(store, job, output.name, value.value, expectation, implementation, expand)
-            report = _with_indices_in_range(store, job, report, specification, implementation, used)
+            report = _if_nothing_stops(store, job, report, specification, implementation, used)
         else:
             reason = "the specification's value is not known"
             report = OutputReport(output.name, Verdict.UNKNOWN, None, expectation.text, reason)
@@ -195,7 +195,7 @@ def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, 
     return () if first is None else (f"{whose} {first} has no normal form: {run.failures[first]}",)
 
 
-def _with_indices_in_range(
+def _if_nothing_stops(
     store: Store,
     job: Job,
     report: OutputReport,
@@ -203,8 +203,8 @@ def _with_indices_in_range(
     implementation: RanksRun,
     used: dict[str, frozenset[str]],
 ) -> OutputReport:
-    """A proved output stays proved only if every index that the implementation uses for it was shown to be in range.
-    ``used`` remembers the nodes that a node needs."""
+    """A proved output stays proved only if nothing stops the implementation before it has it: every index was shown to
+    be in range, and every divisor of integers not to be 0. ``used`` remembers the nodes that a node needs."""
     if report.verdict is not Verdict.PROVED:
         return report
     sites = open_obligations(store, specification, implementation)
@@ -215,12 +215,16 @@ def _with_indices_in_range(
     for o in sites:
         name = o.site.rpartition(" ")[2]
         if wanted is not None and name in graph.by_name:
-            for node in wanted - used.keys():
-                used[node] = frozenset(graph.ancestors(node))
-            if not any(name in used[node] for node in wanted):
-                continue
-        unproved = f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
-        return replace(report, verdict=Verdict.UNKNOWN, reason=f"{PARTLY}{unproved}")
+            for node in {output.node for output in graph.outputs} | wanted:
+                used.setdefault(node, frozenset(graph.ancestors(node)))
+            if not any(name in used[node] for node in wanted) and any(name in nodes for nodes in used.values()):
+                continue  # another output needs it; what none needs would stop the program all the same
+        unproved = (
+            f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
+            if o.kind == "index"
+            else f"the divisor of {name} was not shown to be other than 0 on every rank"
+        )
+        return replace(report, verdict=Verdict.UNKNOWN, relation=None, reason=f"{PARTLY}{unproved}")
     return report
 
 

@@ -75,7 +75,7 @@ class RanksRun:
     constants: dict[str, str] = field(default_factory=dict[str, str])
     masks: dict[str, list[Form]] = field(default_factory=dict[str, list[Form]])
     fresh_masks: list[str] = field(default_factory=list[str])
-    open_indices: tuple[tuple[int, ...], list[Obligation]] | None = None  # with the state that it was found in
+    open_obligations: tuple[tuple[int, ...], list[Obligation]] | None = None  # with the state that it was found in
     _places: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     _stacked: dict[str, Form | None] = field(default_factory=dict[str, "Form | None"])
     _local: dict[tuple[str, int], Form] = field(default_factory=dict[tuple[str, int], Form])

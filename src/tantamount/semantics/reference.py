@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
+from tantamount.ops.algebra import Doubt, Interpretation, Number, PerRank, Scalar
 from tantamount.ops.functions import (
     CHOOSING,
     FITTING,
@@ -32,10 +32,12 @@ from tantamount.ops.functions import (
     tied_rows,
 )
 
-__all__ = ["Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
+__all__ = ["STOPS", "Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
 Array = NDArray[Any]
 Masks = Callable[[str, int, Shape, Number], Array]  # site, ordinal of the dropout on this rank, shape, p -> keep-mask
+
+STOPS = ("out-of-range", "zero-divisor")  # what a flag may say of which eager stops, whatever becomes of the element
 
 _LIMIT = 2**62
 _EXACT = 2**53  # float64 has every integer up to here
@@ -55,10 +57,11 @@ class IntegerOverflow(TantamountError):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something the result rests on that a NaN cannot say. ``what`` is ``out-of-range`` (a gather or scatter),
-    ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or infinity), ``unfit`` (a number that
-    becomes an integer of a type that does not hold it), ``double-write``, ``inexact``
-    (an integer beyond 2**53 made a float) or ``tie`` (equal elements among which PyTorch does not promise what an
-    operator chooses); ``count`` elements, or rows; ``site`` the node, filled in by the interpreter."""
+    ``zero-divisor`` (of whole numbers), ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or
+    infinity), ``unfit`` (a number that becomes an integer of a type that does not hold it), ``double-write``,
+    ``doubtful`` (an infinity or NaN of which the operator may make something else),
+    ``inexact`` (an integer beyond 2**53 made a float) or ``tie`` (equal elements, and PyTorch does not promise
+    which of them an operator chooses); ``count`` elements, or rows; ``site`` the node, filled in by the interpreter."""
 
     what: str
     count: int
@@ -214,7 +217,7 @@ class Reference(Interpretation):
         """Quotients of integers, flagged where the divisor is zero, and powers."""
         if name == "floor_divide":
             undefined = y == 0
-            self._flag("undefined-integer", np.count_nonzero(undefined))
+            self._flag("zero-divisor", np.count_nonzero(undefined))
             return np.where(undefined, 0, x // np.where(undefined, 1, y))
         most = _magnitude(np.maximum(y, 0))
         if _magnitude(x) > 1 and most * _magnitude(x).bit_length() > _LIMIT.bit_length():
@@ -264,6 +267,27 @@ class Reference(Interpretation):
         if not np.isfinite(value).all() and all(np.isfinite(x).all() for x in xs):
             self.left_range.add("overflow")  # einsum does not report it
         return value
+
+    def contract_chosen(
+        self, operands: Sequence[tuple[Array, tuple[int, ...]]], result: tuple[int, ...], choices: int
+    ) -> Array:
+        """Reads nothing for which a choice is 0."""
+        value = self.contract(operands, result)
+        data, guards = operands[:-choices], operands[-choices:]
+        if all(np.isfinite(x).all() for x, _ in data):
+            return value
+        numbers = self.contract([*((np.where(np.isfinite(x), x, 0), at) for x, at in data), *guards], result)
+        read = np.zeros(value.shape)
+        for k, (x, _) in enumerate(data):
+            ones = [(np.ones(y.shape) if j != k else 1.0 - np.isfinite(x), at) for j, (y, at) in enumerate(data)]
+            read += self.contract([*ones, *guards], result)
+        return np.where(read > 0, value, numbers)
+
+    def doubted(self, x: Array, doubt: Doubt) -> Array:
+        if x.dtype.kind == "f":
+            where = {Doubt.VALUE: ~np.isfinite(x), Doubt.PLUS: np.isposinf(x), Doubt.WHICH: np.isinf(x)}[doubt]
+            self._flag("doubtful", np.count_nonzero(where))
+        return x
 
     def maximum_over(self, x: Array, dims: tuple[int, ...]) -> Array:
         return np.asarray(np.max(x, axis=dims))

@@ -247,10 +247,10 @@ class _Shaken:
 
 def _judged(plan: Plan, claim: Claim, execution: Execution, run: _Run, shaken: _Shaken) -> str:
     difference = examine(plan, claim, execution).difference
-    if difference is not None and difference.outside:
+    if difference is not None and difference.stop:
         near = shaken("nearby")
         again = examine(plan, claim, near).difference if near is not None else None
-        return UNDEFINED if again is not None and again.outside else UNDECIDED
+        return UNDEFINED if again is not None and again.stop else UNDECIDED
     sides = _sides(plan.job, claim, execution)
     tolerances = run.tolerance[claim.name]
     if len(tolerances) != len(sides):

@@ -396,15 +396,32 @@ _IDENTITIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default, torc
 
 
 def _clean(graph: fx.Graph) -> None:
-    """Drop identities and what nothing uses; not what other ranks take part in."""
+    """Drop identities and what nothing uses; not what other ranks take part in, nor what may stop the program."""
     views_for_strides(graph)
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target in _IDENTITIES:
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
     for node in reversed(list(graph.nodes)):
-        if node.op in ("call_function", "get_attr") and not node.users and not _concerns_others(node):
+        if node.op in ("call_function", "get_attr") and not node.users and not _matters(node):
             graph.erase_node(node)
+
+
+_QUOTIENTS = {"aten.div.Tensor_mode", "aten.floor_divide.default", "aten.fmod.Tensor", "aten.remainder.Tensor"}
+_READERS = {"aten.embedding.default", "aten.gather.default", "aten.index.Tensor", "aten.index_select.default"}
+
+
+def _matters(node: fx.Node) -> bool:
+    """Whether what a node does shows though nothing uses its value. Eager stops where whole numbers are divided by 0,
+    or an index is out of range."""
+    name = str(node.target)
+    if name in _QUOTIENTS:
+        value = node.meta.get("val")
+        return isinstance(value, torch.Tensor) and not value.dtype.is_floating_point
+    if name in _READERS:
+        kinds = {x.meta["val"].dtype for x in node.all_input_nodes[1:] if isinstance(x.meta.get("val"), torch.Tensor)}
+        return bool(kinds) and kinds <= {torch.int32, torch.int64}
+    return _concerns_others(node)
 
 
 def _concerns_others(node: fx.Node) -> bool:

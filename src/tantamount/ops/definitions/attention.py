@@ -12,18 +12,28 @@ from tantamount.ops.definitions.contraction import matmul_of
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.random import dropout_of
 from tantamount.ops.definitions.reduction import logsumexp
+from tantamount.ops.doubts import doubted
 from tantamount.ops.table import Booleans, operator
 
 _ATTENTION = "attention"
 
 
 def _scores(
-    b: Builder, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: Scalar | None
+    b: Builder,
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    is_causal: bool,
+    scale: Scalar | None,
+    added: bool = False,
 ) -> Tensor:
-    """``scale * query key^T``, masked: ``(..., L, S)``."""
+    """``scale * query key^T``, masked: ``(..., L, S)``. ``added``: minus infinity is added to what is masked, which
+    leaves a NaN one."""
     scores, mask = _scores_and_mask(b, query, key, mask, is_causal, scale)
     if mask is None:
         return scores
+    if mask.dtype is DType.BOOL and added:
+        mask = b.where(mask, b.number(0, scores.dtype), b.number(-b.infinity, scores.dtype))
     if mask.dtype is DType.BOOL:
         return b.where(b.expand(mask, scores.shape), scores, b.number(-b.infinity, scores.dtype))
     return b.cast(b.add(scores, b.expand(require_float(mask), scores.shape)), scores.dtype)
@@ -129,7 +139,7 @@ def attention_math(
         require_float(attn_mask)  # a boolean one would be added as zeros and ones
     if enable_gqa:
         key, value = _both_grouped(b, query, key, value)
-    weights = safe_softmax_of(b, _scores(b, query, key, attn_mask, is_causal, scale), -1)
+    weights = safe_softmax_of(b, _scores(b, query, key, attn_mask, is_causal, scale, added=True), -1)
     if not dropout_p or dropout_mask is None:
         weights, _ = dropout_of(b, weights, dropout_p)
         return matmul_of(b, weights, value), weights
@@ -161,6 +171,7 @@ def _with_sums(
         nothing = b.equal(b.amax(scores, (-1,)), -b.infinity)
         given = b.number(of_nothing, sums.dtype) if of_nothing is not None else b.unknown(sums.shape, sums.dtype)
         sums = b.where(nothing, given, sums)
+    sums = doubted(b, sums)  # they differ in what they save of infinite scores, too
     return out, b.cast(sums, DType.FLOAT32) if sums.dtype.bits < 32 else sums
 
 

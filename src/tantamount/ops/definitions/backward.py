@@ -5,14 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tantamount.ir.types import DType
-from tantamount.ops.algebra import Scalar, Tensor
+from tantamount.ops.algebra import Doubt, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions.activation import gelu_of, logistic
 from tantamount.ops.definitions.complex import conj
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.joining import select_scatter, slice_scatter
 from tantamount.ops.definitions.loss import class_dimension
-from tantamount.ops.definitions.norm import accumulator, trailing
+from tantamount.ops.definitions.norm import OF_SCALES, accumulator, trailing
+from tantamount.ops.doubts import doubtful
 from tantamount.ops.table import Booleans, Integers, operator
 
 __all__ = ["layer_norm_gradients"]
@@ -113,6 +114,7 @@ def _wanted(count: int, output_mask: Booleans) -> Booleans:
 
 
 @operator("aten.native_layer_norm_backward.default", category=_BACKWARD)
+@doubtful(OF_SCALES, Doubt.WHICH)
 def native_layer_norm_backward(
     b: Builder,
     grad_out: Tensor,
@@ -183,10 +185,10 @@ def nll_loss_backward(
     gradient = b.unsqueeze(grad_output, k) if reduction == 0 and self.rank > 1 else grad_output
     if reduction == 1:
         gradient = b.div(gradient, total_weight)
-    out = b.mul(b.cast(hit, self.dtype), b.neg(gradient))
+    out = b.neg(gradient)
     if weight is not None:
         out = b.mul(out, b.reshape(weight, classes.shape))
-    return b.expand(out, self.shape)
+    return b.expand(b.where(hit, out, b.number(0, self.dtype)), self.shape)
 
 
 @operator("aten.embedding_dense_backward.default", category=_BACKWARD)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from math import prod
 
-from tantamount.ops.algebra import Tensor
+from tantamount.ops.algebra import Doubt, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import require_float
-from tantamount.ops.definitions.norm import accumulator
+from tantamount.ops.definitions.norm import OF_SCALES, accumulator
 from tantamount.ops.definitions.reduction import variance_of
+from tantamount.ops.doubts import doubtful
 from tantamount.ops.table import Booleans, Layout, operator
 
 _NORM, _BACKWARD = "norm", "backward"
@@ -82,6 +83,7 @@ def _unwritten(training: bool, *running: Tensor | None) -> None:
 
 
 @operator("aten.native_batch_norm.default", category=_NORM, statistics=(1, 2))
+@doubtful(OF_SCALES, Doubt.WHICH)
 def native_batch_norm(
     b: Builder,
     input: Tensor,
@@ -102,6 +104,7 @@ def native_batch_norm(
 
 
 @operator("aten.batch_norm.default", category=_NORM)
+@doubtful(OF_SCALES, Doubt.WHICH)
 def batch_norm(
     b: Builder,
     input: Tensor,
@@ -120,6 +123,7 @@ def batch_norm(
 
 
 @operator("aten._native_batch_norm_legit.no_stats", category=_NORM, statistics=(1, 2))
+@doubtful(OF_SCALES, Doubt.WHICH)
 def batch_norm_without_statistics(
     b: Builder,
     input: Tensor,
@@ -134,6 +138,7 @@ def batch_norm_without_statistics(
 
 
 @operator("aten._native_batch_norm_legit_no_training.default", category=_NORM, statistics=(1, 2))
+@doubtful(OF_SCALES, Doubt.WHICH)
 def batch_norm_no_training(
     b: Builder,
     input: Tensor,
@@ -149,6 +154,7 @@ def batch_norm_no_training(
 
 
 @operator("aten._native_batch_norm_legit_functional.default", category=_NORM, statistics=(1, 2))
+@doubtful(OF_SCALES, Doubt.WHICH)
 def batch_norm_functional(
     b: Builder,
     input: Tensor,
@@ -174,6 +180,7 @@ def _wanted(output_mask: Booleans, *gradients: Tensor | None) -> tuple[Tensor | 
 
 
 @operator("aten.native_batch_norm_backward.default", category=_BACKWARD)
+@doubtful(OF_SCALES, Doubt.WHICH)
 def native_batch_norm_backward(
     b: Builder,
     grad_out: Tensor,
@@ -219,6 +226,7 @@ def native_batch_norm_backward(
 
 # ---------------------------------------------------------------------------------------------- group norm
 @operator("aten.native_group_norm_backward.default", category=_BACKWARD)
+@doubtful(OF_SCALES, Doubt.WHICH)
 def native_group_norm_backward(
     b: Builder,
     grad_out: Tensor,

@@ -6,6 +6,7 @@ from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions.in_place import overwriting, require_float
+from tantamount.ops.doubts import doubted_at_zero
 from tantamount.ops.table import operator
 
 _COMPLEX = "complex"
@@ -59,7 +60,7 @@ def angle(b: Builder, self: Tensor) -> Tensor:
     """atan2(imaginary part, real part); of real numbers pi where they are negative, else 0"""
     if self.dtype.is_complex:
         a, e = complex_numbers.parts(b, self)
-        return b.function("atan2", e, a)
+        return b.function("atan2", doubted_at_zero(b, e), a)
     x = b.floating(self)
     return b.where(b.less(x, 0), b.function("pi_times", b.number(1, x.dtype)), b.number(0, x.dtype))
 

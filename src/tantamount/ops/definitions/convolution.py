@@ -20,6 +20,7 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions.in_place import require_float
+from tantamount.ops.doubts import doubted
 from tantamount.ops.table import Booleans, Integers, Layout, operator
 
 __all__ = ["COARSE", "FINE", "KERNEL", "joined", "per_dimension"]
@@ -60,6 +61,9 @@ class _Windows:
         count = len(self.stride)
         operands = (fine, coarse, weight)
         shapes = [x.shape if isinstance(x, Tensor) else x for x in operands]
+        operands = tuple(
+            doubted(b, x) if isinstance(x, Tensor) else x for x in operands
+        )  # of padding kernels may read 0
         given = [x for x in operands if isinstance(x, Tensor)]
         labels = ["np" + FINE[:count], "nq" + COARSE[:count], "qp" + KERNEL[:count]]
         split = shapes
@@ -81,7 +85,8 @@ class _Windows:
             sizes = (shapes[0][2 + k], shapes[1][2 + k], shapes[2][2 + k])
             xs.append(joined(b, *sizes, self.stride[k], self.padding[k], self.dilation[k], dtype))
             terms.append(FINE[k] + COARSE[k] + KERNEL[k])
-        return b.reshape(b.contract_chosen(f"{','.join(terms)}->{labels[wanted]}", *xs), shapes[wanted])
+        out = b.contract(f"{','.join(terms)}->{labels[wanted]}", *xs, choices=count)
+        return b.reshape(out, shapes[wanted])
 
 
 def _windows(

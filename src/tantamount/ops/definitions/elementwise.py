@@ -7,9 +7,10 @@ from math import isinf
 
 from tantamount.ir.types import DType, Kind
 from tantamount.ops import complex_numbers
-from tantamount.ops.algebra import Scalar, Tensor
+from tantamount.ops.algebra import PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import overwriting, require_float, scaled
+from tantamount.ops.doubts import doubted, doubtful
 from tantamount.ops.table import Operand, operator
 
 _ELEMENTWISE = "elementwise"
@@ -69,7 +70,12 @@ def mul(b: Builder, self: Tensor, other: Operand) -> Tensor:
 @operator("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", category=_ELEMENTWISE)
 def div(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self / other; integers become floats"""
+    if any(isinstance(x, Tensor) and x.dtype.is_complex for x in (self, other)):
+        return b.div(doubted(b, self), doubted(b, other))
     return b.div(self, other)
+
+
+_OF_REMAINDERS = "quotients and remainders are computed from each other: -1 // inf is -1, and -inf // 1 is NaN"
 
 
 def _finite(divisor: Operand) -> Operand:
@@ -82,9 +88,7 @@ def _finite(divisor: Operand) -> Operand:
 def _floor_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     if x.dtype.is_integral:
         return b.function("floor_divide", x, y, floating=False)
-    x, y = b.broadcast(x, y)
-    # undefined for an infinite y: there the quotient is 0, but eager rounds what is below 0 down to -1
-    return b.add(b.function("floor", b.div(x, y)), b.mul(y, 0))
+    return b.function("floor", b.div(x, y))
 
 
 def _trunc_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
@@ -101,19 +105,21 @@ def div_mode(b: Builder, self: Tensor, other: Operand, *, rounding_mode: str | N
         return b.div(self, other)
     x, y = _numbers(b, self, _finite(other), "rounded quotient")
     if rounding_mode == "floor":
-        return _floor_quotient(b, x, y)
+        return _floor_quotient(b, doubted(b, x), doubted(b, y))
     if rounding_mode == "trunc":
         return _trunc_quotient(b, x, y)
     raise ShapeProblem(f"rounding mode {rounding_mode!r}")
 
 
 @operator("aten.floor_divide.default", "aten.floor_divide.Scalar", category=_ELEMENTWISE)
+@doubtful(_OF_REMAINDERS)
 def floor_divide(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """floor(self / other)"""
     return _floor_quotient(b, *_numbers(b, self, _finite(other), "rounded quotient"))
 
 
 @operator("aten.remainder.Scalar", "aten.remainder.Tensor", category=_ELEMENTWISE)
+@doubtful(_OF_REMAINDERS)
 def remainder(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self - other * floor(self / other)"""
     x, y = _numbers(b, self, _finite(other), "remainder")
@@ -121,6 +127,7 @@ def remainder(b: Builder, self: Tensor, other: Operand) -> Tensor:
 
 
 @operator("aten.fmod.Scalar", "aten.fmod.Tensor", category=_ELEMENTWISE)
+@doubtful(_OF_REMAINDERS)
 def fmod(b: Builder, self: Tensor, other: Operand) -> Tensor:
     """self - other * trunc(self / other)"""
     x, y = _numbers(b, self, _finite(other), "remainder")
@@ -147,6 +154,10 @@ def reciprocal(b: Builder, self: Tensor) -> Tensor:
 def lerp(b: Builder, self: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """self + weight * (end - self)"""
     start = require_float(self)
+    if not isinstance(weight, Tensor | PerRank) and abs(float(weight)) >= 0.5:  # infinities want the formula of eager
+        return b.sub(end, b.mul(b.sub(end, start), 1 - exact(weight)))
+    if isinstance(weight, Tensor | PerRank):
+        start, end, weight = doubted(b, start), doubted(b, end), doubted(b, weight)
     return b.add(start, b.mul(b.sub(end, start), weight))
 
 

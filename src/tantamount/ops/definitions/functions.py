@@ -6,11 +6,12 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from tantamount.ir.types import DType, Kind
-from tantamount.ops.algebra import Scalar, Tensor
+from tantamount.ops.algebra import Doubt, Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions import elementwise, logic, reduction
 from tantamount.ops.definitions.activation import logistic
 from tantamount.ops.definitions.in_place import require_float
+from tantamount.ops.doubts import doubted_at_zero, doubtful
 from tantamount.ops.table import Operand, operator
 
 _ELEMENTWISE = "elementwise"
@@ -41,7 +42,8 @@ def acos(b: Builder, self: Tensor) -> Tensor:
 @operator("aten.atan2.default", "aten.arctan2.default", category=_ELEMENTWISE)
 def atan2(b: Builder, self: Tensor, other: Tensor) -> Tensor:
     """the angle of the point (other, self)"""
-    return b.function("atan2", self, other)
+    y = doubted_at_zero(b, self)  # at a negative zero it is -pi where it is pi at 0, beside a negative other
+    return b.function("atan2", y, other)
 
 
 @operator("aten.asinh.default", category=_ELEMENTWISE)
@@ -103,6 +105,7 @@ def erfinv(b: Builder, self: Tensor) -> Tensor:
 
 
 @operator("aten.logaddexp.default", category=_ELEMENTWISE)
+@doubtful(reduction.OF_PLUS_INFINITY, Doubt.PLUS)
 def logaddexp(b: Builder, self: Tensor, other: Tensor) -> Tensor:
     """log(exp(self) + exp(other))"""
     x, y = b.operands(require_float(self), require_float(other))
@@ -151,18 +154,18 @@ def round_decimals(b: Builder, self: Tensor, *, decimals: int) -> Tensor:
 
 @operator("aten.copysign.Tensor", "aten.copysign.Scalar", category=_ELEMENTWISE)
 def copysign(b: Builder, self: Tensor, other: Operand) -> Tensor:
-    """|self|, negative where other is (there is no negative zero among the reals)"""
+    """|self|, negative where other is (an operand that is 0 has no sign; of a computed 0 nothing is claimed)"""
     x, y = b.operands(self, other)
     size = b.function("abs", b.floating(x))
-    return b.where(b.less(y, 0), b.neg(size), size)
+    return b.where(b.less(doubted_at_zero(b, y), 0), b.neg(size), size)
 
 
 @operator("aten.signbit.default", category=_LOGIC)
 def signbit(b: Builder, self: Tensor) -> Tensor:
-    """self < 0 (there is no negative zero among the reals)"""
+    """self < 0 (an operand that is 0 has no sign; of a computed 0 nothing is claimed)"""
     if self.dtype is DType.BOOL:
         return b.full(self.shape, False, DType.BOOL)
-    return b.less(self, 0)
+    return b.less(doubted_at_zero(b, self), 0)
 
 
 @operator("aten.heaviside.default", category=_ELEMENTWISE)

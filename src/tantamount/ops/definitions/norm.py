@@ -6,14 +6,16 @@ from fractions import Fraction
 from math import prod
 
 from tantamount.ir.types import DType
-from tantamount.ops.algebra import Tensor
+from tantamount.ops.algebra import Doubt, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.reduction import variance_of
+from tantamount.ops.doubts import doubtful
 from tantamount.ops.table import Integers, Layout, operator
 
-__all__ = ["accumulator", "layer_norm_of", "rms_norm_of", "trailing"]
+__all__ = ["OF_SCALES", "accumulator", "layer_norm_of", "rms_norm_of", "trailing"]
 
+OF_SCALES = "kernels scale and shift at once: what is infinite may be another infinity, or NaN"
 _NORM = "norm"
 _EPSILON = {DType.FLOAT64: Fraction(1, 2**52), DType.FLOAT32: Fraction(1, 2**23)}
 
@@ -57,6 +59,7 @@ def layer_norm_of(
 
 
 @operator("aten.native_layer_norm.default", category=_NORM, statistics=(1, 2))
+@doubtful(OF_SCALES, Doubt.WHICH)
 def native_layer_norm(
     b: Builder, input: Tensor, normalized_shape: Integers, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -132,6 +135,7 @@ def _group_norm(
 
 
 @operator("aten.group_norm.default", category=_NORM)
+@doubtful(OF_SCALES, Doubt.WHICH)
 def group_norm(
     b: Builder,
     input: Tensor,
@@ -146,6 +150,7 @@ def group_norm(
 
 
 @operator("aten.native_group_norm.default", category=_NORM, statistics=(1, 2))
+@doubtful(OF_SCALES, Doubt.WHICH)
 def native_group_norm(
     b: Builder,
     input: Tensor,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tantamount.ir.types import DType, Kind
-from tantamount.ops.algebra import Tensor
+from tantamount.ops.algebra import Doubt, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions import reduction
 from tantamount.ops.definitions.in_place import require_float
 from tantamount.ops.definitions.reduction import CHOICE, variance_of
+from tantamount.ops.doubts import doubtful
 from tantamount.ops.table import Integers, operator
 
 _REDUCTION = "reduction"
@@ -22,12 +23,14 @@ def std_all(b: Builder, self: Tensor, unbiased: bool = True) -> Tensor:
 
 
 @operator("aten.var_mean.default", category=_REDUCTION)
+@doubtful(reduction.OF_MEANS, Doubt.WHICH)
 def var_mean_all(b: Builder, self: Tensor, unbiased: bool = True) -> tuple[Tensor, Tensor]:
     """the variance and the mean"""
     return variance_of(b, self, None, 1 if unbiased else 0, False)
 
 
 @operator("aten.var_mean.dim", category=_REDUCTION)
+@doubtful(reduction.OF_MEANS, Doubt.WHICH)
 def var_mean_dim(
     b: Builder, self: Tensor, dim: Integers | None, unbiased: bool = True, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -36,6 +39,7 @@ def var_mean_dim(
 
 
 @operator("aten.std_mean.default", category=_REDUCTION)
+@doubtful(reduction.OF_MEANS, Doubt.WHICH)
 def std_mean_all(b: Builder, self: Tensor, unbiased: bool = True) -> tuple[Tensor, Tensor]:
     """the square root of the variance, and the mean"""
     variance, mean = variance_of(b, self, None, 1 if unbiased else 0, False)
@@ -43,6 +47,7 @@ def std_mean_all(b: Builder, self: Tensor, unbiased: bool = True) -> tuple[Tenso
 
 
 @operator("aten.std_mean.dim", category=_REDUCTION)
+@doubtful(reduction.OF_MEANS, Doubt.WHICH)
 def std_mean_dim(
     b: Builder, self: Tensor, dim: Integers | None, unbiased: bool = True, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -52,6 +57,7 @@ def std_mean_dim(
 
 
 @operator("aten.std_mean.correction", category=_REDUCTION)
+@doubtful(reduction.OF_MEANS, Doubt.WHICH)
 def std_mean(
     b: Builder, self: Tensor, dim: Integers | None = None, *, correction: float | None = None, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -167,6 +173,7 @@ def cumprod(b: Builder, self: Tensor, dim: int, *, dtype: DType | None = None) -
 
 
 @operator("aten.logcumsumexp.default", category=_REDUCTION)
+@doubtful(reduction.OF_PLUS_INFINITY, Doubt.PLUS)
 def logcumsumexp(b: Builder, self: Tensor, dim: int) -> Tensor:
     """y[i] = log(sum over j <= i of exp(self[j])), along dim"""
     x = require_float(self)

@@ -133,7 +133,8 @@ def _averages(
     lines = _lines(x, count, kernel_size, stride, padding, (1,), ceil_mode)
     lead = _LEAD[: x.rank - count]
     labels, guards = _terms(b, lines, x.dtype)
-    sums = b.contract_chosen(f"{lead}{FINE[:count]}{labels}->{lead}{COARSE[:count]}", x, *guards)
+    equation = f"{lead}{FINE[:count]}{labels}->{lead}{COARSE[:count]}"
+    sums = b.contract(equation, x, *guards, choices=len(guards))
     return _divided(b, sums, lines, count_include_pad, divisor_override)
 
 
@@ -199,7 +200,8 @@ def avg_pool2d_backward(
     lead = _LEAD[: self.rank - 2]
     labels, guards = _terms(b, lines, grad_output.dtype)
     shares = _divided(b, grad_output, lines, count_include_pad, divisor_override)
-    return b.contract_chosen(f"{lead}{COARSE[:2]}{labels}->{lead}{FINE[:2]}", shares, *guards)
+    equation = f"{lead}{COARSE[:2]}{labels}->{lead}{FINE[:2]}"
+    return b.contract(equation, shares, *guards, choices=len(guards))
 
 
 def _require_windows(x: Tensor, self: Tensor, lines: Sequence[_Line]) -> None:

@@ -121,11 +121,11 @@ def _grouped(b: Builder, x: Tensor, y: Tensor, offs: Tensor | None) -> Tensor:
         raise ShapeProblem(f"a grouped product of {x.type} and {y.type} without the ends of its groups")
     if (x.rank, y.rank) == (2, 3):
         members = b.cast(_members(b, offs, y.shape[0], x.shape[0]), x.dtype)
-        return b.contract_chosen("ig,ij,gjk->ik", members, x, y)
+        return b.contract("ij,gjk,ig->ik", x, y, members, choices=1)
     if (x.rank, y.rank) == (3, 2):
         members = b.cast(_members(b, offs, x.shape[0], y.shape[1]), x.dtype)
-        return b.contract_chosen("kg,gij,jk->ik", members, x, y)
+        return b.contract("gij,jk,kg->ik", x, y, members, choices=1)
     if (x.rank, y.rank) == (2, 2):
         members = b.cast(_members(b, offs, offs.shape[0] if offs.rank else 0, x.shape[1]), x.dtype)
-        return b.contract_chosen("jg,ij,jk->gik", members, x, y)
+        return b.contract("ij,jk,jg->gik", x, y, members, choices=1)
     raise ShapeProblem(f"a grouped product of {x.type} and {y.type}")

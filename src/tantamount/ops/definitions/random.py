@@ -23,7 +23,7 @@ def dropout_of(b: Builder, x: Tensor, p: float) -> tuple[Tensor, Tensor]:
     if drop == 0:
         return require_float(x), b.full(x.shape, True, DType.BOOL)
     if drop == 1:
-        return b.full(require_float(x).shape, 0, x.dtype), b.full(x.shape, False, DType.BOOL)
+        return b.mul(require_float(x), 0), b.full(x.shape, False, DType.BOOL)  # NaN where x is infinite
     mask = b.keep_mask(require_float(x), drop)
     return b.mul(b.mul(x, b.cast(mask, x.dtype)), 1 / (1 - drop)), mask
 

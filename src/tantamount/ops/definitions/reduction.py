@@ -7,10 +7,14 @@ from fractions import Fraction
 from math import prod
 
 from tantamount.ir.types import DType, Kind
-from tantamount.ops.algebra import Tensor
+from tantamount.ops.algebra import Doubt, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import require_float
+from tantamount.ops.doubts import doubtful
 from tantamount.ops.table import Integers, operator
+
+OF_PLUS_INFINITY = "the logarithm of a sum with an infinite summand is infinite, and no difference of infinities"
+OF_MEANS = "means are computed with the variance: of infinities they are NaN"
 
 __all__ = ["CHOICE", "chosen_order", "count_of", "some", "sorting_order", "take_along", "variance_of"]
 
@@ -146,6 +150,7 @@ def std_dim(b: Builder, self: Tensor, dim: Integers | None, unbiased: bool = Tru
 
 
 @operator("aten.var_mean.correction", category=_REDUCTION)
+@doubtful(OF_MEANS, Doubt.WHICH)
 def var_mean(
     b: Builder, self: Tensor, dim: Integers | None = None, *, correction: float | None = None, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -263,6 +268,7 @@ def without_minus_infinity(b: Builder, top: Tensor) -> Tensor:
 
 
 @operator("aten.logsumexp.default", category=_REDUCTION)
+@doubtful(OF_PLUS_INFINITY, Doubt.PLUS)
 def logsumexp(b: Builder, self: Tensor, dim: Integers, keepdim: bool = False) -> Tensor:
     """log(sum(exp(self))) over the given dimensions"""
     x = b.floating(self)
