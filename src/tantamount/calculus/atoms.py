@@ -58,13 +58,14 @@ _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Properties that every value of an atom is known to have. ``positive`` means > 0; ``span`` are the least and the
-    greatest number that it may be."""
+    greatest number that it may be (``below``: it is less than the greatest)."""
 
     positive: bool = False
     nonnegative: bool = False
     integer: bool = False
     boolean: bool = False
     span: tuple[int, int] | None = None
+    below: bool = False
 
     @staticmethod
     def of_type(dtype: DType) -> Facts:
