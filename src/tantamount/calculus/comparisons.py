@@ -11,11 +11,12 @@ from fractions import Fraction
 from math import floor, prod
 from typing import NamedTuple
 
-from tantamount.calculus import spans
+from tantamount.calculus import signs, spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Facts, KnownRange, Store
 from tantamount.calculus.exponents import exponent_of
 from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.monotone import with_sign_of
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, constant, polynomial, scale
 from tantamount.calculus.products import (
@@ -71,6 +72,16 @@ def compare(
         (unbounded(store, x) and unbounded(store, y)) or sum(unbounded(store, (term,)) for term in difference) > 1
     ):
         raise Unsupported("a comparison of infinities")
+    if (difference and difference[0].monomial) or len(difference) > 1:
+        sign = signs.decided(store, op, difference, box)
+        if sign is not None:
+            store.fired["decided-comparisons"] += 1
+            return constant(sign)
+        difference = with_sign_of(store, difference)
+        root = _even_root(difference)
+        if root is not None:  # c a^2 < 0, c = -1 (others are decided), and c a^2 == 0
+            where = compare(store, "equal", root, ZERO, box, oriented=oriented)
+            return where if op == "equal" else add(store, ONE, scale(where, -1))
     rest, parts, offset = split_affine(difference)
     if not rest:
         return _affine_guard(store, op, parts, offset, box, oriented)
@@ -114,6 +125,16 @@ def compare(
     atom, where = store.apply(op, (), (rest, position(index)), BOOLEAN)
     guard: Polynomial = single(atom, where)
     return add(store, ONE, scale(guard, -1)) if negated else guard
+
+
+def _even_root(x: Polynomial) -> Polynomial | None:
+    """a, if x is a number times an even positive power of an atom a."""
+    if len(x) != 1 or len(x[0].monomial) != 1:
+        return None
+    a, e, index = x[0].monomial[0]
+    if a == IOTA or e.denominator != 1 or e % 2 or e < 0:
+        return None
+    return single(a, index)
 
 
 def split_affine(x: Polynomial) -> tuple[Polynomial, dict[int, Fraction], Fraction]:

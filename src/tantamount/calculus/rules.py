@@ -36,9 +36,11 @@ RuleName = Literal[
     "rounded-roots",
     "floors",
     "remainders",
+    "low-bits",
     # conditions
     "decided-comparisons",
     "exponentials-against-one",
+    "monotone-functions",
     "guards",
     "solved-equalities",
     "cut-ranges",
