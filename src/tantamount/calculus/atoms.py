@@ -174,6 +174,7 @@ class Memo:
     compared: dict[object, Remembered] = field(default_factory=dict[object, Remembered])  # two polynomials and a box
     spans: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])  # of all values of an atom
     enclosures: dict[int, Any] = field(default_factory=dict[int, Any])  # the same, with ends that are excluded
+    has_cases: dict[int, bool] = field(default_factory=dict[int, bool])
     remainders_inside: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth

@@ -18,6 +18,7 @@ from tantamount.calculus.affine import Coordinate, Index, variable
 from tantamount.calculus.answers import EQUAL, Answer, Different, GaveUp, Remembered, Undecided
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
+from tantamount.calculus.cases import vanishes
 from tantamount.calculus.cells import common_cells
 from tantamount.calculus.choices import settled
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
@@ -176,6 +177,8 @@ class _Search:
             if not difference:
                 return True
             pair = self._equal_pair(difference, depth)
+            if pair is None and vanishes(store, difference, self.box):
+                return True
             if pair is None:
                 self._note(difference, depth)
                 return False
@@ -269,7 +272,7 @@ class _Search:
 
     def _compare(self, f: Factor, g: Factor, depth: int) -> bool:
         a, b = self.store.atoms[f.atom], self.store.atoms[g.atom]
-        if a.attributes != b.attributes or len(a.arguments) != len(b.arguments) or a.op in ("element", "max"):
+        if a.attributes != b.attributes or len(a.arguments) != len(b.arguments):
             return False
         if a.op == "sum":
             return a.ranges == b.ranges and self.polynomials(*self._summands(f, g), depth)

@@ -55,6 +55,7 @@ RuleName = Literal[
     "equal-arguments",
     "chosen-elements",
     "computed-anew",
+    "cases",
     "common-cells",
     "cleared-denominators",
     "unfolded-definitions",
