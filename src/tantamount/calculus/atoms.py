@@ -174,6 +174,7 @@ class Memo:
     compared: dict[object, Remembered] = field(default_factory=dict[object, Remembered])  # two polynomials and a box
     spans: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])  # of all values of an atom
     enclosures: dict[int, Any] = field(default_factory=dict[int, Any])  # the same, with ends that are excluded
+    has_extreme: dict[int, bool] = field(default_factory=dict[int, bool])
     has_cases: dict[int, bool] = field(default_factory=dict[int, bool])
     remainders_inside: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
@@ -228,6 +229,10 @@ class Store(ABC):
     @abstractmethod
     def covered(self, factor: Factor, size: int, box: Ranges) -> bool:
         """True if an equality is known to hold for exactly one value of the bound variable -1, which is below size."""
+
+    @abstractmethod
+    def permuted(self, factor: Factor, v: int, size: int, box: Ranges, ranges: tuple[int, ...]) -> bool:
+        """True if an equality with an element of a permutation is known to hold for exactly one place ``v < size``."""
 
     @abstractmethod
     def found_or_ignored(self, factor: Factor, size: int, box: Ranges) -> Factors | None:

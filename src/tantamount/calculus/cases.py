@@ -1,7 +1,7 @@
 """Differences that vanish in every case: of comparisons, maxima, absolute values, signs and roundings.
 
-In each case these are what they are there: ``max(x, y)`` is x where ``x - y >= 0``, a comparison is 0 or 1. What is left
-of a difference is compared with 0 by linear arithmetic over its products, each taken for a number of which a few
+In each case these are what they are there: ``max(x, y)`` is x where ``x - y >= 0``, a comparison is 0 or 1. What is
+left of a difference is compared with 0 by linear arithmetic over its products, each taken for a number of which a few
 inequalities are known: an enclosure, ``n q <= x <= n q + n - 1`` for a quotient ``q = floor(x / n)``, and the
 conditions of the case. A difference of whole numbers that is less than 1 and more than -1 is 0. A case whose conditions
 have no solution does not occur.

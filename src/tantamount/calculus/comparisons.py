@@ -54,6 +54,7 @@ __all__ = [
     "covered",
     "decide_interval",
     "fact_about",
+    "permuted",
     "interval",
     "record_range",
     "split_affine",
@@ -295,6 +296,27 @@ def covered(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
         return False
     low, high = span[0] + bounds[0], span[1] + bounds[1]  # t + r
     return (-high >= 0 and -low < size) if stride == 1 else (low >= 0 and high < size)
+
+
+def permuted(store: Store, factor: Factor, v: int, size: int, box: Ranges, ranges: tuple[int, ...] = ()) -> bool:
+    """True if ``[O_v == u]`` holds for exactly one ``v < size``: O puts the positions of a whole row in order, v is all
+    that its place depends on, and u, which does not depend on v, is a position in the row."""
+    guard = comparison(store, factor) if store.atoms[factor.atom].op == "equal" and factor.exponent == 1 else None
+    if guard is None or len(guard.rest) != 1 or abs(guard.rest[0].coefficient) != 1:
+        return False
+    m, c = guard.rest[0]
+    if len(m) != 1 or m[0].exponent != 1 or store.atoms[m[0].atom].op not in ("argsort", "order"):
+        return False
+    if _positions(store, (Term(m, 1),)) != size or any(w == v for w, _ in guard.affine.parts):
+        return False
+    place, row = (substitute_polynomial(x, dict(enumerate(m[0].at))) for x in store.atoms[m[0].atom].arguments)
+    if place != position(variable(v)) or any(w == v for f in factors_of(row) for p, _ in f.at for w, _ in p):
+        return False
+    span = interval(guard.affine, box, ranges)  # -c u
+    if span is None:
+        return False
+    low, high = (span[0], span[1]) if c < 0 else (-span[1], -span[0])
+    return low >= 0 and high < size
 
 
 # ------------------------------------------------------------------------------------------------ reading them back

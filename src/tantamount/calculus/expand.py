@@ -21,6 +21,7 @@ from tantamount.calculus.boxes import Box
 from tantamount.calculus.cases import vanishes
 from tantamount.calculus.cells import common_cells
 from tantamount.calculus.choices import settled
+from tantamount.calculus.extremes import tidied
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
@@ -373,7 +374,7 @@ class _Ways:
         yield lambda: left == right
         if in_cell or (left, right) != (a, b):
             yield lambda: self._search(left, right)
-        chosen = settled(store, a, box), settled(store, b, box)
+        chosen = _tidy(store, a, box), _tidy(store, b, box)
         if chosen != (a, b):
             yield lambda: self._search(*chosen, of_itself=False)
         yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
@@ -406,6 +407,16 @@ class _Ways:
     def _cannot(self, problem: Unsupported) -> None:
         if not isinstance(problem, GaveUp):  # which is counted
             self.problem = problem.reason
+
+
+def _tidy(store: Store, x: Polynomial, box: Axes) -> Polynomial:
+    """The polynomial with elements at chosen positions settled, and extremes and orders tidied: what is then a row with
+    its order turned round is settled again."""
+    for _ in range(2):
+        before, x = x, tidied(store, settled(store, x, box), box)
+        if x == before:
+            break
+    return x
 
 
 def _equal_in_cells(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> bool:

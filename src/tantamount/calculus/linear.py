@@ -74,8 +74,8 @@ _ROUNDS = 6  # of bounds from bounds
 
 
 def _bounds(rows: _Rows, whole: Collection[int]) -> list[Inequality] | None:
-    """Bounds of single variables that follow from the inequalities and from each other, of whole numbers rounded; ``None``
-    if some variable has none. Elimination alone does not round what it does not come across."""
+    """Bounds of single variables that follow from the inequalities and from each other, of whole numbers rounded;
+    ``None`` if some variable has none. Elimination alone does not round what it does not come across."""
     ends: dict[tuple[int, int], tuple[Fraction, bool]] = {}  # (variable, 1): at least; (variable, -1): at most, negated
     for _ in range(_ROUNDS):
         changed = False
@@ -98,7 +98,9 @@ def _bounds(rows: _Rows, whole: Collection[int]) -> list[Inequality] | None:
                         ends[v, side] = least
                         changed = True
                         other = ends.get((v, -side))
-                        if other is not None and (least[0] > -other[0] or (least[0] == -other[0] and (least[1] or other[1]))):
+                        if other is not None and (
+                            least[0] > -other[0] or (least[0] == -other[0] and (least[1] or other[1]))
+                        ):
                             return None
         if not changed:
             break

@@ -1,7 +1,7 @@
 """Simpler values with the sign of a value: what a comparison of it with 0 is kept as.
 
-A factor that is positive everywhere does not change a sign, nor does a function that grows: ``exp(x) / s < exp(y) / s`` is
-``x < y``, and so is ``tanh(x) < tanh(y)``; ``x^3 < 0`` is ``x < 0``.
+A factor that is positive everywhere does not change a sign, nor does a function that grows: ``exp(x) / s < exp(y) / s``
+is ``x < y``, and so is ``tanh(x) < tanh(y)``; ``x^3 < 0`` is ``x < 0``.
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ RuleName = Literal[
     "chosen-elements",
     "computed-anew",
     "cases",
+    "tidy-extremes",
     "common-cells",
     "cleared-denominators",
     "unfolded-definitions",

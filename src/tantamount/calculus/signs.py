@@ -1,4 +1,4 @@
-"""Between which numbers a value lies, with what it never reaches: ``exp(x) > 0``, ``1 / (1 + exp(-x)) < 1``, ``x x >= 0``.
+"""Between which numbers a value lies, and what it never reaches: ``exp(x) > 0``, ``1 / (1 + exp(-x)) < 1``.
 
 An interval of :mod:`tantamount.calculus.spans` with ends that may be excluded. Wherever the value is defined it lies in
 it: sums and products of enclosures enclose sums and products, an even power is not negative, and a bounded function

@@ -1,7 +1,8 @@
 """Distributions that random numbers are drawn from, as far as a proof and an execution need them: their support.
 
 A random operator is defined by draws from one of a few laws and arithmetic on them: ``uniform(a, b)`` is
-``a + (b - a) u`` with u from the unit interval. So what its numbers may be follows, and an execution draws nothing that PyTorch does not.
+``a + (b - a) u`` with u from the unit interval. So what its numbers may be follows, and an execution draws nothing that
+PyTorch does not.
 """
 
 from __future__ import annotations

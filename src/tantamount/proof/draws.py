@@ -5,8 +5,8 @@ draw from any other law its k-th draw from that law. The rank has the part of it
 selects which they are drawn into: a shard its own part, a copy the same numbers as the other copies.
 
 Of a mesh axis the job may say more, namely what the random generators of its ranks do. *Different seeds*: what two
-ranks draw has nothing in common; so shards have their parts, and copies have numbers of their own. *The same seed*: both draw
-the same numbers; so copies are alike, and so are shards, which then do not have their parts.
+ranks draw has nothing in common; so shards have their parts, and copies have numbers of their own. *The same seed*:
+both draw the same numbers; so copies are alike, and so are shards, which then do not have their parts.
 """
 
 from __future__ import annotations
