@@ -55,8 +55,8 @@ def _has_row(store: Store, number: int) -> bool:
 
 
 class _Layer(NamedTuple):
-    """``shift + factor * f(...)``: f is the function of this name, or ("power", "falling": of what is negated) this power;
-    without a name what is in."""
+    """``shift + factor * f(...)``: f is the function of this name, or ("power", "falling": of what is negated) this
+    power; without a name what is in."""
 
     shift: Polynomial
     factor: Polynomial

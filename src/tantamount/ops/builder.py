@@ -108,8 +108,7 @@ class Builder:
     def draw(self, law: Law, shape: Sequence[int], dtype: DType, like: Tensor | None = None) -> Tensor:
         """A fresh random tensor of real numbers; drawn into the image of ``like``, if of any."""
         image = None if like is None else like.value if like.like is None else like.like
-        value = self.interpretation.draw(law, image, tuple(shape), dtype, self.site)
-        return _real(Tensor(tuple(shape), dtype, value))
+        return Tensor(tuple(shape), dtype, self.interpretation.draw(law, image, tuple(shape), dtype, self.site))
 
     # ------------------------------------------------------------------ layout
     def dim(self, x: Tensor, dim: int, extra: int = 0) -> int:

@@ -274,8 +274,7 @@ def randperm(
 def multinomial(
     b: Builder, self: Tensor, num_samples: int, replacement: bool = False, *, generator: Layout = None
 ) -> Tensor:
-    """the positions of the greatest of self / e, with fresh positive numbers e: one after the other, without
-    replacement; with replacement for other numbers e each time. Never one with weight 0, if others are left"""
+    """the places of the greatest of self / e, e > 0 fresh; with replacement the greatest each time, for another e"""
     if self.rank not in (1, 2) or num_samples < 1 or (not replacement and num_samples > self.shape[-1]):
         raise ShapeProblem(f"{num_samples} samples of {self.type}")
     require_float(self)
