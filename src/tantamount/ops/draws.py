@@ -33,6 +33,7 @@ def kept(p: Number) -> Law:
     return Law("kept", Fraction(p))
 
 
+_LARGEST = 1 << 61  # what executions can still add
 _COARSE = 4  # parts of 1: numbers of which some are equal, and some the ends of the support
 
 
@@ -42,7 +43,8 @@ def sample(law: Law, generator: np.random.Generator, shape: tuple[int, ...], coa
     if law.name == "kept":
         return np.asarray(generator.random(shape) >= float(law.parameter))
     if law.name == "below":
-        return np.asarray(generator.integers(0, int(law.parameter), shape), dtype=np.int64)
+        most = min(int(law.parameter), _LARGEST)
+        return np.asarray(generator.integers(0, most, shape), dtype=np.int64)
     if law.name == "counts":
         return np.asarray(generator.poisson(2.0, shape), dtype=np.int64)
     if law.name == "unit":
