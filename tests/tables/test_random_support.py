@@ -64,7 +64,8 @@ def test_numbers_are_of_the_support(sample: Sample) -> None:
         return Tensor(item.shape, dtype, np.full(item.shape, 1 if dtype is DType.INT64 else 0.75))
 
     def symbol(item: Operand) -> Tensor:
-        return Tensor(item.shape, DType.FLOAT64, leaf_form(store.leaf("input", item, item.shape, Facts()), item.shape))
+        dtype = DType.INT64 if item.dtype.kind is Kind.INT else DType.FLOAT64
+        return Tensor(item.shape, dtype, leaf_form(store.leaf("input", item, item.shape, Facts()), item.shape))
 
     form = _run(sample, Builder(Symbolic(store, Trace(assume_indices=True)), "node"), symbol).value
     ends = [enclosure(store, x, box) for box, x in form.pieces]
