@@ -151,6 +151,10 @@ class Bounds:
     cuts_ahead: int = _bound(12, COMPARISON, "Tensors that comparing one computes ahead of their own counterparts.")
     nested_cells: int = _bound(3, COMPARISON, "Sums inside sums that are compared cell by cell.", "depth")
     cell_sums: int = _bound(24, COMPARISON, "Sums that are cut into common cells together.")
+    linear_cases: int = _bound(
+        96, COMPARISON, "Cases of comparisons, maxima and signs that a difference is split into."
+    )
+    linear_rows: int = _bound(400, COMPARISON, "Linear inequalities that follow from those of one case.")
     common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
     leaf_places: int = _bound(64, COMPARISON, "Places at which one function reads tensors.")
     # calculus: the normal form of a tensor

@@ -58,13 +58,14 @@ _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Properties that every value of an atom is known to have. ``positive`` means > 0; ``span`` are the least and the
-    greatest number that it may be."""
+    greatest number that it may be (``below``: it is less than the greatest)."""
 
     positive: bool = False
     nonnegative: bool = False
     integer: bool = False
     boolean: bool = False
     span: tuple[int, int] | None = None
+    below: bool = False
 
     @staticmethod
     def of_type(dtype: DType) -> Facts:
@@ -172,6 +173,9 @@ class Memo:
     )
     compared: dict[object, Remembered] = field(default_factory=dict[object, Remembered])  # two polynomials and a box
     spans: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])  # of all values of an atom
+    enclosures: dict[int, Any] = field(default_factory=dict[int, Any])  # the same, with ends that are excluded
+    has_extreme: dict[int, bool] = field(default_factory=dict[int, bool])
+    has_cases: dict[int, bool] = field(default_factory=dict[int, bool])
     remainders_inside: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
@@ -225,6 +229,10 @@ class Store(ABC):
     @abstractmethod
     def covered(self, factor: Factor, size: int, box: Ranges) -> bool:
         """True if an equality is known to hold for exactly one value of the bound variable -1, which is below size."""
+
+    @abstractmethod
+    def permuted(self, factor: Factor, v: int, size: int, box: Ranges, ranges: tuple[int, ...]) -> bool:
+        """True if an equality with an element of a permutation is known to hold for exactly one place ``v < size``."""
 
     @abstractmethod
     def found_or_ignored(self, factor: Factor, size: int, box: Ranges) -> Factors | None:

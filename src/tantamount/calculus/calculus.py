@@ -30,6 +30,9 @@ class Calculus(Store):
     def covered(self, factor: Factor, size: int, box: Ranges) -> bool:
         return comparisons.covered(self, factor, size, box)
 
+    def permuted(self, factor: Factor, v: int, size: int, box: Ranges, ranges: tuple[int, ...]) -> bool:
+        return comparisons.permuted(self, factor, v, size, box, ranges)
+
     def found_or_ignored(self, factor: Factor, size: int, box: Ranges) -> Factors | None:
         return ignored_labels.found_or_ignored(self, factor, size, box)
 

@@ -23,7 +23,7 @@ from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, position, single
 from tantamount.errors import Unsupported
 
-__all__ = ["settled"]
+__all__ = ["element_of", "settled"]
 
 _ORDERS = ("order", "argsort")
 
@@ -173,7 +173,7 @@ class _Settling(Rebuild):
         order = store.atoms[m[0][0]]
         at = dict(enumerate(substitute_index(m[0][2], here)))
         where, row = (pinned(store, y, at) for y in order.arguments)
-        elements = _elements(store, row, axis)
+        elements = element_of(store, row, axis)
         if elements is None:
             return None
         return _Chosen(row, where, elements[0], elements[1], bool(order.attributes[0]))
@@ -198,7 +198,7 @@ def _axes_of(f: Factor) -> set[int]:
     return {v for parts, _ in f.at for v, _ in parts}
 
 
-def _elements(store: Store, row: Polynomial, axis: int) -> tuple[Polynomial, int] | None:
+def element_of(store: Store, row: Polynomial, axis: int) -> tuple[Polynomial, int] | None:
     """The element of a row at position ``axis``, and the length of the row, if one polynomial gives all of them."""
     if len(row) != 1 or row[0][1] != 1 or len(row[0][0]) != 1:
         return None

@@ -11,11 +11,12 @@ from fractions import Fraction
 from math import floor, prod
 from typing import NamedTuple
 
-from tantamount.calculus import spans
+from tantamount.calculus import signs, spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Facts, KnownRange, Store
 from tantamount.calculus.exponents import exponent_of
 from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.monotone import with_sign_of
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, constant, polynomial, scale
 from tantamount.calculus.products import (
@@ -53,6 +54,7 @@ __all__ = [
     "covered",
     "decide_interval",
     "fact_about",
+    "permuted",
     "interval",
     "record_range",
     "split_affine",
@@ -71,6 +73,16 @@ def compare(
         (unbounded(store, x) and unbounded(store, y)) or sum(unbounded(store, (term,)) for term in difference) > 1
     ):
         raise Unsupported("a comparison of infinities")
+    if (difference and difference[0].monomial) or len(difference) > 1:
+        sign = signs.decided(store, op, difference, box)
+        if sign is not None:
+            store.fired["decided-comparisons"] += 1
+            return constant(sign)
+        difference = with_sign_of(store, difference)
+        root = _even_root(difference)
+        if root is not None:  # c a^2 < 0, c = -1 (others are decided), and c a^2 == 0
+            where = compare(store, "equal", root, ZERO, box, oriented=oriented)
+            return where if op == "equal" else add(store, ONE, scale(where, -1))
     rest, parts, offset = split_affine(difference)
     if not rest:
         return _affine_guard(store, op, parts, offset, box, oriented)
@@ -114,6 +126,16 @@ def compare(
     atom, where = store.apply(op, (), (rest, position(index)), BOOLEAN)
     guard: Polynomial = single(atom, where)
     return add(store, ONE, scale(guard, -1)) if negated else guard
+
+
+def _even_root(x: Polynomial) -> Polynomial | None:
+    """a, if x is a number times an even positive power of an atom a."""
+    if len(x) != 1 or len(x[0].monomial) != 1:
+        return None
+    a, e, index = x[0].monomial[0]
+    if a == IOTA or e.denominator != 1 or e % 2 or e < 0:
+        return None
+    return single(a, index)
 
 
 def split_affine(x: Polynomial) -> tuple[Polynomial, dict[int, Fraction], Fraction]:
@@ -274,6 +296,27 @@ def covered(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
         return False
     low, high = span[0] + bounds[0], span[1] + bounds[1]  # t + r
     return (-high >= 0 and -low < size) if stride == 1 else (low >= 0 and high < size)
+
+
+def permuted(store: Store, factor: Factor, v: int, size: int, box: Ranges, ranges: tuple[int, ...] = ()) -> bool:
+    """True if ``[O_v == u]`` holds for exactly one ``v < size``: O puts the positions of a whole row in order, v is all
+    that its place depends on, and u, which does not depend on v, is a position in the row."""
+    guard = comparison(store, factor) if store.atoms[factor.atom].op == "equal" and factor.exponent == 1 else None
+    if guard is None or len(guard.rest) != 1 or abs(guard.rest[0].coefficient) != 1:
+        return False
+    m, c = guard.rest[0]
+    if len(m) != 1 or m[0].exponent != 1 or store.atoms[m[0].atom].op not in ("argsort", "order"):
+        return False
+    if _positions(store, (Term(m, 1),)) != size or any(w == v for w, _ in guard.affine.parts):
+        return False
+    place, row = (substitute_polynomial(x, dict(enumerate(m[0].at))) for x in store.atoms[m[0].atom].arguments)
+    if place != position(variable(v)) or any(w == v for f in factors_of(row) for p, _ in f.at for w, _ in p):
+        return False
+    span = interval(guard.affine, box, ranges)  # -c u
+    if span is None:
+        return False
+    low, high = (span[0], span[1]) if c < 0 else (-span[1], -span[0])
+    return low >= 0 and high < size
 
 
 # ------------------------------------------------------------------------------------------------ reading them back

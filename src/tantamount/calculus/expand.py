@@ -18,8 +18,10 @@ from tantamount.calculus.affine import Coordinate, Index, variable
 from tantamount.calculus.answers import EQUAL, Answer, Different, GaveUp, Remembered, Undecided
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
+from tantamount.calculus.vanishing import vanishes
 from tantamount.calculus.cells import common_cells
 from tantamount.calculus.choices import settled
+from tantamount.calculus.extremes import tidied
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
@@ -176,6 +178,8 @@ class _Search:
             if not difference:
                 return True
             pair = self._equal_pair(difference, depth)
+            if pair is None and vanishes(store, difference, self.box):
+                return True
             if pair is None:
                 self._note(difference, depth)
                 return False
@@ -269,7 +273,7 @@ class _Search:
 
     def _compare(self, f: Factor, g: Factor, depth: int) -> bool:
         a, b = self.store.atoms[f.atom], self.store.atoms[g.atom]
-        if a.attributes != b.attributes or len(a.arguments) != len(b.arguments) or a.op in ("element", "max"):
+        if a.attributes != b.attributes or len(a.arguments) != len(b.arguments):
             return False
         if a.op == "sum":
             return a.ranges == b.ranges and self.polynomials(*self._summands(f, g), depth)
@@ -370,7 +374,7 @@ class _Ways:
         yield lambda: left == right
         if in_cell or (left, right) != (a, b):
             yield lambda: self._search(left, right)
-        chosen = settled(store, a, box), settled(store, b, box)
+        chosen = _tidy(store, a, box), _tidy(store, b, box)
         if chosen != (a, b):
             yield lambda: self._search(*chosen, of_itself=False)
         yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
@@ -403,6 +407,16 @@ class _Ways:
     def _cannot(self, problem: Unsupported) -> None:
         if not isinstance(problem, GaveUp):  # which is counted
             self.problem = problem.reason
+
+
+def _tidy(store: Store, x: Polynomial, box: Axes) -> Polynomial:
+    """The polynomial with elements at chosen positions settled, and extremes and orders tidied: what is then a row with
+    its order turned round is settled again."""
+    for _ in range(2):
+        before, x = x, tidied(store, settled(store, x, box), box)
+        if x == before:
+            break
+    return x
 
 
 def _equal_in_cells(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from tantamount.calculus import signs
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.infinities import infinity, infinity_atom, is_negative_infinity, unbounded
 from tantamount.calculus.moduli import modulo
+from tantamount.calculus.monotone import with_sign_of
 from tantamount.calculus.polynomials import (
     add,
     as_factors,
@@ -170,6 +172,11 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if not any(xs) and declared.at_zero is not None and len(xs) == 1:
         store.fired["declared-functions"] += 1
         return constant(declared.at_zero)
+    if name == "sign":
+        return _sign(store, xs[0])
+    if name == "bitwise_and" and (remainder := _low_bits(store, *xs)) is not None:
+        store.fired["low-bits"] += 1
+        return remainder
     if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
         store.fired["declared-functions"] += 1
         return constant(value)
@@ -187,6 +194,32 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     )
     a, index = store.apply(name, (), xs, facts)
     return single(a, index, coefficient=sign)
+
+
+def _sign(store: Store, x: Polynomial) -> Polynomial:
+    """The sign of x: that of the simplest value that has it."""
+    x = with_sign_of(store, x)
+    if x:
+        for negative in (False, True):
+            if signs.decided(store, "less", x if negative else scale(x, -1), None) == 1:
+                store.fired["declared-functions"] += 1
+                return constant(-1 if negative else 1)
+    negated = bool(x) and as_factors(store, x)[0] < 0
+    a, index = store.apply("sign", (), (scale(x, -1) if negated else x,), Facts(integer=True))
+    return single(a, index, coefficient=-1 if negated else 1)
+
+
+def _low_bits(store: Store, x: Polynomial, y: Polynomial) -> Polynomial | None:
+    """``x & (2^k - 1)`` of integers as the remainder ``x - 2^k floor(x / 2^k)``."""
+    for mask, value in ((x, y), (y, x)):
+        number = sole_number(mask)
+        if number is None or is_size(number) or number < 0 or Fraction(number).denominator != 1:
+            continue
+        size = int(number) + 1
+        if size & (size - 1) == 0 and sole_number(value) is None and value:
+            a, index = store.apply("floor_divide", (), (value, constant(size)), Facts(integer=True))
+            return add(store, value, single(a, index, coefficient=-size))
+    return None
 
 
 def _whole_power(x: Polynomial, y: Polynomial) -> int | None:

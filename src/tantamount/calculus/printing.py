@@ -125,11 +125,23 @@ class _Printer:
         if kind == "infinity":
             return "inf"
         if kind == "mask":
-            return f"mask{name[0] if isinstance(name, tuple) else name}{at}"
+            return f"mask{_which(name)}{at}"
+        if kind == "draw":
+            return f"{_law(name)}{_which(name)}{at}"
         if isinstance(name, tuple):
             parts = cast("tuple[object, ...]", name)
             name = next((part for part in parts if isinstance(part, str)), kind)
         return f"{name}{at}"
+
+
+def _which(name: Any) -> str:
+    """Which draw it is: the number of one of the specification, the place of another."""
+    key = name[1]
+    return str(key) if isinstance(key, int) else f"({key[0]})"
+
+
+def _law(name: Any) -> str:
+    return name[0].name
 
 
 def show_polynomial(store: Store, x: Polynomial, names: Mapping[int, str], depth: int = 3) -> str:

@@ -15,7 +15,7 @@ from tantamount.calculus.products import is_integer
 from tantamount.calculus.terms import IOTA, Factor, Factors, Polynomial, Ranges, factors_of, sole_number
 from tantamount.ops.functions import MODULI
 
-__all__ = ["Span", "interval", "of_polynomial"]
+__all__ = ["Span", "interval", "of_atom", "of_polynomial"]
 
 Bound = Fraction | int | float  # a float is an infinity
 Span = tuple[Bound, Bound]
@@ -84,7 +84,7 @@ def _of_factor(store: Store, factor: Factor, box: Ranges, ranges: tuple[int, ...
         found = interval(index[0], box, ranges)
         span: Span = found if found is not None and all(map(_is_number, found)) else _ALL
     else:
-        span = _of_atom(store, a)
+        span = of_atom(store, a)
     return _power(span, e)
 
 
@@ -116,7 +116,8 @@ def _reciprocal(span: Span) -> Span:
     return ends[0], ends[1]
 
 
-def _of_atom(store: Store, number: int) -> Span:
+def of_atom(store: Store, number: int) -> Span:
+    """An interval of all values of an atom."""
     known = store.memo.spans.get(number)
     if known is None:
         atom = store.atoms[number]

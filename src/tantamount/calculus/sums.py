@@ -208,7 +208,21 @@ def _distribute(store: Store, flat: Flat) -> list[Flat] | None:
     return None
 
 
+def _summed_places(store: Store, flat: Flat, box: Ranges) -> Flat:
+    """The sum without ``SUM_v [O_v == u] = 1``, for a permutation O and a position u."""
+    for j, n in enumerate(flat.ranges):
+        touching = [f for f in flat.factors if -1 - j in bound_variables(f)] if n > 1 else []
+        if len(touching) == 1 and store.permuted(touching[0], -1 - j, n, box, flat.ranges):
+            store.fired["found-once"] += 1
+            rest = tuple(f for f in flat.factors if f is not touching[0])
+            ranges = (*flat.ranges[:j], 1, *flat.ranges[j + 1 :])
+            return _summed_places(store, Flat(flat.coefficient, rest, ranges), box)
+    return flat
+
+
 def _box(store: Store, flat: Flat, box: Ranges) -> Term:
+    if any(store.atoms[f.atom].op == "equal" for f in flat.factors):
+        flat = _summed_places(store, flat, box)
     free, components = _components(flat)
     coefficient = flat.coefficient
     for factors, bound in components:

@@ -13,7 +13,7 @@ from math import isinf, prod
 
 from tantamount.calculus import comparisons, contraction, forms, index_ranges, moduli, partial, powers, quotients
 from tantamount.calculus.affine import fixed, variable
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import BOOLEAN, Facts, Store
 from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
@@ -24,11 +24,24 @@ from tantamount.calculus.terms import ONE, ZERO, Polynomial, Term, single, sole_
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
+from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar
+from tantamount.ops.draws import kept
 from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
 from tantamount.sizes.symbolic import is_size, rational
 
-__all__ = ["Obligation", "Symbolic", "Trace"]
+__all__ = ["Drawn", "Obligation", "Symbolic", "Trace", "facts_of"]
+
+
+def facts_of(law: Law) -> Facts:
+    """What is known of every number that is drawn from a law."""
+    if law.name == "kept":
+        return BOOLEAN
+    if law.name == "below":
+        return Facts(nonnegative=True, integer=True, span=(0, int(law.parameter) - 1))
+    if law.name == "unit":
+        return Facts(nonnegative=True, span=(0, 1), below=True)
+    return Facts(law.name == "exponential", law.name in ("exponential", "counts"), law.name == "counts")
+
 
 _ROUND = 1 << 10  # the largest denominator of round numbers
 
@@ -53,7 +66,9 @@ class Trace:
 
     ``assume_indices``: the indices of this program are taken to be in range (a specification).
     ``readings``: the literals that stand for other numbers. ``indices``: the (value, size, box) of indices that were
-    not in range by themselves. ``drawn`` counts what is no function of any operand: fresh tensors, masks."""
+    not in range by themselves. ``drawn`` counts what is no function of any operand: fresh tensors, masks; ``draws``
+    those from each law. ``paired`` gives the form of a draw that belongs to one of the specification (``None``: it has
+    none)."""
 
     assume_indices: bool = False
     obligations: dict[Obligation, None] = field(default_factory=dict[Obligation, None])
@@ -62,7 +77,20 @@ class Trace:
     assumed_indices: list[str] = field(default_factory=list[str])
     indices: dict[tuple[Polynomial, int, Box], None] = field(default_factory=dict[tuple[Polynomial, int, Box], None])
     drawn: int = 0
-    mask: Callable[[Form, Shape, Number, str, int], Form] | None = None
+    draws: dict[Law, int] = field(default_factory=dict[Law, int])
+    paired: Callable[[Drawn], Form | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A draw: the ``ordinal``-th from a law (of dropouts: from any), of a tensor of this shape (mesh axes first), drawn
+    into the image of ``like``, at a place in the program."""
+
+    law: Law
+    ordinal: int
+    like: Form | None
+    shape: Shape
+    site: str
 
 
 @dataclass(frozen=True)
@@ -189,18 +217,32 @@ class Symbolic(Interpretation):
 
     def fresh(self, source: str, name: object, shape: Shape, dtype: DType) -> Form:
         """A leaf of its own at every mesh coordinate."""
+        return self._leaf(source, (name, self.batch), shape, Facts.of_type(dtype))
+
+    def _leaf(self, source: str, name: object, shape: Shape, facts: Facts) -> Form:
         self.trace.drawn += 1
         whole = (*self.prefix, *shape)
-        atom = self.store.leaf(source, (name, self.batch), whole, Facts.of_type(dtype))
+        atom = self.store.leaf(source, name, whole, facts)
         return forms.leaf_form(atom, whole)
 
     def mask(self, like: Form, shape: Shape, p: Number, site: str) -> Form:
         ordinal = self.trace.dropouts
         self.trace.dropouts += 1
-        self.trace.drawn += 1
-        if self.trace.mask is not None:
-            return self.trace.mask(like, (*self.prefix, *shape), p, f"{self.rank}{site}", ordinal)
-        return self.fresh("mask", (self.rank, site, ordinal, p), shape, DType.BOOL)
+        return self._drawn(kept(p), ordinal, like, shape, site)
+
+    def draw(self, law: Law, like: Form | None, shape: Shape, dtype: DType, site: str) -> Form:
+        ordinal = self.trace.draws[law] = self.trace.draws.get(law, -1) + 1
+        return self._drawn(law, ordinal, like, shape, site)
+
+    def _drawn(self, law: Law, ordinal: int, like: Form | None, shape: Shape, site: str) -> Form:
+        place = f"{self.rank}{site}"
+        if self.trace.paired is not None:
+            found = self.trace.paired(Drawn(law, ordinal, like, (*self.prefix, *shape), place))
+            if found is not None:
+                self.trace.drawn += 1
+                return found
+        key = (place, law, ordinal)
+        return self._leaf("mask" if law.name == "kept" else "draw", (law, key, self.batch), shape, facts_of(law))
 
     # -- layout
     def permute(self, x: Form, order: tuple[int, ...]) -> Form:

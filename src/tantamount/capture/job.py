@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite, prod
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
@@ -17,7 +17,7 @@ from tantamount.capture.relations import Side, read_expectation, read_input
 from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
 from tantamount.ir.graph import ANY_ARGUMENTS, CustomOperator, Graph
-from tantamount.ir.job import SAME_NAME, Assumptions, Job
+from tantamount.ir.job import DIFFERENT_SEEDS, SAME_NAME, SAME_SEED, Assumptions, Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
 from tantamount.ir.types import TensorType
@@ -96,9 +96,9 @@ def job_of(
 
 
 def _resolved(top: Fields, files: _Graphs, name: str, partial: bool = False) -> Job:
-    assume = _assumptions(top)
     specification = _specification(top, files)
     implementation, mesh = _implementation(top, files)
+    assume = _assumptions(top, mesh)
     spec_types = _types(specification, None)
     implementation = with_one_name_per_group(implementation, mesh)
     sizes = {group: mesh.group_size(group) for group in mesh.groups}
@@ -328,11 +328,29 @@ def _outputs(top: Fields, types: _Types, side: Side) -> dict[str, Expectation]:
 
 
 # ---------------------------------------------------------------------------------------------- the rest
-def _assumptions(top: Fields) -> Assumptions:
+def _assumptions(top: Fields, mesh: Mesh) -> Assumptions:
     fields = Fields.of(top.values.get("assume", {}), top.at("[assume]"), ("constants", "dropout"))
+    seeds: tuple[tuple[str, str], ...] = ()
     if "dropout" in fields and fields.get("dropout") != _DROPOUT:
-        raise fields.at("dropout").wrong(shown(fields.get("dropout")), f'"{_DROPOUT}", or no such key')
-    return Assumptions(_constant_assumption(fields), "dropout" in fields)
+        seeds = _seeds(fields.get("dropout"), fields.at("dropout"), mesh)
+    return Assumptions(_constant_assumption(fields), "dropout" in fields, seeds)
+
+
+def _seeds(value: object, place: Place, mesh: Mesh) -> tuple[tuple[str, str], ...]:
+    """What is said of the random generators along mesh axes."""
+    known = (SAME_SEED, DIFFERENT_SEEDS)
+    if not isinstance(value, dict) or not value:
+        raise place.wrong(
+            shown(cast("object", value)),
+            f'"{_DROPOUT}", a table of mesh axes such as {{ tp = "{SAME_SEED}" }}, or no such key',
+        )
+    table = place.table(cast("object", value), "a table of mesh axes")
+    for axis, said in table.items():
+        if axis not in mesh.axes:
+            raise place.at(axis).wrong(shown(axis), f"a mesh axis: {', '.join(mesh.axes) or 'there is none'}")
+        if said not in known:
+            raise place.at(axis).wrong(shown(said), " or ".join(f'"{one}"' for one in known))
+    return tuple((axis, str(said)) for axis, said in table.items())
 
 
 def _constant_assumption(fields: Fields) -> Fraction | str | None:

@@ -32,6 +32,8 @@ _REAL = (
 )
 _LITERALS = "literals of all digits stand for the number they round: "
 _FRESH = "dropouts with a mask of their own"
+_DRAWS = "the k-th draw of every rank from a distribution is its part of the specification's k-th draw from it: "
+_SEEDS = "ranks draw by generators with the "
 _SIZES = "operators of the implementation whose sizes data decide do not fail"
 _INDICES = "indices of the specification are in range (0 <= i < n)"
 _DEFINED = "where the specification is defined: divisors are not 0, arguments of roots and logarithms are not negative"
@@ -125,7 +127,16 @@ def compare_assumptions(
     theirs = uses_of([*{id(graph): graph for graph in job.implementation}.values()], groups)
     wanted = _exactly(job, ours, theirs, last)
     wrong: list[str] = []
-    exact = {"real-arithmetic", "rounded-literals", "dropout", "constants", "operator", "opaque-operator"}
+    exact = {
+        "real-arithmetic",
+        "rounded-literals",
+        "dropout",
+        "random-draws",
+        "random-seeds",
+        "constants",
+        "operator",
+        "opaque-operator",
+    }
     found = [a for a in listed if a.name in exact]
     wrong += [f"the assumption {a.name} is not one of these programs: {a.text}" for a in found if a not in wanted]
     wrong += [f"the assumption {a.name} is missing: {a.text}" for a in wanted if a not in found]
@@ -185,6 +196,12 @@ def _exactly(job: Job, ours: Uses, theirs: Sequence[Uses], last: Executed) -> li
     if job.assume.dropout and count:
         text = f"the k-th dropout of every rank uses its part of the k-th mask of the specification (k = 1..{count})"
         out.append(Assumption("dropout", text))
+    laws = sorted({law.name for law in last.dropouts.others})
+    if job.assume.dropout and laws:
+        out.append(Assumption("random-draws", _DRAWS + ", ".join(laws)))
+    if job.assume.seeds and (count or laws):
+        said = ", ".join(f"{what} along {axis}" for axis, what in job.assume.seeds)
+        out.append(Assumption("random-seeds", f"{_SEEDS}{said}"))
     graphs = list({id(graph): graph for graph in (job.specification, *job.implementation)}.values())
     names = {
         n.target for graph in graphs for n in graph.nodes if n.op == "constant" and n.target not in graph.constants

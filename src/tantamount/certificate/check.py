@@ -170,7 +170,7 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
     _exact(on, steps, sampler, readings, everything)
     if last is None:
         return replace(out, unchecked=("nothing was executed: integers beyond 62 bits",))
-    dropped = bool(last.dropouts.drawn)  # masks are found by values: not where values are equal
+    dropped = last.dropouts.paired  # masks are found by values: not where values are equal
     sampled = _sampled(on, steps, sampler, seen, everything or dropped)
     sampled += _sparse(on, steps, sampler.pool, seen, everything or dropped)
     _stress(on, seen, everything)

@@ -23,7 +23,7 @@ from tantamount.certificate.literals import stands_for
 from tantamount.certificate.residues import Field, Residues
 from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Value
+from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar, Value
 from tantamount.ops.functions import DISTINCT_IN_A_ROW, FUNCTIONS, evaluate_rows
 from tantamount.semantics.reference import Array, Reference
 
@@ -79,6 +79,13 @@ class Exact(Reference):
         self._unknowns += 1
         seeds = [self.seed, self.rank, crc32(site.encode()), self._unknowns]
         return residues.uniform(shape, np.random.default_rng(seeds), self.field)
+
+    def draw(self, law: Law, like: Value | None, shape: Shape, dtype: DType, site: str) -> Value:
+        return (
+            self.unknown(shape, dtype, site)
+            if dtype.kind is Kind.FLOAT
+            else super().draw(law, like, shape, dtype, site)
+        )
 
     # -- layout
     def _laid(self, x: Value, change: Callable[[Array], Array]) -> Value:

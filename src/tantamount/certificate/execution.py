@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from typing import Any, Union
 from zlib import crc32
 
@@ -13,17 +12,15 @@ import numpy as np
 
 from tantamount.certificate import residues
 from tantamount.certificate.draws import Draw, Elements
+from tantamount.certificate.dropouts import Drawing, Dropouts
 from tantamount.certificate.exact import Exact
 from tantamount.certificate.inputs import Layout, draw_inputs
-from tantamount.certificate.residues import Field, Residues
+from tantamount.certificate.residues import Field
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.job import SAME_NAME, Job
-from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Replicate, Shard
-from tantamount.ir.relation_types import local_box
-from tantamount.ir.types import Kind, Shape
-from tantamount.ops.algebra import Number, Tensor, Unsized, Value
+from tantamount.ir.types import Kind
+from tantamount.ops.algebra import Tensor, Unsized, Value
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import (
     ConstantOf,
@@ -40,8 +37,6 @@ from tantamount.semantics.reference import STOPS, Array, Reference
 
 __all__ = ["Executed", "Floats", "Started", "start_exactly", "start_in_floats"]
 
-_CLOSE = 1e-9  # relative to the largest element: the same number
-_APART = 1e-6  # two numbers
 _LAST_DIGIT = 2.0**-52
 _SPLIT = 2.0**27 + 1  # parts a float64 into two halves
 _WHOLE = 2.0**53
@@ -65,96 +60,7 @@ class Executed:
     discrete: frozenset[str]
 
 
-# ---------------------------------------------------------------------------------------------- dropout
-@dataclass
-class Dropouts:
-    """The masks of one execution. ``paired``: the k-th of a rank is the part of the specification's k-th that its
-    operand selects; ``everything``: nothing is dropped, where that part is not clear from the operands' values.
-    ``fresh``: dropouts of ranks that have no counterpart."""
-
-    paired: bool
-    mesh: Mesh
-    seed: int
-    everything: bool = False
-    drawn: list[tuple[Value, Number, Array]] = field(default_factory=list[tuple[Value, Number, Array]])
-    fresh: list[str] = field(default_factory=list[str])
-    unclear: list[str] = field(default_factory=list[str])
-
-    def of_specification(self, like: Value, shape: Shape, p: Number, site: str) -> Array:
-        keep = self._random((len(self.drawn),), shape, p)
-        self.drawn.append((like, p, keep))
-        return keep
-
-    def of_rank(self, rank: int) -> Callable[[Value, Shape, Number, str], Array]:
-        """The masks of a rank, in the order in which it asks."""
-        count = [0]
-
-        def mask(like: Value, shape: Shape, p: Number, site: str) -> Array:
-            ordinal, count[0] = count[0], count[0] + 1
-            if self.paired and ordinal < len(self.drawn) and self.drawn[ordinal][1] == p:
-                whole, _, keep = self.drawn[ordinal]
-                places = _places(whole, like, self.mesh, rank)
-                if places is not None:
-                    return keep.reshape(-1)[places]
-                self.unclear.append(site)
-            elif self.paired:
-                self.fresh.append(site)
-            return self._random((rank, ordinal, 1), shape, p)
-
-        return mask
-
-    def _random(self, key: tuple[int, ...], shape: Shape, p: Number) -> Array:
-        if self.everything and float(p) < 1:
-            return np.ones(shape, dtype=np.bool_)
-        generator = np.random.default_rng([self.seed, 0xD0, *key])
-        return np.asarray(generator.random(shape) >= float(p))
-
-
-def _places(whole: Value, like: Value, mesh: Mesh, rank: int) -> Array | None:
-    """The positions in the whole (flat) of the elements of a part, by their values; ``None`` if that is not clear."""
-    a, b = _compared(whole), _compared(like)
-    numbers = np.arange(a.size, dtype=np.int64).reshape(a.shape)
-    scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
-    close = 0.0 if isinstance(whole, Residues) else _CLOSE * scale
-    found: dict[tuple[tuple[int, int], ...], Array] = {}
-    options = [Replicate(), *(Shard(d) for d in range(a.ndim))] if a.ndim == b.ndim else []
-    for placements in product(*(options if size > 1 else options[:1] for size in mesh.sizes)):
-        box = local_box(a.shape, placements, mesh, rank)
-        if box in found or tuple(high - low for low, high in box) != b.shape:
-            continue
-        cut = tuple(slice(low, high) for low, high in box)
-        if np.allclose(a[cut], b, rtol=0, atol=close, equal_nan=True):
-            found[box] = numbers[cut]
-    if found:
-        return next(iter(found.values())) if len(found) == 1 else None
-    order = np.argsort(a, axis=None)
-    ranked = a.reshape(-1)[order]
-    apart = 0.0 if isinstance(whole, Residues) else _APART * scale
-    if ranked.size < 2 or not np.isfinite(ranked).all() or np.any(np.diff(ranked) <= apart):
-        return None
-    right = np.clip(np.searchsorted(ranked, b), 1, ranked.size - 1)
-    nearest = np.where(np.abs(ranked[right] - b) < np.abs(ranked[right - 1] - b), right, right - 1)
-    return order[nearest] if bool(np.all(np.abs(ranked[nearest] - b) <= close)) else None
-
-
-def _compared(x: Value) -> Array:
-    """Numbers to recognise elements by; a residue is below 2^53."""
-    if isinstance(x, Residues):
-        return np.where(x.finite, x.modp, np.nan)
-    return np.asarray(x, dtype=np.float64)
-
-
-class _Masked:
-    """An interpretation whose dropout masks come from elsewhere."""
-
-    masks: Callable[[Value, Shape, Number, str], Array]
-
-    def mask(self, like: Value, shape: Shape, p: Number, site: str) -> Array:
-        """The keep-mask."""
-        return self.masks(like, shape, p, site)
-
-
-class Floats(_Masked, Reference):
+class Floats(Drawing):
     """The reference interpreter. ``met`` collects numbers that were compared or divided by, of operands with few
     different ones, ``signs`` those of the smallest and largest difference of each comparison; ``invalid`` is set where
     a power or a logarithm of a number is none and rounding is not why, ``of_nan`` where it is of a NaN, ``made`` where
@@ -314,7 +220,7 @@ def _halves(x: Array) -> tuple[Array, Array]:
     return high, wide - high
 
 
-class _Residual(_Masked, Exact):
+class _Residual(Drawing, Exact):
     """Exact arithmetic."""
 
 
@@ -424,10 +330,10 @@ def _start(
     draw: Draw,
     everything: bool,
 ) -> Started:
-    dropouts = Dropouts(job.assume.dropout, job.mesh, seed, everything)
-    ours.masks = dropouts.of_specification
+    dropouts = Dropouts(job.assume, job.mesh, seed, everything)
+    ours.drawn = dropouts.of_specification
     for rank, on in enumerate(theirs):
-        on.masks = dropouts.of_rank(rank)
+        on.drawn = dropouts.of_rank(rank)
     whole, ranks = draw_inputs(job, layout, ours, draw)
     constant = _constants(job, draw)
     outside: set[str] = set()

@@ -22,8 +22,10 @@ from tantamount.ir.graph import Graph
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
-from tantamount.ops.algebra import Number
+from tantamount.ops.algebra import Law, Number
+from tantamount.ops.draws import sample
 from tantamount.ops.functions import Ties
+from tantamount.proof.draws import DRAWN, law_of
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.semantics.interpret import Constants, Evaluation, interpret, interpret_ranks, random_constants
@@ -53,7 +55,7 @@ class TooLarge(NotExecuted):
 
 
 class _Unpaired(TantamountError):
-    """A dropout whose mask is not a known part of the specification's."""
+    """A dropout whose mask the proof does not know of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,8 @@ class Scale:
 @dataclass(frozen=True)
 class Plan:
     """The inputs and masks that executing a job takes. ``work`` counts element operations of one execution of both
-    sides; ``paired`` is True if every mask of the implementation is a known part of the specification's (else nothing
-    is dropped)."""
+    sides; ``paired`` is True if every mask of the implementation is a known part of the specification's, or only one
+    side has any (else nothing is dropped)."""
 
     job: Job
     store: Store
@@ -145,6 +147,10 @@ def plan_execution(
 ) -> Plan:
     """Raises :class:`TooLarge` beyond the limits ``witness_elements`` and ``witness_work``."""
     groups = {name: job.mesh.group_size(name) for name in job.mesh.groups}
+    if implementation.fresh_draws:
+        raise NotExecuted(
+            f"it is not clear which random numbers of the specification {implementation.fresh_draws[0]} draws"
+        )
     try:
         ours = survey(job.specification)
         known: dict[int, Any] = {}
@@ -181,7 +187,8 @@ def plan_execution(
         span = atom.facts.span or (0 if atom.facts.nonnegative else -_WIDE, _WIDE)
         span = span if bound is None else None
         leaves.append(Leaf((source, name), atom.shape, kind, max(1, _INTEGERS if bound is None else bound), span))
-    paired = job.assume.dropout and not implementation.fresh_masks
+    one_sided = not implementation.drops or not specification.dropouts  # then no masks belong together
+    paired = (job.assume.dropout and not implementation.fresh_masks) or one_sided
     return Plan(job, store, inputs, specification, implementation, tuple(leaves), work, paired)
 
 
@@ -245,7 +252,7 @@ def execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL) -> E
 def given(plan: Plan, leaves: Leaves, seed: int) -> Given:
     """The inputs that both programs are run on."""
     job = plan.job
-    values = {**leaves, **_mask_leaves(plan, seed)}
+    values = {**leaves, **_drawn_leaves(plan, seed)}
     evaluator = Evaluator(plan.store, values)
     specification = {
         node.name: _typed(job.specification, node.name, evaluator.form(plan.inputs.specification[node.name]))
@@ -305,40 +312,48 @@ def _constants(job: Job, seed: int) -> Constants:
     return int(value) if value.denominator == 1 else float(value)
 
 
-# ------------------------------------------------------------------------------------------------ dropout
-def _mask_leaves(plan: Plan, seed: int) -> dict[LeafName, Array]:
-    """The specification's masks."""
+# ------------------------------------------------------------------------------------------------ random numbers
+def _drawn_leaves(plan: Plan, seed: int) -> dict[LeafName, Array]:
+    """The numbers of all draws that the proof knows of."""
     found: dict[LeafName, Array] = {}
-    for dropout in plan.specification.dropouts:
-        kind, name = plan.store.atoms[dropout.atom].attributes
-        generator = np.random.default_rng([seed, 0xD0, int(name[0])])
-        found[kind, name] = np.asarray(generator.random(dropout.shape) >= float(dropout.p), dtype=np.float64)
+    for atom in plan.store.atoms:
+        if atom.op == "leaf" and atom.attributes[0] in DRAWN and atom.shape is not None:
+            kind, name = atom.attributes
+            generator = np.random.default_rng([seed, 0xD0, crc32(repr(name).encode())])
+            drawn = sample(law_of(name), generator, atom.shape, coarse=seed % 3 == 2)
+            found[kind, name] = np.asarray(drawn, dtype=np.float64)
     return found
 
 
 def _masks(plan: Plan, evaluator: Evaluator, rank: int | None) -> Masks:
-    """The masks of the specification (``rank`` is ``None``) or of a rank, by site.
+    """The draws of the specification (``rank`` is ``None``) or of a rank, by site.
 
     Where some mask of the implementation is not a known part of the specification's, every element is kept, on both
     sides: a draw that is possible whatever belongs together."""
     calls: dict[str, int] = {}
 
-    def mask(site: str, ordinal: int, shape: Shape, p: Number) -> Array:
-        if not plan.paired:
-            return np.full(shape, float(p) < 1)
+    def mask(site: str, ordinal: int, shape: Shape, p: Number | Law) -> Array | None:
         position = calls[site] = calls.get(site, -1) + 1
+        if not isinstance(p, Law) and not plan.paired:
+            return np.full(shape, float(p) < 1)
         if rank is None:
-            return _pick(plan.specification.masks.get(f"specification {site}"), position, evaluator, shape, ())
-        known, where = plan.implementation.mask(rank, site)
-        return _pick(known, position, evaluator, shape, where)
+            known, where = plan.specification.masks.get(f"specification {site}"), ()
+        else:
+            known, where = plan.implementation.mask(rank, site)
+        value = _pick(known, position, evaluator, shape, where)
+        if isinstance(p, Law):
+            return value
+        if value is None:
+            raise _Unpaired("a dropout without a counterpart")
+        return value != 0
 
     return mask
 
 
-def _pick(known: list[Form] | None, position: int, evaluator: Evaluator, shape: Shape, where: tuple[int, ...]) -> Array:
+def _pick(
+    known: list[Form] | None, position: int, evaluator: Evaluator, shape: Shape, where: tuple[int, ...]
+) -> Array | None:
     if known is None or position >= len(known):
-        raise _Unpaired("a dropout without a counterpart")
+        return None
     value = evaluator.form(known[position])[where]
-    if value.shape != shape:
-        raise _Unpaired("a dropout of another shape")
-    return value != 0
+    return value if value.shape == shape else None

@@ -12,18 +12,23 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
 from tantamount.sizes.domain import NO_SIZES, Domain
 
-__all__ = ["SAME_NAME", "Assumptions", "Job"]
+__all__ = ["DIFFERENT_SEEDS", "SAME_NAME", "SAME_SEED", "Assumptions", "Job"]
 
 SAME_NAME = "same name, same value"  # constants: unrecorded constants of one name have one (unknown) value everywhere
+
+SAME_SEED, DIFFERENT_SEEDS = "same seed", "different seeds"
 
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
     """The assumptions that the user lets us make. ``constants``: the value of every unrecorded constant, or
-    :data:`SAME_NAME`; ``None``: nothing. ``dropout``: equal masks are paired (``same mask``)."""
+    :data:`SAME_NAME`; ``None``: nothing. ``dropout``: draws of ranks are parts of the specification's (``same mask``);
+    ``seeds``: mesh axes along which the ranks' random generators are known, with :data:`SAME_SEED` or
+    :data:`DIFFERENT_SEEDS`."""
 
     constants: Union[Fraction, str, None] = None
     dropout: bool = False
+    seeds: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

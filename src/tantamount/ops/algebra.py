@@ -19,7 +19,18 @@ from typing import Any, Union
 from tantamount.errors import DataDependent
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 
-__all__ = ["Interpretation", "Number", "PerRank", "Scalar", "ShapeProblem", "Tensor", "TypesOnly", "Unsized", "Value"]
+__all__ = [
+    "Interpretation",
+    "Law",
+    "Number",
+    "PerRank",
+    "Scalar",
+    "ShapeProblem",
+    "Tensor",
+    "TypesOnly",
+    "Unsized",
+    "Value",
+]
 
 Value = Any  # what an interpretation computes with: None, an ndarray, a normal form
 Number = Union[bool, int, float, Fraction]
@@ -40,15 +51,27 @@ Scalar = Union[bool, int, float, Fraction, PerRank]
 
 
 @dataclass(frozen=True, slots=True)
+class Law:
+    """A distribution that every element of a random tensor is drawn from, independently of all others: one of those of
+    :mod:`tantamount.ops.draws`, by its name and its parameter."""
+
+    name: str
+    parameter: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A typed value. ``weak`` marks a Python number, which takes part in promotion by its kind only.
 
-    ``value`` is of the shape and kind of ``type.stored``: the complex numbers of a tensor are pairs of real ones."""
+    ``value`` is of the shape and kind of ``type.stored``: the complex numbers of a tensor are pairs of real ones.
+    ``like`` is, of memory that nobody wrote, the value of the tensor that it was made in the image of: what is drawn
+    into it belongs to that tensor."""
 
     shape: Shape
     dtype: DType
     value: Value = field(repr=False)
     weak: bool = False
+    like: Value = field(default=None, repr=False, compare=False)
 
     @property
     def type(self) -> TensorType:
@@ -104,6 +127,11 @@ class Interpretation(ABC):
     @abstractmethod
     def mask(self, like: Value, shape: Shape, p: Number, site: str) -> Value:
         """The boolean keep-mask of a dropout with drop probability ``p`` of the tensor ``like``."""
+
+    def draw(self, law: Law, like: Value | None, shape: Shape, dtype: DType, site: str) -> Value:
+        """A fresh random tensor, drawn into the image of ``like`` (``None``: of no tensor); different on every rank. By
+        default nothing is known of its numbers."""
+        return self.unknown(shape, dtype, site)
 
     # -- layout
     @abstractmethod

@@ -13,7 +13,7 @@ from math import inf, prod
 
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops import complex_numbers
-from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, ShapeProblem, Tensor
+from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar, ShapeProblem, Tensor
 from tantamount.ops.literals import exact, held, parts_of
 from tantamount.ops.promotion import promote
 from tantamount.sizes.symbolic import is_integer, is_size
@@ -94,16 +94,21 @@ class Builder:
         stored = TensorType(tuple(shape), dtype).stored
         return Tensor(tuple(shape), dtype, self.interpretation.unknown(stored.shape, stored.dtype, self.site))
 
-    def uninitialised(self, shape: Sequence[int], dtype: DType) -> Tensor:
-        """Memory that nobody wrote, where floats may be NaN or infinite."""
+    def uninitialised(self, shape: Sequence[int], dtype: DType, like: Tensor | None = None) -> Tensor:
+        """Memory that nobody wrote, where floats may be NaN or infinite; made in the image of ``like``, if of any."""
         stored = TensorType(tuple(shape), dtype).stored
         value = self.interpretation.uninitialised(stored.shape, stored.dtype, self.site)
-        return Tensor(tuple(shape), dtype, value)
+        return Tensor(tuple(shape), dtype, value, like=None if like is None or like.dtype.is_complex else like.value)
 
     def keep_mask(self, like: Tensor, p: Number) -> Tensor:
         """The boolean keep-mask of a dropout of ``like`` with drop probability ``p``."""
-        mask = self.interpretation.mask(_real(like).value, like.shape, exact(p), self.site)
-        return Tensor(like.shape, DType.BOOL, mask)
+        image = _real(like).value if like.like is None else like.like
+        return Tensor(like.shape, DType.BOOL, self.interpretation.mask(image, like.shape, exact(p), self.site))
+
+    def draw(self, law: Law, shape: Sequence[int], dtype: DType, like: Tensor | None = None) -> Tensor:
+        """A fresh random tensor of real numbers; drawn into the image of ``like``, if of any."""
+        image = None if like is None else like.value if like.like is None else like.like
+        return Tensor(tuple(shape), dtype, self.interpretation.draw(law, image, tuple(shape), dtype, self.site))
 
     # ------------------------------------------------------------------ layout
     def dim(self, x: Tensor, dim: int, extra: int = 0) -> int:

@@ -57,6 +57,18 @@ def gather_assumptions(
             out.append(
                 Assumption("dropout-fresh", "dropouts with a mask of their own", tuple(implementation.fresh_masks))
             )
+    laws = sorted({law.name for law in specification.draws})
+    if job.assume.dropout and laws:
+        out.append(
+            Assumption(
+                "random-draws",
+                "the k-th draw of every rank from a distribution is its part of the specification's k-th draw from it: "
+                + ", ".join(laws),
+            )
+        )
+    if job.assume.seeds and (laws or specification.dropouts):
+        said = ", ".join(f"{what} along {axis}" for axis, what in job.assume.seeds)
+        out.append(Assumption("random-seeds", f"ranks draw by generators with the {said}"))
     constants = {**specification.constants, **implementation.constants}
     if constants:
         what = (

@@ -226,7 +226,7 @@ def _proved(piece: Piece, options: Options) -> _Lemma:
     it is proved which part of the specification's each rank holds, and that both are defined for all inputs."""
     proof = prove(piece.job, replace(options.silent(), cut=True))
     ours, theirs, cuts = proof.specification, proof.implementation, proof.cuts
-    if not proof.folded or ours.constants or theirs.constants or ours.dropouts or theirs.fresh_masks:
+    if not proof.folded or ours.constants or theirs.constants or ours.masks or theirs.masks:
         raise Unfit
     if ours.failures or theirs.failures:  # values that the calculus does not know
         raise Unfit

@@ -11,24 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tantamount.calculus.atoms import BOOLEAN, Store
-from tantamount.calculus.compare import locate
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.definedness import Definedness
-from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.symbolic import Symbolic, Trace
-from tantamount.calculus.terms import single
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.types import Shape
-from tantamount.ops.algebra import Number, PerRank, Tensor, Unsized
+from tantamount.ops.algebra import PerRank, Tensor, Unsized
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
 from tantamount.ops.classes import RankClass, same_argument
 from tantamount.ops.execute import ConstantOf, Environment, Result, run_node
 from tantamount.ops.lockstep import run_ranks
 from tantamount.proof.cuts import Cuts
+from tantamount.proof.draws import Peers, rank_draws
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.nodes import constants_of, differs, fail, unknown
 from tantamount.proof.placements import local, stack
@@ -65,10 +62,10 @@ def run_implementation(
     constant = constants_of(store, job, run)
     parts: dict[int, _Part] = {}
     given: list[Mapping[str, Tensor]] = []
+    peers = Peers()
     for one in classes:
         trace = Trace()
-        if job.assume.dropout:
-            trace.mask = _paired_mask(store, run, specification, one.mesh.world_size == 1)
+        trace.paired = rank_draws(store, job, run, specification, one, peers)
         run.traces.append(trace)
         axes = tuple(range(len(one.mesh.sizes)))
         symbolic = Definedness(store, trace, one.mesh, axes, rank=run.label(one))
@@ -140,41 +137,6 @@ def _compute(
     return run_node(graph, merged, builder, environment, constant, None)
 
 
-def _paired_mask(
-    store: Store, run: RanksRun, specification: SpecificationRun, alone: bool
-) -> Callable[[Form, Shape, Number, str, int], Form]:
-    """The part of the specification's k-th mask that the relation between the dropped tensors selects; a fresh mask
-    where there is no such relation. ``alone``: forms are those of one rank, without mesh axes."""
-
-    def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
-        for name in specification.random:
-            if ordinal < len(specification.dropouts):
-                break
-            specification.demand(name)
-        if ordinal < len(specification.dropouts):
-            paired = specification.dropouts[ordinal]
-            places = None
-            if paired.p == p and like.pieces:
-                whole = paired.like
-                if alone and whole.pieces == like.pieces and [*filter(None, whole.dims)] == [*filter(None, like.dims)]:
-                    # the same tensor, whatever its values tell
-                    index = tuple(whole.coordinate(d) for d in range(len(whole.dims)))
-                    places = [(box, index) for box, _ in like.pieces]
-                else:
-                    places = locate(store, paired.like, like, unique=True)
-            if places is not None:
-                atom = paired.atom
-                pieces = tuple((box, single(atom, index)) for box, index in places)
-                form = Form(like.dims, pieces)
-                run.masks.setdefault(site, []).append(form)
-                return form
-        run.fresh_masks.append(site)
-        atom = store.leaf("mask", (site, p, shape), shape, BOOLEAN)
-        return leaf_form(atom, shape)
-
-    return mask
-
-
 def _merged(node: Node, nodes: Sequence[Node], graph: Graph) -> Node | None:
     """The node with numbers that differ by rank as :class:`PerRank`, if the definition takes them all as operands."""
     if node.op != "call" or node.target == "getitem":
@@ -209,10 +171,10 @@ def _coordinatewise(
     """One node evaluated at every mesh coordinate with that rank's attributes, and stacked."""
     trace, mesh = part.symbolic.trace, part.ranks.mesh
     results: list[Result] = []
-    ordinal = trace.dropouts
+    ordinal, draws = trace.dropouts, dict(trace.draws)
     counts: set[int] = set()
     for position, (rank, graph) in enumerate(zip(part.ranks.ranks, part.graphs, strict=True)):
-        trace.dropouts = ordinal  # one dropout of the program, whichever rank computes it
+        trace.dropouts, trace.draws = ordinal, dict(draws)  # one draw of the program, whichever rank computes it
         here = _LocalView(store, environment, mesh, position)
         symbolic = replace(part.symbolic, batch=(), mesh=Mesh(), rank=f"rank {rank} ", site=node.name)
         alone = Builder(symbolic, builder.site)
@@ -244,7 +206,8 @@ class _LocalView(dict[str, Result]):
     def _one(self, value: Tensor | None) -> Tensor | None:
         if value is None:
             return None
-        return replace(value, value=local(self._store, value.value, self._mesh, self._rank))
+        like = None if value.like is None else local(self._store, value.like, self._mesh, self._rank)
+        return replace(value, value=local(self._store, value.value, self._mesh, self._rank), like=like)
 
 
 def _stack_results(store: Store, results: Sequence[Result], mesh: Mesh) -> Result:
@@ -263,4 +226,6 @@ def _stack_tensors(store: Store, tensors: Sequence[Tensor | None], mesh: Mesh) -
         return None
     if len({t.type for t in found}) != 1:
         raise Unsupported("results whose shapes differ by rank")
-    return replace(found[0], value=stack(store, [t.value for t in found], mesh.sizes))
+    images = [t.like for t in found if t.like is not None]
+    like = stack(store, images, mesh.sizes) if len(images) == len(found) else None
+    return replace(found[0], value=stack(store, [t.value for t in found], mesh.sizes), like=like)

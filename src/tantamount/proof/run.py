@@ -14,21 +14,21 @@ from tantamount.calculus.symbolic import Obligation, Trace
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Partial, Placement
 from tantamount.ir.types import Shape
-from tantamount.ops.algebra import Number, Tensor
+from tantamount.ops.algebra import Law, Tensor
 from tantamount.ops.classes import RankClass
 from tantamount.ops.execute import Environment, Result
 from tantamount.proof.placements import collapse, local, stack
 
-__all__ = ["Dropout", "RanksRun", "Run", "SpecificationRun"]
+__all__ = ["Draw", "RanksRun", "Run", "SpecificationRun"]
 
 
 @dataclass(frozen=True, slots=True)
-class Dropout:
-    """One dropout of the specification: what was dropped, and the mask's leaf."""
+class Draw:
+    """One draw of the specification: into the image of what (a dropout: of what was dropped), the law, the leaf."""
 
-    like: Form
+    like: Form | None
     shape: Shape
-    p: Number
+    law: Law
     atom: int
 
 
@@ -38,7 +38,8 @@ class SpecificationRun:
 
     ``failures`` says why the value of a node is not known (nodes that need it are not known either); ``undecided`` are
     those of them where data decide a size. ``random`` are the nodes that draw numbers, in the order of the program;
-    ``masks`` those of dropouts, by site; ``constants`` the places of constants that the graph does not record."""
+    ``dropouts`` are its dropouts, ``draws`` its other draws by their laws, ``masks`` the forms of both by site;
+    ``constants`` the places of constants that the graph does not record."""
 
     values: dict[str, Result] = field(default_factory=dict[str, Result])
     failures: dict[str, str] = field(default_factory=dict[str, str])
@@ -46,7 +47,8 @@ class SpecificationRun:
     traces: list[Trace] = field(default_factory=list[Trace])
     constants: dict[str, str] = field(default_factory=dict[str, str])
     masks: dict[str, list[Form]] = field(default_factory=dict[str, list[Form]])
-    dropouts: list[Dropout] = field(default_factory=list[Dropout])
+    dropouts: list[Draw] = field(default_factory=list[Draw])
+    draws: dict[Law, list[Draw]] = field(default_factory=dict[Law, "list[Draw]"])
     random: tuple[str, ...] = ()
     demand: Callable[[str], None] = lambda _: None  # computes the value of a node that has not been computed yet
     assume_indices: Callable[[], None] = lambda: None  # notes what is assumed of indices, ahead of their use
@@ -63,8 +65,9 @@ class RanksRun:
 
     Every class of ranks has an environment (``classes`` and ``environments`` go together): forms that are stacked over
     the ranks of the class, per node, and also under the names of outputs. ``failures``, ``undecided`` and ``constants``
-    as those of a :class:`SpecificationRun`; ``masks`` of dropouts by class and site, ``fresh_masks`` the sites of those
-    that have no counterpart in the specification."""
+    as those of a :class:`SpecificationRun`; ``masks`` of draws by class and site, ``fresh_masks`` and ``fresh_draws``
+    the sites of those dropouts, and of those other draws, that should have a counterpart in the specification and have
+    none."""
 
     mesh: Mesh
     classes: Sequence[RankClass] = ()
@@ -75,6 +78,8 @@ class RanksRun:
     constants: dict[str, str] = field(default_factory=dict[str, str])
     masks: dict[str, list[Form]] = field(default_factory=dict[str, list[Form]])
     fresh_masks: list[str] = field(default_factory=list[str])
+    fresh_draws: list[str] = field(default_factory=list[str])
+    drops: bool = False  # whether there is any dropout
     open_obligations: tuple[tuple[int, ...], list[Obligation]] | None = None  # with the state that it was found in
     _places: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     _stacked: dict[str, Form | None] = field(default_factory=dict[str, "Form | None"])

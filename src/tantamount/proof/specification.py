@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tantamount.calculus.atoms import BOOLEAN, Store
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.definedness import Definedness
-from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.symbolic import Trace
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
-from tantamount.ir.types import Shape
-from tantamount.ops.algebra import Number, Tensor
+from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Result, check_types, run_node
+from tantamount.proof.draws import specification_draws
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.nodes import constants_of, fail, unknown
-from tantamount.proof.run import Dropout, SpecificationRun
+from tantamount.proof.run import SpecificationRun
 from tantamount.proof.sharing import Shared
 from tantamount.proof.structure import Same
 
@@ -42,14 +41,7 @@ def run_specification(
     trace = Trace(assume_indices=True)
     run.traces.append(trace)
 
-    def mask(like: Form, shape: Shape, p: Number, site: str, ordinal: int) -> Form:
-        atom = store.leaf("mask", (ordinal, p), shape, BOOLEAN)
-        run.dropouts.append(Dropout(like, shape, p, atom))
-        form = leaf_form(atom, shape)
-        run.masks.setdefault(site, []).append(form)
-        return form
-
-    trace.mask = mask
+    trace.paired = specification_draws(store, run)
     symbolic = Definedness(store, trace, rank="specification ")
     values: dict[str, Result] = {
         node.name: Tensor(node.type.shape, node.type.dtype, inputs.specification[node.name])

@@ -26,7 +26,7 @@ import numpy as np
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Interpretation, Number, Scalar, Tensor
+from tantamount.ops.algebra import Interpretation, Law, Number, Scalar, Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, Result, recorded_constant, run_node
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
@@ -148,6 +148,9 @@ class Exact(Interpretation):
 
     def unknown(self, shape: Shape, dtype: DType, site: str) -> Held:
         return self._of(self.base.unknown(shape, dtype, site))
+
+    def draw(self, law: Law, like: Held | None, shape: Shape, dtype: DType, site: str) -> Held:
+        return self._of(self.base.draw(law, None, shape, dtype, site))
 
     def mask(self, like: Held, shape: Shape, p: Number, site: str) -> Held:
         return Held(self.base.mask(like.array, shape, p, site), 1)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, Union
 from zlib import crc32
 
 import numpy as np
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Doubt, Interpretation, Number, PerRank, Scalar
+from tantamount.ops.algebra import Doubt, Interpretation, Law, Number, PerRank, Scalar
+from tantamount.ops.draws import sample
 from tantamount.ops.functions import (
     CHOOSING,
     FITTING,
@@ -35,7 +36,9 @@ from tantamount.ops.functions import (
 __all__ = ["STOPS", "Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
 Array = NDArray[Any]
-Masks = Callable[[str, int, Shape, Number], Array]  # site, ordinal of the dropout on this rank, shape, p -> keep-mask
+Masks = Callable[[str, int, Shape, Union[Number, Law]], Union[Array, None]]
+"""Site, ordinal of the dropout (or of the draw of this law) on this rank, shape, drop probability (or law) -> keep-mask
+(or numbers; ``None``: fresh ones)."""
 
 STOPS = ("out-of-range", "zero-divisor")  # what a flag may say of which eager stops, whatever becomes of the element
 
@@ -71,9 +74,9 @@ class Flag:
 class Reference(Interpretation):
     """One rank's meaning of the primitives. Values are arrays of the shape that the builder tracks.
 
-    ``masks`` gives the keep-mask of the k-th dropout; by default it is random by ``seed`` and k, equal on all
-    ranks.
-    ``unknown`` tensors are random by ``seed``, ``rank``, site and number of the call.
+    ``masks`` gives what is drawn at a site; by default the keep-mask of the k-th dropout is random by ``seed`` and k,
+    equal on all ranks.
+    Other draws, and ``unknown`` tensors, are random by ``seed``, ``rank``, site and number of the call.
     ``ties`` says what operators choose among equal elements where PyTorch does not promise it.
     ``left_range`` collects ``overflow`` and ``underflow``: float64 left the reals, whatever the values say.
     """
@@ -86,6 +89,7 @@ class Reference(Interpretation):
         self.flags: list[Flag] = []
         self.left_range: set[str] = set()
         self._dropouts = 0
+        self._draws: dict[Law, int] = {}
         self._unknowns = 0
 
     @property
@@ -129,6 +133,17 @@ class Reference(Interpretation):
         if keep.shape != shape:
             raise InternalError(f"dropout mask {ordinal} at {site}: shape {keep.shape} where {shape} is needed")
         return keep
+
+    def draw(self, law: Law, like: Array | None, shape: Shape, dtype: DType, site: str) -> Array:
+        ordinal = self._draws[law] = self._draws.get(law, -1) + 1
+        given = None if self.masks is None else self.masks(site, ordinal, shape, law)
+        if given is None:
+            self._unknowns += 1
+            generator = np.random.default_rng([self.seed, self.rank, crc32(site.encode()), self._unknowns])
+            given = sample(law, generator, shape, coarse=self.seed % 3 == 2)
+        if given.shape != shape:
+            raise InternalError(f"a draw at {site}: shape {given.shape} where {shape} is needed")
+        return np.asarray(given, dtype=_DTYPE[dtype.kind])
 
     # -- layout
     def permute(self, x: Array, order: tuple[int, ...]) -> Array:

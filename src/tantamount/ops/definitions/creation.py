@@ -223,7 +223,7 @@ def empty_like(
     memory_format: Layout = None,
 ) -> Tensor:
     """unknown values in the shape of self, fresh on every rank"""
-    return b.uninitialised(self.shape, dtype or self.dtype)
+    return b.uninitialised(self.shape, dtype or self.dtype, self)
 
 
 @operator("aten.new_empty.default", category=_CREATION)

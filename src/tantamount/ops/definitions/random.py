@@ -1,13 +1,14 @@
-"""Dropout and random numbers. A dropout's mask is the builder's; other random tensors are unknowns."""
+"""Dropout and random numbers. A dropout's mask is the builder's, and so are draws from the laws of :mod:`ops.draws`."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from tantamount.ir.types import DType
+from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import overwriting, require_float
+from tantamount.ops.draws import NORMAL, UNIT
 from tantamount.ops.table import Integers, Layout, operator
 
 __all__ = ["dropout_of"]
@@ -49,21 +50,44 @@ def native_dropout_backward(b: Builder, grad_output: Tensor, mask: Tensor, scale
     return b.mul(b.mul(grad_output, b.cast(mask, require_float(grad_output).dtype)), scale)
 
 
-@operator("aten.rand.default", "aten.randn.default", category=_RANDOM)
+@operator("aten.rand.default", "aten.rand.generator", category=_RANDOM)
 def rand(
     b: Builder,
     size: Integers,
     *,
+    generator: Layout = None,
     dtype: DType | None = None,
     layout: Layout = None,
     device: Layout = None,
     pin_memory: Layout = None,
 ) -> Tensor:
-    """unknown values, fresh on every rank"""
-    return b.unknown(size, dtype or b.default)
+    """numbers of [0, 1), fresh on every rank"""
+    return b.draw(UNIT, size, require_float_type(dtype or b.default))
 
 
-@operator("aten.rand_like.default", "aten.randn_like.default", category=_RANDOM)
+@operator("aten.randn.default", "aten.randn.generator", category=_RANDOM)
+def randn(
+    b: Builder,
+    size: Integers,
+    *,
+    generator: Layout = None,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
+) -> Tensor:
+    """any real numbers, fresh on every rank"""
+    return b.draw(NORMAL, size, require_float_type(dtype or b.default))
+
+
+def require_float_type(dtype: DType) -> DType:
+    """The type, which must be one of real numbers."""
+    if dtype.kind is not Kind.FLOAT:
+        raise ShapeProblem(f"random real numbers of type {dtype}")
+    return dtype
+
+
+@operator("aten.rand_like.default", category=_RANDOM)
 def rand_like(
     b: Builder,
     self: Tensor,
@@ -74,5 +98,20 @@ def rand_like(
     pin_memory: Layout = None,
     memory_format: Layout = None,
 ) -> Tensor:
-    """unknown values in the shape of self, fresh on every rank"""
-    return b.unknown(self.shape, dtype or self.dtype)
+    """numbers of [0, 1) in the shape of self, fresh on every rank"""
+    return b.draw(UNIT, self.shape, require_float_type(dtype or self.dtype), self)
+
+
+@operator("aten.randn_like.default", category=_RANDOM)
+def randn_like(
+    b: Builder,
+    self: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
+    memory_format: Layout = None,
+) -> Tensor:
+    """any real numbers in the shape of self, fresh on every rank"""
+    return b.draw(NORMAL, self.shape, require_float_type(dtype or self.dtype), self)
