@@ -10,13 +10,13 @@ python benchmarks/rewrite_rules.py FOLDER [--only NAME ...] [--kind job|symbolic
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 from tantamount.capture.job import read_job
-from tantamount.effort import Effort
 from tantamount.errors import UserError
 from tantamount.refinement import refine_job
 
@@ -26,16 +26,26 @@ KINDS = ("job", "symbolic", "generic")
 def verdict_of(path: Path, seconds: float) -> tuple[str, str, float]:
     """The verdict on a job, why where it is open, and the seconds of work."""
     start = time.process_time()
+    signal.signal(signal.SIGPROF, _late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # of work, not of waiting for other processes
     try:
-        report = refine_job(read_job(path), effort=Effort(seconds=seconds))
+        report = refine_job(read_job(path))
     except UserError as problem:
         return "ERROR", f"{problem.code}: {problem.found}", time.process_time() - start
-    except Exception as problem:  # noqa: BLE001 - a table of everything that happens
+    except TimeoutError:
+        return "TIMEOUT", f"after {seconds:g} s", time.process_time() - start
+    except Exception as problem:
         return "CRASH", f"{type(problem).__name__}: {problem}", time.process_time() - start
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
     verdict = report.verdict.value
     left = [a.text for a in report.assumptions if a.name == "sizes-covered"]
     why = "; ".join([*(o.reason for o in report.outputs if o.reason), *left])
     return ("PART" if verdict == "PROVED" and left else verdict), why, time.process_time() - start
+
+
+def _late(*_: object) -> None:
+    raise TimeoutError
 
 
 def main() -> int:

@@ -48,6 +48,7 @@ from tantamount.calculus.terms import (
 from tantamount.effort import Effort
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Number
+from tantamount.sizes.symbolic import is_one
 
 __all__ = ["BOOLEAN", "Atom", "Facts", "KnownRange", "Store"]
 
@@ -386,7 +387,7 @@ class Store(ABC):
     def input(self, name: str, shape: Shape, kind: Kind, source: str = "input", positive: bool = False) -> Polynomial:
         """The Polynomial of an input tensor over axes 0, 1, ... (one per dimension)."""
         number = self.leaf(source, name, shape, Facts.of(kind, positive))
-        index = tuple(variable(k) if size != 1 else fixed(0) for k, size in enumerate(shape))
+        index = tuple(fixed(0) if is_one(size) else variable(k) for k, size in enumerate(shape))
         return single(number, index)
 
 

@@ -34,6 +34,7 @@ from tantamount.calculus.products import is_boolean
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, factors_of, single, sole_power
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import DISTINCT_IN_A_ROW
+from tantamount.sizes.symbolic import is_one
 
 __all__ = ["contract", "distinct", "gather", "maximum_over", "pointwise", "rows"]
 
@@ -267,8 +268,8 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
     axis = len(index.sizes)
     pieces: list[Piece] = []
     for box, x in index.pieces:
-        cell = (*box, (0, size)) if size > 1 else box
-        at = iota(variable(axis)) if size > 1 else ()
+        cell = box if is_one(size) else (*box, (0, size))
+        at = () if is_one(size) else iota(variable(axis))
         pieces.append((cell, comparisons.compare(store, "equal", x, at, cell)))
     return canonical(store, dims, pieces)
 
@@ -338,7 +339,7 @@ def rows(
     for k, size in enumerate(results):
         shape = (*parallel, size)
         where = reshape(
-            store, constant_form((size,), iota(variable(0)) if size > 1 else ()), (*(1 for _ in parallel), size)
+            store, constant_form((size,), () if is_one(size) else iota(variable(0))), (*(1 for _ in parallel), size)
         )
 
         def value(box: Box, xs: list[Polynomial], k: int = k) -> Polynomial:

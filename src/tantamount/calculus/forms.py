@@ -3,6 +3,10 @@
 Every dimension is a product of axes (mixed radix, the last varies fastest; a dimension of size 1 has none). The index
 space is cut into disjoint boxes that cover it; each carries a Polynomial over the axes, numbered 0, 1, ... through the
 dimensions. On a box that is one point wide along an axis, the Polynomial has that point substituted.
+
+An axis whose size is made of symbols may be one point wide at some of them: a form with such an axis is the same
+function there, only not the shortest one. So ``is_one``, ``same`` and ``divided_evenly`` ask where both answers are
+right, and no proof is for fewer sizes because of them.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
+from operator import mul
 
 from tantamount.calculus.affine import Coordinate, Index, fixed, variable
 from tantamount.calculus.atoms import Store
@@ -22,6 +27,7 @@ from tantamount.calculus.products import substitute_polynomial
 from tantamount.calculus.terms import Factor, Polynomial, Term, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Shape
+from tantamount.sizes.symbolic import alike, divided_evenly, is_one, same
 
 __all__ = [
     "Box", "Form", "Piece", "aligned", "canonical", "concat", "constant_form", "expand", "factorisation", "flip",
@@ -33,7 +39,8 @@ Piece = tuple[Box, Polynomial]
 
 @dataclass(frozen=True)
 class Form:
-    """``dims[d]`` are the axis sizes (each > 1) of dimension d; an empty dimension is ``(0,)`` and has no pieces.
+    """``dims[d]`` are the axis sizes (none is the number 1) of dimension d; an empty dimension is ``(0,)``
+    and has no pieces.
 
     ``undefined`` says where the program that computed it is undefined (:mod:`tantamount.calculus.definedness`); it is
     no part of the function that the form is."""
@@ -66,7 +73,7 @@ class Form:
 
 
 def axes_of(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    return tuple(() if size == 1 else (size,) for size in shape)
+    return tuple(() if is_one(size) else (size,) for size in shape)
 
 
 def constant_form(shape: Shape, x: Polynomial) -> Form:
@@ -79,7 +86,7 @@ def constant_form(shape: Shape, x: Polynomial) -> Form:
 def identity(shape: Shape) -> Index:
     """The index of a tensor of this shape at its own axes; a dimension of size 1 has none."""
     axes = itertools.count()
-    return tuple(fixed(0) if size == 1 else variable(next(axes)) for size in shape)
+    return tuple(fixed(0) if is_one(size) else variable(next(axes)) for size in shape)
 
 
 def leaf_form(leaf: int, shape: Shape) -> Form:
@@ -107,7 +114,7 @@ def pin(store: Store, box: Box, x: Polynomial, sizes: Sequence[int]) -> Polynomi
     points: dict[int, Coordinate] = {
         k: fixed(low)
         for k, ((low, high), size) in enumerate(zip(box, sizes, strict=True))
-        if high - low == 1 and size > 1
+        if is_one(high - low) and not is_one(size)
     }
     return pinned(store, x, points, box) if points else x
 
@@ -161,12 +168,12 @@ def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
 
 def _joined(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
     (low, middle), (start, high) = p[0][axis], q[0][axis]
-    if middle != start:
+    if not same(middle, start):
         return None
     box = (*p[0][:axis], (low, high), *p[0][axis + 1 :])
     if p[1] == q[1]:
         return box, p[1]
-    p_unit, q_unit = middle - low == 1, high - start == 1
+    p_unit, q_unit = is_one(middle - low), is_one(high - start)
     if p_unit and q_unit:
         line = _interpolate(p[1], q[1], axis, low)
         if (
@@ -239,7 +246,7 @@ def _mergeable(piece: Piece, a: int, inner: int) -> bool:
     box, x = piece
     if box[a + 1] != (0, inner):
         return False
-    if box[a][1] - box[a][0] == 1:
+    if is_one(box[a][1] - box[a][0]):
         return True
     for m, _ in x:
         for _, _, index in m:
@@ -260,24 +267,28 @@ def _merged(piece: Piece, a: int, inner: int) -> Piece:
     box, x = piece
     low, high = box[a]
     replace: dict[int, Coordinate] = {v: variable(v - 1) for v in range(a + 2, len(box))}
-    replace[a] = fixed(low if high - low == 1 else 0)
-    replace[a + 1] = variable(a, 1, -low * inner if high - low == 1 else 0)
+    unit = is_one(high - low)
+    replace[a] = fixed(low if unit else 0)
+    replace[a + 1] = variable(a, 1, -low * inner if unit else 0)
     return (*box[:a], (low * inner, high * inner), *box[a + 2 :]), substitute_polynomial(x, replace)
 
 
 # ------------------------------------------------------------------------------------------------ axes
 def factorisation(options: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The coarsest factorisation that refines all, or ``None`` if their cuts do not divide each other."""
-    cuts = {1}
-    for option in options:
-        p = 1
-        for size in reversed(option):
-            p *= size
-            cuts.add(p)
-    ordered = sorted(cuts)
-    if any(b % a for a, b in itertools.pairwise(ordered)):
-        return None
-    return tuple(reversed([b // a for a, b in itertools.pairwise(ordered)]))
+    found: list[int] = []  # from the last on
+    last = 1
+    rest = [list(itertools.accumulate(reversed(option), mul)) for option in options]  # where each cuts
+    while heads := [cuts[0] for cuts in rest if cuts]:
+        nearest = next((cut for cut in heads if all(divided_evenly(h, cut) is not None for h in heads)), None)
+        size = None if nearest is None else divided_evenly(nearest, last)
+        if nearest is None or size is None:
+            return None
+        if not is_one(size):
+            found.append(size)
+        last = nearest
+        rest = [cuts[1:] if cuts and same(cuts[0], nearest) else cuts for cuts in rest]
+    return tuple(reversed(found))
 
 
 def split_axis(form: Form, axis: int, inner: int) -> Form:
@@ -304,7 +315,7 @@ def split_axis(form: Form, axis: int, inner: int) -> Form:
                 end = min(high, (q + 1) * inner)
                 digits = ((q, q + 1), (r, r + end - low))
             z = y
-            points: dict[int, Coordinate] = {axis + j: fixed(d[0]) for j, d in enumerate(digits) if d[1] - d[0] == 1}
+            points: dict[int, Coordinate] = {axis + j: fixed(d[0]) for j, d in enumerate(digits) if is_one(d[1] - d[0])}
             if points:
                 z = substitute_polynomial(y, points)
             pieces.append(((*box[:axis], *digits, *box[axis + 1 :]), z))
@@ -356,13 +367,13 @@ def refactor(store: Store, form: Form, want: Sequence[tuple[int, ...]]) -> Form:
     first = 0
     for d, target in enumerate(want):
         current = form.dims[d]
-        if current != target:
+        if not alike(current, target):
             common = factorisation([current, target])
-            if common is None or common != target:
+            if common is None or not alike(common, target):
                 form = join_axes(store, form, first, len(current))
-            while form.dims[d] != target:
+            while not alike(form.dims[d], target):
                 dim = form.dims[d]
-                k = next(k for k in range(1, len(target) + 1) if k > len(dim) or dim[-k] != target[-k])
+                k = next(k for k in range(1, len(target) + 1) if k > len(dim) or not same(dim[-k], target[-k]))
                 form = split_axis(form, first + len(dim) - k, target[-k])
         first += len(target)
     return form
@@ -373,7 +384,7 @@ def aligned(store: Store, forms: Sequence[Form]) -> list[Form]:
     want: list[tuple[int, ...]] = []
     for d in range(len(forms[0].dims)):
         options = [form.dims[d] for form in forms]
-        if all(option == options[0] for option in options):
+        if all(alike(option, options[0]) for option in options):
             want.append(options[0])
             continue
         common = factorisation(options)
@@ -397,9 +408,9 @@ def reshape(store: Store, form: Form, shape: Shape) -> Form:
     if 0 in shape:
         return Form(axes_of(shape), ())
     kept = [dim for dim in form.dims if dim]
-    if [prod(dim) for dim in kept] == [size for size in shape if size != 1]:  # sizes of 1 put in or taken out
+    if alike(map(prod, kept), (size for size in shape if not is_one(size))):  # sizes of 1 put in or taken out
         rest = iter(kept)
-        return Form(tuple(() if size == 1 else next(rest) for size in shape), form.pieces)
+        return Form(tuple(() if is_one(size) else next(rest) for size in shape), form.pieces)
     dims: list[tuple[int, ...]] = []
     axis = 0
     new = iter(shape)
@@ -410,8 +421,8 @@ def reshape(store: Store, form: Form, shape: Shape) -> Form:
             break
         group.append(size)
         count, have, need = 0, 1, size
-        while have != need:
-            if have < need:
+        while not same(have, need):
+            if _falls_short(have, need):
                 have *= form.sizes[axis + count]
                 count += 1
             else:
@@ -424,9 +435,16 @@ def reshape(store: Store, form: Form, shape: Shape) -> Form:
     return canonical(store, tuple(dims), form.pieces)
 
 
+def _falls_short(have: int, need: int) -> bool:
+    """True if more axes are needed for a product that is not the same: of sizes one of which divides the other
+    whatever the symbols are, the divisor falls short. (Any way to the same product will do.)"""
+    more, less = divided_evenly(need, have), divided_evenly(have, need)
+    return have < need if (more is None) == (less is None) else more is not None
+
+
 def _axes_for(form: Form, axis: int, total: int) -> int:
     count, p = 0, 1
-    while p != total:
+    while not same(p, total):
         p *= form.sizes[axis + count]
         count += 1
     return count
@@ -434,7 +452,7 @@ def _axes_for(form: Form, axis: int, total: int) -> int:
 
 def _regroup(store: Store, form: Form, axis: int, count: int, group: list[int]) -> Form:
     """Axes ``axis .. axis + count`` refined so that each size of ``group`` is a product of consecutive ones."""
-    wanted = tuple(size for size in group if size != 1)
+    wanted = tuple(size for size in group if not is_one(size))
     current = form.sizes[axis : axis + count]
     common = factorisation([current, wanted])
     if common is None:
@@ -443,7 +461,7 @@ def _regroup(store: Store, form: Form, axis: int, count: int, group: list[int]) 
     k = 0
     while k < len(common):
         size = form.sizes[axis + k]
-        if size != common[k]:
+        if not same(size, common[k]):
             form = split_axis(form, axis + k, size // common[k])
         k += 1
     return form
@@ -462,7 +480,7 @@ def _split_group(sizes: Sequence[int], group: list[int]) -> list[tuple[int, ...]
     for size in group:
         dim: list[int] = []
         p = 1
-        while p < size:
+        while not same(p, size):
             dim.append(sizes[k])
             p *= sizes[k]
             k += 1
@@ -479,7 +497,7 @@ def expand(form: Form, shape: Shape) -> Form:
     slots: list[int | tuple[int, int]] = []
     old = 0
     for dim, size in zip(form.dims, shape, strict=True):
-        if not dim and size != 1:
+        if not dim and not is_one(size):
             dims.append((size,))
             slots.append((0, size))
             continue
@@ -498,7 +516,7 @@ def expand(form: Form, shape: Shape) -> Form:
 def slice_form(store: Store, form: Form, dim: int, start: int, stop: int, step: int) -> Form:
     """``form[start:stop:step]`` along a dimension; ``0 <= start <= stop <= size``, ``step >= 1``."""
     length = -(-(stop - start) // step)
-    if length == form.shape[dim]:
+    if same(length, form.shape[dim]):
         return form
     shape = (*form.shape[:dim], length, *form.shape[dim + 1 :])
     if 0 in shape:
@@ -526,7 +544,7 @@ def _slice_axis(
     length = -(-(stop - start) // step)
     k = axis - form.start(dim)
     sizes = form.dims[dim]
-    unit = length == 1
+    unit = is_one(length)
     new = (*sizes[:k], *(() if unit else (length,)), *sizes[k + 1 :])
     dims = (*form.dims[:dim], new, *form.dims[dim + 1 :])
     replace: dict[int, Coordinate] = {axis: fixed(start) if unit else variable(axis, step, start)}
@@ -563,17 +581,20 @@ def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
         shape = (*forms[0].shape[:dim], sum(form.shape[dim] for form in forms), *forms[0].shape[dim + 1 :])
         return Form(axes_of(shape), ())
     inner = factorisation([form.dims[dim][1:] for form in forms])
-    if inner is None or any(form.shape[dim] % prod(inner) for form in forms):
-        inner = ()
-    outers = [form.shape[dim] // prod(inner) for form in forms]
+    outers = [None if inner is None else divided_evenly(form.shape[dim], prod(inner)) for form in forms]
+    if inner is None or None in outers:
+        inner, outers = (), [form.shape[dim] for form in forms]
     want: list[tuple[int, ...]] = []
     for d in range(len(forms[0].dims)):
         options = [form.dims[d] for form in forms]
-        common = options[0] if all(o == options[0] for o in options) else factorisation(options)
-        want.append(common if common is not None else (prod(options[0]),))
+        if d == dim or all(alike(option, options[0]) for option in options):
+            want.append(options[0])  # along the dimension itself every part has its own
+        else:
+            common = factorisation(options)
+            want.append(common if common is not None else (prod(options[0]),))
     parts: list[Form] = []
     for form, outer in zip(forms, outers, strict=True):
-        target = (*(() if outer == 1 else (outer,)), *inner)
+        target = (*(() if is_one(outer) else (outer,)), *inner)
         parts.append(refactor(store, form, [*want[:dim], target, *want[dim + 1 :]]))
     total = sum(outers)
     axis = sum(len(w) for w in want[:dim])
@@ -581,13 +602,13 @@ def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
     offset = 0
     for form, outer in zip(parts, outers, strict=True):
         replace: dict[int, Coordinate] = {}
-        if outer == 1:  # the form has no outer axis: make room for it
+        if is_one(outer):  # the form has no outer axis: make room for it
             replace = {v: variable(v + 1) for v in range(axis, len(form.sizes))}
         elif offset:
             replace = {axis: variable(axis, 1, -offset)}
         for box, x in form.pieces:
-            here = (offset, offset + 1) if outer == 1 else (box[axis][0] + offset, box[axis][1] + offset)
-            rest = box[axis:] if outer == 1 else box[axis + 1 :]
+            here = (offset, offset + 1) if is_one(outer) else (box[axis][0] + offset, box[axis][1] + offset)
+            rest = box[axis:] if is_one(outer) else box[axis + 1 :]
             pieces.append(((*box[:axis], here, *rest), pinned(store, x, replace) if replace else x))
         offset += outer
     dims = (*want[:dim], (total, *inner), *want[dim + 1 :])

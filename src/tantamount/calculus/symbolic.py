@@ -25,7 +25,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
 from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
-from tantamount.sizes.symbolic import is_size, rational
+from tantamount.sizes.symbolic import is_one, is_size, rational
 
 __all__ = ["Obligation", "Symbolic", "Trace"]
 
@@ -180,7 +180,7 @@ class Symbolic(Interpretation):
         return forms.expand(form, (*self.prefix, *shape))
 
     def iota(self, size: int) -> Form:
-        return self.spread(constant_form((size,), iota(variable(0)) if size > 1 else ZERO), (size,))
+        return self.spread(constant_form((size,), ZERO if is_one(size) else iota(variable(0))), (size,))
 
     def unknown(self, shape: Shape, dtype: DType, site: str) -> Form:
         return self.fresh("unknown", f"{self.rank}{site}", shape, dtype)

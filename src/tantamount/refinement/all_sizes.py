@@ -17,7 +17,7 @@ from tantamount.ir.job import Job
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.refinement.result import Refinement, accepted, statistics
 from tantamount.sizes.domain import Domain, implied
-from tantamount.sizes.search import find_sizes, varied_sizes
+from tantamount.sizes.search import find_sizes, generic_sizes, varied_sizes
 from tantamount.sizes.symbolic import Condition, Space
 from tantamount.verdict import Assumption, OutputReport, Verdict, worst
 
@@ -49,12 +49,13 @@ def refine_at_all_sizes(
     domain = job.sizes
     options = replace(options, cut=False)
     tried = _Tried(domain, at, refine_one, _varied(domain, options.effort))
-    first = _attempt(at, domain.hints, options, tried.refutes)
+    generic = generic_sizes(domain)  # of the domain alone: what the sizes were at capture decides no verdict
+    first = _attempt(at, generic, options, tried.refutes)
     if tried.refuted is not None:
         return tried.refuted
     if not first.proved and options.fold is None and first.proof is not None and first.proof.folded:
         ranks = replace(options.silent(), fold=False)  # numbers that differ by rank decide nothing where ranks are axes
-        apart = _attempt(at, domain.hints, ranks)
+        apart = _attempt(at, generic, ranks)
         first, options = (apart, ranks) if apart.proved else (first, options)
     if not first.proved:
         return _not_proved(job, tried, first, start, options.effort)
@@ -62,7 +63,7 @@ def refine_at_all_sizes(
     covered = [_open(domain, first)]
     left = ""
     while covered[-1]:
-        outside = find_sizes(domain, covered, options.effort)
+        outside = find_sizes(domain, covered, options.effort, near=generic)
         if outside.none:
             break
         if outside.sizes is None or options.effort.exceeds("size_regions", len(proofs) + 1):

@@ -37,8 +37,8 @@ from tantamount.sizes.polynomials import (
 )
 
 __all__ = [
-    "Condition", "Size", "Space", "common_divisor", "factored", "holds", "is_integer", "is_number", "is_size",
-    "rational", "simplified", "substituted", "symbol", "whole", "whole_part",
+    "Condition", "Size", "Space", "alike", "common_divisor", "divided_evenly", "factored", "holds", "is_integer",
+    "is_number", "is_one", "is_size", "rational", "same", "simplified", "substituted", "symbol", "whole", "whole_part",
 ]  # fmt: skip
 
 
@@ -385,6 +385,43 @@ def symbol(name: str, hint: int, space: Space | None = None) -> int:
 def is_size(value: object) -> bool:
     """True if a number is one that depends on symbols."""
     return type(value) is Size
+
+
+def same(a: Any, b: Any) -> bool:
+    """True if two numbers are equal, which is noted where it is not so whatever the symbols are.
+
+    ``False`` claims nothing, and notes nothing: for choices where both answers are right, and equality only makes
+    for shorter forms. (``==`` claims that two numbers differ, too.)"""
+    if type(a) is not Size and type(b) is not Size:
+        return a == b
+    size, other = (a, b) if type(a) is Size else (b, a)
+    hint = other.hint if type(other) is Size else other
+    return size.hint == hint and size == other
+
+
+def is_one(value: Any) -> bool:
+    """True if a number is 1, as :func:`same` has it: ``False`` claims nothing. So in one run a size is either taken for
+    1 everywhere, which is noted, or nowhere, and then what follows holds where it is 1, too."""
+    return same(value, 1)
+
+
+def alike(a: Iterable[Any], b: Iterable[Any]) -> bool:
+    """True if two sequences have the same numbers, as :func:`same` has it: ``False`` claims nothing."""
+    left, right = tuple(a), tuple(b)
+    return len(left) == len(right) and all(same(x, y) for x, y in zip(left, right, strict=True))
+
+
+def divided_evenly(a: Any, b: Any) -> Any:
+    """``a // b`` if that comes out even (noted, unless it does whatever the symbols are), else ``None``, which claims
+    nothing."""
+    if type(a) is not Size and type(b) is not Size:
+        return None if a % b else a // b
+    p, q = (x.polynomial if type(x) is Size else ((((), x),) if x else ()) for x in (a, b))
+    found = quotient(p, q)
+    if found is not None and Size(found, 0, None).is_formally_whole:
+        return (a if type(a) is Size else b).at_hint(found)
+    left, right = (x.hint if type(x) is Size else x for x in (a, b))
+    return None if left % right else a // b
 
 
 def is_number(value: object) -> TypeGuard[int]:
