@@ -14,10 +14,12 @@ from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, sub
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
 from tantamount.calculus.masks import some_hold
+from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, as_factors, polynomial, product
 from tantamount.calculus.products import exact, substitute_factors, substitute_polynomial
 from tantamount.calculus.sums import close, flatten
 from tantamount.calculus.terms import (
+    IOTA,
     Factor,
     Factors,
     Flat,
@@ -135,9 +137,17 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             return solved
         if not guard.rest:
             continue
+        solved = _position(store, flat, factor, guard)
+        if solved is not None:
+            store.fired["solved-equalities"] += 1
+            return solved
         for other, (other_inner, other_value) in literals:
             if other is factor:
                 continue
+            together = _same_place(store, flat, guard, other, other_inner, other_value)
+            if together is not None:
+                store.fired["solved-equalities"] += 1
+                return together
             decided = _decide_under(store, guard, other_inner, box, flat.ranges)
             if decided is None:
                 continue
@@ -287,6 +297,44 @@ def _eliminate(store: Store, flat: Flat, factor: Factor, guard: Comparison, box:
             ranges = tuple(1 if -1 - j == v else n for j, n in enumerate(flat.ranges))
             return [Flat(flat.coefficient, substitute_factors(others, {v: solution}), ranges)]
     return None
+
+
+def _position(store: Store, flat: Flat, factor: Factor, guard: Comparison) -> list[Flat] | None:
+    """``SUM_v v [t + s v + r == 0]``: where the guard holds, the position v is ``-s (t + r)``, for s = 1 or -1."""
+    if any(map(bound_variables, factors_of(guard.rest))):
+        return None
+    for v, s in guard.affine.parts:
+        if v >= 0 or abs(s) != 1:
+            continue
+        for place in flat.factors:
+            stride = dict(place.at[0].parts).get(v) if place.atom == IOTA else None
+            if stride is None or place.exponent != 1:
+                continue
+            others = coordinate({w: t for w, t in guard.affine.parts if w != v}, guard.affine.offset)
+            rest = coordinate({w: t for w, t in place.at[0].parts if w != v}, place.at[0].offset)
+            terms = [(t.monomial, -s * stride * t.coefficient) for t in guard.rest]
+            terms += [((Factor(IOTA, 1, (others,)),), -s * stride), ((Factor(IOTA, 1, (rest,)),), 1)]
+            kept = tuple(f for f in flat.factors if f is not place)
+            return [Flat(exact(flat.coefficient * c), (*kept, *m), flat.ranges) for m, c in terms]
+    return None
+
+
+def _same_place(
+    store: Store, flat: Flat, guard: Comparison, other: Factor, inner: Factor, value: int
+) -> list[Flat] | None:
+    """``[t + a == 0] [t + b == 0]`` is ``[t + a == 0] [b - a == 0]``, which gives a bound variable of b that occurs
+    nowhere in a: what is read where it was written."""
+    found = comparison(store, inner) if value else None
+    if found is None or found.op != "equal" or found.rest != guard.rest:
+        return None
+    parts = dict(found.affine.parts)
+    own = [v for v, s in parts.items() if v < 0 and abs(s) == 1 and v not in dict(guard.affine.parts)]
+    if not own or any(map(bound_variables, factors_of(guard.rest))):
+        return None
+    for v, s in guard.affine.parts:
+        parts[v] = parts.get(v, 0) - s
+    between = _raw_equal(store, coordinate(parts, found.affine.offset - guard.affine.offset))
+    return [flat._replace(factors=(*(f for f in flat.factors if f is not other), between))]
 
 
 def _cut(

@@ -55,6 +55,7 @@ RuleName = Literal[
     "computed-anew",
     "common-cells",
     "cleared-denominators",
+    "cases",
     "unfolded-definitions",
 ]
 

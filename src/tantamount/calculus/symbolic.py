@@ -18,7 +18,7 @@ from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
 from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
-from tantamount.calculus.products import is_boolean
+from tantamount.calculus.products import is_boolean, is_integer
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
@@ -306,9 +306,24 @@ class Symbolic(Interpretation):
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             if not xs[0] and self._is_sum(xs[1]):
                 return add(self.store, ONE, scale(partial.is_zero(self.store, xs[1], box), -1))
-            return comparisons.compare(self.store, "less", xs[0], xs[1], box)
+            found = comparisons.compare(self.store, "less", xs[0], xs[1], box)
+            decided = None if sole_number(found) is not None else self._decided(xs[0], xs[1], box)
+            return found if decided is None else decided
 
         return contraction.pointwise(self.store, apply, [x, y])
+
+    def _decided(self, x: Polynomial, y: Polynomial, box: Box) -> Polynomial | None:
+        """The truth of ``x < y``, if it is the same by cases over the comparisons that whole numbers contain: of a
+        number that is clamped already, for one."""
+        store = self.store
+        if not any(f.exponent == 1 and store.atoms[f.atom].op == "less" for z in (x, y) for m, _ in z for f in m):
+            return None
+        difference = add(store, y, scale(x, -1))
+        if unbounded(store, difference) or not is_integer(store, difference):
+            return None
+        if index_ranges.never_negative(store, scale(difference, -1), box):
+            return ZERO
+        return ONE if index_ranges.never_negative(store, add(store, difference, constant(-1)), box) else None
 
     def equal(self, x: Form, y: Form) -> Form:
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
