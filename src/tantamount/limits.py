@@ -152,6 +152,8 @@ class Bounds:
     nested_cells: int = _bound(3, COMPARISON, "Sums inside sums that are compared cell by cell.", "depth")
     cell_sums: int = _bound(24, COMPARISON, "Sums that are cut into common cells together.")
     common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
+    split_cases: int = _bound(300, COMPARISON, "Cases of comparisons, maxima and roundings that one comparison takes.")
+    case_rows: int = _bound(600, COMPARISON, "Inequalities at once, where a case is shown to be impossible.")
     leaf_places: int = _bound(64, COMPARISON, "Places at which one function reads tensors.")
     # calculus: the normal form of a tensor
     rebuilt_joins: int = _bound(8, FORMS, "Times that a term is computed anew after joins.", "depth")
@@ -181,8 +183,6 @@ class Bounds:
     cover_pieces: int = _bound(64, PROOF, "Pieces of a tensor that are placed one by one for its relation.")
     cover_tiles: int = _bound(256, PROOF, "Tensors of single ranks that are tried as blocks of one tensor.")
     single_ranks: int = _bound(20_000, PROOF, "Nodes of all ranks together that are tried rank by rank.")
-    split_cases: int = _bound(300, COMPARISON, "Cases of comparisons, maxima and roundings in which two forms are compared.")
-    case_rows: int = _bound(600, COMPARISON, "Inequalities at once, where a case is shown to be impossible.")
     size_regions: int = _bound(24, SIZES, "Proofs for sizes that take another way through the programs.")
     size_executions: int = _bound(3, SIZES, "Sizes at which programs that were not proved are executed.")
     tried_sizes: int = _bound(20_000, SIZES, "Combinations of small sizes that are tried.")

@@ -1,4 +1,4 @@
-"""Equality by cases over what is piecewise linear: comparisons, maxima, absolute values, signs, roundings, one-hot sums.
+"""Equality by cases over what is piecewise linear: comparisons, maxima, absolute values, signs, roundings.
 
 Both polynomials are read as polynomials over real and whole *variables*: positions, sizes, and atoms of which nothing
 but an interval is known. Where a value depends on a condition, every case is taken by itself, with what must hold there
@@ -15,10 +15,10 @@ true. Sizes are variables here, too: nothing is asked of what they are at their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import floor, inf
+from math import inf
 from typing import Any, NamedTuple
 
 from tantamount.calculus import spans
@@ -33,9 +33,9 @@ from tantamount.calculus.products import is_integer, substitute_polynomial
 from tantamount.calculus.terms import IOTA, Factor, Polynomial, Ranges, Term, factors_of
 from tantamount.sizes import polynomials as forms
 from tantamount.sizes.polynomials import Polynomial as Value
-from tantamount.sizes.symbolic import is_size
+from tantamount.sizes.symbolic import Space, is_size
 
-__all__ = ["equal_in_all_cases"]
+__all__ = ["equal_in_all_cases", "never_negative"]
 
 _ONE: Value = (((), 1),)
 _LONGEST = 200  # terms of a product
@@ -74,6 +74,7 @@ class _Reader:
     divisors: dict[Value, None] = field(default_factory=dict[Value, None])
     chosen: dict[object, Value] = field(default_factory=dict[object, Value])
     where: list[Row] = field(default_factory=list[Row])
+    space: Space | None = None
 
     # -- variables
     def variable(self, key: object, *, whole: bool, low: object = None, high: object = None) -> Value:
@@ -104,7 +105,21 @@ class _Reader:
                 for _ in range(e):
                     term = forms.times(term, symbol)
             total = forms.plus(total, term)
+        self._given(value.space)
         return total
+
+    def _given(self, space: Space | None) -> None:
+        """What holds of the sizes of a run: what is known of them, and what the run rests on so far."""
+        if space is None or space is self.space:
+            return
+        self.space = space
+        for kind, p in (*space.given, *space.conditions):
+            if kind not in ("positive", "nonnegative", "zero") or any(e < 0 for m, _ in p for _, e in m):
+                continue
+            here = self.number(space.at(p))
+            self.facts.append(Row(here, strict=kind == "positive"))
+            if kind == "zero":
+                self.facts.append(Row(forms.plus((), here, -1), strict=False))
 
     def position(self, c: Coordinate) -> Value:
         total = self.number(c.offset)
@@ -212,9 +227,7 @@ class _Reader:
             if c != 1 or len(m) != 1 or m[0].exponent != 1 or self.store.atoms[m[0].atom].op != "element":
                 raise _Opaque
             members.append(self.polynomial(self._argument(0, (m[0].atom, m[0].at))))
-        options = [
-            _Option(x, tuple(Row(forms.plus(x, y, -1), False) for y in members if y is not x)) for x in members
-        ]
+        options = [_Option(x, tuple(Row(forms.plus(x, y, -1), False) for y in members if y is not x)) for x in members]
         return self._choose(key, options)
 
     def _one_hot(self, key: tuple[int, tuple[Coordinate, ...]]) -> Value:
@@ -243,7 +256,9 @@ class _Reader:
         if e == Fraction(1, 2) and atom.op == "polynomial" and len(atom.arguments[0]) == 1:
             ((m, c),) = substitute_polynomial(atom.arguments[0], dict(enumerate(index)))
             if c == 1 and all(Fraction(f.exponent) % 2 == 0 for f in m):
-                y = self.polynomial((Term(tuple(f._replace(exponent=forms.exact(Fraction(f.exponent) / 2)) for f in m), 1),))
+                y = self.polynomial(
+                    (Term(tuple(f._replace(exponent=forms.exact(Fraction(f.exponent) / 2)) for f in m), 1),)
+                )
                 minus = forms.plus((), y, -1)
                 return self._choose((a, e, index), [_Option(y, (Row(y, False),)), _Option(minus, (Row(minus, True),))])
         return self._unread(a, e, index)
@@ -295,14 +310,38 @@ class _Reader:
 
     def _less_than_one_times(self, x: Value, divisor: Value) -> bool:
         """``-d < d z < d`` for a whole number z and d > 0, so that z is 0."""
-        z = forms.quotient(x, divisor)
-        if z is None or any(Fraction(c).denominator != 1 or any(n not in self.whole or e < 0 for n, e in m) for m, c in z):
+        z = _quotient(x, divisor)
+        if z is None or any(
+            Fraction(c).denominator != 1 or any(n not in self.whole or e < 0 for n, e in m) for m, c in z
+        ):
             return False
         return all(self.refuted(Row(forms.plus(side, divisor, -1), False)) for side in (x, forms.plus((), x, -1)))
 
 
 def _axes(box: Any) -> Any:
     return box if isinstance(box, Mapping) else range(len(box))
+
+
+def _quotient(x: Value, divisor: Value) -> Value | None:
+    """``x / divisor`` if that is a polynomial: long division, the terms in the order of their exponents."""
+    names = sorted({name for m, _ in (*x, *divisor) for name, _ in m})
+
+    def head(p: Value) -> tuple[forms.Powers, Any]:
+        return max(p, key=lambda term: [dict(term[0]).get(name, 0) for name in names])
+
+    product, c = head(divisor)
+    found: Value = ()
+    for _ in range(_LONGEST):
+        if not x:
+            return found
+        m, d = head(x)
+        power = forms.product_of_powers(m, product, -1)
+        if any(e < 0 for _, e in power):
+            return None
+        step: Value = ((power, forms.exact(Fraction(d) / c)),)
+        found = forms.plus(found, step)
+        x = forms.plus(x, forms.times(step, divisor), -1)
+    return None
 
 
 def _zero(x: Value) -> tuple[Row, ...]:
@@ -332,6 +371,18 @@ def equal_in_all_cases(store: Store, x: Polynomial, y: Polynomial, box: Ranges) 
         return True
     if unbounded(store, difference) or not any(_is_read(store, f) for f in factors_of(difference)):
         return False
+    return _in_all_cases(store, box, lambda reader: reader.vanishes(reader.polynomial(difference)))
+
+
+def never_negative(store: Store, x: Polynomial, box: Ranges) -> bool:
+    """True if ``x >= 0`` was shown in every case."""
+    if unbounded(store, x) or not any(_is_read(store, f) for f in factors_of(x)):
+        return False
+    return _in_all_cases(store, box, lambda reader: reader.follows(Row(reader.polynomial(x), strict=False)))
+
+
+def _in_all_cases(store: Store, box: Ranges, holds: Callable[[_Reader], bool]) -> bool:
+    """True if something holds in every case of the choices that reading it comes to."""
     reader = _Reader(store, box)
     left = store.effort.bounds.split_cases
 
@@ -343,7 +394,7 @@ def equal_in_all_cases(store: Store, x: Polynomial, y: Polynomial, box: Ranges) 
             store.effort.hit("split_cases")
             return False
         try:
-            return reader.vanishes(reader.polynomial(difference))
+            return holds(reader)
         except _Opaque:
             return False
         except _Choice as choice:
@@ -359,10 +410,9 @@ def equal_in_all_cases(store: Store, x: Polynomial, y: Polynomial, box: Ranges) 
                 return False
         return True
 
-    if not in_all():
-        return False
-    store.fired["cases"] += 1
-    return True
+    found = in_all()
+    store.fired["cases"] += found
+    return found
 
 
 def _is_read(store: Store, factor: Factor) -> bool:

@@ -277,8 +277,9 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
 def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
     """True if the tuples of indices differ from place to place, which is so if every axis of the places (what follows
     the first ``batch`` dimensions) can be read off the indices. It can be read off one that is affine in the positions,
-    if the strides, in order, each exceed all that the smaller ones can add up to; and off an order of the elements of a
-    row, where no position comes twice, if the axes that say which row it is can be."""
+    up to something that is the same at all places, if the strides, in order, each exceed all that the smaller ones can
+    add up to; and off an order of the elements of a row, where no position comes twice, if the axes that say which row
+    it is can be."""
     joint = aligned(store, indices)
     first = sum(len(dim) for dim in joint[0].dims[:batch])
     sizes = joint[0].sizes
@@ -296,7 +297,8 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
             reach += abs(stride) * (sizes[v] - 1)
             axes.append(v)
         else:
-            determined.update(() if rest else axes)
+            elsewhere = {v for f in factors_of(rest) for parts, _ in f.at for v, _ in parts}
+            determined.update(axes if all(v < first for v in elsewhere) else ())
     orders = [found for x in polynomials if (found := _position_in_row(store, x)) is not None]
     for _ in orders:
         determined.update(v for v, row in orders if {u for u in row if u >= first} <= determined - {v})

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Store
-from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
+from tantamount.calculus.comparisons import Comparison, compare, comparison, decide_interval, interval
 from tantamount.calculus.masks import some_hold
 from tantamount.calculus.naming import bound_variables
-from tantamount.calculus.polynomials import add, as_factors, polynomial, product
+from tantamount.calculus.polynomials import add, as_factors, iota, polynomial, product, scale
 from tantamount.calculus.products import exact, substitute_factors, substitute_polynomial
 from tantamount.calculus.sums import close, flatten
 from tantamount.calculus.terms import (
@@ -137,7 +137,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             return solved
         if not guard.rest:
             continue
-        solved = _position(store, flat, factor, guard)
+        solved = _position(store, flat, factor, guard) or _through(store, flat, factor, guard, box)
         if solved is not None:
             store.fired["solved-equalities"] += 1
             return solved
@@ -317,6 +317,39 @@ def _position(store: Store, flat: Flat, factor: Factor, guard: Comparison) -> li
             kept = tuple(f for f in flat.factors if f is not place)
             return [Flat(exact(flat.coefficient * c), (*kept, *m), flat.ranges) for m, c in terms]
     return None
+
+
+def _through(store: Store, flat: Flat, factor: Factor, guard: Comparison, box: Ranges) -> list[Flat] | None:
+    """``SUM_v [t + s v + r == 0] [u + q v == 0]`` is ``[u - q s (t + r) == 0]`` where one v is known to fit, s = 1 or
+    -1, and v occurs nowhere else: a window of a window."""
+    if any(map(bound_variables, factors_of(guard.rest))) or len(bound_variables(factor)) != 1:
+        return None
+    ((v, s),) = ((v, s) for v, s in guard.affine.parts if v < 0)
+    users = [f for f in flat.factors if f is not factor and v in bound_variables(f)]
+    if abs(s) != 1 or not users or any(store.atoms[f.atom].op != "equal" or f.exponent != 1 for f in users):
+        return None
+    alone = substitute_factors((factor,), {v: variable(-1)})[0]
+    if not store.covered(alone, flat.ranges[-1 - v], box):
+        return None
+    others = coordinate({w: t for w, t in guard.affine.parts if w != v}, guard.affine.offset)
+    place = scale(add(store, guard.rest, iota(others)), -s)
+    kept = [f for f in flat.factors if f is not factor and f not in users]
+    for user in users:
+        lifted = dict(zip(sorted(bound_variables(user)), store.fresh_axes(len(bound_variables(user))), strict=True))
+        away: dict[int, Coordinate] = {w: variable(axis) for w, axis in lifted.items()}
+        back: dict[int, Coordinate] = {axis: variable(w) for w, axis in lifted.items()}
+        read = comparison(store, substitute_factors((user,), away)[0])
+        if read is None or any(lifted[v] in {w for parts, _ in f.at for w, _ in parts} for f in factors_of(read.rest)):
+            return None
+        parts = dict(read.affine.parts)
+        q = parts.pop(lifted[v], 0)
+        there = add(store, read.rest, iota(coordinate(parts, read.affine.offset)), scale(place, q))
+        found = compare(store, "equal", there, (), None)
+        if len(found) != 1 or found[0].coefficient != 1:
+            return None
+        kept.extend(substitute_factors(found[0].monomial, back))
+    ranges = tuple(1 if -1 - j == v else n for j, n in enumerate(flat.ranges))
+    return [Flat(flat.coefficient, tuple(kept), ranges)]
 
 
 def _same_place(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product as cases
 
+from tantamount.calculus import cases as piecewise
 from tantamount.calculus.affine import Coordinate, coordinate
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import (
@@ -62,10 +63,14 @@ def in_range(store: Store, x: Polynomial, size: int | None, box: Ranges) -> bool
     if _within(bounds_of(store, x, box), size):
         return True
     conditions = _comparisons(store, x, inside_sums=False)
-    return any(
+    if any(
         not store.effort.exceeds("index_cases", len(guards)) and _in_all_cases(store, x, size, sorted(guards), box)
         for guards in dict.fromkeys((conditions, _comparisons(store, x, inside_sums=True)))
-    )
+    ):
+        return True
+    if not piecewise.never_negative(store, x, box):
+        return False
+    return size is None or piecewise.never_negative(store, add(store, constant(size - 1), scale(x, -1)), box)
 
 
 def _within(bounds: tuple[Rational, Rational] | None, size: int | None) -> bool:

@@ -51,17 +51,21 @@ def small_sizes(domain: Domain, effort: Effort | None = None) -> Iterator[dict[s
     choices = [[n for n in _SMALL if s.low <= n <= s.high] or [s.low, s.hint] for s in domain.symbols]
     effort = effort if effort is not None else Effort()
     effort.exceeds("tried_sizes", prod(map(len, choices)))
-    points = itertools.islice(itertools.product(*choices), effort.bounds.tried_sizes)
+    most = effort.bounds.tried_sizes
+    few = next((k for k in range(len(_SMALL), 1, -1) if prod(len(found[:k]) for found in choices) <= most), 1)
+    points = itertools.islice(itertools.product(*(found[:few] for found in choices)), most)  # no symbol stays behind
     fitting = (values for point in points if domain.contains(values := dict(zip(names, point, strict=True))))
     yield from sorted(fitting, key=lambda v: (len(set(v.values())) < len(v), max(v.values()), tuple(v.values())))
 
 
 def varied_sizes(domain: Domain, count: int, effort: Effort | None = None) -> list[dict[str, int]]:
-    """Some small sizes that have as few sizes in common as possible."""
+    """Some small sizes that have as few sizes in common as possible. The first of them has as many symbols as can be
+    above their least values, where offsets are 0 and loops run once: programs that differ may be equal there."""
     left = list(small_sizes(domain, effort))
+    lowest = {(s.name, s.low) for s in domain.symbols}
     chosen: list[dict[str, int]] = []
     while left and len(chosen) < count:
-        used = {(name, value) for values in chosen for name, value in values.items()}
+        used = {(name, value) for values in chosen for name, value in values.items()} if chosen else lowest
         best = min(left, key=lambda values: sum(item in used for item in values.items()))
         chosen.append(best)
         left.remove(best)

@@ -54,13 +54,18 @@ class Condition(NamedTuple):
 
 class Space:
     """The symbols of one run, where they are (``hints``), and the conditions noted so far with the place of each.
-    Symbols are sizes: whole numbers from 1 on."""
+    Symbols are sizes: whole numbers from 1 on. ``given`` are conditions that hold of all sizes that are asked about."""
 
-    def __init__(self, hints: Mapping[str, int]) -> None:
+    def __init__(self, hints: Mapping[str, int], given: Iterable[Condition] = ()) -> None:
         self.hints = dict(hints)
+        self.given = tuple(given)
         self.conditions: dict[Condition, str] = {}
         self.place = ""
         self.symbols: dict[str, int] = {name: symbol(name, hint, self) for name, hint in hints.items()}
+
+    def at(self, polynomial: Polynomial) -> Any:
+        """A polynomial in the symbols as a size of this run, or the number that it is."""
+        return _made(polynomial, evaluate(polynomial, self.hints), self)
 
     def note(self, kind: str, polynomial: Polynomial) -> None:
         """Remember that something holds, unless it holds of any symbols at all."""
@@ -326,7 +331,8 @@ def _divided(a: Size, b: Size) -> tuple[Any, Any]:
             divisible, left = plus(divisible, part), ()
     if not left:
         return _made(divisible, Fraction(a.hint) / b.hint, space), 0
-    rest_hint = a.hint - _at(divisible, a, b) * b.hint
+    plain = not any(m for m, _ in left) and not any(m for m, _ in b.polynomial)  # then what is left is a number
+    rest_hint = left[0][1] if plain else a.hint - _at(divisible, a, b) * b.hint
     count, rest = divmod(rest_hint, b.hint)
     number = b.polynomial[0][1] if len(b.polynomial) == 1 and not b.polynomial[0][0] else None
     if number is not None and any(m for m, _ in left):

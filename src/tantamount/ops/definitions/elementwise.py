@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isinf
+from typing import cast
 
 from tantamount.ir.types import DType, Kind
 from tantamount.ops import complex_numbers
@@ -11,6 +12,7 @@ from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import overwriting, require_float, scaled
 from tantamount.ops.table import Operand, operator
+from tantamount.sizes.symbolic import is_integer
 
 _ELEMENTWISE = "elementwise"
 
@@ -415,8 +417,8 @@ def clamp(b: Builder, self: Tensor, min: Operand | None = None, max: Operand | N
     whole = _whole(self)
     if min is None and max is None:
         raise ShapeProblem("a clamp without bounds")
-    if whole and isinstance(min, int | None) and isinstance(max, int | None):
-        return _clamp_whole(b, self, min, max)
+    if whole and all(bound is None or is_integer(bound) for bound in (min, max)):
+        return _clamp_whole(b, self, cast("int | None", min), cast("int | None", max))
     x = self if min is None else b.maximum(self, min)
     return x if max is None else b.minimum(x, max)
 
