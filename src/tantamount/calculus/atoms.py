@@ -228,6 +228,10 @@ class Store(ABC):
         """True if an equality is known to hold for exactly one value of the bound variable -1, which is below size."""
 
     @abstractmethod
+    def missed(self, factor: Factor, size: int, box: Ranges) -> bool:
+        """True if ``SUM_{v < size} factor`` is known to be 0 for a one-hot factor."""
+
+    @abstractmethod
     def found_or_ignored(self, factor: Factor, size: int, box: Ranges) -> Factors | None:
         """The sum of an equality over the bound variable -1 as ``1 - [t == k]``; ``None`` if it is not known to be."""
 

@@ -30,6 +30,9 @@ class Calculus(Store):
     def covered(self, factor: Factor, size: int, box: Ranges) -> bool:
         return comparisons.covered(self, factor, size, box) or index_ranges.covered(self, factor, size, box)
 
+    def missed(self, factor: Factor, size: int, box: Ranges) -> bool:
+        return index_ranges.missed(self, factor, size, box)
+
     def found_or_ignored(self, factor: Factor, size: int, box: Ranges) -> Factors | None:
         return ignored_labels.found_or_ignored(self, factor, size, box)
 

@@ -293,7 +293,7 @@ class _Reader:
     # -- conclusions
     def refuted(self, *rows: Row) -> bool:
         """True if no numbers satisfy these constraints together with what holds in the case."""
-        return impossible([*self.facts, *self.where, *rows], self.whole, self.store.effort.bounds.case_rows)
+        return impossible([*self.facts, *self.where, *rows], self.whole, self.store.effort)
 
     def follows(self, row: Row) -> bool:
         """True if a constraint follows from what holds in the case."""

@@ -533,6 +533,13 @@ def slice_form(store: Store, form: Form, dim: int, start: int, stop: int, step: 
             sizes = form.dims[dim]
             start, stop = start - q * inner, stop - q * inner
             continue
+        blocks = divided_evenly(step, inner)
+        if blocks is not None:  # one place of every block
+            q, r = divmod(start, inner)
+            for k in reversed(range(1, len(sizes))):
+                r, digit = divmod(r, sizes[k])
+                form = _slice_axis(store, form, dim, axis + k, digit, digit + 1, 1, merge=False)
+            return _slice_axis(store, form, dim, axis, q, q + (length - 1) * blocks + 1, blocks)
         form = join_axes(store, form, axis, len(sizes))
         sizes = form.dims[dim]
     return _slice_axis(store, form, dim, axis, start, stop, step)

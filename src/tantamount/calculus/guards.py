@@ -137,7 +137,8 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             return solved
         if not guard.rest:
             continue
-        solved = _position(store, flat, factor, guard) or _through(store, flat, factor, guard, box)
+        solved = _position(store, flat, factor, guard)
+        solved = _through(store, flat, factor, guard, box) if solved is None else solved
         if solved is not None:
             store.fired["solved-equalities"] += 1
             return solved
@@ -321,14 +322,18 @@ def _position(store: Store, flat: Flat, factor: Factor, guard: Comparison) -> li
 
 def _through(store: Store, flat: Flat, factor: Factor, guard: Comparison, box: Ranges) -> list[Flat] | None:
     """``SUM_v [t + s v + r == 0] [u + q v == 0]`` is ``[u - q s (t + r) == 0]`` where one v is known to fit, s = 1 or
-    -1, and v occurs nowhere else: a window of a window."""
+    -1, and v occurs nowhere else: a window of a window. No flats where none is known to fit."""
     if any(map(bound_variables, factors_of(guard.rest))) or len(bound_variables(factor)) != 1:
         return None
     ((v, s),) = ((v, s) for v, s in guard.affine.parts if v < 0)
     users = [f for f in flat.factors if f is not factor and v in bound_variables(f)]
-    if abs(s) != 1 or not users or any(store.atoms[f.atom].op != "equal" or f.exponent != 1 for f in users):
+    if abs(s) != 1:
         return None
     alone = substitute_factors((factor,), {v: variable(-1)})[0]
+    if store.missed(alone, flat.ranges[-1 - v], box):
+        return []
+    if not users or any(store.atoms[f.atom].op != "equal" or f.exponent != 1 for f in users):
+        return None
     if not store.covered(alone, flat.ranges[-1 - v], box):
         return None
     others = coordinate({w: t for w, t in guard.affine.parts if w != v}, guard.affine.offset)

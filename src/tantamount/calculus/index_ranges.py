@@ -25,7 +25,7 @@ from tantamount.calculus.rebuild import Rebuild, refresh, refresh_ranges
 from tantamount.calculus.terms import Factor, Polynomial, Ranges, Rational, Term, factors_of
 from tantamount.sizes.symbolic import whole
 
-__all__ = ["covered", "fits", "in_range", "never_negative"]
+__all__ = ["covered", "fits", "in_range", "missed", "never_negative"]
 
 
 def fits(store: Store, x: Polynomial, low: int, high: int, box: Ranges) -> bool:
@@ -41,18 +41,34 @@ def never_negative(store: Store, x: Polynomial, box: Ranges) -> bool:
 def covered(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
     """True if ``SUM_{v < size} [t + s v + r == 0] = 1`` because ``-(t + r) / s`` is a whole number in 0..size, by cases
     over the comparisons that t contains: of a start that is clamped, for one."""
-    if not store.atoms[factor.atom].guards - {factor.atom}:
+    place = _place(store, factor)
+    return place is not None and in_range(store, place, size, box)
+
+
+def missed(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
+    """True if that sum is 0, because ``-(t + r) / s`` is never in 0..size."""
+    place = _place(store, factor)
+    if place is None:
         return False
+    below = add(store, constant(-1), scale(place, -1))
+    return never_negative(store, below, box) or never_negative(store, add(store, place, constant(-size)), box)
+
+
+def _place(store: Store, factor: Factor) -> Polynomial | None:
+    """``-(t + r) / s`` of a guard ``[t + s v + r == 0]``, v being its bound variable -1, if it is a whole number and t
+    contains comparisons."""
+    if not store.atoms[factor.atom].guards - {factor.atom}:
+        return None
     guard = comparison(store, factor)
     if guard is None or guard.op != "equal" or not is_integer(store, guard.rest):
-        return False
+        return None
     stride = dict(guard.affine.parts).get(-1, 0)
     if abs(stride) != 1 or any(-1 in bound_variables(f) for f in factors_of(guard.rest)):
-        return False
+        return None
     others = coordinate({v: s for v, s in guard.affine.parts if v != -1}, guard.affine.offset)
     if any(v < 0 for v, _ in others.parts):
-        return False
-    return in_range(store, scale(add(store, guard.rest, iota(others)), -stride), size, box)
+        return None
+    return scale(add(store, guard.rest, iota(others)), -stride)
 
 
 def in_range(store: Store, x: Polynomial, size: int | None, box: Ranges) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from tantamount.effort import Effort
 from tantamount.sizes.polynomials import Polynomial, Powers
 
 __all__ = ["Row", "impossible"]
@@ -31,9 +32,9 @@ class _Line(NamedTuple):
     strict: bool
 
 
-def impossible(rows: Iterable[Row], whole: Collection[str], most: int) -> bool:
+def impossible(rows: Iterable[Row], whole: Collection[str], effort: Effort) -> bool:
     """True if no numbers satisfy all rows, those named ``whole`` being whole numbers. ``False`` claims nothing; so
-    ends an elimination that takes more than ``most`` rows."""
+    ends an elimination that takes more rows than the bound ``case_rows``."""
     lines: set[_Line] = set()
     given = list(rows)
     products = {m for row in given for m, _ in row.value}
@@ -52,7 +53,7 @@ def impossible(rows: Iterable[Row], whole: Collection[str], most: int) -> bool:
             for product, c in line.terms:
                 signs.setdefault(product, [0, 0])[c > 0] += 1
         product = min(signs, key=lambda p: (signs[p][0] * signs[p][1] - signs[p][0] - signs[p][1], p))
-        if len(lines) + signs[product][0] * signs[product][1] > most:
+        if effort.exceeds("case_rows", len(lines) + signs[product][0] * signs[product][1]):
             return False
         above = [(line, c) for line in lines if (c := dict(line.terms).get(product, 0)) > 0]
         below = [(line, c) for line in lines if (c := dict(line.terms).get(product, 0)) < 0]

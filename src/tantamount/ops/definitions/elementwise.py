@@ -12,7 +12,7 @@ from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import overwriting, require_float, scaled
 from tantamount.ops.table import Operand, operator
-from tantamount.sizes.symbolic import is_integer
+from tantamount.sizes.symbolic import is_integer, same
 
 _ELEMENTWISE = "elementwise"
 
@@ -426,7 +426,7 @@ def clamp(b: Builder, self: Tensor, min: Operand | None = None, max: Operand | N
 def _clamp_whole(b: Builder, x: Tensor, low: int | None, high: int | None) -> Tensor:
     """Choices rather than maxima: an index that is clamped is then the index itself wherever the bounds are known to
     hold, such as under the mask of a vocabulary shard."""
-    if low is not None and high is not None and low > high:
+    if low is not None and high is not None and (same(low, high) or low > high):
         return b.full(x.shape, high, x.dtype)
     y = x if low is None else b.where(b.less(x, low), low, x)
     return y if high is None else b.where(b.less(high, x), high, y)
