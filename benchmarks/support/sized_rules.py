@@ -504,7 +504,7 @@ def _hints(symbols: list[tuple[str, int]], condition: str, generic: bool) -> dic
     if generic:
         values = {name: low + p for (name, low), p in zip(symbols, (5, 11, 23, 47, 97), strict=False)}
     else:
-        values = {name: low for name, low in symbols}
+        values = dict(symbols)
     largest = condition.rpartition("<= ")[2].strip()
     if largest:
         values[largest] = 7 * sum(values.values()) if generic else sum(values.values()) + 1

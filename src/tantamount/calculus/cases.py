@@ -124,9 +124,10 @@ class _Reader:
     def position(self, c: Coordinate) -> Value:
         total = self.number(c.offset)
         for v, s in c.parts:
-            ends = self.box[v] if self.box is not None and v in _axes(self.box) else None
-            if ends is None:
+            box = self.box
+            if v < 0 or box is None or not (v in box if isinstance(box, Mapping) else v < len(box)):
                 raise _Opaque
+            ends = box[v]
             here = self.variable(("axis", v), whole=True, low=ends[0], high=ends[1] - 1)
             total = forms.plus(total, forms.times(self.number(s), here))
         return total
@@ -316,10 +317,6 @@ class _Reader:
         ):
             return False
         return all(self.refuted(Row(forms.plus(side, divisor, -1), False)) for side in (x, forms.plus((), x, -1)))
-
-
-def _axes(box: Any) -> Any:
-    return box if isinstance(box, Mapping) else range(len(box))
 
 
 def _quotient(x: Value, divisor: Value) -> Value | None:

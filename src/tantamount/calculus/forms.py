@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from operator import mul
 
 from tantamount.calculus.affine import Coordinate, Index, fixed, variable
 from tantamount.calculus.atoms import Store
@@ -274,11 +273,19 @@ def _merged(piece: Piece, a: int, inner: int) -> Piece:
 
 
 # ------------------------------------------------------------------------------------------------ axes
+def _cuts(option: tuple[int, ...]) -> list[int]:
+    """The products of the last size, the last two, and so on."""
+    found: list[int] = []
+    for size in reversed(option):
+        found.append(size * (found[-1] if found else 1))
+    return found
+
+
 def factorisation(options: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The coarsest factorisation that refines all, or ``None`` if their cuts do not divide each other."""
     found: list[int] = []  # from the last on
     last = 1
-    rest = [list(itertools.accumulate(reversed(option), mul)) for option in options]  # where each cuts
+    rest = [_cuts(option) for option in options]
     while heads := [cuts[0] for cuts in rest if cuts]:
         nearest = next((cut for cut in heads if all(divided_evenly(h, cut) is not None for h in heads)), None)
         size = None if nearest is None else divided_evenly(nearest, last)
@@ -588,8 +595,9 @@ def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
         shape = (*forms[0].shape[:dim], sum(form.shape[dim] for form in forms), *forms[0].shape[dim + 1 :])
         return Form(axes_of(shape), ())
     inner = factorisation([form.dims[dim][1:] for form in forms])
-    outers = [None if inner is None else divided_evenly(form.shape[dim], prod(inner)) for form in forms]
-    if inner is None or None in outers:
+    found = [] if inner is None else [divided_evenly(form.shape[dim], prod(inner)) for form in forms]
+    outers: list[int] = [outer for outer in found if outer is not None]
+    if inner is None or len(outers) < len(forms):
         inner, outers = (), [form.shape[dim] for form in forms]
     want: list[tuple[int, ...]] = []
     for d in range(len(forms[0].dims)):

@@ -417,13 +417,16 @@ def alike(a: Iterable[Any], b: Iterable[Any]) -> bool:
     return len(left) == len(right) and all(same(x, y) for x, y in zip(left, right, strict=True))
 
 
+def _polynomial_of(value: Any) -> Polynomial:
+    return value.polynomial if type(value) is Size else (((), value),) if value else ()
+
+
 def divided_evenly(a: Any, b: Any) -> Any:
     """``a // b`` if that comes out even (noted, unless it does whatever the symbols are), else ``None``, which claims
     nothing."""
     if type(a) is not Size and type(b) is not Size:
         return None if a % b else a // b
-    p, q = (x.polynomial if type(x) is Size else ((((), x),) if x else ()) for x in (a, b))
-    found = quotient(p, q)
+    found = quotient(_polynomial_of(a), _polynomial_of(b))
     if found is not None and Size(found, 0, None).is_formally_whole:
         return (a if type(a) is Size else b).at_hint(found)
     left, right = (x.hint if type(x) is Size else x for x in (a, b))
