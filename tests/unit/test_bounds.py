@@ -57,6 +57,12 @@ def functions(effort: Effort, _: Path) -> None:
     compare(w, w.b.function("tanh", w.b.mul(total, total)), w.b.function("tanh", other))
 
 
+def maxima(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    a, b = w.input("a", 4), w.input("b", 4)
+    compare(w, w.b.maximum(a, w.b.minimum(a, b)), a)
+
+
 def causal(effort: Effort, _: Path) -> None:
     w = Workbench(effort)
     x, s, b = w.input("x", 8), w.input("s", 8, 8), w.b
@@ -261,6 +267,8 @@ HITS: dict[str, tuple[Work, int]] = {
     "cell_sums": (causal, 1),
     "common_cells": (causal, 1),
     "leaf_places": (causal, 1),
+    "split_cases": (maxima, 1),
+    "case_rows": (maxima, 1),
     "rebuilt_joins": (joined, 0),
     "merged_points": (partial_sums, 1),
     "merge_rounds": (partial_sums, 0),

@@ -48,6 +48,7 @@ from tantamount.calculus.terms import (
 from tantamount.effort import Effort
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Number
+from tantamount.sizes.symbolic import is_one
 
 __all__ = ["BOOLEAN", "Atom", "Facts", "KnownRange", "Store"]
 
@@ -235,6 +236,10 @@ class Store(ABC):
         """True if an equality with an element of a permutation is known to hold for exactly one place ``v < size``."""
 
     @abstractmethod
+    def missed(self, factor: Factor, size: int, box: Ranges) -> bool:
+        """True if ``SUM_{v < size} factor`` is known to be 0 for a one-hot factor."""
+
+    @abstractmethod
     def found_or_ignored(self, factor: Factor, size: int, box: Ranges) -> Factors | None:
         """The sum of an equality over the bound variable -1 as ``1 - [t == k]``; ``None`` if it is not known to be."""
 
@@ -394,7 +399,7 @@ class Store(ABC):
     def input(self, name: str, shape: Shape, kind: Kind, source: str = "input", positive: bool = False) -> Polynomial:
         """The Polynomial of an input tensor over axes 0, 1, ... (one per dimension)."""
         number = self.leaf(source, name, shape, Facts.of(kind, positive))
-        index = tuple(variable(k) if size != 1 else fixed(0) for k, size in enumerate(shape))
+        index = tuple(fixed(0) if is_one(size) else variable(k) for k, size in enumerate(shape))
         return single(number, index)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tantamount.calculus import comparisons, guards, ignored_labels
+from tantamount.calculus import comparisons, guards, ignored_labels, index_ranges
 from tantamount.calculus.affine import Index
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.rebuild import Rebuild
@@ -28,7 +28,10 @@ class Calculus(Store):
         return guards.absorb(self, m, c, box)
 
     def covered(self, factor: Factor, size: int, box: Ranges) -> bool:
-        return comparisons.covered(self, factor, size, box)
+        return comparisons.covered(self, factor, size, box) or index_ranges.covered(self, factor, size, box)
+
+    def missed(self, factor: Factor, size: int, box: Ranges) -> bool:
+        return index_ranges.missed(self, factor, size, box)
 
     def permuted(self, factor: Factor, v: int, size: int, box: Ranges, ranges: tuple[int, ...]) -> bool:
         return comparisons.permuted(self, factor, v, size, box, ranges)

@@ -15,6 +15,7 @@ from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.terms import Polynomial
 from tantamount.calculus.unfold import unfolded
 from tantamount.limits import COMPARISON
+from tantamount.sizes.symbolic import is_one
 
 __all__ = ["Difference", "equal", "fingerprint", "locate", "solve"]
 
@@ -121,7 +122,7 @@ def solve(
 
     ``None`` if there are none, or if the values alone do not determine them (``anywhere``: then any place will do;
     otherwise equal Polynomials are taken to be at equal axes, unless ``determined``)."""
-    free = [v for v, (low, high) in enumerate(source) if high - low > 1]
+    free = [v for v, (low, high) in enumerate(source) if not is_one(high - low)]
     if (
         x == y
         and not determined
@@ -134,7 +135,7 @@ def solve(
     b, at_part = store.apply("place", (), (y,), Facts())
     if a != b:
         return None
-    solution: dict[int, Coordinate] = {v: fixed(low) for v, (low, high) in enumerate(source) if high - low == 1}
+    solution: dict[int, Coordinate] = {v: fixed(low) for v, (low, high) in enumerate(source) if is_one(high - low)}
     for left, right in zip(at_whole, at_part, strict=True):
         digits = _digits(left, right, source, box)
         if digits is None:

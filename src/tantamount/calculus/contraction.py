@@ -34,6 +34,7 @@ from tantamount.calculus.products import is_boolean
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, factors_of, single, sole_power
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import DISTINCT_IN_A_ROW
+from tantamount.sizes.symbolic import is_one
 
 __all__ = ["contract", "distinct", "gather", "maximum_over", "pointwise", "rows"]
 
@@ -267,8 +268,8 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
     axis = len(index.sizes)
     pieces: list[Piece] = []
     for box, x in index.pieces:
-        cell = (*box, (0, size)) if size > 1 else box
-        at = iota(variable(axis)) if size > 1 else ()
+        cell = box if is_one(size) else (*box, (0, size))
+        at = () if is_one(size) else iota(variable(axis))
         pieces.append((cell, comparisons.compare(store, "equal", x, at, cell)))
     return canonical(store, dims, pieces)
 
@@ -276,8 +277,9 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
 def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
     """True if the tuples of indices differ from place to place, which is so if every axis of the places (what follows
     the first ``batch`` dimensions) can be read off the indices. It can be read off one that is affine in the positions,
-    if the strides, in order, each exceed all that the smaller ones can add up to; and off an order of the elements of a
-    row, where no position comes twice, if the axes that say which row it is can be."""
+    up to something that is the same at all places, if the strides, in order, each exceed all that the smaller ones can
+    add up to; and off an order of the elements of a row, where no position comes twice, if the axes that say which row
+    it is can be."""
     joint = aligned(store, indices)
     first = sum(len(dim) for dim in joint[0].dims[:batch])
     sizes = joint[0].sizes
@@ -295,7 +297,8 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
             reach += abs(stride) * (sizes[v] - 1)
             axes.append(v)
         else:
-            determined.update(() if rest else axes)
+            elsewhere = {v for f in factors_of(rest) for parts, _ in f.at for v, _ in parts}
+            determined.update(axes if all(v < first for v in elsewhere) else ())
     orders = [found for x in polynomials if (found := _position_in_row(store, x)) is not None]
     for _ in orders:
         determined.update(v for v, row in orders if {u for u in row if u >= first} <= determined - {v})
@@ -338,7 +341,7 @@ def rows(
     for k, size in enumerate(results):
         shape = (*parallel, size)
         where = reshape(
-            store, constant_form((size,), iota(variable(0)) if size > 1 else ()), (*(1 for _ in parallel), size)
+            store, constant_form((size,), () if is_one(size) else iota(variable(0))), (*(1 for _ in parallel), size)
         )
 
         def value(box: Box, xs: list[Polynomial], k: int = k) -> Polynomial:

@@ -1,283 +1,63 @@
-"""Forms: piecewise Polynomials over a tensor's index space, and the layout primitives on them.
-
-Every dimension is a product of axes (mixed radix, the last varies fastest; a dimension of size 1 has none). The index
-space is cut into disjoint boxes that cover it; each carries a Polynomial over the axes, numbered 0, 1, ... through the
-dimensions. On a box that is one point wide along an axis, the Polynomial has that point substituted.
-"""
+"""The layout primitives on forms, and forms of one shape with equal axes."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import cached_property
 from math import prod
 
-from tantamount.calculus.affine import Coordinate, Index, fixed, variable
+from tantamount.calculus.affine import Coordinate, fixed, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
+from tantamount.calculus.pieces import (
+    Form,
+    Piece,
+    axes_of,
+    canonical,
+    constant_form,
+    identity,
+    intersect,
+    leaf_form,
+    mergeable,
+    merged,
+    number_of,
+    pin,
+)
 from tantamount.calculus.polynomials import pinned
 from tantamount.calculus.products import substitute_polynomial
-from tantamount.calculus.terms import Factor, Polynomial, Term, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ir.types import Shape
+from tantamount.sizes.symbolic import alike, divided_evenly, is_one, same
 
 __all__ = [
-    "Box", "Form", "Piece", "aligned", "canonical", "concat", "constant_form", "expand", "factorisation", "flip",
-    "identity", "intersect", "leaf_form", "number_of", "permute", "refactor", "reshape", "slice_form",
+    "Box", "Form", "Piece", "aligned", "axes_of", "canonical", "concat", "constant_form", "expand", "factorisation",
+    "flip", "identity", "intersect", "leaf_form", "number_of", "permute", "pin", "refactor", "reshape", "slice_form",
 ]  # fmt: skip
-
-Piece = tuple[Box, Polynomial]
-
-
-@dataclass(frozen=True)
-class Form:
-    """``dims[d]`` are the axis sizes (each > 1) of dimension d; an empty dimension is ``(0,)`` and has no pieces.
-
-    ``undefined`` says where the program that computed it is undefined (:mod:`tantamount.calculus.definedness`); it is
-    no part of the function that the form is."""
-
-    dims: tuple[tuple[int, ...], ...]
-    pieces: tuple[Piece, ...]
-    undefined: Form | None = field(default=None, compare=False, repr=False)
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(size for dim in self.dims for size in dim)
-
-    @cached_property
-    def shape(self) -> Shape:
-        return tuple(prod(dim) for dim in self.dims)
-
-    def start(self, dim: int) -> int:
-        """The number of the first axis of a dimension."""
-        return sum(len(d) for d in self.dims[:dim])
-
-    def coordinate(self, dim: int) -> Coordinate:
-        """The index along a dimension as an affine map of its axes."""
-        first = self.start(dim)
-        parts: list[tuple[int, int]] = []
-        stride = 1
-        for k in reversed(range(len(self.dims[dim]))):
-            parts.append((first + k, stride))
-            stride *= self.dims[dim][k]
-        return Coordinate(tuple(reversed(parts)), 0)
-
-
-def axes_of(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    return tuple(() if size == 1 else (size,) for size in shape)
-
-
-def constant_form(shape: Shape, x: Polynomial) -> Form:
-    """The same Polynomial (over axes numbered as for ``shape``) everywhere."""
-    dims = axes_of(shape)
-    sizes = [size for dim in dims for size in dim]
-    return Form(dims, () if 0 in sizes else ((tuple((0, size) for size in sizes), x),))
-
-
-def identity(shape: Shape) -> Index:
-    """The index of a tensor of this shape at its own axes; a dimension of size 1 has none."""
-    axes = itertools.count()
-    return tuple(fixed(0) if size == 1 else variable(next(axes)) for size in shape)
-
-
-def leaf_form(leaf: int, shape: Shape) -> Form:
-    """The tensor of this shape whose elements are those of a leaf atom."""
-    return constant_form(shape, single(leaf, identity(shape)))
-
-
-def number_of(form: Form) -> Fraction | None:
-    """The number that every element of a form is, if it is one."""
-    found = {x for _, x in form.pieces}
-    if len(found) != 1:
-        return None
-    number = sole_number(found.pop())
-    return None if number is None else Fraction(number)
-
-
-def intersect(a: Box, b: Box) -> Box | None:
-    """The box of the points that are in both boxes; ``None`` if there are none."""
-    out = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
-    return None if any(low >= high for low, high in out) else out
-
-
-def pin(store: Store, box: Box, x: Polynomial, sizes: Sequence[int]) -> Polynomial:
-    """The Polynomial with axes along which the box is one point wide substituted."""
-    points: dict[int, Coordinate] = {
-        k: fixed(low)
-        for k, ((low, high), size) in enumerate(zip(box, sizes, strict=True))
-        if high - low == 1 and size > 1
-    }
-    return pinned(store, x, points, box) if points else x
-
-
-# ------------------------------------------------------------------------------------------------ canonical pieces
-def canonical(store: Store, dims: tuple[tuple[int, ...], ...], pieces: Sequence[Piece]) -> Form:
-    """Coalesce adjacent boxes that carry the same function, and axes of a dimension that only occur as their
-    product."""
-    sizes = tuple(size for dim in dims for size in dim)
-    if len(pieces) > 1:
-        pieces = _coalesce(store, [(box, pin(store, box, x, sizes)) for box, x in pieces], len(sizes))
-    elif pieces:
-        box, x = pieces[0]
-        pieces = [(box, pin(store, box, x, sizes))]
-    return _merge_axes(dims, list(pieces))
-
-
-def _coalesce(store: Store, pieces: list[Piece], axes: int) -> list[Piece]:
-    changed = True
-    while changed and len(pieces) > 1:
-        changed = False
-        for axis in range(axes):
-            rows: dict[Box, list[Piece]] = {}
-            for piece in pieces:
-                rows.setdefault(piece[0][:axis] + piece[0][axis + 1 :], []).append(piece)
-            if len(rows) == len(pieces):
-                continue
-            out: list[Piece] = []
-            for row in rows.values():
-                row.sort(key=lambda p: p[0][axis])
-                current = row[0]
-                for piece in row[1:]:
-                    joined = _join(store, current, piece, axis)
-                    if joined is None:
-                        out.append(current)
-                        current = piece
-                    else:
-                        current = joined
-                        changed = True
-                out.append(current)
-            pieces = out
-    return sorted(pieces, key=lambda p: p[0])
-
-
-def _join(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
-    """One piece for two neighbours along an axis, if one Polynomial describes both."""
-    joined = _joined(store, p, q, axis)
-    store.fired["joined-boxes"] += joined is not None
-    return joined
-
-
-def _joined(store: Store, p: Piece, q: Piece, axis: int) -> Piece | None:
-    (low, middle), (start, high) = p[0][axis], q[0][axis]
-    if middle != start:
-        return None
-    box = (*p[0][:axis], (low, high), *p[0][axis + 1 :])
-    if p[1] == q[1]:
-        return box, p[1]
-    p_unit, q_unit = middle - low == 1, high - start == 1
-    if p_unit and q_unit:
-        line = _interpolate(p[1], q[1], axis, low)
-        if (
-            line is None
-            or pinned(store, line, {axis: fixed(low)}) != p[1]
-            or pinned(store, line, {axis: fixed(start)}) != q[1]
-        ):
-            return None
-        return box, line
-    if p_unit and pinned(store, q[1], {axis: fixed(low)}) == p[1] and _is_defined(store, q[1], axis, low):
-        return box, q[1]
-    if q_unit and pinned(store, p[1], {axis: fixed(start)}) == q[1] and _is_defined(store, p[1], axis, start):
-        return box, p[1]
-    return None
-
-
-def _is_defined(store: Store, x: Polynomial, axis: int, point: int) -> bool:
-    """True if x may be used at ``axis = point``, outside the box it was made for: no term with a divisor vanishes.
-    A guard that is 0 would hide a divisor that is 0 there too, and the sum of such terms may cancel the divisor."""
-    return all(
-        all(e > 0 for _, e, _ in term.monomial) or bool(pinned(store, (term,), {axis: fixed(point)})) for term in x
-    )
-
-
-def _interpolate(x: Polynomial, y: Polynomial, axis: int, low: int) -> Polynomial | None:
-    """The Polynomial that is x at ``axis = low`` and y at ``low + 1``, if they differ in offsets only. Exact at those
-    two points."""
-    if len(x) != len(y):
-        return None
-    out: list[Term] = []
-    for (m, c), (n, d) in zip(x, y, strict=True):
-        if c != d or len(m) != len(n):
-            return None
-        factors: list[Factor] = []
-        for (a, e, index), (b, g, other) in zip(m, n, strict=True):
-            if a != b or e != g:
-                return None
-            coordinates: list[Coordinate] = []
-            for (parts, offset), (parts2, offset2) in zip(index, other, strict=True):
-                if parts != parts2:
-                    return None
-                step = offset2 - offset
-                coordinates.append(
-                    Coordinate(tuple(sorted([*parts, (axis, step)])) if step else parts, offset - low * step)
-                )
-            factors.append(Factor(a, e, tuple(coordinates)))
-        out.append(Term(tuple(factors), c))
-    return tuple(out)
-
-
-def _merge_axes(dims: tuple[tuple[int, ...], ...], pieces: list[Piece]) -> Form:
-    first = 0
-    merged: list[tuple[int, ...]] = []
-    for dim in dims:
-        sizes = list(dim)
-        k = 0
-        while k + 1 < len(sizes):
-            a, inner = first + k, sizes[k + 1]
-            if all(_mergeable(piece, a, inner) for piece in pieces):
-                pieces = [_merged(piece, a, inner) for piece in pieces]
-                sizes[k : k + 2] = [sizes[k] * inner]
-            else:
-                k += 1
-        merged.append(tuple(sizes))
-        first += len(sizes)
-    return Form(tuple(merged), tuple(pieces))
-
-
-def _mergeable(piece: Piece, a: int, inner: int) -> bool:
-    box, x = piece
-    if box[a + 1] != (0, inner):
-        return False
-    if box[a][1] - box[a][0] == 1:
-        return True
-    for m, _ in x:
-        for _, _, index in m:
-            for parts, _ in index:
-                s = t = 0
-                for v, stride in parts:
-                    if v == a:
-                        s = stride
-                    elif v == a + 1:
-                        t = stride
-                if s != t * inner:
-                    return False
-    return True
-
-
-def _merged(piece: Piece, a: int, inner: int) -> Piece:
-    """Axes a and a+1 replaced by their joint axis w = a * inner + (a+1). Where a is one point: a+1 = w - a * inner."""
-    box, x = piece
-    low, high = box[a]
-    replace: dict[int, Coordinate] = {v: variable(v - 1) for v in range(a + 2, len(box))}
-    replace[a] = fixed(low if high - low == 1 else 0)
-    replace[a + 1] = variable(a, 1, -low * inner if high - low == 1 else 0)
-    return (*box[:a], (low * inner, high * inner), *box[a + 2 :]), substitute_polynomial(x, replace)
 
 
 # ------------------------------------------------------------------------------------------------ axes
+def _cuts(option: tuple[int, ...]) -> list[int]:
+    """The products of the last size, the last two, and so on."""
+    found: list[int] = []
+    for size in reversed(option):
+        found.append(size * (found[-1] if found else 1))
+    return found
+
+
 def factorisation(options: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The coarsest factorisation that refines all, or ``None`` if their cuts do not divide each other."""
-    cuts = {1}
-    for option in options:
-        p = 1
-        for size in reversed(option):
-            p *= size
-            cuts.add(p)
-    ordered = sorted(cuts)
-    if any(b % a for a, b in itertools.pairwise(ordered)):
-        return None
-    return tuple(reversed([b // a for a, b in itertools.pairwise(ordered)]))
+    found: list[int] = []  # from the last on
+    last = 1
+    rest = [_cuts(option) for option in options]
+    while heads := [cuts[0] for cuts in rest if cuts]:
+        nearest = next((cut for cut in heads if all(divided_evenly(h, cut) is not None for h in heads)), None)
+        size = None if nearest is None else divided_evenly(nearest, last)
+        if nearest is None or size is None:
+            return None
+        if not is_one(size):
+            found.append(size)
+        last = nearest
+        rest = [cuts[1:] if cuts and same(cuts[0], nearest) else cuts for cuts in rest]
+    return tuple(reversed(found))
 
 
 def split_axis(form: Form, axis: int, inner: int) -> Form:
@@ -304,7 +84,7 @@ def split_axis(form: Form, axis: int, inner: int) -> Form:
                 end = min(high, (q + 1) * inner)
                 digits = ((q, q + 1), (r, r + end - low))
             z = y
-            points: dict[int, Coordinate] = {axis + j: fixed(d[0]) for j, d in enumerate(digits) if d[1] - d[0] == 1}
+            points: dict[int, Coordinate] = {axis + j: fixed(d[0]) for j, d in enumerate(digits) if is_one(d[1] - d[0])}
             if points:
                 z = substitute_polynomial(y, points)
             pieces.append(((*box[:axis], *digits, *box[axis + 1 :]), z))
@@ -321,12 +101,12 @@ def join_axes(store: Store, form: Form, first: int, count: int) -> Form:
         out: list[Piece] = []
         for piece in pieces:
             low, high = piece[0][first]
-            merged = _mergeable(piece, first, inner)
-            boxes = len(out) + (1 if merged else high - low)
+            joined = mergeable(piece, first, inner)
+            boxes = len(out) + (1 if joined else high - low)
             if store.effort.exceeds("layout_boxes", boxes):  # before they are made
                 raise Unsupported(f"a layout that needs {boxes} boxes (limit-layout-boxes)")
-            if merged:
-                out.append(_merged(piece, first, inner))
+            if joined:
+                out.append(merged(piece, first, inner))
             else:
                 out.extend(_unrolled(piece, first, inner))
         pieces = out
@@ -356,13 +136,13 @@ def refactor(store: Store, form: Form, want: Sequence[tuple[int, ...]]) -> Form:
     first = 0
     for d, target in enumerate(want):
         current = form.dims[d]
-        if current != target:
+        if not alike(current, target):
             common = factorisation([current, target])
-            if common is None or common != target:
+            if common is None or not alike(common, target):
                 form = join_axes(store, form, first, len(current))
-            while form.dims[d] != target:
+            while not alike(form.dims[d], target):
                 dim = form.dims[d]
-                k = next(k for k in range(1, len(target) + 1) if k > len(dim) or dim[-k] != target[-k])
+                k = next(k for k in range(1, len(target) + 1) if k > len(dim) or not same(dim[-k], target[-k]))
                 form = split_axis(form, first + len(dim) - k, target[-k])
         first += len(target)
     return form
@@ -373,7 +153,7 @@ def aligned(store: Store, forms: Sequence[Form]) -> list[Form]:
     want: list[tuple[int, ...]] = []
     for d in range(len(forms[0].dims)):
         options = [form.dims[d] for form in forms]
-        if all(option == options[0] for option in options):
+        if all(alike(option, options[0]) for option in options):
             want.append(options[0])
             continue
         common = factorisation(options)
@@ -397,9 +177,9 @@ def reshape(store: Store, form: Form, shape: Shape) -> Form:
     if 0 in shape:
         return Form(axes_of(shape), ())
     kept = [dim for dim in form.dims if dim]
-    if [prod(dim) for dim in kept] == [size for size in shape if size != 1]:  # sizes of 1 put in or taken out
+    if alike(map(prod, kept), (size for size in shape if not is_one(size))):  # sizes of 1 put in or taken out
         rest = iter(kept)
-        return Form(tuple(() if size == 1 else next(rest) for size in shape), form.pieces)
+        return Form(tuple(() if is_one(size) else next(rest) for size in shape), form.pieces)
     dims: list[tuple[int, ...]] = []
     axis = 0
     new = iter(shape)
@@ -410,8 +190,8 @@ def reshape(store: Store, form: Form, shape: Shape) -> Form:
             break
         group.append(size)
         count, have, need = 0, 1, size
-        while have != need:
-            if have < need:
+        while not same(have, need):
+            if _falls_short(have, need):
                 have *= form.sizes[axis + count]
                 count += 1
             else:
@@ -424,9 +204,16 @@ def reshape(store: Store, form: Form, shape: Shape) -> Form:
     return canonical(store, tuple(dims), form.pieces)
 
 
+def _falls_short(have: int, need: int) -> bool:
+    """True if more axes are needed for a product that is not the same: of sizes one of which divides the other
+    whatever the symbols are, the divisor falls short. (Any way to the same product will do.)"""
+    more, less = divided_evenly(need, have), divided_evenly(have, need)
+    return have < need if (more is None) == (less is None) else more is not None
+
+
 def _axes_for(form: Form, axis: int, total: int) -> int:
     count, p = 0, 1
-    while p != total:
+    while not same(p, total):
         p *= form.sizes[axis + count]
         count += 1
     return count
@@ -434,7 +221,7 @@ def _axes_for(form: Form, axis: int, total: int) -> int:
 
 def _regroup(store: Store, form: Form, axis: int, count: int, group: list[int]) -> Form:
     """Axes ``axis .. axis + count`` refined so that each size of ``group`` is a product of consecutive ones."""
-    wanted = tuple(size for size in group if size != 1)
+    wanted = tuple(size for size in group if not is_one(size))
     current = form.sizes[axis : axis + count]
     common = factorisation([current, wanted])
     if common is None:
@@ -443,7 +230,7 @@ def _regroup(store: Store, form: Form, axis: int, count: int, group: list[int]) 
     k = 0
     while k < len(common):
         size = form.sizes[axis + k]
-        if size != common[k]:
+        if not same(size, common[k]):
             form = split_axis(form, axis + k, size // common[k])
         k += 1
     return form
@@ -462,7 +249,7 @@ def _split_group(sizes: Sequence[int], group: list[int]) -> list[tuple[int, ...]
     for size in group:
         dim: list[int] = []
         p = 1
-        while p < size:
+        while not same(p, size):
             dim.append(sizes[k])
             p *= sizes[k]
             k += 1
@@ -479,7 +266,7 @@ def expand(form: Form, shape: Shape) -> Form:
     slots: list[int | tuple[int, int]] = []
     old = 0
     for dim, size in zip(form.dims, shape, strict=True):
-        if not dim and size != 1:
+        if not dim and not is_one(size):
             dims.append((size,))
             slots.append((0, size))
             continue
@@ -498,7 +285,7 @@ def expand(form: Form, shape: Shape) -> Form:
 def slice_form(store: Store, form: Form, dim: int, start: int, stop: int, step: int) -> Form:
     """``form[start:stop:step]`` along a dimension; ``0 <= start <= stop <= size``, ``step >= 1``."""
     length = -(-(stop - start) // step)
-    if length == form.shape[dim]:
+    if same(length, form.shape[dim]):
         return form
     shape = (*form.shape[:dim], length, *form.shape[dim + 1 :])
     if 0 in shape:
@@ -515,6 +302,13 @@ def slice_form(store: Store, form: Form, dim: int, start: int, stop: int, step: 
             sizes = form.dims[dim]
             start, stop = start - q * inner, stop - q * inner
             continue
+        blocks = divided_evenly(step, inner)
+        if blocks is not None:  # one place of every block
+            q, r = divmod(start, inner)
+            for k in reversed(range(1, len(sizes))):
+                r, digit = divmod(r, sizes[k])
+                form = _slice_axis(store, form, dim, axis + k, digit, digit + 1, 1, merge=False)
+            return _slice_axis(store, form, dim, axis, q, q + (length - 1) * blocks + 1, blocks)
         form = join_axes(store, form, axis, len(sizes))
         sizes = form.dims[dim]
     return _slice_axis(store, form, dim, axis, start, stop, step)
@@ -526,7 +320,7 @@ def _slice_axis(
     length = -(-(stop - start) // step)
     k = axis - form.start(dim)
     sizes = form.dims[dim]
-    unit = length == 1
+    unit = is_one(length)
     new = (*sizes[:k], *(() if unit else (length,)), *sizes[k + 1 :])
     dims = (*form.dims[:dim], new, *form.dims[dim + 1 :])
     replace: dict[int, Coordinate] = {axis: fixed(start) if unit else variable(axis, step, start)}
@@ -563,17 +357,21 @@ def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
         shape = (*forms[0].shape[:dim], sum(form.shape[dim] for form in forms), *forms[0].shape[dim + 1 :])
         return Form(axes_of(shape), ())
     inner = factorisation([form.dims[dim][1:] for form in forms])
-    if inner is None or any(form.shape[dim] % prod(inner) for form in forms):
-        inner = ()
-    outers = [form.shape[dim] // prod(inner) for form in forms]
+    found = [] if inner is None else [divided_evenly(form.shape[dim], prod(inner)) for form in forms]
+    outers: list[int] = [outer for outer in found if outer is not None]
+    if inner is None or len(outers) < len(forms):
+        inner, outers = (), [form.shape[dim] for form in forms]
     want: list[tuple[int, ...]] = []
     for d in range(len(forms[0].dims)):
         options = [form.dims[d] for form in forms]
-        common = options[0] if all(o == options[0] for o in options) else factorisation(options)
-        want.append(common if common is not None else (prod(options[0]),))
+        if d == dim or all(alike(option, options[0]) for option in options):
+            want.append(options[0])  # along the dimension itself every part has its own
+        else:
+            common = factorisation(options)
+            want.append(common if common is not None else (prod(options[0]),))
     parts: list[Form] = []
     for form, outer in zip(forms, outers, strict=True):
-        target = (*(() if outer == 1 else (outer,)), *inner)
+        target = (*(() if is_one(outer) else (outer,)), *inner)
         parts.append(refactor(store, form, [*want[:dim], target, *want[dim + 1 :]]))
     total = sum(outers)
     axis = sum(len(w) for w in want[:dim])
@@ -581,13 +379,13 @@ def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
     offset = 0
     for form, outer in zip(parts, outers, strict=True):
         replace: dict[int, Coordinate] = {}
-        if outer == 1:  # the form has no outer axis: make room for it
+        if is_one(outer):  # the form has no outer axis: make room for it
             replace = {v: variable(v + 1) for v in range(axis, len(form.sizes))}
         elif offset:
             replace = {axis: variable(axis, 1, -offset)}
         for box, x in form.pieces:
-            here = (offset, offset + 1) if outer == 1 else (box[axis][0] + offset, box[axis][1] + offset)
-            rest = box[axis:] if outer == 1 else box[axis + 1 :]
+            here = (offset, offset + 1) if is_one(outer) else (box[axis][0] + offset, box[axis][1] + offset)
+            rest = box[axis:] if is_one(outer) else box[axis + 1 :]
             pieces.append(((*box[:axis], here, *rest), pinned(store, x, replace) if replace else x))
         offset += outer
     dims = (*want[:dim], (total, *inner), *want[dim + 1 :])

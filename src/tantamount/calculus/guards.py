@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Store
-from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
+from tantamount.calculus.comparisons import Comparison, compare, comparison, decide_interval, interval
 from tantamount.calculus.masks import some_hold
-from tantamount.calculus.polynomials import add, as_factors, polynomial, product
+from tantamount.calculus.naming import bound_variables
+from tantamount.calculus.polynomials import add, as_factors, iota, polynomial, product, scale
 from tantamount.calculus.products import exact, substitute_factors, substitute_polynomial
 from tantamount.calculus.sums import close, flatten
 from tantamount.calculus.terms import (
+    IOTA,
     Factor,
     Factors,
     Flat,
@@ -135,9 +137,18 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             return solved
         if not guard.rest:
             continue
+        solved = _position(store, flat, factor, guard)
+        solved = _through(store, flat, factor, guard, box) if solved is None else solved
+        if solved is not None:
+            store.fired["solved-equalities"] += 1
+            return solved
         for other, (other_inner, other_value) in literals:
             if other is factor:
                 continue
+            together = _same_place(store, flat, guard, other, other_inner, other_value)
+            if together is not None:
+                store.fired["solved-equalities"] += 1
+                return together
             decided = _decide_under(store, guard, other_inner, box, flat.ranges)
             if decided is None:
                 continue
@@ -287,6 +298,81 @@ def _eliminate(store: Store, flat: Flat, factor: Factor, guard: Comparison, box:
             ranges = tuple(1 if -1 - j == v else n for j, n in enumerate(flat.ranges))
             return [Flat(flat.coefficient, substitute_factors(others, {v: solution}), ranges)]
     return None
+
+
+def _position(store: Store, flat: Flat, factor: Factor, guard: Comparison) -> list[Flat] | None:
+    """``SUM_v v [t + s v + r == 0]``: where the guard holds, the position v is ``-s (t + r)``, for s = 1 or -1."""
+    if any(map(bound_variables, factors_of(guard.rest))) or sum(v < 0 for v, _ in guard.affine.parts) != 1:
+        return None  # of two bound variables each would be written with the other, for ever
+    for v, s in guard.affine.parts:
+        if v >= 0 or abs(s) != 1:
+            continue
+        for place in flat.factors:
+            stride = dict(place.at[0].parts).get(v) if place.atom == IOTA else None
+            if stride is None or place.exponent != 1:
+                continue
+            others = coordinate({w: t for w, t in guard.affine.parts if w != v}, guard.affine.offset)
+            rest = coordinate({w: t for w, t in place.at[0].parts if w != v}, place.at[0].offset)
+            terms = [(t.monomial, -s * stride * t.coefficient) for t in guard.rest]
+            terms += [((Factor(IOTA, 1, (others,)),), -s * stride), ((Factor(IOTA, 1, (rest,)),), 1)]
+            kept = tuple(f for f in flat.factors if f is not place)
+            return [Flat(exact(flat.coefficient * c), (*kept, *m), flat.ranges) for m, c in terms]
+    return None
+
+
+def _through(store: Store, flat: Flat, factor: Factor, guard: Comparison, box: Ranges) -> list[Flat] | None:
+    """``SUM_v [t + s v + r == 0] [u + q v == 0]`` is ``[u - q s (t + r) == 0]`` where one v is known to fit, s = 1 or
+    -1, and v occurs nowhere else: a window of a window. No flats where none is known to fit."""
+    if any(map(bound_variables, factors_of(guard.rest))) or len(bound_variables(factor)) != 1:
+        return None
+    ((v, s),) = ((v, s) for v, s in guard.affine.parts if v < 0)
+    users = [f for f in flat.factors if f is not factor and v in bound_variables(f)]
+    if abs(s) != 1:
+        return None
+    alone = substitute_factors((factor,), {v: variable(-1)})[0]
+    if store.missed(alone, flat.ranges[-1 - v], box):
+        return []
+    if not users or any(store.atoms[f.atom].op != "equal" or f.exponent != 1 for f in users):
+        return None
+    if not store.covered(alone, flat.ranges[-1 - v], box):
+        return None
+    others = coordinate({w: t for w, t in guard.affine.parts if w != v}, guard.affine.offset)
+    place = scale(add(store, guard.rest, iota(others)), -s)
+    kept = [f for f in flat.factors if f is not factor and f not in users]
+    for user in users:
+        lifted = dict(zip(sorted(bound_variables(user)), store.fresh_axes(len(bound_variables(user))), strict=True))
+        away: dict[int, Coordinate] = {w: variable(axis) for w, axis in lifted.items()}
+        back: dict[int, Coordinate] = {axis: variable(w) for w, axis in lifted.items()}
+        read = comparison(store, substitute_factors((user,), away)[0])
+        if read is None or any(lifted[v] in {w for parts, _ in f.at for w, _ in parts} for f in factors_of(read.rest)):
+            return None
+        parts = dict(read.affine.parts)
+        q = parts.pop(lifted[v], 0)
+        there = add(store, read.rest, iota(coordinate(parts, read.affine.offset)), scale(place, q))
+        found = compare(store, "equal", there, (), None)
+        if len(found) != 1 or found[0].coefficient != 1:
+            return None
+        kept.extend(substitute_factors(found[0].monomial, back))
+    ranges = tuple(1 if -1 - j == v else n for j, n in enumerate(flat.ranges))
+    return [Flat(flat.coefficient, tuple(kept), ranges)]
+
+
+def _same_place(
+    store: Store, flat: Flat, guard: Comparison, other: Factor, inner: Factor, value: int
+) -> list[Flat] | None:
+    """``[t + a == 0] [t + b == 0]`` is ``[t + a == 0] [b - a == 0]``, which gives a bound variable of b that occurs
+    nowhere in a: what is read where it was written."""
+    found = comparison(store, inner) if value else None
+    if found is None or found.op != "equal" or found.rest != guard.rest:
+        return None
+    parts = dict(found.affine.parts)
+    own = [v for v, s in parts.items() if v < 0 and abs(s) == 1 and v not in dict(guard.affine.parts)]
+    if not own or any(map(bound_variables, factors_of(guard.rest))):
+        return None
+    for v, s in guard.affine.parts:
+        parts[v] = parts.get(v, 0) - s
+    between = _raw_equal(store, coordinate(parts, found.affine.offset - guard.affine.offset))
+    return [flat._replace(factors=(*(f for f in flat.factors if f is not other), between))]
 
 
 def _cut(

@@ -15,6 +15,7 @@ from tantamount.calculus.forms import Box, Form, Piece, canonical, number_of, sp
 from tantamount.calculus.polynomials import add, affine_polynomial, scale
 from tantamount.calculus.products import is_integer
 from tantamount.calculus.terms import Polynomial
+from tantamount.sizes.symbolic import is_size
 
 __all__ = ["floor_of", "quotient"]
 
@@ -62,7 +63,8 @@ def _steps(store: Store, box: Box, x: Polynomial) -> list[tuple[Box, int]] | Non
     low, high = shift + sum(min(e) for e in ends), shift + sum(max(e) for e in ends)
     if floor(low) == floor(high):
         return [(box, floor(low))]
-    if len(small) != 1 or store.effort.exceeds("floor_steps", floor(high) - floor(low) + 1):
+    count = floor(high) - floor(low) + 1
+    if len(small) != 1 or is_size(count) or store.effort.exceeds("floor_steps", count):
         return None
     ((axis, q),) = small.items()
     out: list[tuple[Box, int]] = []

@@ -64,10 +64,11 @@ RuleName = Literal[
     "equal-arguments",
     "chosen-elements",
     "computed-anew",
-    "cases",
+    "vanishing",
     "tidy-extremes",
     "common-cells",
     "cleared-denominators",
+    "piecewise",
     "unfolded-definitions",
 ]
 

@@ -28,7 +28,7 @@ from tantamount.calculus.products import (
 )
 from tantamount.calculus.terms import IOTA, Exponent, Factor, Factors, Flat, Ranges, Rational, Term, factors_of
 from tantamount.effort import Effort
-from tantamount.sizes.symbolic import is_size
+from tantamount.sizes.symbolic import is_one, is_size
 
 __all__ = ["Flat", "close", "flatten", "merge", "signature"]
 
@@ -106,7 +106,7 @@ def _normalised(store: Store, flat: Flat) -> Flat | None:
     factors, coefficient = monomial(store, flat.coefficient, flat.factors)
     if not coefficient or 0 in flat.ranges:
         return None
-    units: dict[int, Coordinate] = {-1 - j: fixed(0) for j, n in enumerate(flat.ranges) if n == 1}
+    units: dict[int, Coordinate] = {-1 - j: fixed(0) for j, n in enumerate(flat.ranges) if is_one(n)}
     if units:
         factors, coefficient = monomial(store, coefficient, substitute_factors(factors, units))
     used = {v for f in factors for v in bound_variables(f)}
@@ -419,7 +419,9 @@ def _sweep(items: list[_Points]) -> list[_Points]:
                 start = list(origin)
                 for (low, _), v in zip(box, names, strict=True):
                     start = [s + low * x for s, x in zip(start, v, strict=True)]
-                vectors = tuple((v, high - low) for (low, high), v in zip(box, names, strict=True) if high - low > 1)
+                vectors = tuple(
+                    (v, high - low) for (low, high), v in zip(box, names, strict=True) if not is_one(high - low)
+                )
                 out.append(_Points(tuple(start), vectors, exact(weight)))
     return out
 

@@ -18,7 +18,7 @@ from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
 from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
-from tantamount.calculus.products import is_boolean
+from tantamount.calculus.products import is_boolean, is_integer
 from tantamount.calculus.records import body
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, Term, single, sole_number
 from tantamount.errors import Unsupported
@@ -27,7 +27,7 @@ from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar
 from tantamount.ops.draws import kept
 from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
-from tantamount.sizes.symbolic import is_size, rational
+from tantamount.sizes.symbolic import is_one, is_size, rational
 
 __all__ = ["Drawn", "Obligation", "Symbolic", "Trace", "facts_of"]
 
@@ -210,7 +210,7 @@ class Symbolic(Interpretation):
         return forms.expand(form, (*self.prefix, *shape))
 
     def iota(self, size: int) -> Form:
-        return self.spread(constant_form((size,), iota(variable(0)) if size > 1 else ZERO), (size,))
+        return self.spread(constant_form((size,), ZERO if is_one(size) else iota(variable(0))), (size,))
 
     def unknown(self, shape: Shape, dtype: DType, site: str) -> Form:
         return self.fresh("unknown", f"{self.rank}{site}", shape, dtype)
@@ -363,9 +363,24 @@ class Symbolic(Interpretation):
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
             if not xs[0] and self._is_sum(xs[1]):
                 return add(self.store, ONE, scale(partial.is_zero(self.store, xs[1], box), -1))
-            return comparisons.compare(self.store, "less", xs[0], xs[1], box)
+            found = comparisons.compare(self.store, "less", xs[0], xs[1], box)
+            decided = None if sole_number(found) is not None else self._decided(xs[0], xs[1], box)
+            return found if decided is None else decided
 
         return contraction.pointwise(self.store, apply, [x, y])
+
+    def _decided(self, x: Polynomial, y: Polynomial, box: Box) -> Polynomial | None:
+        """The truth of ``x < y``, if it is the same by cases over the comparisons that whole numbers contain: of a
+        number that is clamped already, for one."""
+        store = self.store
+        if not any(f.exponent == 1 and store.atoms[f.atom].op == "less" for z in (x, y) for m, _ in z for f in m):
+            return None
+        difference = add(store, y, scale(x, -1))
+        if unbounded(store, difference) or not is_integer(store, difference):
+            return None
+        if index_ranges.never_negative(store, scale(difference, -1), box):
+            return ZERO
+        return ONE if index_ranges.never_negative(store, add(store, difference, constant(-1)), box) else None
 
     def equal(self, x: Form, y: Form) -> Form:
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:

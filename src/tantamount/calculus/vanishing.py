@@ -60,14 +60,14 @@ def vanishes(store: Store, x: Polynomial, box: Axes) -> bool:
     known = dict(box if isinstance(box, Mapping) else enumerate(box))
     try:
         if any(_decides(store, f.atom) for f in factors_of(x)) and _Cases(store, known).hold(x, (), frozenset()):
-            store.fired["cases"] += 1
+            store.fired["vanishing"] += 1
             return True
         opened = _summands(store, x)
         if opened is not None:
             inside, axes = opened
             decides = any(_decides(store, f.atom) for f in factors_of(inside))
             if decides and _Cases(store, known | axes).hold(inside, (), frozenset()):
-                store.fired["cases"] += 1
+                store.fired["vanishing"] += 1
                 return True
     except Unsupported:
         pass

@@ -16,7 +16,7 @@ from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar, ShapeProblem, Tensor
 from tantamount.ops.literals import exact, held, parts_of
 from tantamount.ops.promotion import promote
-from tantamount.sizes.symbolic import is_integer, is_size
+from tantamount.sizes.symbolic import alike, is_integer, is_one, is_size, same
 
 __all__ = ["Builder", "ShapeProblem", "exact", "slice_bound"]
 
@@ -154,7 +154,7 @@ class Builder:
         if any(size < 0 for size in wanted) or prod(wanted) != total:
             raise ShapeProblem(f"{x.type} ({total} elements) does not reshape to {tuple(shape)}")
         target = tuple(wanted)
-        if target == x.shape:
+        if alike(target, x.shape):
             return x
         return Tensor(target, x.dtype, self.interpretation.reshape(x.value, _stored(x, target)), x.weak)
 
@@ -167,12 +167,12 @@ class Builder:
         target = tuple(
             old if new == -1 and k >= extra else new for k, (old, new) in enumerate(zip(padded, shape, strict=True))
         )
-        if any(new < 0 or old not in (1, new) for old, new in zip(padded, target, strict=True)):
+        if any(new < 0 or not (same(old, new) or old == 1) for old, new in zip(padded, target, strict=True)):
             raise ShapeProblem(f"{x.type} does not expand to {tuple(shape)}")
-        if not extra and target == x.shape:
+        if not extra and alike(target, x.shape):
             return x
         value = x.value if not extra else self.interpretation.reshape(x.value, _stored(x, padded))
-        if target != padded:
+        if not alike(target, padded):
             value = self.interpretation.expand(value, _stored(x, target))
         return Tensor(target, x.dtype, value, x.weak)
 
@@ -187,7 +187,7 @@ class Builder:
         low = slice_bound(start, size)
         high = max(low, size if stop is None else slice_bound(stop, size))
         length = -(-(high - low) // step)
-        if length == size:
+        if same(length, size):
             return x
         shape = (*x.shape[:k], length, *x.shape[k + 1 :])
         return Tensor(shape, x.dtype, self.interpretation.slice(x.value, k, low, high, step))
@@ -338,10 +338,14 @@ class Builder:
         shape = [1] * rank
         for x in xs:
             for k, size in enumerate(x.shape, rank - x.rank):
-                if size != 1:
-                    if shape[k] not in (1, size):
+                if is_one(size) or same(shape[k], size):
+                    continue
+                if not is_one(shape[k]):  # sizes of symbols that may be 1 are asked where two of them meet
+                    if shape[k] != 1 and size != 1:
                         raise ShapeProblem("shapes do not broadcast: " + ", ".join(str(y.type) for y in xs))
-                    shape[k] = size
+                    if size == 1:
+                        continue
+                shape[k] = size
         return [self.expand(x, shape) for x in xs]
 
     def floating(self, x: Tensor | Scalar) -> Tensor:

@@ -33,6 +33,7 @@ from tantamount.proof.defined import undefined_clause
 from tantamount.proof.identical import same_program
 from tantamount.proof.placements import distribute, evaluate, part
 from tantamount.proof.run import RanksRun, Run, SpecificationRun
+from tantamount.sizes.symbolic import is_size, same
 from tantamount.verdict import OutputReport, Relation, Verdict
 
 __all__ = [
@@ -395,7 +396,12 @@ def _offset(store: Store, whole: Form, here: Form, dim: int) -> int | None:
     size = here.shape[dim]
     if size == 0:
         return None
-    for start in range(0, whole.shape[dim] - size + 1, size):
+    total = whole.shape[dim]
+    if is_size(size) or is_size(total):  # there is no list of the places of a part; the whole has one
+        starts: Sequence[int] = (0,) if same(size, total) else ()
+    else:
+        starts = range(0, total - size + 1, size)
+    for start in starts:
         box = [(0, n) for n in whole.shape]
         box[dim] = (start, start + size)
         if _differing(store, part(store, whole, box), here, False) is None:

@@ -16,8 +16,8 @@ from tantamount.errors import InternalError, Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.refinement.result import Refinement, accepted, statistics
-from tantamount.sizes.domain import Domain, implied
-from tantamount.sizes.search import find_sizes, varied_sizes
+from tantamount.sizes.domain import Domain, implied, ranges_of
+from tantamount.sizes.search import find_sizes, generic_sizes, varied_sizes
 from tantamount.sizes.symbolic import Condition, Space
 from tantamount.verdict import Assumption, OutputReport, Verdict, worst
 
@@ -49,12 +49,13 @@ def refine_at_all_sizes(
     domain = job.sizes
     options = replace(options, cut=False)
     tried = _Tried(domain, at, refine_one, _varied(domain, options.effort))
-    first = _attempt(at, domain.hints, options, tried.refutes)
+    generic = generic_sizes(domain)  # of the domain alone: what the sizes were at capture decides no verdict
+    first = _attempt(at, domain, generic, options, tried.refutes)
     if tried.refuted is not None:
         return tried.refuted
     if not first.proved and options.fold is None and first.proof is not None and first.proof.folded:
         ranks = replace(options.silent(), fold=False)  # numbers that differ by rank decide nothing where ranks are axes
-        apart = _attempt(at, domain.hints, ranks)
+        apart = _attempt(at, domain, generic, ranks)
         first, options = (apart, ranks) if apart.proved else (first, options)
     if not first.proved:
         return _not_proved(job, tried, first, start, options.effort)
@@ -62,14 +63,14 @@ def refine_at_all_sizes(
     covered = [_open(domain, first)]
     left = ""
     while covered[-1]:
-        outside = find_sizes(domain, covered, options.effort)
+        outside = find_sizes(domain, covered, options.effort, near=generic)
         if outside.none:
             break
         if outside.sizes is None or options.effort.exceeds("size_regions", len(proofs) + 1):
             left = "whether there are others is not known" if outside.sizes is None else "others were not tried"
             break
         here = _Tried(domain, at, refine_one, [outside.sizes])
-        found = _attempt(at, outside.sizes, options.silent(), here.refutes)
+        found = _attempt(at, domain, outside.sizes, options.silent(), here.refutes)
         if not found.proved:
             if here.refuted is not None or here.refutes():
                 return here.report
@@ -84,12 +85,16 @@ def refine_at_all_sizes(
 
 
 def _attempt(
-    at: At, point: Mapping[str, int], options: Options, refuted: Callable[[], bool] = lambda: False
+    at: At,
+    domain: Domain,
+    point: Mapping[str, int],
+    options: Options,
+    refuted: Callable[[], bool] = lambda: False,
 ) -> _Attempt:
     """One proof at sizes that are symbols with these hints, and the conditions under which it would be the same. Where
     outputs are not proved at once, ``refuted`` is asked first: a search for a proof takes longest where there is
     none."""
-    space = Space(point)
+    space = Space(point, (*ranges_of(domain), *domain.conditions))
     try:
         proof = prove(at(space.symbols), replace(options, progress=_noting(space, options.progress)))
         outputs = proof.check(expand=False)

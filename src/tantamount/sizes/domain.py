@@ -18,7 +18,8 @@ from tantamount.sizes.polynomials import Polynomial, evaluate
 from tantamount.sizes.symbolic import Condition, Space, holds, is_size, rational, simplified, symbol
 
 __all__ = [
-    "Domain", "LARGEST", "NO_SIZES", "SizeProblem", "Symbol", "implied", "parse_condition", "parse_size", "ranges_of",
+    "Domain", "LARGEST", "NO_SIZES", "SizeProblem", "Symbol", "implied", "multiples", "parse_condition",
+    "parse_size", "ranges_of",
 ]  # fmt: skip
 
 LARGEST = 1 << 62  # no tensor has more elements than that
@@ -65,7 +66,7 @@ class Domain:
 
     def reduced(self) -> Domain:
         """The same sizes, said without what follows from the rest: bounds of single symbols are their ranges."""
-        steps = _multiples(self)
+        steps = multiples(self)
         found: list[Symbol] = []
         for s in self.symbols:
             low, high, before = s.low, s.high, 0
@@ -105,7 +106,7 @@ def implied(domain: Domain, condition: Condition) -> bool:
     if condition in domain.conditions:
         return True
     if kind == "whole":
-        steps = _multiples(domain)
+        steps = multiples(domain)
         new = Space({s.name: 1 for s in domain.symbols})
         value = evaluate(polynomial, {name: steps.get(name, 1) * new.symbols[name] for name in new.symbols})
         return value.is_formally_whole if is_size(value) else Fraction(value).denominator == 1
@@ -135,7 +136,7 @@ def _least(domain: Domain, polynomial: Polynomial, *, strict: bool) -> bool:
     names = {name for m, _ in polynomial for name, _ in m}
     symbols = [s for s in domain.symbols if s.name in names]
     more = Space({s.name: 1 for s in symbols})
-    steps = _multiples(domain)
+    steps = multiples(domain)
     for bits in range(1 << min(len(symbols), 4)):
         values: dict[str, Any] = {}
         for k, s in enumerate(symbols):
@@ -167,7 +168,7 @@ def _bounds(domain: Domain, name: str) -> Iterator[tuple[str, int]]:
             yield "high", ceil(at) - 1 if kind == "positive" else floor(at)
 
 
-def _multiples(domain: Domain) -> dict[str, int]:
+def multiples(domain: Domain) -> dict[str, int]:
     """The numbers that symbols are known to be multiples of."""
     found: dict[str, int] = {}
     for kind, polynomial in domain.conditions:

@@ -10,13 +10,15 @@ from math import prod
 from typing import Any, cast
 
 from tantamount.effort import Effort
-from tantamount.sizes.domain import Domain
+from tantamount.sizes.domain import Domain, multiples
 from tantamount.sizes.polynomials import Polynomial
 from tantamount.sizes.symbolic import Condition, holds
 
-__all__ = ["Region", "find_sizes", "small_sizes", "varied_sizes"]
+__all__ = ["Region", "find_sizes", "generic_sizes", "small_sizes", "varied_sizes"]
 
 Region = Sequence[Condition]  # sizes at which all of these hold
+_GENERIC = (5, 11, 23, 47, 97, 197, 397, 797, 1597, 3203)  # primes, each more than twice the one before
+_ORDERS = 5_000  # assignments of these to symbols that are tried
 _SMALL = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 32, 48, 64)
 
 
@@ -28,38 +30,59 @@ class Found:
     none: bool = False
 
 
+def generic_sizes(domain: Domain) -> dict[str, int]:
+    """Sizes of the domain that depend on nothing but its ranges and conditions, and of which none divides another or is
+    a sum of others if that can be: a proof there rests on few coincidences. The hints if none of those tried fit."""
+    symbols = sorted(domain.symbols, key=lambda s: s.name)
+    steps = multiples(domain)
+    for order in itertools.islice(itertools.permutations(_GENERIC[: len(symbols)]), _ORDERS):
+        values: dict[str, int] = {}
+        for s, prime in zip(symbols, order, strict=False):
+            step = steps.get(s.name, 1)
+            values[s.name] = max(step * prime, -(-s.low // step) * step)
+        if len(values) == len(symbols) and domain.contains(values):
+            return {s.name: values[s.name] for s in domain.symbols}
+    return domain.hints
+
+
 def small_sizes(domain: Domain, effort: Effort | None = None) -> Iterator[dict[str, int]]:
     """Sizes of the domain, small ones first and those that differ from each other before those that do not."""
     names = [s.name for s in domain.symbols]
     choices = [[n for n in _SMALL if s.low <= n <= s.high] or [s.low, s.hint] for s in domain.symbols]
     effort = effort if effort is not None else Effort()
     effort.exceeds("tried_sizes", prod(map(len, choices)))
-    points = itertools.islice(itertools.product(*choices), effort.bounds.tried_sizes)
+    most = effort.bounds.tried_sizes
+    few = next((k for k in range(len(_SMALL), 1, -1) if prod(len(found[:k]) for found in choices) <= most), 1)
+    points = itertools.islice(itertools.product(*(found[:few] for found in choices)), most)  # no symbol stays behind
     fitting = (values for point in points if domain.contains(values := dict(zip(names, point, strict=True))))
     yield from sorted(fitting, key=lambda v: (len(set(v.values())) < len(v), max(v.values()), tuple(v.values())))
 
 
 def varied_sizes(domain: Domain, count: int, effort: Effort | None = None) -> list[dict[str, int]]:
-    """Some small sizes that have as few sizes in common as possible."""
+    """Some small sizes that have as few sizes in common as possible. The first of them has as many symbols as can be
+    above their least values, where offsets are 0 and loops run once: programs that differ may be equal there."""
     left = list(small_sizes(domain, effort))
+    lowest = {(s.name, s.low) for s in domain.symbols}
     chosen: list[dict[str, int]] = []
     while left and len(chosen) < count:
-        used = {(name, value) for values in chosen for name, value in values.items()}
+        used = {(name, value) for values in chosen for name, value in values.items()} if chosen else lowest
         best = min(left, key=lambda values: sum(item in used for item in values.items()))
         chosen.append(best)
         left.remove(best)
     return chosen
 
 
-def find_sizes(domain: Domain, covered: Sequence[Region], effort: Effort | None = None) -> Found:
-    """Sizes of the domain outside all covered regions: generic ones, if there are. ``effort`` (default: normal) bounds
-    what is tried for that."""
+def find_sizes(
+    domain: Domain, covered: Sequence[Region], effort: Effort | None = None, near: Mapping[str, int] | None = None
+) -> Found:
+    """Sizes of the domain outside all covered regions, as many as can be as they are ``near`` (default: at capture),
+    so that nothing coincides by chance. ``effort`` (default: normal) bounds what is tried for that."""
     effort = effort if effort is not None else Effort()
     try:
         import z3  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         return _tried(domain, covered, effort)
-    return _solved(cast("Any", z3), domain, covered, effort)
+    return _solved(cast("Any", z3), domain, covered, effort, domain.hints if near is None else near)
 
 
 def _inside(region: Region, values: Mapping[str, int]) -> bool:
@@ -73,7 +96,7 @@ def _tried(domain: Domain, covered: Sequence[Region], effort: Effort) -> Found:
     return Found(None)
 
 
-def _solved(z3: Any, domain: Domain, covered: Sequence[Region], effort: Effort) -> Found:
+def _solved(z3: Any, domain: Domain, covered: Sequence[Region], effort: Effort, near: Mapping[str, int]) -> Found:
     solver = z3.Solver()
     solver.set("rlimit", effort.bounds.solver_steps)  # steps, not seconds: answers repeat
     if (left := effort.left()) is not None:
@@ -91,9 +114,9 @@ def _solved(z3: Any, domain: Domain, covered: Sequence[Region], effort: Effort) 
         effort.hit("solver_steps")
     if answer != z3.sat:
         return Found(None, answer == z3.unsat)
-    for s in domain.symbols:  # as many as can be stay what they were at capture, so that nothing coincides by chance
+    for s in domain.symbols:
         solver.push()
-        solver.add(symbols[s.name] == s.hint)
+        solver.add(symbols[s.name] == near[s.name])
         if solver.check() != z3.sat:
             solver.pop()
     if solver.check() != z3.sat:

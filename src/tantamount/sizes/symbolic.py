@@ -37,8 +37,8 @@ from tantamount.sizes.polynomials import (
 )
 
 __all__ = [
-    "Condition", "Size", "Space", "common_divisor", "factored", "holds", "is_integer", "is_number", "is_size",
-    "rational", "simplified", "substituted", "symbol", "whole", "whole_part",
+    "Condition", "Size", "Space", "alike", "common_divisor", "divided_evenly", "factored", "holds", "is_integer",
+    "is_number", "is_one", "is_size", "rational", "same", "simplified", "substituted", "symbol", "whole", "whole_part",
 ]  # fmt: skip
 
 
@@ -54,13 +54,18 @@ class Condition(NamedTuple):
 
 class Space:
     """The symbols of one run, where they are (``hints``), and the conditions noted so far with the place of each.
-    Symbols are sizes: whole numbers from 1 on."""
+    Symbols are sizes: whole numbers from 1 on. ``given`` are conditions that hold of all sizes that are asked about."""
 
-    def __init__(self, hints: Mapping[str, int]) -> None:
+    def __init__(self, hints: Mapping[str, int], given: Iterable[Condition] = ()) -> None:
         self.hints = dict(hints)
+        self.given = tuple(given)
         self.conditions: dict[Condition, str] = {}
         self.place = ""
         self.symbols: dict[str, int] = {name: symbol(name, hint, self) for name, hint in hints.items()}
+
+    def at(self, polynomial: Polynomial) -> Any:
+        """A polynomial in the symbols as a size of this run, or the number that it is."""
+        return _made(polynomial, evaluate(polynomial, self.hints), self)
 
     def note(self, kind: str, polynomial: Polynomial) -> None:
         """Remember that something holds, unless it holds of any symbols at all."""
@@ -326,7 +331,8 @@ def _divided(a: Size, b: Size) -> tuple[Any, Any]:
             divisible, left = plus(divisible, part), ()
     if not left:
         return _made(divisible, Fraction(a.hint) / b.hint, space), 0
-    rest_hint = a.hint - _at(divisible, a, b) * b.hint
+    plain = not any(m for m, _ in left) and not any(m for m, _ in b.polynomial)  # then what is left is a number
+    rest_hint = left[0][1] if plain else a.hint - _at(divisible, a, b) * b.hint
     count, rest = divmod(rest_hint, b.hint)
     number = b.polynomial[0][1] if len(b.polynomial) == 1 and not b.polynomial[0][0] else None
     if number is not None and any(m for m, _ in left):
@@ -385,6 +391,46 @@ def symbol(name: str, hint: int, space: Space | None = None) -> int:
 def is_size(value: object) -> bool:
     """True if a number is one that depends on symbols."""
     return type(value) is Size
+
+
+def same(a: Any, b: Any) -> bool:
+    """True if two numbers are equal, which is noted where it is not so whatever the symbols are.
+
+    ``False`` claims nothing, and notes nothing: for choices where both answers are right, and equality only makes
+    for shorter forms. (``==`` claims that two numbers differ, too.)"""
+    if type(a) is not Size and type(b) is not Size:
+        return a == b
+    size, other = (a, b) if type(a) is Size else (b, a)
+    hint = other.hint if type(other) is Size else other
+    return size.hint == hint and size == other
+
+
+def is_one(value: Any) -> bool:
+    """True if a number is 1, as :func:`same` has it: ``False`` claims nothing. So in one run a size is either taken for
+    1 everywhere, which is noted, or nowhere, and then what follows holds where it is 1, too."""
+    return same(value, 1)
+
+
+def alike(a: Iterable[Any], b: Iterable[Any]) -> bool:
+    """True if two sequences have the same numbers, as :func:`same` has it: ``False`` claims nothing."""
+    left, right = tuple(a), tuple(b)
+    return len(left) == len(right) and all(same(x, y) for x, y in zip(left, right, strict=True))
+
+
+def _polynomial_of(value: Any) -> Polynomial:
+    return value.polynomial if type(value) is Size else (((), value),) if value else ()
+
+
+def divided_evenly(a: Any, b: Any) -> Any:
+    """``a // b`` if that comes out even (noted, unless it does whatever the symbols are), else ``None``, which claims
+    nothing."""
+    if type(a) is not Size and type(b) is not Size:
+        return None if a % b else a // b
+    found = quotient(_polynomial_of(a), _polynomial_of(b))
+    if found is not None and Size(found, 0, None).is_formally_whole:
+        return (a if type(a) is Size else b).at_hint(found)
+    left, right = (x.hint if type(x) is Size else x for x in (a, b))
+    return None if left % right else a // b
 
 
 def is_number(value: object) -> TypeGuard[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isinf
+from typing import cast
 
 from tantamount.ir.types import DType, Kind
 from tantamount.ops import complex_numbers
@@ -12,6 +13,7 @@ from tantamount.ops.builder import Builder, ShapeProblem, exact
 from tantamount.ops.definitions.in_place import overwriting, require_float, scaled
 from tantamount.ops.doubts import doubted, doubtful
 from tantamount.ops.table import Operand, operator
+from tantamount.sizes.symbolic import is_integer, same
 
 _ELEMENTWISE = "elementwise"
 
@@ -426,8 +428,8 @@ def clamp(b: Builder, self: Tensor, min: Operand | None = None, max: Operand | N
     whole = _whole(self)
     if min is None and max is None:
         raise ShapeProblem("a clamp without bounds")
-    if whole and isinstance(min, int | None) and isinstance(max, int | None):
-        return _clamp_whole(b, self, min, max)
+    if whole and all(bound is None or is_integer(bound) for bound in (min, max)):
+        return _clamp_whole(b, self, cast("int | None", min), cast("int | None", max))
     x = self if min is None else b.maximum(self, min)
     return x if max is None else b.minimum(x, max)
 
@@ -435,7 +437,7 @@ def clamp(b: Builder, self: Tensor, min: Operand | None = None, max: Operand | N
 def _clamp_whole(b: Builder, x: Tensor, low: int | None, high: int | None) -> Tensor:
     """Choices rather than maxima: an index that is clamped is then the index itself wherever the bounds are known to
     hold, such as under the mask of a vocabulary shard."""
-    if low is not None and high is not None and low > high:
+    if low is not None and high is not None and (same(low, high) or low > high):
         return b.full(x.shape, high, x.dtype)
     y = x if low is None else b.where(b.less(x, low), low, x)
     return y if high is None else b.where(b.less(high, x), high, y)
