@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, prod
 
 from tantamount.calculus.affine import Coordinate, Index, content, coordinate, variable
 from tantamount.calculus.atoms import Facts, Store
@@ -51,6 +51,7 @@ __all__ = [
     "iota",
     "polynomial",
     "multiply",
+    "opened_sums",
     "pinned",
     "scale",
     "sum_over",
@@ -147,6 +148,25 @@ def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] |
         if len(left) < len(parts):
             return [*others, *left]
     return None
+
+
+def opened_sums(store: Store, x: Polynomial) -> Polynomial:
+    """The same polynomial with ``m x + m y`` for every term ``m (x + y)`` that does not become too many terms."""
+    parts: list[Term] = []
+    for term in x:
+        count = _opens_to(store, term.monomial)
+        several = count > 1 and not store.effort.exceeds("exponent_terms", count)
+        parts.extend(_opened(store, term) if several else [term])
+    if len(parts) == len(x):
+        return x
+    store.fired["opened-exponents"] += 1
+    return polynomial(store, parts)
+
+
+def _opens_to(store: Store, m: Factors) -> int:
+    """The number of terms of a product of sums that is multiplied out."""
+    sums = [store.atoms[f.atom].arguments[0] for f in m if f.exponent == 1 and store.atoms[f.atom].op == "polynomial"]
+    return prod(sum(_opens_to(store, inner) for inner, _ in terms) for terms in sums)
 
 
 def _opened(store: Store, term: Term) -> list[Term]:

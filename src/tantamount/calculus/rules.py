@@ -27,6 +27,7 @@ RuleName = Literal[
     "powers",
     "fractions",
     "exp-of-sums",
+    "opened-exponents",
     "log-of-products",
     "declared-functions",
     "functions-of-rows",
