@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.comparisons import Comparison, comparison, decide_interval, interval
+from tantamount.calculus.counts import counted
 from tantamount.calculus.masks import some_hold
 from tantamount.calculus.polynomials import add, as_factors, polynomial, product
 from tantamount.calculus.products import exact, substitute_factors, substitute_polynomial
@@ -125,6 +126,9 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         if cut is not None:
             store.fired["cut-ranges"] += 1
             return cut
+        number = counted(store, flat, factor, comparison(store, inner), value, box)
+        if number is not None:
+            return number
     for factor, (inner, value) in literals:
         guard = comparison(store, inner) if value else None
         if guard is None or guard.op != "equal":

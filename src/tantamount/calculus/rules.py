@@ -43,6 +43,7 @@ RuleName = Literal[
     "guards",
     "solved-equalities",
     "cut-ranges",
+    "counted-positions",
     "index-cases",
     "one-hot",
     "found-once",
