@@ -151,22 +151,28 @@ def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] |
 
 
 def opened_sums(store: Store, x: Polynomial) -> Polynomial:
-    """The same polynomial with ``m x + m y`` for every term ``m (x + y)`` that does not become too many terms."""
+    """The same polynomial with ``m x + m y`` for every term ``m (x + y)``, and products of sums multiplied out, each as
+    far as that does not become too many terms. (Term by term, so that what is opened does not depend on what was
+    written as one factor.)"""
     parts: list[Term] = []
-    for term in x:
-        count = _opens_to(store, term.monomial)
-        several = count > 1 and not store.effort.exceeds("exponent_terms", count)
-        parts.extend(_opened(store, term) if several else [term])
-    if len(parts) == len(x):
+    pending = list(x)
+    opened = False
+    while pending:
+        term = pending.pop()
+        sums = [f for f in term.monomial if f.exponent == 1 and store.atoms[f.atom].op == "polynomial"]
+        count = prod(len(store.atoms[f.atom].arguments[0]) for f in sums)
+        if not sums or store.effort.exceeds("exponent_terms", count):
+            parts.append(term)
+            continue
+        opened = True
+        rest = tuple(f for f in term.monomial if f is not sums[0])
+        replace = dict(enumerate(sums[0].at))
+        for m, c in store.atoms[sums[0].atom].arguments[0]:
+            pending.append(monomial(store, exact(term.coefficient * c), (*rest, *substitute_factors(m, replace))))
+    if not opened:
         return x
     store.fired["opened-exponents"] += 1
     return polynomial(store, parts)
-
-
-def _opens_to(store: Store, m: Factors) -> int:
-    """The number of terms of a product of sums that is multiplied out."""
-    sums = [store.atoms[f.atom].arguments[0] for f in m if f.exponent == 1 and store.atoms[f.atom].op == "polynomial"]
-    return prod(sum(_opens_to(store, inner) for inner, _ in terms) for terms in sums)
 
 
 def _opened(store: Store, term: Term) -> list[Term]:
