@@ -235,7 +235,10 @@ def gather(
     store.fired["one-hot"] += 1
     products: list[tuple[Box, Polynomial]] = []
     seen: set[tuple[int, Polynomial, Box]] = set()
-    for cell in joint.cells:
+    for whole in joint.cells:
+        cell = _reached(joint, whole, chosen)
+        if cell is None:
+            continue
         value = pin(store, cell.box, cell.polynomials[0], joint.sizes)
         for d, index in zip(chosen, cell.polynomials[1:], strict=True):
             at = pin(store, cell.box, index, joint.sizes)
@@ -248,6 +251,29 @@ def gather(
             value = multiply(store, guard, value, cell.box)
         products.append((cell.box, value))
     return _summed(store, joint, products)
+
+
+def _reached(joint: _Joint, cell: _Cell, chosen: Sequence[int]) -> _Cell | None:
+    """The part of a cell whose indices lie in its piece of what is indexed, for indices that are the position along one
+    axis of the result: elsewhere all is 0. ``None`` if there is no such part. (Indices that may be out of range stay as
+    they are: no cell has them.)"""
+    box = list(cell.box)
+    for d, index in zip(chosen, cell.polynomials[1:], strict=True):
+        if len(joint.factors[d]) != 1:
+            continue
+        rest, parts, offset = comparisons.split_affine(index)
+        own = cell.box[joint.first[d]]
+        if rest or len(parts) != 1 or own == (0, joint.sizes[joint.first[d]]):
+            continue
+        ((v, stride),) = parts.items()
+        ends = sorted((stride * cell.box[v][0] + offset, stride * (cell.box[v][1] - 1) + offset))
+        if v >= joint.kept or abs(stride) != 1 or ends[0] < 0 or ends[1] >= joint.sizes[joint.first[d]]:
+            continue
+        low, high = (own[0] - offset, own[1] - offset) if stride == 1 else (offset - own[1] + 1, offset - own[0] + 1)
+        box[v] = (max(box[v][0], int(low)), min(box[v][1], int(high)))
+        if box[v][0] >= box[v][1]:
+            return None
+    return _Cell(tuple(box), cell.polynomials)
 
 
 def _position(joint: _Joint, label: int) -> Coordinate:
