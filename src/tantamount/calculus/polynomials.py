@@ -159,7 +159,7 @@ def opened_sums(store: Store, x: Polynomial) -> Polynomial:
     opened = False
     while pending:
         term = pending.pop()
-        sums = [f for f in term.monomial if f.exponent == 1 and store.atoms[f.atom].op == "polynomial"]
+        sums = [f for f in term.monomial if f.exponent == 1 and _is_opened(store, f)]
         count = prod(len(store.atoms[f.atom].arguments[0]) for f in sums)
         if not sums or store.effort.exceeds("exponent_terms", count):
             parts.append(term)
@@ -173,6 +173,12 @@ def opened_sums(store: Store, x: Polynomial) -> Polynomial:
         return x
     store.fired["opened-exponents"] += 1
     return polynomial(store, parts)
+
+
+def _is_opened(store: Store, factor: Factor) -> bool:
+    """True for a sum of terms; guards, which are such, stay whole."""
+    atom = store.atoms[factor.atom]
+    return atom.op == "polynomial" and not atom.facts.boolean
 
 
 def _opened(store: Store, term: Term) -> list[Term]:

@@ -82,7 +82,7 @@ def _own(module: str, attribute: str) -> Built:
 
 def _split(text: str) -> tuple[str, dict[str, Any]]:
     """``WHAT,key=value,...`` as what and the values by key."""
-    what, *settings = text.split(",")
+    what, *settings = _settings(text)
     values: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -93,6 +93,19 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
         except ValueError:
             values[key.strip()] = value
     return what, values
+
+
+def _settings(text: str) -> list[str]:
+    """The text at its commas, but for those inside brackets, braces and quotes of JSON values."""
+    parts, depth, quoted = [""], 0, False
+    for before, letter in zip(" " + text, text, strict=False):
+        quoted ^= letter == '"' and before != "\\"
+        depth += 0 if quoted else (letter in "[{") - (letter in "]}")
+        if letter == "," and depth <= 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def _tokens(values: dict[str, Any]) -> torch.Tensor:
