@@ -66,7 +66,7 @@ _LITGPT = {
     ),
     "gemma": (
         _GROUPED + _HEAD + ",rms_norm_eps=1e-5",
-        "Gemma-2b", "n_embd={hidden},n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64,head_size={head}",
+        "Gemma-7b", "n_embd={hidden},n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64,head_size={head}",
     ),
     "gemma2": (
         _GROUPED + _HEAD + ",rms_norm_eps=1e-5,sliding_window=4,query_pre_attn_scalar={head}",
@@ -136,7 +136,8 @@ def main() -> int:
                 loaders=(first.load, second.load), timeout=options.seconds,
             )  # fmt: skip
         except TantamountError as problem:
-            print(f"{row.name:28} not built: {str(problem).splitlines()[0][:160]}", flush=True)
+            said = " ".join(line.strip() for line in str(problem).splitlines() if "found:" in line)
+            print(f"{row.name:28} not built: {said[:160]}", flush=True)
             continue
         verdict = found.verdict.value
         assumed = ", ".join(one.name for one in found.assumptions if one.name not in ("real-arithmetic", "loaders"))
