@@ -238,6 +238,12 @@ class Store(ABC):
     def assuming(self, known: Mapping[tuple[int, Index], int], factor: Factor) -> Polynomial:
         """A factor computed anew with truth values put in for boolean atoms at places."""
 
+    @abstractmethod
+    def under(
+        self, guard: Factor, factor: Factor, box: Mapping[int, tuple[int, int]], ranges: tuple[int, ...]
+    ) -> Polynomial | None:
+        """A factor computed anew where a guard holds that says what a quantity is; ``None`` if nothing changes."""
+
     def fresh_axes(self, count: int) -> range:
         """Axis numbers that occur nowhere else: for bound variables that pose as axes while a factor is rebuilt."""
         first = self._axes

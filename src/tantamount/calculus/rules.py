@@ -43,6 +43,7 @@ RuleName = Literal[
     "guards",
     "solved-equalities",
     "cut-ranges",
+    "lifted-selections",
     "counted-positions",
     "index-cases",
     "one-hot",

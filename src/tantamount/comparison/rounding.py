@@ -151,7 +151,11 @@ class _Rounding(Interpretation):
         value = self.on.power(x.value, exponent)
         with np.errstate(all="ignore"):
             relative = np.where(x.error == 0, 0.0, x.error / np.abs(x.value))
-            error = np.where(relative * max(1.0, abs(float(exponent))) < 0.01, 2 * abs(float(exponent)) * relative * np.abs(value), np.inf)
+            error = np.where(
+                relative * max(1.0, abs(float(exponent))) < 0.01,
+                2 * abs(float(exponent)) * relative * np.abs(value),
+                np.inf,
+            )
             return self._rounded(value, np.where(x.error == 0, 0.0, error))
 
     def exp(self, x: Bounded) -> Bounded:
