@@ -2,9 +2,9 @@
 
     python benchmarks/compare_families.py [--seconds 60] [--heads 16,64] [WORD ...]
 
-Needs transformers, litgpt and timm beside Tantamount; rows whose package is missing, or whose model cannot be built, say
-so. WORDs choose rows by what their names contain. A row is a pair of names as ``tantamount compare`` takes them, with
-the verdict that is true of it: UNKNOWN is counted apart, another verdict is an error (exit code 1).
+Needs transformers, litgpt and timm beside Tantamount; rows whose package is missing, or whose model cannot be built,
+say so. WORDs choose rows by what their names contain. A row is a pair of names as ``tantamount compare`` takes them,
+with the verdict that is true of it: UNKNOWN is counted apart, another verdict is an error (exit code 1).
 """
 
 from __future__ import annotations
@@ -20,79 +20,62 @@ from tantamount.capture.torch.recipes import built
 from tantamount.errors import TantamountError
 
 _TEXT = "vocab_size=96,num_hidden_layers=1"
-_SIZES = "hidden_size={hidden},num_attention_heads=4,intermediate_size=96,max_position_embeddings=64," + _TEXT
-_GROUPED = _SIZES + ",num_key_value_heads=2"
-_HEAD = ",head_dim={head}"
+_SIZES = f"hidden_size={{hidden}},num_attention_heads=4,intermediate_size=96,max_position_embeddings=64,{_TEXT}"
+_GROUPED = f"{_SIZES},num_key_value_heads=2"
+_HEAD = f"{_GROUPED},head_dim={{head}}"
+_PADDED = f"{_GROUPED},pad_token_id=0"
+_GPT = "n_embd={hidden},n_head=4,n_layer=1,n_positions=64,vocab_size=96"
+_EXPERTS = f"{_GROUPED},num_experts=4,num_experts_per_tok=2,experts=batched_mm"
 
 # attention written out against the fused operator, by model type of transformers
 _EAGER_SDPA = {
     "llama": _GROUPED,
-    "mistral": _GROUPED + ",sliding_window=4" + _HEAD,
+    "mistral": f"{_HEAD},sliding_window=4",
     "qwen2": _GROUPED,
-    "qwen3": _GROUPED + _HEAD,
-    "gemma": _GROUPED + _HEAD,
-    "gemma2": _GROUPED + _HEAD + ",sliding_window=4,query_pre_attn_scalar={head}",
+    "qwen3": _HEAD,
+    "gemma": _HEAD,
     "phi": _SIZES,
-    "phi3": _GROUPED + ",pad_token_id=0",
+    "phi3": _PADDED,
     "olmo": _GROUPED,
     "olmo2": _GROUPED,
-    "cohere": _GROUPED + ",pad_token_id=0",
+    "cohere": _PADDED,
     "granite": _GROUPED,
     "starcoder2": _GROUPED,
     "stablelm": _GROUPED,
     "gpt_neox": _SIZES,
-    "gpt2": "n_embd={hidden},n_head=4,n_layer=1,n_positions=64,vocab_size=96",
-    "gptj": "n_embd={hidden},n_head=4,n_layer=1,n_positions=64,vocab_size=96,rotary_dim=8",
-    "opt": "hidden_size={hidden},num_attention_heads=4,ffn_dim=96,max_position_embeddings=64,word_embed_proj_dim={hidden},"
-    + _TEXT,
-    "falcon": "hidden_size={hidden},num_attention_heads=4,new_decoder_architecture=true,num_kv_heads=2," + _TEXT,
-    "bloom": "hidden_size={hidden},n_head=4,n_layer=1,vocab_size=96",
-    "glm": _GROUPED + _HEAD + ",pad_token_id=0",
-    "mixtral": _GROUPED + ",num_local_experts=4,num_experts_per_tok=2",
-    "qwen2_moe": _GROUPED
-    + ",num_experts=4,num_experts_per_tok=2,moe_intermediate_size=32,shared_expert_intermediate_size=32,decoder_sparse_step=1",
-    "olmoe": _GROUPED + ",num_experts=4,num_experts_per_tok=2",
+    "gpt2": _GPT,
+    "opt": f"hidden_size={{hidden}},num_attention_heads=4,ffn_dim=96,word_embed_proj_dim={{hidden}},{_TEXT}",
+    "falcon": f"hidden_size={{hidden}},num_attention_heads=4,new_decoder_architecture=true,num_kv_heads=2,{_TEXT}",
+    "glm": f"{_HEAD},pad_token_id=0",
+    "mixtral": f"{_GROUPED},num_local_experts=4,num_experts_per_tok=2,experts=batched_mm",
+    "qwen2_moe": f"{_EXPERTS},moe_intermediate_size=32,shared_expert_intermediate_size=32,decoder_sparse_step=1",
+    "olmoe": _EXPERTS,
 }
 
-# transformers against litgpt: the configuration of each
+
+def _base(theta: float) -> str:
+    return f',rope_parameters={{{{"rope_type":"default","rope_theta":{theta}}}}}'
+
+
+_LIT = "n_embd={hidden},n_head=4,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64"
+_LIT_GROUPED = f"{_LIT},n_query_groups=2"
+_LIT_HEAD = f"{_LIT_GROUPED},head_size={{head}}"
+
+# transformers against litgpt: the configuration of the one, the name and the configuration of the other
 _LITGPT = {
-    "llama": (
-        _GROUPED + ",rms_norm_eps=1e-5,rope_parameters={{\"rope_type\":\"default\",\"rope_theta\":500000.0}}",
-        "Llama-3-8B", "n_embd={hidden},n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64",
-    ),
-    "mistral": (
-        _GROUPED + ",rms_norm_eps=1e-5,sliding_window=null" + _HEAD,
-        "Mistral-7B-v0.1", "n_embd={hidden},n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64",
-    ),
-    "gemma": (
-        _GROUPED + _HEAD + ",rms_norm_eps=1e-5",
-        "Gemma-7b", "n_embd={hidden},n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64,head_size={head}",
-    ),
+    "llama": (f"{_GROUPED},rms_norm_eps=1e-5{_base(5e5)}", "Llama-3-8B", _LIT_GROUPED),
+    "mistral": (f"{_HEAD},rms_norm_eps=1e-5,sliding_window=null", "Mistral-7B-v0.1", _LIT_GROUPED),
+    "gemma": (f"{_HEAD},rms_norm_eps=1e-5", "Gemma-7b", _LIT_HEAD),
     "gemma2": (
-        _GROUPED + _HEAD + ",rms_norm_eps=1e-5,sliding_window=4,query_pre_attn_scalar={head}",
-        "Gemma-2-2b", "n_embd={hidden},n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64,head_size={head},sliding_window_size=4,attention_scores_scalar={head}",
+        f"{_HEAD},rms_norm_eps=1e-5,sliding_window=4,query_pre_attn_scalar={{head}}",
+        "Gemma-2-2b",
+        f"{_LIT_HEAD},sliding_window_size=4,attention_scores_scalar={{head}}",
     ),
-    "phi": (
-        _SIZES + ",partial_rotary_factor=0.5",
-        "phi-1_5", "n_embd={hidden},n_head=4,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64,rotary_percentage=0.5",
-    ),
-    "qwen2": (
-        _GROUPED + ",rms_norm_eps=1e-6,rope_parameters={{\"rope_type\":\"default\",\"rope_theta\":1000000.0}}",
-        "Qwen2.5-0.5B", "n_embd={hidden},n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64,norm_eps=1e-6",
-    ),
-    "qwen3": (
-        _GROUPED + _HEAD + ",rms_norm_eps=1e-6,rope_parameters={{\"rope_type\":\"default\",\"rope_theta\":1000000.0}}",
-        "Qwen3-0.6B", "n_embd={hidden},n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64,head_size={head}",
-    ),
-    "gpt_neox": (
-        _SIZES + ",rotary_pct=0.25,tie_word_embeddings=false",
-        "pythia-14m", "n_embd={hidden},n_head=4,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64",
-    ),
-    "olmo2": (
-        _GROUPED + ",rms_norm_eps=1e-6,rope_parameters={{\"rope_type\":\"default\",\"rope_theta\":500000.0}}",
-        "OLMo-2-1124-7B", "n_embd={hidden},n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64",
-    ),
-}  # fmt: skip
+    "phi": (f"{_SIZES},partial_rotary_factor=0.5", "phi-1_5", f"{_LIT},rotary_percentage=0.5"),
+    "qwen2": (f"{_GROUPED},rms_norm_eps=1e-6{_base(1e6)}", "Qwen2.5-0.5B", f"{_LIT_GROUPED},norm_eps=1e-6"),
+    "qwen3": (f"{_HEAD},rms_norm_eps=1e-6{_base(1e6)}", "Qwen3-0.6B", _LIT_HEAD),
+    "olmo2": (f"{_GROUPED},rms_norm_eps=1e-6{_base(5e5)}", "OLMo-2-1124-7B", _LIT_GROUPED),
+}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Positions counted: ``sum over v < n of [v <= i]`` is ``i + 1`` where that lies between 0 and n.
 
-Positions that a program counts (a running sum of ones, the lengths before an element) are then those that another writes
-down.
+Positions that a program counts (a running sum of ones, how many come before an element) are then those that another
+writes down.
 """
 
 from __future__ import annotations

@@ -185,9 +185,9 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
 def _lifted(
     store: Store, flat: Flat, factor: Factor, guard: Comparison, box: Mapping[int, tuple[int, int]]
 ) -> list[Flat] | None:
-    """A guard ``[o = b]`` with a bound variable b: another one ``[o = d]`` of the same quantity is ``[b = d]``, and what
-    compares it inside another factor that shares a bound variable compares b. That is done only where two Polynomials
-    are compared: as it stands, a sum keeps apart what it selects and what it selects it for."""
+    """A guard ``[o = b]`` with a bound variable b: another one ``[o = d]`` of the same quantity is ``[b = d]``, and
+    what compares it inside another factor that shares a bound variable compares b. That is done only where two
+    Polynomials are compared: as it stands, a sum keeps apart what it selects and what it selects it for."""
     bound = _bound(factor.at)
     if not any(v < 0 for v, _ in guard.affine.parts):
         return None

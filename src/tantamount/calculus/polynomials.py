@@ -161,7 +161,8 @@ def opened_sums(store: Store, x: Polynomial) -> Polynomial:
         term = pending.pop()
         sums = [f for f in term.monomial if f.exponent == 1 and _is_opened(store, f)]
         count = prod(len(store.atoms[f.atom].arguments[0]) for f in sums)
-        if not sums or store.effort.exceeds("exponent_terms", count):
+        based = any(store.atoms[f.atom].op == "polynomial" and _is_of_logarithms(store, f) for f in term.monomial)
+        if not sums or based or store.effort.exceeds("exponent_terms", count):
             parts.append(term)
             continue
         opened = True
@@ -173,6 +174,12 @@ def opened_sums(store: Store, x: Polynomial) -> Polynomial:
         return x
     store.fired["opened-exponents"] += 1
     return polynomial(store, parts)
+
+
+def _is_of_logarithms(store: Store, factor: Factor) -> bool:
+    """True for a sum of logarithms of numbers: the power of another number, which is read as such (``exponents``)."""
+    terms = store.atoms[factor.atom].arguments[0]
+    return all(len(m) == 1 and store.atoms[m[0].atom].op == "log" and not m[0].at for m, _ in terms)
 
 
 def _is_opened(store: Store, factor: Factor) -> bool:
