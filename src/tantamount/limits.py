@@ -138,6 +138,7 @@ class Bounds:
     # calculus: are two normal forms equal?
     search_effort: int = _bound(10_000, COMPARISON, "Factors of all products that one comparison of two terms makes.")
     expanded_terms: int = _bound(256, COMPARISON, "Terms that one polynomial may be multiplied out to.")
+    multiplied_angles: int = _bound(6, COMPARISON, "Sines and cosines whose product is written as a sum.")
     multiplied_power: int = _bound(4, COMPARISON, "Whole powers of a sum up to which it is multiplied out.", "depth")
     expansion_depth: int = _bound(6, COMPARISON, "Times that products inside products are multiplied out.", "depth")
     compared_depth: int = _bound(6, COMPARISON, "Functions inside functions whose arguments are compared.", "depth")

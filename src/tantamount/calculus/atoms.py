@@ -176,6 +176,7 @@ class Memo:
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
     mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
+    angles: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])  # sines and cosines inside
     boolean_maxima: set[int] = field(default_factory=set[int])
     kinds_of_undefined: dict[int, str] = field(default_factory=dict[int, str])
     stale: dict[int, dict[int, bool]] = field(default_factory=dict[int, dict[int, bool]])

@@ -43,6 +43,7 @@ RuleName = Literal[
     "guards",
     "solved-equalities",
     "cut-ranges",
+    "sums-of-angles",
     "lifted-selections",
     "counted-positions",
     "index-cases",

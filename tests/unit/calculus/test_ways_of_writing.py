@@ -88,3 +88,22 @@ def test_an_index_that_is_a_position_reads_pieces() -> None:
     backwards = b.sub(b.number(7, INT), b.iota(8))
     assert same(w, b.gather(x, [backwards]), b.flip(x, [0]), expand=False)
     assert not same(w, b.gather(x, [place]), b.slice(x, 0, 2, 8))
+
+
+def test_turned_queries_and_keys_depend_on_the_distance() -> None:
+    w = Workbench()
+    b, q, k, f = w.b, w.input("q", 2, 3), w.input("k", 2, 3), w.input("f", 3)
+
+    def turned(x: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        angle = b.mul(f, position)
+        cos, sin = b.function("cos", angle), b.function("sin", angle)
+        first, second = b.select(x, 0, 0), b.select(x, 0, 1)
+        return b.sub(b.mul(first, cos), b.mul(second, sin)), b.add(b.mul(second, cos), b.mul(first, sin))
+
+    def score(at: int, to: int) -> Tensor:
+        (a, c), (d, e) = turned(q, at), turned(k, to)
+        return b.exp(b.add(b.sum(b.mul(a, d)), b.sum(b.mul(c, e))))
+
+    assert same(w, score(7, 4), score(3, 0))
+    assert not same(w, score(7, 4), score(3, 1))
+    assert not same(w, score(7, 4), score(4, 7))
