@@ -302,8 +302,8 @@ def one_hot(store: Store, index: Form, size: int) -> Form:
 def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
     """True if the tuples of indices differ from place to place, which is so if every axis of the places (what follows
     the first ``batch`` dimensions) can be read off the indices. It can be read off one that is affine in the positions,
-    if the strides, in order, each exceed all that the smaller ones can add up to; and off an order of the elements of a
-    row, where no position comes twice, if the axes that say which row it is can be."""
+    if the strides, in order, each exceed all that the smaller ones can add up to; off a table of numbers all of which
+    differ; and off an order of the elements of a row, where no position comes twice, if the axes that say which row it is can be."""
     joint = aligned(store, indices)
     first = sum(len(dim) for dim in joint[0].dims[:batch])
     sizes = joint[0].sizes
@@ -322,10 +322,32 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
             axes.append(v)
         else:
             determined.update(() if rest else axes)
+    for form in joint:
+        determined.update(v for v in _axes_by_number(store, form) if v >= first)
     orders = [found for x in polynomials if (found := _position_in_row(store, x)) is not None]
     for _ in orders:
         determined.update(v for v, row in orders if {u for u in row if u >= first} <= determined - {v})
     return determined >= set(range(first, len(sizes)))
+
+
+def _axes_by_number(store: Store, form: Form) -> set[int]:
+    """The axes along which a form is a table of numbers all of which differ, being the same along the others."""
+    pieces = [(box, comparisons.split_affine(x)) for box, x in form.pieces]
+    if len(pieces) < 2 or any(rest for _, (rest, _, _) in pieces):
+        return set()
+    axes = {v for _, (_, parts, _) in pieces for v in parts}
+    axes |= {v for v, size in enumerate(form.sizes) if any(box[v] != (0, size) for box, _ in pieces)}
+    if store.effort.exceeds("table_elements", prod(form.sizes[v] for v in axes)):
+        return set()
+    seen: set[Fraction] = set()
+    for box, (_, parts, offset) in pieces:
+        order = sorted(axes)
+        for point in itertools.product(*(range(*box[v]) for v in order)):
+            value = offset + sum(parts.get(v, 0) * at for v, at in zip(order, point, strict=True))
+            if value in seen:
+                return set()
+            seen.add(value)
+    return axes
 
 
 def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None:

@@ -7,6 +7,7 @@ import pytest
 
 from support.calculus import Workbench
 from tantamount.calculus.compare import equal
+from tantamount.errors import Unsupported
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 
@@ -107,3 +108,20 @@ def test_turned_queries_and_keys_depend_on_the_distance() -> None:
     assert same(w, score(7, 4), score(3, 0))
     assert not same(w, score(7, 4), score(3, 1))
     assert not same(w, score(7, 4), score(4, 7))
+
+
+@pytest.mark.parametrize("table", [(4, 1, 5, 2), (3, 2, 1, 0), (0, 5, 1, 4)])
+def test_what_is_written_by_a_table_is_read_by_it(table: tuple[int, ...]) -> None:
+    w = Workbench()
+    b, x = w.b, w.input("x", 4, 3)
+    blocks = b.table(table, (4,), INT)
+    cache = b.scatter(b.full((6, 3), 0, DType.FLOAT32), [blocks, None], x, accumulate=False)
+    assert same(w, b.gather(cache, [blocks, None]), x)
+
+
+@pytest.mark.parametrize("table", [(4, 1, 4, 2), (0, 1, 2, 2)])
+def test_of_blocks_that_are_one_nothing_is_said(table: tuple[int, ...]) -> None:
+    w = Workbench()
+    b, x = w.b, w.input("x", 4, 3)
+    with pytest.raises(Unsupported, match="two writes"):
+        b.scatter(b.full((6, 3), 0, DType.FLOAT32), [b.table(table, (4,), INT), None], x, accumulate=False)
