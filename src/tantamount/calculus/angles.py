@@ -19,6 +19,7 @@ from tantamount.calculus.terms import IOTA, Factor, Factors, Polynomial, Ranges,
 __all__ = ["angles_in", "linear_in_angles"]
 
 _TURNS = ("cos", "sin")
+_Part = tuple[Polynomial, tuple[str, Polynomial] | tuple[()]]  # a coefficient, and a sine or cosine of an angle
 
 
 def angles_in(store: Store, x: Polynomial) -> frozenset[int]:
@@ -53,7 +54,8 @@ def _term(store: Store, m: Factors, c: Rational, box: Ranges) -> Polynomial:
     store.fired["sums-of-angles"] += 1
     axes = {axis: (0, n) for axis, n in zip(store.fresh_axes(len(flat.ranges)), flat.ranges, strict=True)}
     posed: dict[int, Coordinate] = {-1 - j: variable(axis) for j, axis in enumerate(axes)}
-    out, sums, total = constant(flat.coefficient), [(constant(1), ())], list[Polynomial]()
+    out, total = constant(flat.coefficient), list[Polynomial]()
+    sums: list[_Part] = [(constant(1), ())]
     for factor in substitute_factors(flat.factors, posed):
         atom = store.atoms[factor.atom]
         if _is_turn(store, factor):
@@ -71,9 +73,6 @@ def _term(store: Store, m: Factors, c: Rational, box: Ranges) -> Polynomial:
         inside = linear_in_angles(store, polynomial(store, (t for x in total for t in x)), box)
         out = _distributed(store, out, powers.exponential(store, inside))
     return sum_over(store, out, axes, box) if axes else out
-
-
-_Part = tuple[Polynomial, tuple[str, Polynomial] | tuple[()]]  # a coefficient, and a sine or cosine of an angle
 
 
 def _turned(store: Store, sums: list[_Part], op: str, y: Polynomial) -> list[_Part]:

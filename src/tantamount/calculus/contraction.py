@@ -303,7 +303,8 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
     """True if the tuples of indices differ from place to place, which is so if every axis of the places (what follows
     the first ``batch`` dimensions) can be read off the indices. It can be read off one that is affine in the positions,
     if the strides, in order, each exceed all that the smaller ones can add up to; off a table of numbers all of which
-    differ; and off an order of the elements of a row, where no position comes twice, if the axes that say which row it is can be."""
+    differ; and off an order of the elements of a row, where no position comes twice, if the axes that say which row it
+    is can be."""
     joint = aligned(store, indices)
     first = sum(len(dim) for dim in joint[0].dims[:batch])
     sizes = joint[0].sizes
