@@ -138,6 +138,7 @@ class Bounds:
     # calculus: are two normal forms equal?
     search_effort: int = _bound(10_000, COMPARISON, "Factors of all products that one comparison of two terms makes.")
     expanded_terms: int = _bound(256, COMPARISON, "Terms that one polynomial may be multiplied out to.")
+    multiplied_angles: int = _bound(6, COMPARISON, "Sines and cosines whose product is written as a sum.")
     multiplied_power: int = _bound(4, COMPARISON, "Whole powers of a sum up to which it is multiplied out.", "depth")
     expansion_depth: int = _bound(6, COMPARISON, "Times that products inside products are multiplied out.", "depth")
     compared_depth: int = _bound(6, COMPARISON, "Functions inside functions whose arguments are compared.", "depth")
@@ -166,6 +167,7 @@ class Bounds:
     tied_names: int = _bound(24, FORMS, "Orders of bound variables that are tried where nothing tells them apart.")
     opened_factors: int = _bound(48, FORMS, "Factors of a sum that is made part of another sum.")
     opened_terms: int = _bound(8, FORMS, "Terms of a fraction of sums that are looked at, each with each.")
+    exponent_terms: int = _bound(32, FORMS, "Terms that a product of sums in an exponent is multiplied out to.")
     number_bits: int = _bound(1 << 16, FORMS, "Binary digits of a number in a normal form.")
     prime_divisor: int = _bound(1 << 16, FORMS, "Divisors that are tried to factor a number under a root.")
     index_places: int = _bound(64, FORMS, "Coordinates along an axis at which an index is shown to be in range.")

@@ -63,6 +63,19 @@ def maxima(effort: Effort, _: Path) -> None:
     compare(w, w.b.maximum(a, w.b.minimum(a, b)), a)
 
 
+def angles(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x, y = w.input("x", 4), w.input("y", 4)
+    turned = w.b.mul(w.b.function("cos", x), w.b.function("cos", y))
+    compare(w, turned, w.b.function("cos", w.b.add(x, y)))
+
+
+def exponents(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x, y, z = w.input("x", 4), w.input("y", 4), w.input("z", 4)
+    w.b.exp(w.b.mul(z, w.b.add(x, y)))
+
+
 def causal(effort: Effort, _: Path) -> None:
     w = Workbench(effort)
     x, s, b = w.input("x", 8), w.input("s", 8, 8), w.b
@@ -188,8 +201,8 @@ def wrong(effort: Effort, folder: Path) -> None:
 
 
 def true_but_unknown(effort: Effort, folder: Path) -> None:
-    sine = "x: float32[4]\na = aten.sin.default(x)\nb = mul(a, a)\nc = aten.cos.default(x)\nd = mul(c, c)\n"
-    job(effort, folder, f"{sine}z = add(b, d)\n-> z", "x: float32[4]\nz = aten.ones_like.default(x)\n-> z")
+    inverse = "x: float32[4]\na = aten.sinh.default(x)\nz = aten.asinh.default(a)\n-> z"
+    job(effort, folder, inverse, "x: float32[4]\nz = mul(x, 1)\n-> z")
 
 
 def related(effort: Effort, folder: Path) -> None:
@@ -199,12 +212,9 @@ def related(effort: Effort, folder: Path) -> None:
 
 
 def by_rank(effort: Effort, folder: Path) -> None:
-    sine = (
-        "x: float32[4]\ns = mul(x, {})\na = aten.sin.default(s)\nb = mul(a, a)\n"
-        "c = aten.cos.default(s)\nd = mul(c, c)\n"
-    )
-    ranks = [f"{sine.format(k)}z = add(b, d)\n-> z" for k in (1, 5, 2)]
-    job(effort, folder, "x: float32[4]\nz = aten.ones_like.default(x)\n-> z", *ranks)
+    rank = "x: float32[4]\ns = mul(x, {})\na = aten.sinh.default(s)\nb = aten.asinh.default(a)\nz = sub(b, s)\n-> z"
+    ranks = [rank.format(k) for k in (1, 5, 2)]
+    job(effort, folder, "x: float32[4]\nz = mul(x, 0)\n-> z", *ranks)
 
 
 def summed(effort: Effort, folder: Path) -> None:
@@ -214,9 +224,9 @@ def summed(effort: Effort, folder: Path) -> None:
 
 def two_outputs(effort: Effort, folder: Path) -> None:
     """One of them wrong, the other one right but not proved."""
-    sine = "x: float32[4]\na = aten.sin.default(x)\nb = mul(a, a)\nc = aten.cos.default(x)\nd = mul(c, c)\n"
-    right = "x: float32[4]\ny = mul(x, 2)\nz = aten.ones_like.default(x)\n-> y, z"
-    job(effort, folder, right, f"{sine}y = mul(x, 3)\nz = add(b, d)\n-> y, z")
+    inverse = "x: float32[4]\na = aten.sinh.default(x)\ny = mul(x, 3)\nz = aten.asinh.default(a)\n-> y, z"
+    right = "x: float32[4]\ny = mul(x, 2)\nz = mul(x, 1)\n-> y, z"
+    job(effort, folder, right, inverse)
 
 
 def aligned(effort: Effort, folder: Path) -> None:
@@ -254,6 +264,8 @@ def reduced(effort: Effort, folder: Path) -> None:
 HITS: dict[str, tuple[Work, int]] = {
     "search_effort": (squares, 1),
     "expanded_terms": (squares, 1),
+    "multiplied_angles": (angles, 1),
+    "exponent_terms": (exponents, 1),
     "multiplied_power": (lambda effort, folder: squares(effort, folder, 3), 2),
     "expansion_depth": (functions, 0),
     "compared_depth": (functions, 0),

@@ -181,6 +181,7 @@ class Memo:
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
     mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
+    angles: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])  # sines and cosines inside
     boolean_maxima: set[int] = field(default_factory=set[int])
     kinds_of_undefined: dict[int, str] = field(default_factory=dict[int, str])
     stale: dict[int, dict[int, bool]] = field(default_factory=dict[int, dict[int, bool]])
@@ -250,6 +251,12 @@ class Store(ABC):
     @abstractmethod
     def assuming(self, known: Mapping[tuple[int, Index], int], factor: Factor) -> Polynomial:
         """A factor computed anew with truth values put in for boolean atoms at places."""
+
+    @abstractmethod
+    def under(
+        self, guard: Factor, factor: Factor, box: Mapping[int, tuple[int, int]], ranges: tuple[int, ...]
+    ) -> Polynomial | None:
+        """A factor computed anew where a guard holds that says what a quantity is; ``None`` if nothing changes."""
 
     def fresh_axes(self, count: int) -> range:
         """Axis numbers that occur nowhere else: for bound variables that pose as axes while a factor is rebuilt."""

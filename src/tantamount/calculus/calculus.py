@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tantamount.calculus import comparisons, guards, ignored_labels, index_ranges
+from tantamount.calculus import comparisons, guards, ignored_labels, index_ranges, lifting
 from tantamount.calculus.affine import Index
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.rebuild import Rebuild
@@ -41,6 +41,11 @@ class Calculus(Store):
 
     def at_fixed_positions(self, x: Polynomial) -> Polynomial:
         return Rebuild(self, positions=True).polynomial(x)
+
+    def under(
+        self, guard: Factor, factor: Factor, box: Mapping[int, tuple[int, int]], ranges: tuple[int, ...]
+    ) -> Polynomial | None:
+        return lifting.under(self, guard, factor, box, ranges)
 
     def assuming(self, known: Mapping[tuple[int, Index], int], factor: Factor) -> Polynomial:
         return Rebuild(self, known=known).factor(factor)

@@ -236,7 +236,10 @@ def gather(
     store.fired["one-hot"] += 1
     products: list[tuple[Box, Polynomial]] = []
     seen: set[tuple[int, Polynomial, Box]] = set()
-    for cell in joint.cells:
+    for whole in joint.cells:
+        cell = _reached(joint, whole, chosen)
+        if cell is None:
+            continue
         value = pin(store, cell.box, cell.polynomials[0], joint.sizes)
         for d, index in zip(chosen, cell.polynomials[1:], strict=True):
             at = pin(store, cell.box, index, joint.sizes)
@@ -249,6 +252,29 @@ def gather(
             value = multiply(store, guard, value, cell.box)
         products.append((cell.box, value))
     return _summed(store, joint, products)
+
+
+def _reached(joint: _Joint, cell: _Cell, chosen: Sequence[int]) -> _Cell | None:
+    """The part of a cell whose indices lie in its piece of what is indexed, for indices that are the position along one
+    axis of the result: elsewhere all is 0. ``None`` if there is no such part. (Indices that may be out of range stay as
+    they are: no cell has them.)"""
+    box = list(cell.box)
+    for d, index in zip(chosen, cell.polynomials[1:], strict=True):
+        if len(joint.factors[d]) != 1:
+            continue
+        rest, parts, offset = comparisons.split_affine(index)
+        own = cell.box[joint.first[d]]
+        if rest or len(parts) != 1 or own == (0, joint.sizes[joint.first[d]]):
+            continue
+        ((v, stride),) = parts.items()
+        ends = sorted((stride * cell.box[v][0] + offset, stride * (cell.box[v][1] - 1) + offset))
+        if v >= joint.kept or abs(stride) != 1 or ends[0] < 0 or ends[1] >= joint.sizes[joint.first[d]]:
+            continue
+        low, high = (own[0] - offset, own[1] - offset) if stride == 1 else (offset - own[1] + 1, offset - own[0] + 1)
+        box[v] = (max(box[v][0], int(low)), min(box[v][1], int(high)))
+        if box[v][0] >= box[v][1]:
+            return None
+    return _Cell(tuple(box), cell.polynomials)
 
 
 def _position(joint: _Joint, label: int) -> Coordinate:
@@ -278,8 +304,8 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
     """True if the tuples of indices differ from place to place, which is so if every axis of the places (what follows
     the first ``batch`` dimensions) can be read off the indices. It can be read off one that is affine in the positions,
     up to something that is the same at all places, if the strides, in order, each exceed all that the smaller ones can
-    add up to; and off an order of the elements of a row, where no position comes twice, if the axes that say which row
-    it is can be."""
+    add up to; off a table of numbers all of which differ; and off an order of the elements of a row, where no position
+    comes twice, if the axes that say which row it is can be."""
     joint = aligned(store, indices)
     first = sum(len(dim) for dim in joint[0].dims[:batch])
     sizes = joint[0].sizes
@@ -299,10 +325,32 @@ def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
         else:
             elsewhere = {v for f in factors_of(rest) for parts, _ in f.at for v, _ in parts}
             determined.update(axes if all(v < first for v in elsewhere) else ())
+    for form in joint:
+        determined.update(v for v in _axes_by_number(store, form) if v >= first)
     orders = [found for x in polynomials if (found := _position_in_row(store, x)) is not None]
     for _ in orders:
         determined.update(v for v, row in orders if {u for u in row if u >= first} <= determined - {v})
     return determined >= set(range(first, len(sizes)))
+
+
+def _axes_by_number(store: Store, form: Form) -> set[int]:
+    """The axes along which a form is a table of numbers all of which differ, being the same along the others."""
+    pieces = [(box, comparisons.split_affine(x)) for box, x in form.pieces]
+    if len(pieces) < 2 or any(rest for _, (rest, _, _) in pieces):
+        return set()
+    axes = {v for _, (_, parts, _) in pieces for v in parts}
+    axes |= {v for v, size in enumerate(form.sizes) if any(box[v] != (0, size) for box, _ in pieces)}
+    if store.effort.exceeds("table_elements", prod(form.sizes[v] for v in axes)):
+        return set()
+    seen: set[Fraction] = set()
+    for box, (_, parts, offset) in pieces:
+        order = sorted(axes)
+        for point in itertools.product(*(range(*box[v]) for v in order)):
+            value = offset + sum(parts.get(v, 0) * at for v, at in zip(order, point, strict=True))
+            if value in seen:
+                return set()
+            seen.add(value)
+    return axes
 
 
 def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None:

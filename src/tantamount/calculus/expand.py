@@ -15,6 +15,7 @@ from itertools import count
 
 from tantamount.calculus import powers
 from tantamount.calculus.affine import Coordinate, Index, variable
+from tantamount.calculus.angles import angles_in, linear_in_angles
 from tantamount.calculus.answers import EQUAL, Answer, Different, GaveUp, Remembered, Undecided
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
@@ -163,6 +164,7 @@ class _Search:
     given_up: dict[tuple[Factor, Factor], int] = field(default_factory=dict[tuple[Factor, Factor], int])
     left: int = -1
     residual: Polynomial = ()
+    turning: bool = False  # products of sines and cosines are written as sums
     fresh: count[int] = field(default_factory=lambda: count(_BOUND_AS_AXIS))
 
     def __post_init__(self) -> None:
@@ -174,7 +176,7 @@ class _Search:
         difference = add(store, x, scale(y, -1))
         if not difference:
             return True
-        difference = distribute(store, difference, self.box)
+        difference = self._multiplied_out(difference)
         for _ in range(store.effort.bounds.replaced_functions):
             if not difference:
                 return True
@@ -185,11 +187,15 @@ class _Search:
                 self._note(difference, depth)
                 return False
             store.fired["equal-arguments"] += 1
-            difference = distribute(store, self._replaced(difference, *pair), self.box)
+            difference = self._multiplied_out(self._replaced(difference, *pair))
         if difference:
             store.effort.hit("replaced_functions")
             self._note(difference, depth)
         return not difference
+
+    def _multiplied_out(self, x: Polynomial) -> Polynomial:
+        out = distribute(self.store, x, self.box)
+        return linear_in_angles(self.store, out, self.box or None) if self.turning else out
 
     def _note(self, difference: Polynomial, depth: int) -> None:
         if depth == 0:
@@ -356,7 +362,8 @@ class _Ways:
     def of(self, x: Polynomial, y: Polynomial) -> Iterator[Callable[[], bool]]:
         """Products multiplied out (not in a cell, where more is known); the terms that differ computed anew at the
         positions where they are compared (operands that coincide there, guards that are decided there);
-        elements at chosen positions whatever the choice; sums cut into cells; denominators cleared."""
+        elements at chosen positions whatever the choice; sums cut into cells; products of sines and cosines as sums,
+        where they are of other angles; denominators cleared."""
         store, box = self.store, self.box
         in_cell = isinstance(box, Mapping)
         if in_cell:
@@ -379,6 +386,8 @@ class _Ways:
         if chosen != (a, b):
             yield lambda: self._search(*chosen, of_itself=False)
         yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
+        if angles_in(store, a) != angles_in(store, b):
+            yield lambda: self._search(left, right, of_itself=False, turning=True)
         cleared = _cleared(store, add(store, left, scale(right, -1)))
         if cleared is not None:
             store.fired["cleared-denominators"] += 1
@@ -386,8 +395,8 @@ class _Ways:
         if not in_cell:
             yield lambda: self._within_effort(lambda: equal_in_all_cases(store, left, right, box))
 
-    def _search(self, x: Polynomial, y: Polynomial, *, of_itself: bool = True) -> bool:
-        search = _Search(self.store, self.box)
+    def _search(self, x: Polynomial, y: Polynomial, *, of_itself: bool = True, turning: bool = False) -> bool:
+        search = _Search(self.store, self.box, turning=turning)
         equal = self._within_effort(lambda: search.polynomials(x, y, 0))
         if of_itself and search.residual:
             self.residual = search.residual

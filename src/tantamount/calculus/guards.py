@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.comparisons import Comparison, compare, comparison, decide_interval, interval
+from tantamount.calculus.counts import counted
 from tantamount.calculus.masks import some_hold
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, as_factors, iota, polynomial, product, scale
@@ -127,6 +128,9 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         if cut is not None:
             store.fired["cut-ranges"] += 1
             return cut
+        number = counted(store, flat, factor, comparison(store, inner), value, box)
+        if number is not None:
+            return number
     for factor, (inner, value) in literals:
         guard = comparison(store, inner) if value else None
         if guard is None or guard.op != "equal":
@@ -155,6 +159,10 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             if decided != other_value:
                 return []
             return [Flat(flat.coefficient, tuple(f for f in flat.factors if f is not other), flat.ranges)]
+        if isinstance(box, Mapping):
+            lifted = _lifted(store, flat, factor, guard, box)
+            if lifted is not None:
+                return lifted
         for boolean in composite:
             if _literal(store, boolean) is not None:
                 continue
@@ -183,6 +191,53 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
         if replaced is not None:
             return replaced
     return None
+
+
+def _lifted(
+    store: Store, flat: Flat, factor: Factor, guard: Comparison, box: Mapping[int, tuple[int, int]]
+) -> list[Flat] | None:
+    """A guard ``[o = b]`` with a bound variable b: another one ``[o = d]`` of the same quantity is ``[b = d]``, and
+    what compares it inside another factor that shares a bound variable compares b. That is done only where two
+    Polynomials are compared: as it stands, a sum keeps apart what it selects and what it selects it for."""
+    bound = _bound(factor.at)
+    if not any(v < 0 for v, _ in guard.affine.parts):
+        return None
+    for other in flat.factors:
+        if other is factor or not bound & _bound(other.at):
+            continue
+        same = comparison(store, other)
+        if same is not None and (same.op != "equal" or same.rest != guard.rest):
+            continue
+        if same is None and factor.atom not in store.atoms[other.atom].guards:
+            continue
+        rest = [f for f in flat.factors if f is not other]
+        if same is not None:
+            parts = dict(same.affine.parts)
+            for v, s in guard.affine.parts:
+                parts[v] = parts.get(v, 0) - s
+            difference = coordinate(parts, same.affine.offset - guard.affine.offset)
+            if not any(v < 0 for v, _ in difference.parts):
+                continue
+            affine = _raw_equal(store, difference)
+            merged = Flat(flat.coefficient, (*rest, affine), flat.ranges)
+            solved = _eliminate(store, merged, affine, Comparison("equal", (), difference), box)
+            if solved is not None:
+                store.fired["lifted-selections"] += 1
+                return solved
+            continue
+        result = store.under(factor, other, box, flat.ranges)
+        if result is None:
+            continue
+        store.fired["lifted-selections"] += 1
+        if not result:
+            return []
+        c, factors = as_factors(store, result)
+        return [Flat(exact(flat.coefficient * c), (*rest, *factors), flat.ranges)]
+    return None
+
+
+def _bound(index: Index) -> set[int]:
+    return {v for v in _variables(index) if v < 0}
 
 
 def _mentions_maximum(store: Store, number: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, prod
 
 from tantamount.calculus.affine import Coordinate, Index, content, coordinate, variable
 from tantamount.calculus.atoms import Facts, Store
@@ -51,6 +51,7 @@ __all__ = [
     "iota",
     "polynomial",
     "multiply",
+    "opened_sums",
     "pinned",
     "scale",
     "sum_over",
@@ -147,6 +148,44 @@ def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] |
         if len(left) < len(parts):
             return [*others, *left]
     return None
+
+
+def opened_sums(store: Store, x: Polynomial) -> Polynomial:
+    """The same polynomial with ``m x + m y`` for every term ``m (x + y)``, and products of sums multiplied out, each as
+    far as that does not become too many terms. (Term by term, so that what is opened does not depend on what was
+    written as one factor.)"""
+    parts: list[Term] = []
+    pending = list(x)
+    opened = False
+    while pending:
+        term = pending.pop()
+        sums = [f for f in term.monomial if f.exponent == 1 and _is_opened(store, f)]
+        count = prod(len(store.atoms[f.atom].arguments[0]) for f in sums)
+        based = any(store.atoms[f.atom].op == "polynomial" and _is_of_logarithms(store, f) for f in term.monomial)
+        if not sums or based or store.effort.exceeds("exponent_terms", count):
+            parts.append(term)
+            continue
+        opened = True
+        rest = tuple(f for f in term.monomial if f is not sums[0])
+        replace = dict(enumerate(sums[0].at))
+        for m, c in store.atoms[sums[0].atom].arguments[0]:
+            pending.append(monomial(store, exact(term.coefficient * c), (*rest, *substitute_factors(m, replace))))
+    if not opened:
+        return x
+    store.fired["opened-exponents"] += 1
+    return polynomial(store, parts)
+
+
+def _is_of_logarithms(store: Store, factor: Factor) -> bool:
+    """True for a sum of logarithms of numbers: the power of another number, which is read as such (``exponents``)."""
+    terms = store.atoms[factor.atom].arguments[0]
+    return all(len(m) == 1 and store.atoms[m[0].atom].op == "log" and not m[0].at for m, _ in terms)
+
+
+def _is_opened(store: Store, factor: Factor) -> bool:
+    """True for a sum of terms; guards, which are such, stay whole."""
+    atom = store.atoms[factor.atom]
+    return atom.op == "polynomial" and not atom.facts.boolean
 
 
 def _opened(store: Store, term: Term) -> list[Term]:

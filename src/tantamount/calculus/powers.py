@@ -15,6 +15,7 @@ from tantamount.calculus.polynomials import (
     as_factors,
     constant,
     multiply,
+    opened_sums,
     pinned,
     polynomial,
     prime_powers,
@@ -101,8 +102,11 @@ def power(store: Store, x: Polynomial, exponent: Rational, box: Ranges = None) -
 
 
 def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
-    """exp of a sum as a product: the coefficient of a term becomes the exponent of its atom."""
+    """exp of a sum as a product: the coefficient of a term becomes the exponent of its atom. ``m (x + y)`` is a sum,
+    too, for a scaled sum may have been written as one factor or term by term."""
     infinite = infinity_atom(store)
+    infinities = tuple(term for term in x if unbounded(store, (term,)))
+    x = add(store, infinities, opened_sums(store, tuple(term for term in x if term not in infinities)))
     store.fired["exp-of-sums"] += len(x) > 1 or any(c != 1 for _, c in x)
     factors: list[Factor] = []
     others: list[Polynomial] = []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from math import sqrt
 
+from tantamount.comparison.decided import with_decided_comparisons
 from tantamount.comparison.mask_literals import with_masks_of_infinity
 from tantamount.comparison.programs import Pair
 from tantamount.comparison.rounded_constants import with_closed_forms
@@ -28,7 +29,13 @@ ACCEPTABLE = (GUESSED,)  # what a verdict may rest on only if the user has said 
 _SHOWN = 4  # guesses that are printed with the assumption
 
 _Rewrite = Callable[[Job], tuple[Job, tuple[Assumption, ...]]]
-_REWRITES: tuple[_Rewrite, ...] = (with_masks_of_infinity, with_masks_as_bands, with_closed_forms, without_thresholds)
+_REWRITES: tuple[_Rewrite, ...] = (
+    with_masks_of_infinity,
+    with_masks_as_bands,
+    with_closed_forms,
+    with_decided_comparisons,
+    without_thresholds,
+)
 
 
 @dataclass(frozen=True)

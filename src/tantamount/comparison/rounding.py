@@ -23,10 +23,12 @@ from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, recorded_constant, run_node
 from tantamount.semantics.reference import Array, Reference
 
-__all__ = ["Bounded", "bounded_constants"]
+__all__ = ["Bounded", "bounded_constants", "exact_constants"]
 
 _ELEMENTS = 1 << 22  # of one tensor that is looked at
 _UNITS = {32: 2.0**-22, 64: 2.0**-51}  # relative error of one primitive, by bits of the dtype: two units or so
+_WHOLE = 2.0**53  # below it float64 has every whole number
+_SMALLEST = 2.0**-1000  # of what underflows
 _SLOPES: dict[str, float] = {"sin": 1.0, "cos": 1.0, "tanh": 1.0, "pi_times": pi, "erf": 1.2}  # largest slope
 
 
@@ -45,7 +47,26 @@ class Bounded:
 def bounded_constants(graph: Graph, bits: int = 32) -> dict[str, Bounded]:
     """Every floating-point node that depends on no input, with what rounding in a dtype of so many bits may add. What
     cannot be bounded is left out."""
-    interpretation = _Rounding(_UNITS[bits])
+    found: dict[str, Bounded] = {}
+    for name, result in _constants(graph, _Rounding(_UNITS[bits])).items():
+        value = result.value if isinstance(result, Tensor) and result.dtype.is_float else None
+        if isinstance(value, Bounded) and np.isfinite(value.value).all() and np.isfinite(value.error).all():
+            found[name] = value
+    return found
+
+
+def exact_constants(graph: Graph) -> dict[str, Array]:
+    """The values of nodes that depend on no input, as float64 has them, and booleans: those of comparisons are what
+    they are over the reals, for the bounds of both sides do not overlap. What could not be decided is left out."""
+    found: dict[str, Array] = {}
+    for name, result in _constants(graph, _Careful(_UNITS[64])).items():
+        value = result.value if isinstance(result, Tensor) else None
+        if isinstance(value, Bounded) and np.isfinite(value.value).all() and np.isfinite(value.error).all():
+            found[name] = value.value
+    return found
+
+
+def _constants(graph: Graph, interpretation: _Rounding) -> Environment:
     known: Environment = {}
     for node in graph.nodes:
         shape = () if node.type is None else node.type.shape
@@ -56,12 +77,7 @@ def bounded_constants(graph: Graph, bits: int = 32) -> dict[str, Bounded]:
             known[node.name] = run_node(graph, node, Builder(interpretation, node.name), known, recorded_constant, None)
         except TantamountError:
             continue
-    found: dict[str, Bounded] = {}
-    for name, result in known.items():
-        value = result.value if isinstance(result, Tensor) and result.dtype.is_float else None
-        if isinstance(value, Bounded) and np.isfinite(value.value).all() and np.isfinite(value.error).all():
-            found[name] = value
-    return found
+    return known
 
 
 class _Rounding(Interpretation):
@@ -135,7 +151,11 @@ class _Rounding(Interpretation):
         value = self.on.power(x.value, exponent)
         with np.errstate(all="ignore"):
             relative = np.where(x.error == 0, 0.0, x.error / np.abs(x.value))
-            error = np.where(relative < 0.01, 2 * abs(float(exponent)) * relative * np.abs(value), np.inf)
+            error = np.where(
+                relative * max(1.0, abs(float(exponent))) < 0.01,
+                2 * abs(float(exponent)) * relative * np.abs(value),
+                np.inf,
+            )
             return self._rounded(value, np.where(x.error == 0, 0.0, error))
 
     def exp(self, x: Bounded) -> Bounded:
@@ -195,3 +215,38 @@ class _Rounding(Interpretation):
     def gather(self, x: Bounded, indices: Sequence[Bounded | None]) -> Bounded:
         chosen = [None if index is None else index.value for index in indices]
         return self._both(lambda a: self.on.gather(a, chosen), x)
+
+
+class _Careful(_Rounding):
+    """The same, and exact are whole numbers only: a float32 that a cosine gives may be a rounded one."""
+
+    def _rounded(self, value: Array, error: Array | float = 0.0) -> Bounded:
+        if value.dtype.kind != "f":
+            return Bounded(value, np.zeros(value.shape))
+        with np.errstate(all="ignore"):
+            exact = (np.asarray(error) == 0) & (value == np.rint(value)) & (np.abs(value) < _WHOLE)
+            return Bounded(value, error + np.where(exact, 0.0, np.abs(value) * self.unit + _SMALLEST))
+
+    def _inexact(self, found: Bounded) -> Bounded:
+        return Bounded(found.value, np.maximum(found.error, np.abs(found.value) * self.unit + _SMALLEST))
+
+    def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Bounded:
+        return self._rounded(self.on.table(data, shape, kind))
+
+    def power(self, x: Bounded, exponent: Fraction) -> Bounded:
+        return self._inexact(super().power(x, exponent))
+
+    def exp(self, x: Bounded) -> Bounded:
+        return self._inexact(super().exp(x))
+
+    def log(self, x: Bounded) -> Bounded:
+        return self._inexact(super().log(x))
+
+    def function(self, name: str, xs: Sequence[Bounded]) -> Bounded:
+        if name not in _SLOPES:
+            raise Unsupported("a function whose values are not bounded")
+        return self._inexact(super().function(name, xs))
+
+    def convert(self, x: Bounded, source: Kind, target: Kind) -> Bounded:
+        found = super().convert(x, source, target)
+        return self._rounded(found.value, found.error) if target is Kind.FLOAT else found

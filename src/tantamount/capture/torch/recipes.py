@@ -82,7 +82,7 @@ def _own(module: str, attribute: str) -> Built:
 
 def _split(text: str) -> tuple[str, dict[str, Any]]:
     """``WHAT,key=value,...`` as what and the values by key."""
-    what, *settings = text.split(",")
+    what, *settings = _settings(text)
     values: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -95,25 +95,40 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
     return what, values
 
 
+def _settings(text: str) -> list[str]:
+    """The text at its commas, but for those inside brackets, braces and quotes of JSON values."""
+    parts, depth, quoted = [""], 0, False
+    for before, letter in zip(" " + text, text, strict=False):
+        quoted ^= letter == '"' and before != "\\"
+        depth += 0 if quoted else (letter in "[{") - (letter in "]}")
+        if letter == "," and depth <= 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
 def _tokens(values: dict[str, Any]) -> torch.Tensor:
     return torch.zeros(1, int(values.pop("tokens", _LENGTH)), dtype=torch.long)
 
 
 def _transformers(text: str) -> Built:
     """``hf:DIR``, ``hf:config.json`` or ``hf:MODEL_TYPE``: a causal language model of transformers (``task=image`` one
-    that classifies images); ``attn=eager`` chooses the attention, ``tokens=8`` the length, other keys are the
-    configuration's."""
+    that classifies images); ``attn=eager`` chooses the attention, ``experts=batched_mm`` how experts are computed,
+    ``tokens=8`` the length, other keys are the configuration's."""
     what, values = _split(text)
     transformers: Any = import_module("transformers")
-    tokens, attention, task = _tokens(values), values.pop("attn", None), values.pop("task", "causal")
+    tokens, task = _tokens(values), values.pop("task", "causal")
+    chosen = {"_attn_implementation": values.pop("attn", None), "_experts_implementation": values.pop("experts", None)}
     path = Path(what)
     if path.exists():
         read = json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
         config = transformers.AutoConfig.for_model(read.pop("model_type"), **{**read, **values})
     else:
         config = transformers.AutoConfig.for_model(what, **values)
-    if attention is not None:
-        config._attn_implementation = attention
+    for attribute, value in chosen.items():
+        if value is not None:
+            setattr(config, attribute, value)
     if task == "image":
         model = transformers.AutoModelForImageClassification.from_config(config)
         return Built(model, {"pixel_values": torch.zeros(1, config.num_channels, config.image_size, config.image_size)})
