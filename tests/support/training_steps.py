@@ -22,7 +22,7 @@ POINTWISE = 6  # functions of single elements in a row
 @dataclass(frozen=True)
 class Steps:
     """The sizes of a training step: layers of two matrices each, ``mb`` microbatches on every data-parallel rank.
-    ``spec_mb``: the specification adds up the gradients of as many blocks as all ranks have; else of the whole batch."""
+    ``spec_mb``: the specification adds up the gradients of as many blocks as all ranks have, else of one."""
 
     layers: int = 2
     tp: int = 1
@@ -236,9 +236,8 @@ def training_step_files(folder: Path, how: Steps, *, rank: Change = _same, spec:
     if how.pp == 1:
         outputs.append('loss = "Replicate()"')
     else:
-        outputs.append(
-            f"loss = {_everywhere('loss', [_number(d, how.pp - 1, t, how) for d in range(how.dp) for t in range(how.tp)])}"
-        )
+        last = [_number(d, how.pp - 1, t, how) for d in range(how.dp) for t in range(how.tp)]
+        outputs.append(f"loss = {_everywhere('loss', last)}")
     stages = [f"stage{(r // how.tp) % how.pp}.json" for r in range(how.dp * how.pp * how.tp)]
     groups = "\n".join(f'{axis} = ["{axis}"]' for axis in mesh)
     axes = ", ".join(f"{axis} = {size}" for axis, size in mesh.items())

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Expectation, InputRelation, RankTensor, Replicate, Shard
+from tantamount.ir.relation import Expectation, InputRelation, RankTensor, Replicate, Shard, rank_tensors
 from tantamount.ir.types import Shape, TensorType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
@@ -106,9 +107,11 @@ class _Block:
 
 def as_ranks(job: Job) -> Simpler | None:
     """The job with microbatches as the last axis of its mesh; ``None`` where there are none that are alike."""
-    if job.at is not None or len(rank_classes(job.implementation, job.mesh)) > 1:
-        return None
     graphs = [*{id(graph): graph for graph in job.implementation}.values()]
+    if job.at is not None or any(graph.groups or graph.sizes.symbols for graph in graphs):
+        return None
+    if len(rank_classes(job.implementation, job.mesh)) > 1:
+        return None
     found = blocks(graphs)
     for count in sorted({block.count for block in found.values()}, reverse=True):
         mine = {name: block for name, block in found.items() if block.count == count}
@@ -122,6 +125,7 @@ def as_ranks(job: Job) -> Simpler | None:
 def blocks(graphs: Sequence[Graph]) -> dict[str, _Block]:
     """The nodes that are blocks of inputs, of inputs that are read by blocks only."""
     graph = graphs[0]
+    unlike = {node.name for node in graph.nodes if differs(node, graphs)} if len(graphs) > 1 else set[str]()
     out: dict[str, _Block] = {}
     for node in graph.inputs:
         if node.type is None:
@@ -129,9 +133,10 @@ def blocks(graphs: Sequence[Graph]) -> dict[str, _Block]:
         found: dict[str, _Block] = {}
         users = graph.users[node.name]
         if users and all(_add_blocks(graph, node.name, node.type.shape, graph.by_name[user], found) for user in users):
-            if len({(block.dim, block.count) for block in found.values()}) == 1:
+            alike = unlike.isdisjoint((*users, *found))
+            if alike and len({(block.dim, block.count) for block in found.values()}) == 1:
                 out.update(found)
-    return {name: block for name, block in out.items() if not differs(graph.by_name[name], graphs)}
+    return out
 
 
 def _add_blocks(graph: Graph, name: str, shape: Shape, user: Node, found: dict[str, _Block]) -> bool:
@@ -188,16 +193,20 @@ class _Folding:
     def graph(self) -> Graph:
         return self.graphs[0]
 
+    @cached_property
+    def _unlike(self) -> set[str]:
+        """The nodes that ranks have with other numbers."""
+        nodes = self.graph.nodes if len(self.graphs) > 1 else ()
+        return {node.name for node in nodes if differs(node, self.graphs)}
+
     def simpler(self) -> Simpler:
         """Raises :class:`_Unfit` where the copies are not alike."""
         self._copies.extend({} for _ in range(self.count))
         inputs = {block.input for block in self.blocks.values()}
         for node in self.graph.nodes:
-            if node.name not in inputs and node.target != "getitem" and set(references(node)) & inputs:
-                if node.name not in self.blocks:  # a split
-                    self._dropped.add(node.name)
-                    continue
-            if node.name not in inputs:
+            if node.name not in self.blocks and set(references(node)) & inputs:  # a split
+                self._dropped.add(node.name)
+            elif node.name not in inputs:
                 self._label(node)
         first = self._copies[0]
         if not first or any(number not in first for copy in self._copies for number in copy):
@@ -219,13 +228,13 @@ class _Folding:
         labels = {self.label[one] for one in read}
         copies = {label for label in labels if label >= 0}
         if _SUM not in labels and _AFTER not in labels and len(copies) <= 1:
-            moved = layout_of(self.graph, node)
+            moved = self._layout(node)
             label = next(iter(copies), _COMMON)
             if moved is None:
                 self._give(name, label, self._numbered(self._key(node)))
             else:
                 self._give(name, label, self._moved(self.number[read[0]], moved))
-        elif labels == {_SUM} and layout_of(self.graph, node) is not None:
+        elif labels == {_SUM} and self._layout(node) is not None:
             self.label[name] = _SUM
         elif self._is_sum(node) and not (_AFTER in labels and copies):
             whole = _AFTER in labels or (_COMMON in labels and self._is_whole(read))
@@ -241,6 +250,9 @@ class _Folding:
         else:
             self._read(read)
             self.label[name] = _AFTER
+
+    def _layout(self, node: Node) -> Layout | None:
+        return None if node.name in self._unlike else layout_of(self.graph, node)
 
     def _numbered(self, key: Hashable) -> int:
         return self._known.setdefault(key, len(self._known))
@@ -278,7 +290,7 @@ class _Folding:
             raise _Unfit
         if row is not None and row.group_parameter is None and not self._is_function(node):
             return "fresh", node.name
-        if not differs(node, self.graphs):
+        if node.name not in self._unlike:
             return call_key(self.graph, node, self.number.__getitem__)
         return tuple(call_key(g, g.by_name[node.name], self.number.__getitem__) for g in self.graphs)
 
@@ -304,7 +316,7 @@ class _Folding:
     def _is_sum(self, node: Node) -> bool:
         """True of the sum of two tensors of one type."""
         args = node.args
-        if node.target != _ADD or node.kwargs or len(args) != 2:
+        if node.target != _ADD or node.kwargs or len(args) != 2 or node.name in self._unlike:
             return False
         types = [self.graph.by_name[arg.name].type for arg in args if isinstance(arg, Ref)]
         return types == [node.type, node.type] and node.type is not None and node.type.dtype.is_float
@@ -316,7 +328,7 @@ class _Folding:
             one, moved = pending.pop()
             if self.label[one] == _SUM:
                 node = self.graph.by_name[one]
-                layout = layout_of(self.graph, node)
+                layout = self._layout(node)
                 moved = moved if layout is None else (layout, *moved)
                 pending += reversed([(other, moved) for other in references(node)])
             else:
@@ -326,7 +338,12 @@ class _Folding:
         """The tensor, without the zero that it was added to."""
         node = self.graph.by_name[name]
         zero = node.target == _ADD and not node.kwargs and len(node.args) == 2 and node.args[1] == 0
-        if zero and isinstance(node.args[0], Ref) and self.graph.by_name[node.args[0].name].type == node.type:
+        if (
+            zero
+            and name not in self._unlike
+            and isinstance(node.args[0], Ref)
+            and self.graph.by_name[node.args[0].name].type == node.type
+        ):
             return node.args[0].name
         return name
 
@@ -372,15 +389,15 @@ class _Folding:
         """Check that a node puts one tensor of each copy together, in their order, along the first dimension."""
         ordered = [self.label[name] for name in read] == [*range(self.count)]
         listed = node.args[:1] == (tuple(map(Ref, read)),) and node.args[1:] in ((), (0,)) and not node.kwargs
-        if not ordered or not listed or len({self.number[name] for name in read}) > 1:
+        if not ordered or not listed or node.name in self._unlike or len({self.number[n] for n in read}) > 1:
             raise _Unfit
 
     def _ask_outputs(self) -> None:
         """Check that all that the job asks about comes after the copies."""
-        for name, asked in self.job.outputs.items():
+        for asked in self.job.outputs.values():
             if asked.infer or asked.problem:
                 raise _Unfit
-            terms = {name for pair in asked.equal for name in (pair[0].name, pair[1].name)}
+            terms = {term.name for pair in asked.equal for term in pair}
             if asked.expression is not None:
                 terms |= {term.name for term in _terms(asked)}
             elif asked.placements is not None:
@@ -422,9 +439,9 @@ class _Folding:
                 continue
             if label == _SUM and name not in self._needed:
                 continue
-            if label == _COMMON and users[name] and not any(u in kept for u in users[name]):
-                if all(self.label.get(u, 0) > 0 or self.label.get(u) == _COMMON for u in users[name]):
-                    continue
+            unread = label == _COMMON and users[name] and not any(u in kept for u in users[name])
+            if unread and all(self.label.get(u, 0) > 0 or self.label.get(u) == _COMMON for u in users[name]):
+                continue
             kept.add(name)
         return kept
 
@@ -447,6 +464,8 @@ class _Folding:
     def _reduction(self, node: Node) -> list[Node]:
         """The sum over all copies: of the first copy's summands, then over the ranks, then with what all share."""
         mine, others = self._summands(node.name)
+        if self.blocks.keys() & {*mine}:
+            raise _Unfit
         nodes: list[Node] = []
         total = mine[0]
         for k, more in enumerate(mine[1:]):
@@ -539,8 +558,6 @@ def _moved(term: RankTensor, count: int) -> RankTensor:
 
 
 def _terms(relation: InputRelation | Expectation) -> list[RankTensor]:
-    from tantamount.ir.relation import rank_tensors
-
     return [] if relation.expression is None else [*rank_tensors(relation.expression)]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tantamount.errors import TantamountError
+from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
+from tantamount.ops.calls import operator_of
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
 from tantamount.proof.microbatches import as_ranks, blocks
 from tantamount.proof.proof import Options, prove
@@ -21,6 +23,9 @@ _LONG = 300  # nodes of a program from which on it pays
 def simplified(job: Job) -> list[Simpler]:
     """The jobs that are simpler one after the other; none if there is nothing to simplify."""
     steps: list[Simpler] = []
+    graphs = {id(graph): graph for graph in (job.specification, *job.implementation)}
+    if any(_draws(graph) for graph in graphs.values()):  # masks are paired by their order
+        return steps
     if blocks([job.specification]):  # whose blocks would have no counterpart
         return steps
     for change in (as_one_program, as_ranks):
@@ -28,6 +33,11 @@ def simplified(job: Job) -> list[Simpler]:
         if found is not None:
             steps.append(found)
     return steps
+
+
+def _draws(graph: Graph) -> bool:
+    calls = (node for node in graph.nodes if node.op == "call" and node.target != "getitem")
+    return any(operator_of(graph, node).category == "random" for node in calls)
 
 
 def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPieces | None:
@@ -56,7 +66,9 @@ def _proved(job: Job, options: Options, least: int) -> InPieces | None:
     if found is not None:
         return found
     proof = prove(job, replace(options.silent(), cut=True))
+    if proof.specification.dropouts or proof.implementation.fresh_masks:
+        return None
     outputs = proof.check(expand=False)
-    if any(output.verdict is not Verdict.PROVED for output in outputs):
+    if any(output.verdict is not Verdict.PROVED or output.reason for output in outputs):
         return None
     return InPieces(outputs, (*proof.relations().values(),), proof.assumptions(), 1, (proof,))

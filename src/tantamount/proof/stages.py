@@ -184,12 +184,11 @@ class _Merging:
     def _compute(self, leader: int, node: Node, environment: Environment) -> Result:
         """The types of a node's results, with the names of tensors in the one program for values."""
         graph = self.job.implementation[leader]
-        operand = (
-            node.args[_GIVES[node.target]] if node.target in _GIVES and len(node.args) > _GIVES[node.target] else None
-        )
+        index = _GIVES.get(node.target, len(node.args))
+        operand = node.args[index] if index < len(node.args) else None
         if isinstance(operand, Ref):
             held = environment[operand.name]
-            if isinstance(held, Tensor) and (node.type is None or held.type == node.type):
+            if isinstance(held, Tensor) and (held.type == node.type or (node.type is None and index == 0)):
                 if isinstance(held.value, str):
                     self.names[leader, node.name] = held.value
                 return held
@@ -315,6 +314,8 @@ class _Merging:
             wanted = term.name or name
             leader = of[term.rank]
             node = next((o.node for o in job.implementation[leader].outputs if o.name == wanted), wanted)
+            if (leader, node) not in self.names:
+                raise _Unfit
             return RankTensor(at[term.rank], self.names[leader, node])
 
         inputs: dict[str, InputRelation] = {}
@@ -368,7 +369,7 @@ class _Merging:
                 return Expectation(found[0], found[1], text=asked.text)
             return Expectation("", None, expression, tuple(equal), asked.text)
         inside = self._inside(asked.placements or ())
-        held = [tensor(RankTensor(one.leader), asked.name).name for one in self.classes]
+        held = [tensor(RankTensor(one.leader), asked.name).name or "" for one in self.classes]
         for a, b in pairwise(dict.fromkeys(held)):  # every class holds it
             equal += [(RankTensor(k, a), RankTensor(k, b)) for k in range(self.mesh.world_size)]
         return Expectation(held[0], inside, None, tuple(equal), asked.text)
@@ -417,7 +418,7 @@ def _placed(
     node: Node, graph: Graph, mesh: Mesh, expression: Expression, equal: Sequence[tuple[RankTensor, RankTensor]]
 ) -> tuple[str, tuple[Placement, ...]] | None:
     """What an expression about tensors of the one program says, as placements of one of them."""
-    name = next((term.name for term in rank_tensors(expression)), None)
+    name = next(term.name or "" for term in rank_tensors(expression))
     local = graph.by_name[name].type if name in graph.by_name else None
     if node.type is None or local is None:
         return None
