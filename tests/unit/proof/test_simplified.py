@@ -1,4 +1,4 @@
-"""Pipelines as one program and microbatches as ranks: what is proved that way is so, and what is wrong is not proved."""
+"""Pipelines as one program and microbatches as ranks: what is right is proved that way, and what is wrong is not."""
 
 from __future__ import annotations
 
@@ -84,7 +84,6 @@ def test_relations_are_those_of_the_job(tmp_path: Path) -> None:
     assert report.in_pieces
     path = tmp_path / "certificate.json"
     report.save_certificate(path)
-    report.save(path) if False else report.certificate(path)
     checked = check_certificate(path)
     assert checked.problems == ()
 
@@ -94,7 +93,7 @@ WRONG = {
     "a gradient that is counted twice": ("gw0_b1 = add(dw0_b0, dw0_b1)", "gw0_b1 = add(dw0_b0, dw0_b0)"),
     "a gradient that is left out": ("gw0_b2 = add(gw0_b1, dw0_b2)", "gw0_b2 = add(gw0_b1, 0)"),
     "the gradient of another parameter": ("gw0_b2 = add(gw0_b1, dw0_b2)", "gw0_b2 = add(gw0_b1, dw1_b2)"),
-    "a gradient that is scaled on the way": ("gw0_b1 = add(dw0_b0, dw0_b1)", "k = mul(dw0_b0, 0.5)\ngw0_b1 = add(k, dw0_b1)"),
+    "a gradient that is scaled": ("gw0_b1 = add(dw0_b0,", "k = mul(dw0_b0, 0.5)\ngw0_b1 = add(k,"),
     # a microbatch that does something else
     "another number in one microbatch": ("e0_0_b1 = mul(y0_b1, 0.5)", "e0_0_b1 = mul(y0_b1, 0.25)"),
     "another operator in one microbatch": ("a0_b1 = tanh(h0_b1)", "a0_b1 = aten.sin.default(h0_b1)"),
