@@ -8,7 +8,7 @@ tensor of its implementation is, rank by rank, one of the job's. docs/design/one
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tantamount.errors import TantamountError
@@ -19,15 +19,11 @@ from tantamount.ir.relation import (
     Concat,
     Expression,
     Partial,
-    Permute,
     Placement,
     RankTensor,
     Replicate,
-    Reshape,
     Shard,
-    Slice,
     Sum,
-    Transpose,
     parse_relation,
 )
 from tantamount.ir.relation_types import local_box
@@ -36,7 +32,7 @@ from tantamount.limits import Limits
 from tantamount.proof.outputs import show
 from tantamount.verdict import Assumption, OutputReport, Relation
 
-__all__ = ["Simpler", "as_placements", "renamed", "told_back"]
+__all__ = ["Simpler", "as_placements", "relations_of", "renamed", "told_back"]
 
 _TERMS = 64  # tensors that a relation is written with at most: longer ones are left out
 _PLACEMENT = re.compile(r"\[?(Replicate|Shard|Partial)\(")
@@ -145,6 +141,27 @@ def _output(job: Job, found: OutputReport) -> OutputReport:
     return replace(found, relation=relation, expectation=expectation.text)
 
 
+def relations_of(
+    relations: Sequence[Relation], mesh: Mesh
+) -> Iterator[tuple[Relation, Callable[[Callable[[int, str], Where | None]], str | None]]]:
+    """Relations on a mesh, each with what writes it about other tensors; without those that are not written so."""
+    for found in relations:
+        try:
+            expression = _expression(found, mesh)
+        except (_Unknown, TantamountError):
+            continue
+
+        def write(
+            origin: Callable[[int, str], Where | None], expression: Expression = expression, found: Relation = found
+        ) -> str | None:
+            try:
+                return str(_about(expression, found.implementation, origin))
+            except _Unknown:
+                return None
+
+        yield found, write
+
+
 def _relation(step: Simpler, found: Relation) -> Relation | None:
     text = found.exact or found.expression
     try:
@@ -152,24 +169,35 @@ def _relation(step: Simpler, found: Relation) -> Relation | None:
             placements = _placements(text)
             if step.alike(found.implementation) and isinstance(placements[-1], Replicate):
                 return replace(found, expression=show(placements[:-1]))
-            expression = _spelled(placements, step.job.mesh, found.implementation)
-        else:
-            expression = _parsed(text)
-        if not isinstance(expression, (RankTensor, Concat, Sum, Slice, Transpose, Permute, Reshape)):
-            return None
-        left = [_TERMS]
-
-        def change(tensor: RankTensor) -> Expression:
-            left[0] -= 1
-            origin = step.origin(tensor.rank, tensor.name or found.implementation) if left[0] >= 0 else None
-            if origin is None:
-                raise _Unknown
-            return RankTensor(*origin)
-
-        expression = renamed(expression, change)
+        expression = _about(_expression(found, step.job.mesh), found.implementation, step.origin)
     except (_Unknown, TantamountError):
         return None
     return Relation(found.tensor, str(expression), "", found.source)
+
+
+def _expression(found: Relation, mesh: Mesh) -> Expression:
+    """A relation as an expression. Raises :class:`_Unknown` where it is none, or a long one."""
+    text = found.exact or found.expression
+    if _PLACEMENT.match(text):
+        return _spelled(_placements(text), mesh, found.implementation)
+    expression = _parsed(text)
+    if isinstance(expression, (Replicate, Shard, Partial)):
+        raise _Unknown
+    return expression
+
+
+def _about(expression: Expression, name: str, origin: Callable[[int, str], Where | None]) -> Expression:
+    """The expression about the tensors that those of a simpler job are. Raises :class:`_Unknown` where one is none."""
+    left = [_TERMS]
+
+    def change(tensor: RankTensor) -> Expression:
+        left[0] -= 1
+        where = origin(tensor.rank, tensor.name or name) if left[0] >= 0 else None
+        if where is None:
+            raise _Unknown
+        return RankTensor(*where)
+
+    return renamed(expression, change)
 
 
 class _Unknown(Exception):
@@ -208,8 +236,3 @@ def _spelled(placements: Sequence[Placement], mesh: Mesh, name: str) -> Expressi
         return Sum(parts)
 
     return build(())
-
-
-def places_by(names: Mapping[str, str]) -> Callable[[str], str]:
-    """What a node is called in the original job."""
-    return lambda place: names.get(place, place)

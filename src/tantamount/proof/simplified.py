@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ops.calls import operator_of
+from tantamount.proof.accumulated import prove_accumulated
+from tantamount.proof.copies import blocks
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
-from tantamount.proof.microbatches import as_ranks, blocks
+from tantamount.proof.microbatches import as_ranks
 from tantamount.proof.proof import Options, prove
 from tantamount.proof.simpler import Simpler, told_back
 from tantamount.proof.stages import as_one_program
@@ -26,13 +29,10 @@ def simplified(job: Job) -> list[Simpler]:
     graphs = {id(graph): graph for graph in (job.specification, *job.implementation)}
     if any(_draws(graph) for graph in graphs.values()):  # masks are paired by their order
         return steps
-    if blocks([job.specification]):  # whose blocks would have no counterpart
-        return steps
-    for change in (as_one_program, as_ranks):
-        found = change(steps[-1].job if steps else job)
-        if found is not None:
-            steps.append(found)
-    return steps
+    one = as_one_program(job)
+    steps += [] if one is None else [one]
+    folded = None if blocks([job.specification]) else as_ranks(steps[-1].job if steps else job)
+    return steps if folded is None else [*steps, folded]
 
 
 def _draws(graph: Graph) -> bool:
@@ -49,19 +49,22 @@ def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPie
     if max(len(graph.nodes) for graph in graphs.values()) < least:
         return None
     steps = simplified(job)
-    if not steps:
-        return None
+    simple = steps[-1].job if steps else job
     try:
-        found = _proved(steps[-1].job, options, least)
+        found = None
+        if blocks([job.specification]):
+            found = prove_accumulated(simple, options, partial(_proved, least=least))
+        if found is None and steps:
+            found = _proved(simple, options, least=least)
     except TantamountError:
         return None
-    if found is None:
-        return None
+    if found is None or not steps:
+        return found
     outputs, relations, assumptions = told_back(steps, found.outputs, found.relations, found.assumptions)
     return replace(found, outputs=outputs, relations=relations, assumptions=assumptions)
 
 
-def _proved(job: Job, options: Options, least: int) -> InPieces | None:
+def _proved(job: Job, options: Options, *, least: int) -> InPieces | None:
     found = prove_in_pieces(job, options, least=least)
     if found is not None:
         return found
