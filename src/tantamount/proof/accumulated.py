@@ -83,7 +83,8 @@ class _Accumulated:
         rest = prove(self._after(fold.job, axes, first, leaves), options)
         if rest is None:
             return None
-        outputs, relations, assumptions = told_back([fold], rest.outputs, rest.relations, rest.assumptions)
+        after = [found for found in rest.relations if self.ours.label.get(found.tensor, AFTER) < 0]  # no sums of leaves
+        outputs, relations, assumptions = told_back([fold], rest.outputs, after, rest.assumptions)
         found = {relation.tensor: relation for relation in (*self._told(first, axes), *relations)}
         ordered = [found[node.name] for node in self.job.specification.nodes if node.name in found]
         return InPieces(
@@ -236,7 +237,8 @@ class _Accumulated:
         nodes = [_as_input(graph.by_name[name]) for name in sorted({*held.values()})]
         for node in graph.nodes:
             mine = label.get(node.name)
-            if node.name in batch or (mine is not None and mine >= 0) or (mine == COMMON and node.name not in rest):
+            shared = mine == COMMON and node.op != "input" and node.name not in rest
+            if node.name in batch or (mine is not None and mine >= 0) or shared:
                 continue
             nodes.append(reading(node, held))
         return replace(graph, nodes=tuple(nodes), outputs=_outputs(graph, nodes))

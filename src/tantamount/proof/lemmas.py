@@ -66,7 +66,8 @@ def prove_in_pieces(
 ) -> InPieces | None:
     """The proof of a long job (``least``: nodes of the specification) whose programs have runs of equal pieces;
     ``None`` where there is none of this kind. ``places``: positions at which both programs are cut, if not where runs
-    say. ``handed_on``: tensors of both that are read by what comes after the job, in which places need not be. Raises :class:`UserError` as :func:`prove` does."""
+    say. ``handed_on``: tensors of both that are read by what comes after the job; then there need be no places. Raises
+    :class:`UserError` as :func:`prove` does."""
     if options.align is None or options.fold is False or options.cut is False or job.at is not None:
         return None
     if len(job.specification.nodes) < least or not _suits(job):

@@ -154,3 +154,68 @@ def test_updates_of_one_stage_that_are_wrong_are_not_proved(tmp_path: Path) -> N
 
     job = training_step(tmp_path, Steps(layers=2, mb=2, pp=2, dp=2), rank=change)
     assert proved(job) is None
+
+
+# ------------------------------------------------------------------------------ both programs add up what blocks give
+BLOCKS = {
+    "microbatches": Steps(layers=2, mb=2, spec_mb=True),
+    "data parallel": Steps(layers=2, mb=2, dp=2, tp=2, spec_mb=True),
+    "all": Steps(layers=2, pp=2, mb=2, dp=2, tp=2, spec_mb=True),
+}
+
+
+@pytest.mark.parametrize("what", BLOCKS)
+def test_blocks_of_both_programs_are_proved_once(tmp_path: Path, what: str) -> None:
+    job = training_step(tmp_path, BLOCKS[what])
+    found = proved(job)
+    assert found is not None
+    assert {output.verdict for output in found.outputs} == {Verdict.PROVED}
+    assert sum(len(proof.job.specification.nodes) for proof in found.proofs) < len(job.specification.nodes) / 2
+    assert len(found.relations) > 0.8 * sum(node.op == "call" for node in job.specification.nodes)
+
+
+def test_relations_of_blocks_are_those_of_the_job(tmp_path: Path) -> None:
+    file = training_step_files(tmp_path, Steps(layers=3, pp=3, mb=2, dp=2, spec_mb=True))
+    report = refine(read_job(file))
+    assert report.in_pieces
+    report.save_certificate(tmp_path / "certificate.json")
+    assert check_certificate(tmp_path / "certificate.json").problems == ()
+
+
+WRONG_BLOCKS = {
+    **{f"rank: {name}": ("rank", *change) for name, change in WRONG.items() if "b2" not in change[0]},
+    "spec: a gradient that is counted twice": ("spec", "gw0_b3 = add(gw0_b2, dw0_b3)", "gw0_b3 = add(gw0_b2, dw0_b2)"),
+    "spec: a gradient that is left out": ("spec", "gw0_b2 = add(gw0_b1, dw0_b2)", "gw0_b2 = add(gw0_b1, 0)"),
+    "spec: another number in one block": ("spec", "e0_0_b1 = mul(y0_b1, 0.5)", "e0_0_b1 = mul(y0_b1, 0.25)"),
+    "no reduction over data-parallel ranks": ("rank", 'all_w1 = all_reduce(gw1_b1, "sum", "dp")', "all_w1 = add(gw1_b1, 0)"),
+    "an average over data-parallel ranks": ("rank", 'all_reduce(gw1_b1, "sum"', 'all_reduce(gw1_b1, "avg"'),
+    "another number in all microbatches": ("rank", "e0_0_b0 = mul(y0_b0, 0.5)\n", "e0_0_b0 = mul(y0_b0, 0.25)\n"),
+    "another update": ("rank", "sc_w0 = mul(all_w0, 0.125)", "sc_w0 = mul(all_w0, 0.25)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG_BLOCKS)
+def test_blocks_that_are_wrong_are_not_proved(tmp_path: Path, what: str) -> None:
+    side, right, wrong = WRONG_BLOCKS[what]
+
+    def change(text: str) -> str:
+        assert right in text
+        return text.replace(right, wrong)
+
+    how = Steps(layers=2, mb=2, dp=2, spec_mb=True)
+    rank, spec = (change, str) if side == "rank" else (str, change)
+    job = training_step(tmp_path, how, rank=rank, spec=spec)
+    assert proved(job) is None
+
+
+def test_ranks_that_speak_inside_of_blocks_are_not_blocks(tmp_path: Path) -> None:
+    """One block of the specification says nothing about what ranks of several blocks tell each other."""
+
+    def change(text: str) -> str:
+        for tag in ("b0", "b1"):
+            text = text.replace(f"ra0_{tag} = ", f'n0_{tag} = all_reduce(aa0_{tag}, "sum", "dp")\nra0_{tag} = ')
+        return text
+
+    how = Steps(layers=2, mb=2, dp=2, spec_mb=True)
+    assert proved(training_step(tmp_path, how)) is not None
+    assert proved(training_step(tmp_path / "other", how, rank=change)) is None
