@@ -90,7 +90,7 @@ class _Accumulated:
         return InPieces(
             outputs,
             tuple(ordered),
-            (*self._assumed(first.assumptions), *assumptions),
+            self._assumed(first.assumptions, assumptions),
             first.pieces + rest.pieces,
             (*first.proofs, *rest.proofs),
         )
@@ -267,8 +267,8 @@ class _Accumulated:
                 if tensor is not None and text is not None:
                     yield Relation(tensor, text, "", self.job.specification.by_name[tensor].source)
 
-    def _assumed(self, assumptions: Sequence[Assumption]) -> list[Assumption]:
-        """The assumptions of one block, of all of them."""
+    def _assumed(self, inside: Sequence[Assumption], after: Sequence[Assumption]) -> tuple[Assumption, ...]:
+        """The assumptions of one block, of all of them, and of what comes after."""
 
         def places(name: str) -> list[str]:
             for copies in (self.ours, self.theirs):
@@ -277,7 +277,12 @@ class _Accumulated:
                     return [copy[number] for copy in copies.nodes if number in copy]
             return [name]
 
-        return [replace(a, places=tuple(p for name in a.places for p in places(name))) for a in assumptions]
+        found: dict[tuple[str, str], dict[str, None]] = {}
+        for a in inside:
+            found.setdefault((a.name, a.text), {}).update((p, None) for name in a.places for p in places(name))
+        for a in after:
+            found.setdefault((a.name, a.text), {}).update(dict.fromkeys(a.places))
+        return tuple(Assumption(name, text, tuple(sites)) for (name, text), sites in found.items())
 
 
 def _summands(copies: Copies) -> Iterator[str]:

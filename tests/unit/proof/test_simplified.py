@@ -170,7 +170,7 @@ def test_blocks_of_both_programs_are_proved_once(tmp_path: Path, what: str) -> N
     found = proved(job)
     assert found is not None
     assert {output.verdict for output in found.outputs} == {Verdict.PROVED}
-    assert sum(len(proof.job.specification.nodes) for proof in found.proofs) < len(job.specification.nodes) / 2
+    assert sum(len(proof.job.specification.nodes) for proof in found.proofs) < 0.7 * len(job.specification.nodes)
     assert len(found.relations) > 0.8 * sum(node.op == "call" for node in job.specification.nodes)
 
 
@@ -187,7 +187,7 @@ WRONG_BLOCKS = {
     "spec: a gradient that is counted twice": ("spec", "gw0_b3 = add(gw0_b2, dw0_b3)", "gw0_b3 = add(gw0_b2, dw0_b2)"),
     "spec: a gradient that is left out": ("spec", "gw0_b2 = add(gw0_b1, dw0_b2)", "gw0_b2 = add(gw0_b1, 0)"),
     "spec: another number in one block": ("spec", "e0_0_b1 = mul(y0_b1, 0.5)", "e0_0_b1 = mul(y0_b1, 0.25)"),
-    "no reduction over data-parallel ranks": ("rank", 'all_w1 = all_reduce(gw1_b1, "sum", "dp")', "all_w1 = add(gw1_b1, 0)"),
+    "no reduction over ranks": ("rank", 'all_w1 = all_reduce(gw1_b1, "sum", "dp")', "all_w1 = add(gw1_b1, 0)"),
     "an average over data-parallel ranks": ("rank", 'all_reduce(gw1_b1, "sum"', 'all_reduce(gw1_b1, "avg"'),
     "another number in all microbatches": ("rank", "e0_0_b0 = mul(y0_b0, 0.5)\n", "e0_0_b0 = mul(y0_b0, 0.25)\n"),
     "another update": ("rank", "sc_w0 = mul(all_w0, 0.125)", "sc_w0 = mul(all_w0, 0.25)"),
