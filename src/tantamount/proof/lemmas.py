@@ -10,7 +10,7 @@ sound. What does not fit is not proved here: there is no answer then, and the jo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus.atoms import Store
@@ -42,30 +42,41 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 @dataclass(frozen=True)
 class InPieces:
     """What the proofs of the pieces say of the job, every output of which is proved. ``pieces``: how many there are;
-    ``proofs`` those of the lemmas."""
+    ``proofs`` those of the lemmas. Of tensors of the implementation that are handed on: ``pairs`` has the specification
+    tensor and the placements; ``copies``, by side, tensors that equal another one, which is handed on instead."""
 
     outputs: tuple[OutputReport, ...]
     relations: tuple[Relation, ...]
     assumptions: tuple[Assumption, ...]
     pieces: int
     proofs: tuple[Proof, ...]
+    pairs: Mapping[str, tuple[str, tuple[Placement, ...]]] = field(
+        default_factory=dict[str, "tuple[str, tuple[Placement, ...]]"]
+    )
+    copies: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
 
 
 def prove_in_pieces(
-    job: Job, options: Options, *, least: int = _LONG, places: Sequence[tuple[int, int]] | None = None
+    job: Job,
+    options: Options,
+    *,
+    least: int = _LONG,
+    places: Sequence[tuple[int, int]] | None = None,
+    handed_on: tuple[Collection[str], Collection[str]] = ((), ()),
 ) -> InPieces | None:
     """The proof of a long job (``least``: nodes of the specification) whose programs have runs of equal pieces;
     ``None`` where there is none of this kind. ``places``: positions at which both programs are cut, if not where runs
-    say. Raises :class:`UserError` as :func:`prove` does."""
+    say. ``handed_on``: tensors of both that are read by what comes after the job; then there need be no places. Raises
+    :class:`UserError` as :func:`prove` does."""
     if options.align is None or options.fold is False or options.cut is False or job.at is not None:
         return None
     if len(job.specification.nodes) < least or not _suits(job):
         return None
     places = places_of(job) if places is None else places
-    if not places:
+    if not places and not handed_on[1]:
         return None
     try:
-        return _Pieces(job, options, places).prove()
+        return _Pieces(job, options, places, handed_on).prove()
     except Unfit:
         return None
 
@@ -108,6 +119,7 @@ class _Pieces:
     job: Job
     options: Options
     places: Sequence[tuple[int, int]]
+    handed_on: tuple[Collection[str], Collection[str]] = ((), ())
     known: dict[str, tuple[str, tuple[Placement, ...]]] = field(
         default_factory=dict[str, "tuple[str, tuple[Placement, ...]]"]
     )
@@ -136,6 +148,8 @@ class _Pieces:
                 for other in theirs.graph.outputs:
                     if other.node in nodes:
                         theirs.ask(at, other)
+        ours.keep(self.handed_on[0])
+        theirs.keep(self.handed_on[1])
         outputs: dict[str, OutputReport] = {}
         relations: dict[str, Relation] = {}
         assumptions: dict[tuple[str, str], dict[str, None]] = {}
@@ -168,6 +182,8 @@ class _Pieces:
             tuple(Assumption(name, text, tuple(sites)) for (name, text), sites in assumptions.items()),
             len(self.places) + 1,
             tuple(lemma.proof for lemma in self.lemmas.values()),
+            self.known,
+            self.copies,
         )
 
     # -- the job of a piece

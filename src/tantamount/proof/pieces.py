@@ -11,7 +11,7 @@ from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, InputRelation, RankTensor, rank_tensors
 
-__all__ = ["Piece", "Side", "Unfit", "key_of", "named"]
+__all__ = ["Piece", "Side", "Unfit", "key_of", "named", "reading"]
 
 
 class Unfit(Exception):
@@ -53,6 +53,10 @@ class Side:
         if output not in self.outputs(k):
             self._outputs.setdefault(k, []).append(output)
             self._last[output.node] = max(self._last.get(output.node, 0), k)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Have tensors be handed on, to what comes after the program."""
+        self._last.update(dict.fromkeys(names, len(self._bounds)))
 
     def _nodes(self, graph: Graph, k: int) -> list[Node]:
         """The nodes of a piece, without inputs."""
@@ -99,7 +103,7 @@ class Side:
         anew = self._anew(graph, k)
         rest = [*(graph.by_name[name] for name in sorted(anew, key=self._position.__getitem__)), *inside]
         if copies:
-            rest = [_reading(node, copies) for node in rest]
+            rest = [reading(node, copies) for node in rest]
         used = {name: k for k, name in enumerate(dict.fromkeys(name for node in rest for name in references(node)))}
         # in the order of their use, in which equal pieces have them, too
         first = sorted(inputs, key=lambda name: (used.get(name, len(used)), self._position[name]))
@@ -126,8 +130,8 @@ def _input(node: Node) -> Node:
     return Node(node.name, "input", node.name, type=node.type, source=node.source)
 
 
-def _reading(node: Node, copies: Mapping[str, str]) -> Node:
-    """The node, which reads instead of copies what they are copies of."""
+def reading(node: Node, copies: Mapping[str, str]) -> Node:
+    """The node, which reads other tensors: ``copies`` says which instead of which."""
     if copies.keys().isdisjoint(references(node)):
         return node
 

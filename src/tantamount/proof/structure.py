@@ -36,7 +36,7 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.nodes import differs
 from tantamount.proof.sharing import Shared, on_all_ranks
 
-__all__ = ["Same", "same_programs"]
+__all__ = ["Same", "Watching", "same_programs"]
 
 SOURCE = "same"  # the kind of leaf that a number is
 
@@ -49,7 +49,7 @@ class Same:
     implementation: Mapping[int, Mapping[str, Result]]
 
 
-class _Watching(TypesOnly):
+class Watching(TypesOnly):
     """Types only; ``fresh`` once a definition has asked for what is no function of its operands; and how many masks of
     dropouts it has asked for."""
 
@@ -184,7 +184,7 @@ class _Numbers:
 
     def _typed(self, graph: Graph, node: Node, found: Mapping[str, int]) -> _Type:
         operands: Environment = {name: self.results[_of(found, name)] for name in references(node)}
-        watching = _Watching()
+        watching = Watching()
         try:
             result = run_node(graph, node, Builder(watching, node.name), operands, _no_constant, None)
         except TantamountError:

@@ -21,6 +21,7 @@ from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
 from tantamount.proof.outputs import PARTLY
+from tantamount.proof.simplified import prove_simplified
 from tantamount.refinement.all_sizes import refine_at_all_sizes
 from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Relation, Verdict, worst
@@ -104,7 +105,7 @@ def whole_proof(found: Refinement) -> Proof | None:
 
 def _refine(state: _State, options: Options) -> None:
     job, clock = state.job, state.clock
-    state.pieces = prove_in_pieces(job, options)
+    state.pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
     if state.pieces is not None:
         clock.lap("pieces")
         state.assumptions = state.pieces.assumptions
