@@ -120,7 +120,7 @@ def _refine(state: _State, options: Options) -> None:
     checked = searched.outputs
     state.know(proof, checked)
     failing = _open(checked)
-    mismatch, reductions = find_mismatch(proof, failing, searched.plan)
+    mismatch, reductions = find_mismatch(proof, failing, searched.plan, 0.5 * sum(clock.seconds.values()))
     clock.lap("localise")
     if len(failing) > 1:  # of one the mismatch says it
         checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
