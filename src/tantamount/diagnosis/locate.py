@@ -68,8 +68,10 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
         if first:  # masks and indices differ between right programs as well
             frontier.add(number[place])
         for one in known:
-            (boundary if first else beside).update(_moved(matches, number, one))
-    summands = {k for k in boundary | beside if _of_summands(matches, k)}
+            moved = _moved(matches, one)
+            (boundary if first else beside).update(number[m] for m in moved if m in number)
+            pending.extend(m for m in moved if not corresponds(matches, m))
+    summands = _summands(matches, number, boundary | beside)
     missing = _missing(matches, output)
     targets = {matches.job.specification.by_name[name].target for name in missing}
     above = {number[place] for place in matches.replay.above(apart) if place in number}
@@ -94,10 +96,18 @@ def corresponds(matches: ValueMatches, place: Place) -> bool:
     return c is not None and matches.summands(c) is not None
 
 
-def _of_summands(matches: ValueMatches, number: int) -> bool:
-    """True if the members of a class are summands of a tensor, and no parts of one."""
-    c = matches.classes[number]
-    return matches.summands(c) is not None and any(matches.aligned(place) is None for place in c.places)
+def _summands(matches: ValueMatches, number: Mapping[Place, int], among: Iterable[int]) -> set[int]:
+    """The classes whose members are summands of a tensor, and no parts of one; and those of which they are made."""
+    found: set[int] = set()
+    pending = list(among)
+    while pending:
+        k = pending.pop()
+        c = matches.classes[k]
+        if k in found or matches.summands(c) is None or all(matches.aligned(p) is not None for p in c.places):
+            continue
+        found.add(k)
+        pending.extend(number[one] for one in reads(matches, c.first) if one in number)
+    return found
 
 
 def reads(matches: ValueMatches, place: Place) -> list[Place]:
@@ -114,16 +124,19 @@ def reads(matches: ValueMatches, place: Place) -> list[Place]:
     return list(found)
 
 
-def _moved(matches: ValueMatches, number: Mapping[Place, int], place: Place) -> Iterator[int]:
-    """The class of a place, and of those above it from which its elements only moved there."""
+def _moved(matches: ValueMatches, place: Place) -> list[Place]:
+    """The place, and those above it from which its elements only moved there, up to what corresponds to nothing."""
+    found = [place]
     for _ in range(_CHAIN):
-        if place in number:
-            yield number[place]
-        facts = matches.facts(place)
         above = reads(matches, place)
-        if not (facts.layout or matches.node(place).target == "getitem") or len(above) != 1:
-            return
+        moves = matches.facts(place).layout or matches.node(place).target == "getitem"
+        if not moves or len(above) != 1:
+            break
         place = above[0]
+        found.append(place)
+        if not corresponds(matches, place):
+            break
+    return found
 
 
 def whole_reads(graph: Graph, node: Node) -> list[str]:

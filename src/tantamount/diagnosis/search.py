@@ -18,12 +18,13 @@ import numpy as np
 from tantamount.correspond.values import rows_of
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, edits_of
-from tantamount.diagnosis.locate import Location, locate
+from tantamount.diagnosis.locate import Location, locate, reads
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale, draw
+from tantamount.ir.graph import references
 from tantamount.ops.algebra import Tensor
 
 __all__ = ["Repair", "find_repair"]
@@ -61,6 +62,8 @@ def find_repair(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Rep
         effort.hit("repair_inputs")
         return None
     found = sorted(_accepted(start, effort, budget), key=lambda one: one.cost)
+    if found:
+        found[0] = _hoisted(start, found[0], budget)
     for candidate in effort.first("repair_outputs", found):
         if all(_again(plan, names, candidate, seed) for seed in seeds[-_CONFIRMATIONS:]):
             return Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
@@ -150,12 +153,12 @@ Pass = tuple[Sequence[int], tuple[str, ...]]  # classes by number, and the kinds
 def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     """What is tried where, in order: where values stop corresponding before anywhere else, and what can be said simply
     before what only says what should be there."""
-    yield location.summands, ("reduce",)
+    yield location.summands, ("reduce", *_SIMPLE)
     yield location.frontier, ("reduce", *_SIMPLE, "operand")
     yield location.frontier, ("value",)
-    yield location.boundary, ("literal", "value")
-    yield location.twins, ("literal", "like")
-    yield location.beside, ("literal", "value")
+    yield location.boundary, ("value",)
+    yield location.twins, ("like",)
+    yield location.beside, ("value",)
     yield location.apart, _SIMPLE
     yield location.apart, ("operand", "like")
     yield location.apart, ("value",)
@@ -205,6 +208,41 @@ def _followed(start: _Start, edit: Edit, c: Class, number: int) -> list[_Candida
     """The change as a candidate, if outputs become right by it."""
     repaired = _repaired(start, edit)
     return [_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired))] if repaired else []
+
+
+def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
+    """The same change where it can be made first: where another part of a tensor is needed, what a place reads may be
+    another part already."""
+    matches = start.matches
+    while _moves(matches, best.edit) and not budget.spent(matches.effort, matches):
+        place = best.edit.places[0]
+        above = reads(matches, place)
+        if best.edit.kind == "operand":
+            ref = list(references(matches.node(place)))[best.edit.position]
+            above = [one for one in above if one[1] == ref]
+        classes = [matches.class_of[one] for one in above if one in matches.class_of]
+        found = [
+            one
+            for c in dict.fromkeys(classes)
+            for edit in edits_of(matches, c, ("value",))
+            if _moves(matches, edit)
+            for one in _followed(start, edit, c, matches.classes.index(c))
+            if set(one.repaired) >= set(best.repaired)
+        ]
+        if not found:
+            return best
+        best = min(found, key=lambda one: one.cost)
+    return best
+
+
+def _moves(matches: ValueMatches, edit: Edit) -> bool:
+    """True if a change gives places other parts of the tensors that they, or what they read there, are parts of."""
+    if edit.kind == "operand":
+        return True
+    if edit.kind != "value":
+        return False
+    parts = [(matches.aligned(place), edit.wanted.get(place)) for place in edit.places]
+    return all(one is not None and other is not None and one[0] == other[0] for one, other in parts)
 
 
 def _gain(start: _Start, edit: Edit) -> int:
