@@ -343,10 +343,23 @@ def _rearranged(matches: ValueMatches, edit: Edit, place: Place) -> bool:
 
 
 def _summed(matches: ValueMatches, c: Class) -> bool:
-    """True if the class's members are added up later on: then no sum is missing there."""
-    if len(c.places) < 2:
-        return False
-    places = matches.effort.first("repair_followed", c.places)
-    first, *rest = (matches.replay.below([place]) for place in places)
-    common = first.intersection(*rest)
-    return any(matches.facts(place).sums for place in common)
+    """True if the class's members are added up later on, wherever they are used: then no sum is missing there."""
+    pending, seen = list(c.places), set(c.places)
+    added = False
+    while pending:
+        for reader in matches.replay.readers.get(pending.pop(), ()):
+            if reader in seen or reader not in matches.cone:
+                continue
+            seen.add(reader)
+            if reader not in matches.class_of or _still_summands(matches, reader):
+                pending.append(reader)
+            elif matches.aligned(reader) is None or not matches.facts(reader).sums:
+                return False
+            else:
+                added = True
+    return added
+
+
+def _still_summands(matches: ValueMatches, place: Place) -> bool:
+    """True if a place is one of several summands of something, and no part of a tensor."""
+    return matches.aligned(place) is None and matches.summands(matches.class_of[place]) is not None
