@@ -90,6 +90,8 @@ def corresponds(matches: ValueMatches, place: Place) -> bool:
     value = matches.value(place)
     if not value.size or not value.any() or matches.says_nothing(place):
         return True
+    if matches.node(place).op == "input":
+        return True  # the job says what it is
     if matches.aligned(place) is not None:
         return True
     c = matches.class_of.get(place)
