@@ -2,10 +2,11 @@
 
     python benchmarks/bench_diagnosis.py --mutants 40 --seed 1 [--only KIND] [--json FILE] JOB.toml ...
 
-A mistake (``samples/mutants/mistakes.py``) knows what was done where. Of each that is REFUTED the table says whether the
-place that the report names is the right one (``exact``), at most four edges of the data flow away (``block``), or
-somewhere else; whether the kind of difference is one that describes the mistake; whether a hint is given, and whether one
-is given at a wrong place; and the CPU seconds of the answer beside those of the proof of the program without the mistake.
+A mistake (``samples/mutants/mistakes.py``) knows what was done where. Of each that is REFUTED the table says whether
+the place that the report names is the right one (``exact``), at most four edges of the data flow away (``block``), or
+somewhere else; whether the kind of difference is one that describes the mistake; whether a hint is given, and whether
+one is misleading: about another place, or another kind; and the CPU seconds of the answer, and how many times those of
+proving the program without the mistake.
 
 Even seeds are kept for figures that are published: whoever changes the diagnosis looks at odd ones only.
 """

@@ -2,16 +2,16 @@
 
 A value *corresponds* if it is a part of a tensor of the specification, if it and its siblings are summands of one, or
 if it says nothing (zeros, what is made of no input). Walking up from a wrong output through values that do not
-correspond gives the *apart*; right programs have such values, too, but what comes of them corresponds again, so that the
-walk does not get there. The operators of the apart that read nothing but what corresponds are the *frontier*: the first
-differences. Where the operator to blame reads or makes something that corresponds to the wrong tensor, the frontier is
-below it: then the *boundary*, what the apart reads, is looked at, and above it what only moves elements or is made by
-the operator of a specification tensor that is missing.
+correspond gives the *apart*; right programs have such values, too, but what comes of them corresponds again, so that
+the walk does not get there. The operators of the apart that read nothing but what corresponds are the *frontier*: the
+first differences. Where the operator to blame reads or makes something that corresponds to the wrong tensor, the
+frontier is below it: then the *boundary*, what the frontier reads, is looked at, and above it what only moves elements
+or is made by the operator of a specification tensor that is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tantamount.diagnosis.replay import Place
@@ -79,9 +79,13 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
     twins = {k for k in above - here - boundary - beside if matches.classes[k].target in targets}
     moving = {k for k in frontier if matches.facts(matches.classes[k].first).layout}
     return Location(
-        (*sorted(frontier - moving), *sorted(moving)),  # what only moves elements differs between right programs, too
-        *(tuple(sorted(row)) for row in (here, summands, boundary - here, beside - boundary - here, twins)),
-        missing,
+        frontier=(*sorted(frontier - moving), *sorted(moving)),  # right programs move elements in other ways, too
+        apart=tuple(sorted(here)),
+        summands=tuple(sorted(summands)),
+        boundary=tuple(sorted(boundary - here)),
+        beside=tuple(sorted(beside - boundary - here)),
+        twins=tuple(sorted(twins)),
+        missing=missing,
     )
 
 

@@ -214,9 +214,7 @@ class Replay:
             environments = self._computed(changes, near)
         except TantamountError:
             return None
-        return {
-            place: value for place in near if isinstance(value := environments[place[0]].get(place[1]), Tensor)
-        }
+        return {place: value for place in near if isinstance(value := environments[place[0]].get(place[1]), Tensor)}
 
     def _near(self, changes: Changes, count: int) -> set[Place]:
         """The first places below some, by their positions in the graphs, all members of a collective at once."""

@@ -199,9 +199,16 @@ def _accepted(start: _Start, effort: Effort, budget: Budget) -> list[_Candidate]
         promising.sort(key=lambda one: one[:2])
         for _, number, edit, c in effort.first("repair_promising", promising):
             found += _followed(start, edit, c, number)
-        if any(one.cost[0] == 0 and one.cost[1] <= _GOOD for one in found) or budget.spent(effort, matches):
+        if any(one.cost[1] <= _GOOD and _whole(start, one) for one in found) or budget.spent(effort, matches):
             return found
     return found
+
+
+def _whole(start: _Start, candidate: _Candidate) -> bool:
+    """True if a change repairs all wrong outputs that depend on where it is made."""
+    below = start.matches.replay.below(candidate.edit.places)
+    places = {name: start.matches.replay.output_places(name) for name in start.failing}
+    return all(name in candidate.repaired for name, some in places.items() if not below.isdisjoint(some))
 
 
 def _followed(start: _Start, edit: Edit, c: Class, number: int) -> list[_Candidate]:
@@ -211,8 +218,8 @@ def _followed(start: _Start, edit: Edit, c: Class, number: int) -> list[_Candida
 
 
 def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
-    """The same change where it can be made first: where another part of a tensor is needed, what a place reads may be
-    another part already."""
+    """The same change where it can be made first: where a part of a tensor stands in place of another, what is read
+    there may be another already."""
     matches = start.matches
     while _moves(matches, best.edit) and not budget.spent(matches.effort, matches):
         place = best.edit.places[0]
@@ -236,13 +243,10 @@ def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
 
 
 def _moves(matches: ValueMatches, edit: Edit) -> bool:
-    """True if a change gives places other parts of the tensors that they, or what they read there, are parts of."""
-    if edit.kind == "operand":
-        return True
-    if edit.kind != "value":
-        return False
-    parts = [(matches.aligned(place), edit.wanted.get(place)) for place in edit.places]
-    return all(one is not None and other is not None and one[0] == other[0] for one, other in parts)
+    """True if a change gives places parts of tensors in place of others."""
+    return edit.kind == "operand" or (
+        edit.kind == "value" and all(matches.aligned(place) is not None for place in edit.places)
+    )
 
 
 def _gain(start: _Start, edit: Edit) -> int:

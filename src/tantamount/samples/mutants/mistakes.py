@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tantamount.ir.graph import Graph, Node, Ref, references
+from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import facts_of, operator_of
-from tantamount.ops.facts import Facts
+from tantamount.ops.facts import NOTHING, Facts
 
-from .edits import Change, call, changed, leaves_of, live, ref_type, same_typed, with_literal
+from .edits import Change, call, changed, leaves_of, live, ref_type, with_literal
 
 __all__ = ["Class", "Mistake", "distances", "mistakes"]
 
@@ -110,6 +110,7 @@ def _mistake(
     return Mistake(kind, what, name, ranks, frozenset((name, *places)), lambda: changed(job, ranks, name, change))
 
 
+FactsOf = Callable[[Node], Facts]
 Made = tuple[Class, str, tuple[str, ...], Change]  # what was done, in words, other right places, and how
 
 
@@ -120,10 +121,14 @@ def _of(job: Job, graph: Graph, node: Node, groups: dict[str, int], random_: ran
 
     if node.type is None or node.target == "getitem":
         return
-    facts = facts_of(graph, node, operand, groups)
+
+    def facts_at(one: Node) -> Facts:
+        return facts_of(graph, one, operand, groups) if one.op == "call" and one.target != "getitem" else NOTHING
+
+    facts = facts_at(node)
     row = operator_of(graph, node)
     if row.group_parameter is not None:
-        yield from _reductions(graph, node)
+        yield from _reductions(graph, node, facts_at)
         return
     yield from _numbers(node, random_)
     yield from _parts(graph, node, facts)
@@ -138,26 +143,36 @@ def _around(graph: Graph, node: Node) -> tuple[str, ...]:
     return (*references(node), *graph.users.get(node.name, ()))
 
 
-def _reductions(graph: Graph, node: Node) -> Iterator[Made]:
+def _moved(graph: Graph, name: str, facts: FactsOf) -> tuple[str, ...]:
+    """A node, and the nodes from which its elements only moved there: a sum over ranks may stand behind any of them."""
+    found = [name]
+    while facts(graph.by_name[name]).layout:
+        floats = [ref for ref in references(graph.by_name[name]) if _is_float(graph.by_name[ref])]
+        if len(floats) != 1:
+            break
+        name = floats[0]
+        found.append(name)
+    return tuple(found)
+
+
+def _is_float(node: Node) -> bool:
+    return node.op == "call" and (node.type is None or node.type.dtype.is_float)
+
+
+def _reductions(graph: Graph, node: Node, facts: FactsOf) -> Iterator[Made]:
     operand = next((Ref(name) for name in references(node)), None)
     if operand is None or graph.by_name[operand.name].type != node.type or node.type is None:
         return
     if not node.type.dtype.is_float:
         return
-    alias: Change = lambda g, n: (call(n.name, "aten.alias.default", operand),)  # noqa: E731
-    yield Class.REDUCTION_MISSING, "not called", _around(graph, node), alias
+    places = (*_moved(graph, operand.name, facts), *_around(graph, node))
+    yield Class.REDUCTION_MISSING, "not called", places, _passed_on(operand.name)
     again = f"{node.name}_once"
-    twice: Change = lambda g, n: (  # noqa: E731
-        replace(n, name=again),
-        replace(n, args=tuple(Ref(again) if item == operand else item for item in n.args)),
-    )
-    yield Class.REDUCTION_TWICE, "called twice", (again, *graph.users.get(node.name, ())), twice
-    for summand in references(graph.by_name[operand.name]):
-        yield from _added_before(graph, node, operand.name, summand)
-        break
+    yield Class.REDUCTION_TWICE, "called twice", (again, *graph.users.get(node.name, ())), _twice(again, operand)
+    yield from _added_before(graph, node, operand)
 
 
-def _added_before(graph: Graph, node: Node, operand: str, _: str) -> Iterator[Made]:
+def _added_before(graph: Graph, node: Node, operand: Ref) -> Iterator[Made]:
     """The bias that is added to the sum is added to every summand as well."""
     after = node.name
     while len(users := graph.users.get(after, ())) == 1:
@@ -165,13 +180,9 @@ def _added_before(graph: Graph, node: Node, operand: str, _: str) -> Iterator[Ma
         refs = list(references(user))
         small = [r for r in refs if r != after and (t := graph.by_name[r].type) is not None and len(t.shape) == 1]
         if len(refs) == 2 and small and user.type == node.type:
-            fresh = f"{node.name}_biased"
-            bias = small[0]
-            change: Change = lambda g, n: (  # noqa: E731
-                call(fresh, "aten.add.Tensor", Ref(operand), Ref(bias)),
-                replace(n, args=tuple(Ref(fresh) if item == Ref(operand) else item for item in n.args)),
-            )
-            yield Class.ADDED_BEFORE, f"{bias} is added to {operand}, too", (fresh, operand, after), change
+            biased = f"{node.name}_biased"
+            places = (biased, operand.name, after)
+            yield Class.ADDED_BEFORE, f"{small[0]} is added before, too", places, _biased(biased, operand, small[0])
             return
         if len(refs) != 1 or user.type != node.type:
             return
@@ -185,10 +196,6 @@ def _numbers(node: Node, random_: random.Random) -> Iterator[Made]:
             yield Class.NUMBER, f"{new!r} instead of {value!r}", (), _put(path, new)
 
 
-def _put(path: tuple[int | str, ...], value: float | Ref) -> Change:
-    return lambda graph, node: (with_literal(node, path, value),)
-
-
 def _parts(graph: Graph, node: Node, facts: Facts) -> Iterator[Made]:
     """Another block of the same size; joined parts in reverse."""
     if facts.piece and node.target == "aten.slice.Tensor" and len(node.args) >= 4:
@@ -197,52 +204,32 @@ def _parts(graph: Graph, node: Node, facts: Facts) -> Iterator[Made]:
         if isinstance(dim, int) and isinstance(low, int) and isinstance(high, int) and type_ is not None:
             size = min(high, type_.shape[dim]) - low
             start = low + size if low + 2 * size <= type_.shape[dim] else low - size
-            if 0 < size and 0 <= start:
-                moved: Change = (
-                    lambda g, n: (  # noqa: E731
-                        replace(n, args=(*n.args[:2], start, start + size, *n.args[4:])),
-                    )
-                )
-                yield Class.PART, f"{start}:{start + size} instead of {low}:{high}", (), moved
+            if size > 0 and start >= 0:
+                what = f"{start}:{start + size} instead of {low}:{high}"
+                yield Class.PART, what, (), _arguments((*node.args[:2], start, start + size, *node.args[4:]))
     for k, value in enumerate(node.args):
-        if isinstance(value, tuple) and len(value) > 1 and all(isinstance(item, Ref) for item in value):
-            refs = [item for item in value if isinstance(item, Ref)]
-            types = {ref_type(graph, ref) for ref in refs}
-            if len(types) == 1 and len(set(refs)) > 1 and "concat" in facts.moves:
-                turned: Change = (
-                    lambda g, n, k=k, refs=refs: (  # noqa: E731
-                        replace(n, args=(*n.args[:k], tuple(reversed(refs)), *n.args[k + 1 :])),
-                    )
-                )
-                yield Class.ORDER, "in reverse", (), turned
+        if isinstance(value, tuple) and len(value) > 1 and "concat" in facts.moves:
+            types = {ref_type(graph, item) for item in value}
+            if len(types) == 1 and None not in types and len(set(value)) > 1:
+                turned = (*node.args[:k], tuple(reversed(value)), *node.args[k + 1 :])
+                yield Class.ORDER, "in reverse", (), _arguments(turned)
 
 
 def _steps(job: Job, graph: Graph, node: Node, facts: Facts, random_: random.Random) -> Iterator[Made]:
     same = [name for name in dict.fromkeys(references(node)) if graph.by_name[name].type == node.type]
     if same and not facts.view:
-        passed = same[0]
-        without: Change = lambda g, n: (call(n.name, "aten.alias.default", Ref(passed)),)  # noqa: E731
-        yield Class.STEP_MISSING, f"left out, {passed} is passed on", _around(graph, node), without
+        yield Class.STEP_MISSING, f"left out, {same[0]} is passed on", _around(graph, node), _passed_on(same[0])
         if facts.elementwise and not facts.idempotent:
             again = f"{node.name}_once"
-            twice: Change = lambda g, n: (  # noqa: E731
-                replace(n, name=again),
-                replace(n, args=tuple(Ref(again) if item == Ref(passed) else item for item in n.args)),
-            )
-            yield Class.STEP_TWICE, "applied twice", (again,), twice
+            yield Class.STEP_TWICE, "applied twice", (again,), _twice(again, Ref(same[0]))
     size = max(2, job.mesh.world_size)
     if not facts.view:
         whole = f"{node.name}_whole"
-        scaled: Change = lambda g, n: (  # noqa: E731
-            replace(n, name=whole),
-            call(n.name, "aten.mul.Tensor", Ref(whole), float(size)),
-        )
-        yield Class.SCALED, f"times {size}", (whole,), scaled
+        yield Class.SCALED, f"times {size}", (whole,), _scaled(whole, float(size))
     prefix, _, name = node.target.partition(".")
     if name in _FUNCTIONS.get(prefix, ()):
         other = random_.choice([f"{prefix}.{f}" for f in _FUNCTIONS[prefix] if f != name])
-        args = node.args[:1]
-        yield Class.FUNCTION, f"{other} instead", (), lambda g, n: (replace(n, target=other, args=args, kwargs={}),)
+        yield Class.FUNCTION, f"{other} instead", (), _applied(other)
 
 
 def _tensors(graph: Graph, node: Node, facts: Facts, random_: random.Random) -> Iterator[Made]:
@@ -253,14 +240,11 @@ def _tensors(graph: Graph, node: Node, facts: Facts, random_: random.Random) -> 
         if type_ is None or not type_.dtype.is_float or not type_.shape:
             continue
         weight = graph.by_name[value.name].op == "input"
-        others = [name for name in same_typed(graph, node.name) if name != value.name] if type_ == node.type else []
-        others = others or [
-            one.name for one in graph.nodes[: order[node.name]] if one.type == type_ and one.name != value.name
-        ]
         near = [
-            name
-            for name in others
-            if (graph.by_name[name].op == "input") == weight and (weight or order[node.name] - order[name] < _NEAR)
+            one.name
+            for one in graph.nodes[: order[node.name]]
+            if one.type == type_ and one.name != value.name and (one.op == "input") == weight
+            if weight or order[node.name] - order[one.name] < _NEAR
         ]
         if near:
             name = random_.choice(near)
@@ -268,5 +252,47 @@ def _tensors(graph: Graph, node: Node, facts: Facts, random_: random.Random) -> 
     if len(refs) == 2 and not facts.commutative:
         (p, a), (q, b) = refs
         if a != b and ref_type(graph, a) == ref_type(graph, b):
-            exchanged: Change = lambda g, n: (with_literal(with_literal(n, p, b), q, a),)  # noqa: E731
-            yield Class.SWAPPED, f"{a.name} and {b.name} exchanged", (), exchanged
+            yield Class.SWAPPED, f"{a.name} and {b.name} exchanged", (), _exchanged((p, a), (q, b))
+
+
+# ------------------------------------------------------------------------------------------------ changes of a node
+Leaf = tuple[tuple[int | str, ...], Ref]
+
+
+def _put(path: tuple[int | str, ...], value: float | Ref) -> Change:
+    return lambda graph, node: (with_literal(node, path, value),)
+
+
+def _exchanged(one: Leaf, other: Leaf) -> Change:
+    return lambda graph, node: (with_literal(with_literal(node, one[0], other[1]), other[0], one[1]),)
+
+
+def _arguments(args: tuple[Argument, ...]) -> Change:
+    return lambda graph, node: (replace(node, args=args),)
+
+
+def _passed_on(operand: str) -> Change:
+    return lambda graph, node: (call(node.name, "aten.alias.default", Ref(operand)),)
+
+
+def _reading(node: Node, old: Ref, new: str) -> Node:
+    return replace(node, args=tuple(Ref(new) if item == old else item for item in node.args))
+
+
+def _twice(first: str, operand: Ref) -> Change:
+    return lambda graph, node: (replace(node, name=first), _reading(node, operand, first))
+
+
+def _biased(fresh: str, operand: Ref, bias: str) -> Change:
+    return lambda graph, node: (call(fresh, "aten.add.Tensor", operand, Ref(bias)), _reading(node, operand, fresh))
+
+
+def _scaled(whole: str, factor: float) -> Change:
+    return lambda graph, node: (
+        replace(node, name=whole),
+        call(node.name, "aten.mul.Tensor", Ref(whole), factor),
+    )
+
+
+def _applied(target: str) -> Change:
+    return lambda graph, node: (replace(node, target=target, args=node.args[:1], kwargs={}),)
