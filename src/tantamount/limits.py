@@ -208,6 +208,13 @@ class Bounds:
     repair_inputs: int = _bound(4, DIAGNOSIS, "Random inputs that are tried until outputs differ.", "fixed")
     repair_executions: int = _bound(60, DIAGNOSIS, "Executions of both programs that looking for a repair may take.")
     repair_nodes: int = _bound(20_000, DIAGNOSIS, "Nodes of all executions that looking for a repair may take.")
+    repair_near: int = _bound(48, DIAGNOSIS, "Nodes of every rank below a change that say whether it helps.")
+    repair_promising: int = _bound(
+        6, DIAGNOSIS, "Changes of one kind that help nearby and are followed to the outputs."
+    )
+    repair_seconds: int = _bound(
+        3, DIAGNOSIS, "CPU seconds that looking for a repair may take, more the longer the proof took."
+    )
     repair_outputs: int = _bound(16, DIAGNOSIS, "Outputs, and repairs, that are looked at.")
     repair_wholes: int = _bound(8, DIAGNOSIS, "Specification tensors that are tried in place of one value.")
     repair_orders: int = _bound(6, DIAGNOSIS, "Orders in which tensors are exchanged for each other.")

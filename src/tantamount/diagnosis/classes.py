@@ -44,7 +44,8 @@ def classes_of(
     for rank, graph in enumerate(graphs):
         for position, node in enumerate(graph.nodes):
             place = (rank, node.name)
-            key = (node.op, target_of(graph, node), shapes.get(place), _skeleton(node, rank, colours))
+            shape = shapes.get(place) if node.type is None else node.type.shape
+            key = (node.op, target_of(graph, node), shape, _skeleton(node, rank, colours))
             colour = colours[place] = numbers.setdefault(key, len(numbers))
             if place in shapes:
                 members.setdefault(colour, []).append((position, place))

@@ -69,6 +69,9 @@ def edits_of(matches: ValueMatches, c: Class, kinds: Sequence[str]) -> Iterator[
 
 def _subsets(matches: ValueMatches, changes: dict[Place, Array]) -> Iterator[dict[Place, Array]]:
     """All members of a class that would change; the unmatched ones; single nodes; without a mesh, all but the first."""
+    changes = {place: value for place, value in changes.items() if place in matches.used}
+    if not changes:
+        return
     yield changes
     unmatched = {place: value for place, value in changes.items() if matches.aligned(place) is None}
     if 0 < len(unmatched) < len(changes):

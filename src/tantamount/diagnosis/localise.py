@@ -40,14 +40,15 @@ __all__ = ["find_mismatch"]
 
 
 def find_mismatch(
-    proof: Proof, failing: Sequence[OutputReport], plan: Plan | None = None
+    proof: Proof, failing: Sequence[OutputReport], plan: Plan | None = None, seconds: float = 0.0
 ) -> tuple[Mismatch | None, Mapping[str, str]]:
     """The first place where the implementation leaves the specification, for the first failing output that has one; and
-    for every failing output that comes of a missing reduction, by name, where. ``plan`` executes both programs."""
+    for every failing output that comes of a missing reduction, by name, where. ``plan`` executes both programs;
+    ``seconds`` of CPU time may be taken beyond the bound ``repair_seconds``."""
     nodes = {output.name: output.node for output in proof.job.specification.outputs}
     search = _Search(proof)
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
-    repair = find_repair(plan, refuted) if plan is not None and refuted else None
+    repair = find_repair(plan, refuted, seconds) if plan is not None and refuted else None
     told = account(repair) if repair is not None else None
     if repair is not None and told is not None and repair.of_input:
         relation = relation_that_proves(repair.matches, repair.edit, repair.repaired, proof.options.silent())
@@ -55,7 +56,12 @@ def find_mismatch(
             told = replace(told, hint=f"it would be proved if {told.specification} were {relation}")
     first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
     reductions: dict[str, str] = {}
+    done = repair.repaired if repair is not None and first is not None else ()
+    if first is not None and first.kind == "unreduced":
+        reductions = dict.fromkeys(done, first.difference)
     for report in failing:
+        if report.name in done:
+            continue
         node = nodes.get(report.name)
         if node is None:
             continue

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from math import prod
 
 import numpy as np
@@ -203,23 +204,65 @@ class Replay:
             found[name] = sum(differing(pair.wanted, pair.found) for pair in pairs)
         return found
 
+    def nearby(self, changes: Changes, nodes: int) -> Mapping[Place, Tensor] | None:
+        """What becomes, once values are changed, of the first places below them: at most so many on every rank, those
+        that are changed included. ``None`` where they cannot be computed alone."""
+        if self.messages:
+            return None
+        near = self._near(changes, nodes * len(self.job.implementation))
+        try:
+            environments = self._computed(changes, near)
+        except TantamountError:
+            return None
+        return {place: value for place in near if isinstance(value := environments[place[0]].get(place[1]), Tensor)}
+
+    def _near(self, changes: Changes, count: int) -> set[Place]:
+        """The first places below some, by their positions in the graphs, all members of a collective at once."""
+        pending = [(self.position[place], place) for place in changes]
+        heapify(pending)
+        found: set[Place] = set()
+        while pending and len(found) < count:
+            _, place = heappop(pending)
+            if place in found:
+                continue
+            found.add(place)
+            if place not in changes:
+                found.update(self.partners.get(place, ()))
+            for reader in self.readers.get(place, ()):
+                heappush(pending, (self.position[reader], reader))
+        return found
+
+    @cached_property
+    def position(self) -> Mapping[Place, int]:
+        """The position of every node in its rank's graph."""
+        return {
+            (rank, node.name): k
+            for rank, graph in enumerate(self.job.implementation)
+            for k, node in enumerate(graph.nodes)
+        }
+
     def _changed(self, changes: Changes) -> list[Environment]:
-        below = self.below(changes)
+        environments = self._computed(changes, self.below(changes))
+        return [{**old, **new} for old, new in zip(self.environments, environments, strict=True)]
+
+    def _computed(self, changes: Changes, below: set[Place]) -> list[Environment]:
+        """The values of some places below changes, and of what they read."""
         graphs: list[Graph] = []
         inputs: list[dict[str, Tensor]] = []
         for rank, graph in enumerate(self.job.implementation):
             given_: dict[str, Tensor] = {}
             nodes: list[Node] = []
             computed: list[Node] = []
-            for node in graph.nodes:
-                place = (rank, node.name)
+            here = sorted((one for one in below if one[0] == rank), key=self.position.__getitem__)
+            for place in here:
+                node = graph.by_name[place[1]]
                 value = self.environments[rank].get(node.name)
                 if place in changes:
                     if not isinstance(value, Tensor):
                         raise Unsupported("a change of several results")
                     change = np.asarray(changes[place])
                     given_[node.name] = typed(change, value)
-                elif place in below and node.op != "input":
+                elif node.op != "input":
                     computed.append(replace(node, type=None))
             needed = {ref for node in computed for ref in references(node)} - {node.name for node in computed}
             for name in needed - set(given_):
@@ -238,7 +281,7 @@ class Replay:
             self.effort += sum(
                 1 + prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
             )
-        return [{**old, **new} for old, new in zip(self.environments, environments, strict=True)]
+        return environments
 
 
 def _closure(places: Iterable[Place], edges: Mapping[Place, tuple[Place, ...]]) -> set[Place]:

@@ -8,22 +8,29 @@ where to look, and which change would do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from tantamount.correspond.values import rows_of
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, edits_of
+from tantamount.diagnosis.locate import Location, locate, reads
 from tantamount.diagnosis.replay import Place, Replay
-from tantamount.diagnosis.value_matches import ValueMatches
+from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale, draw
+from tantamount.ir.graph import references
+from tantamount.ops.algebra import Tensor
 
 __all__ = ["Repair", "find_repair"]
 
 _FIRST_SEED = 11
-_CONFIRMATIONS = 2  # more inputs that a change must repair
+_CONFIRMATIONS = 1  # more inputs that a change must repair
 
 
 @dataclass(frozen=True)
@@ -41,29 +48,52 @@ class Repair:
         return self.edit.kind == "value" and self.matches.node(self.edit.places[0]).op == "input"
 
 
-def find_repair(plan: Plan, outputs: Sequence[str]) -> Repair | None:
-    """The change that repairs the first of the failing ``outputs``, and more of them if it can."""
+def find_repair(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Repair | None:
+    """The change that repairs the first of the failing ``outputs``, and more of them if it can. ``seconds`` of CPU time
+    may be taken beyond the bound ``repair_seconds``."""
     effort = plan.store.effort
     every = list(dict.fromkeys((*outputs, *(o.name for o in plan.job.specification.outputs))))
     names = effort.first("repair_outputs", every)
     names = [name for name in names if _checkable(plan, name)]
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
+    budget = _budget(plan, seconds)
     start = _start(plan, names, seeds)
     if start is None:
         effort.hit("repair_inputs")
         return None
-    found = sorted(_accepted(start, effort, _budget(plan)), key=lambda one: one.cost)
+    found = sorted(_accepted(start, effort, budget), key=lambda one: one.cost)
+    if found:
+        found[0] = _hoisted(start, found[0], budget)
     for candidate in effort.first("repair_outputs", found):
         if all(_again(plan, names, candidate, seed) for seed in seeds[-_CONFIRMATIONS:]):
             return Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
     return None
 
 
-def _budget(plan: Plan) -> tuple[int, str]:
-    """Nodes that all changes together may take, and the bound that says so."""
+@dataclass(frozen=True)
+class Budget:
+    """What all changes together may take: nodes, by the bound that says so, and CPU seconds until a time."""
+
+    nodes: int
+    bound: str
+    until: float
+
+    def spent(self, effort: Effort, matches: ValueMatches) -> bool:
+        """True if nothing is left, which counts as a hit."""
+        if matches.replay.effort > self.nodes:
+            effort.hit(self.bound)
+            return True
+        if time.process_time() > self.until:
+            effort.hit("repair_seconds")
+            return True
+        return False
+
+
+def _budget(plan: Plan, seconds: float) -> Budget:
     bounds = plan.store.effort.bounds
     nodes = len(plan.job.specification.nodes) + sum(len(graph.nodes) for graph in plan.job.implementation)
-    return min((bounds.repair_nodes, "repair_nodes"), (bounds.repair_executions * nodes, "repair_executions"))
+    most = min((bounds.repair_nodes, "repair_nodes"), (bounds.repair_executions * nodes, "repair_executions"))
+    return Budget(*most, time.process_time() + bounds.repair_seconds + seconds)
 
 
 def _checkable(plan: Plan, name: str) -> bool:
@@ -71,7 +101,7 @@ def _checkable(plan: Plan, name: str) -> bool:
     return expectation is not None and (expectation.placements is not None or expectation.expression is not None)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Start:
     """One input on which outputs differ: how many elements of each are wrong."""
 
@@ -81,6 +111,13 @@ class _Start:
     @property
     def failing(self) -> list[str]:
         return [name for name, count in self.wrong.items() if count]
+
+    @cached_property
+    def location(self) -> Location:
+        """Where the two sides part above the first failing output."""
+        replay, first = self.matches.replay, self.failing[0]
+        node = next(output.node for output in self.matches.job.specification.outputs if output.name == first)
+        return locate(self.matches, replay.output_places(first), node)
 
 
 @dataclass(frozen=True)
@@ -108,46 +145,146 @@ def _start(plan: Plan, names: Sequence[str], seeds: Sequence[int]) -> _Start | N
 _REDUCTIONS = ("reduce", "average", "maximum")
 _SIMPLE = ("bypass", "literal", "scale")
 _GOOD = 2  # a change of this weight says why: nothing further is looked for
+_SMALL = 120  # nodes of all ranks: below changes of so small a program everything is computed again at once
+
+Pass = tuple[Sequence[int], tuple[str, ...]]  # classes by number, and the kinds of changes that are tried there
 
 
-def _accepted(start: _Start, effort: Effort, budget: tuple[int, str]) -> list[_Candidate]:
-    """Changes that repair something: first what can be said simply, where values stop being known ones before anywhere
-    else; then where something may be missing; then any value."""
+def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
+    """What is tried where, in order: where values stop corresponding before anywhere else, and what can be said simply
+    before what only says what should be there."""
+    yield location.summands, ("reduce", *_SIMPLE)
+    yield location.frontier, ("reduce", *_SIMPLE, "operand")
+    yield location.frontier, ("value",)
+    yield location.boundary, ("value",)
+    yield location.twins, ("like",)
+    yield location.beside, ("value",)
+    yield location.apart, _SIMPLE
+    yield location.apart, ("operand", "like")
+    yield location.apart, ("value",)
+    every = range(len(matches.classes))
+    unmatched = [k for k in every if matches.unmatched(matches.classes[k])]
+    yield [k for k in every if matches.summands(matches.classes[k]) is not None], ("reduce",)
+    yield unmatched, _SIMPLE
+    yield [k for k in every if k not in set(unmatched)], ("value",)
+    yield unmatched, ("operand", "like")
+    yield unmatched, ("value",)
+
+
+def _accepted(start: _Start, effort: Effort, budget: Budget) -> list[_Candidate]:
+    """Changes that repair something."""
     matches = start.matches
-    numbered = list(enumerate(matches.classes))
-    frontier = [(k, c) for k, c in numbered if matches.frontier(c)]
-    unmatched = [(k, c) for k, c in numbered if matches.unmatched(c)]
-    passes: list[tuple[list[tuple[int, Class]], tuple[str, ...]]] = [
-        ([(k, c) for k, c in numbered if matches.summands(c) is not None], ("reduce",)),
-        (frontier, ("reduce", *_SIMPLE, "operand")),
-        (unmatched, _SIMPLE),
-        (frontier, ("value",)),
-        ([(k, c) for k, c in numbered if not matches.unmatched(c)], ("value",)),
-        (unmatched, ("operand", "like")),
-        (unmatched, ("value",)),
-    ]
+    small = len(matches.replay.order) <= _SMALL
     found: list[_Candidate] = []
-    seen: set[object] = set()
-    for step, (classes, kinds) in enumerate(passes):
+    tried: set[object] = set()
+    for classes, kinds in _passes(matches, start.location):
         best = min(found, key=lambda one: one.cost, default=None)
-        for number, c in classes:
-            if step == len(passes) - 1 and best is not None and number >= best.number:
+        promising: list[tuple[int, int, Edit, Class]] = []
+        for number in classes:
+            c = matches.classes[number]
+            if kinds == ("value",) and best is not None and number >= best.number:
                 break  # something later would not say more
             for edit in edits_of(matches, c, kinds):
                 key = tuple(sorted((place, value.tobytes()) for place, value in edit.changes.items()))
-                if key in seen:
+                if key in tried:
                     continue
-                seen.add(key)
-                repaired = _repaired(start, edit)
-                if repaired:
-                    found.append(_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired)))
+                tried.add(key)
+                if small:
+                    found += _followed(start, edit, c, number)
+                elif (gain := _gain(start, edit)) > 0:
+                    promising.append((-gain, number, edit, c))
                 effort.check()
-                if matches.replay.effort > budget[0]:
-                    effort.hit(budget[1])
-                    return found
-        if any(one.cost[0] == 0 and one.cost[1] <= _GOOD for one in found):
+                if budget.spent(effort, matches):
+                    break
+        promising.sort(key=lambda one: one[:2])
+        for _, number, edit, c in effort.first("repair_promising", promising):
+            found += _followed(start, edit, c, number)
+        if any(one.cost[1] <= _GOOD and _whole(start, one) for one in found) or budget.spent(effort, matches):
             return found
     return found
+
+
+def _whole(start: _Start, candidate: _Candidate) -> bool:
+    """True if a change repairs all wrong outputs that depend on where it is made."""
+    below = start.matches.replay.below(candidate.edit.places)
+    places = {name: start.matches.replay.output_places(name) for name in start.failing}
+    return all(name in candidate.repaired for name, some in places.items() if not below.isdisjoint(some))
+
+
+def _followed(start: _Start, edit: Edit, c: Class, number: int) -> list[_Candidate]:
+    """The change as a candidate, if outputs become right by it."""
+    repaired = _repaired(start, edit)
+    return [_Candidate(edit, c, number, repaired, _cost(start, edit, c, number, repaired))] if repaired else []
+
+
+def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
+    """The same change where it can be made first: where a part of a tensor stands in place of another, what is read
+    there may be another already."""
+    matches = start.matches
+    while _moves(matches, best.edit) and not budget.spent(matches.effort, matches):
+        place = best.edit.places[0]
+        above = reads(matches, place)
+        if best.edit.kind == "operand":
+            ref = list(references(matches.node(place)))[best.edit.position]
+            above = [one for one in above if one[1] == ref]
+        classes = [matches.class_of[one] for one in above if one in matches.class_of]
+        found = [
+            one
+            for c in dict.fromkeys(classes)
+            for edit in edits_of(matches, c, ("value",))
+            if _moves(matches, edit)
+            for one in _followed(start, edit, c, matches.classes.index(c))
+            if set(one.repaired) >= set(best.repaired)
+        ]
+        if not found:
+            return best
+        best = min(found, key=lambda one: one.cost)
+    return best
+
+
+def _moves(matches: ValueMatches, edit: Edit) -> bool:
+    """True if a change gives places parts of tensors in place of others."""
+    return edit.kind == "operand" or (
+        edit.kind == "value" and all(matches.aligned(place) is not None for place in edit.places)
+    )
+
+
+def _gain(start: _Start, edit: Edit) -> int:
+    """How many tensors of the specification that the implementation lacks are there below a change, and how many
+    places that something corresponded to it takes that from."""
+    matches = start.matches
+    near = matches.replay.nearby(edit.changes, matches.effort.bounds.repair_near)
+    if near is None:
+        return 1  # unknown: the outputs will tell
+    gained: set[str] = set()
+    lost = 0
+    for place, tensor in near.items():
+        value = np.asarray(tensor.value)
+        if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
+            continue
+        part = matches.is_part(value) or _summand(matches, near, place)
+        if part is not None and part[0] not in matches.matched and part[0] not in matches.summed:
+            gained.add(part[0])
+        elif part is None and matches.aligned(place) is not None:
+            lost += 1
+    return len(gained) - lost
+
+
+def _summand(matches: ValueMatches, near: Mapping[Place, Tensor], place: Place) -> Part | None:
+    """The part of a specification tensor that the values of a node on several ranks add up to."""
+    c = matches.class_of.get(place)
+    if c is None or matches.job.mesh.world_size == 1:
+        return None
+    for _, groups in matches.groups(c):
+        members = next((group for group in groups if place in group), None)
+        if members is None or place != members[0]:
+            continue
+        values = [np.asarray(near[one].value) if one in near else matches.value(one) for one in members]
+        if summable(values):
+            part = matches.is_part(np.sum(np.stack(values), axis=0))
+            if part is not None:
+                return part
+    return None
 
 
 def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
@@ -210,10 +347,23 @@ def _rearranged(matches: ValueMatches, edit: Edit, place: Place) -> bool:
 
 
 def _summed(matches: ValueMatches, c: Class) -> bool:
-    """True if the class's members are added up later on: then no sum is missing there."""
-    if len(c.places) < 2:
-        return False
-    places = matches.effort.first("repair_followed", c.places)
-    first, *rest = (matches.replay.below([place]) for place in places)
-    common = first.intersection(*rest)
-    return any(matches.facts(place).sums for place in common)
+    """True if the class's members are added up later on, wherever they are used: then no sum is missing there."""
+    pending, seen = list(c.places), set(c.places)
+    added = False
+    while pending:
+        for reader in matches.replay.readers.get(pending.pop(), ()):
+            if reader in seen or reader not in matches.cone:
+                continue
+            seen.add(reader)
+            if reader not in matches.class_of or _still_summands(matches, reader):
+                pending.append(reader)
+            elif matches.aligned(reader) is None or not matches.facts(reader).sums:
+                return False
+            else:
+                added = True
+    return added
+
+
+def _still_summands(matches: ValueMatches, place: Place) -> bool:
+    """True if a place is one of several summands of something, and no part of a tensor."""
+    return matches.aligned(place) is None and matches.summands(matches.class_of[place]) is not None

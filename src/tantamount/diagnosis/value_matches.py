@@ -30,7 +30,7 @@ Part = tuple[str, "Box | None"]  # a tensor of the specification, and which bloc
 
 class ValueMatches:
     """Everything above one output: ``cone`` in the implementation, ``wholes`` in the specification, by classes
-    (``everything``: the classes of all of the implementation)."""
+    (``everything``: the classes of all of the implementation; ``used``: what any output depends on)."""
 
     def __init__(self, replay: Replay, output: str) -> None:
         self.replay = replay
@@ -43,6 +43,7 @@ class ValueMatches:
         end = next(o.node for o in graph.outputs if o.name == output)
         above = ancestors(graph, end)
         self.cone = replay.above(replay.output_places(output))
+        self.used = replay.above(place for name in self.job.outputs for place in replay.output_places(name))
         shapes = {
             (rank, node.name): value.shape
             for rank, one in enumerate(self.job.implementation)
@@ -162,6 +163,11 @@ class ValueMatches:
         return self._summands[c]
 
     @cached_property
+    def summed(self) -> set[str]:
+        """The specification's tensors of which the implementation has summands."""
+        return {name for c in self.classes if (name := self.summands(c)) is not None}
+
+    @cached_property
     def class_of(self) -> Mapping[Place, Class]:
         """The class of a node with one result."""
         return {place: c for c in self.classes for place in c.places}
@@ -247,6 +253,10 @@ class ValueMatches:
             if node.op != "input" and all(operand in found for operand in operands):
                 found.add(place)
         return frozenset(found)
+
+    def says_nothing(self, place: Place) -> bool:
+        """True where no input decides a value."""
+        return place in self._inputless or self.node(place).op == "constant"
 
     def known_number(self, place: Place) -> int | float | None:
         """The finite number that all elements of a value are, where no input is needed to know it."""

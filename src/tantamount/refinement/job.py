@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from tantamount.calculus.atoms import Store
 from tantamount.clock import Clock
 from tantamount.correspond.alignment import align
 from tantamount.diagnosis.localise import find_mismatch
@@ -18,7 +19,10 @@ from tantamount.execution.reduced import search_reduced
 from tantamount.execution.witness import Searched, search
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
+from tantamount.ops.classes import RankClass
 from tantamount.proof import Options, Progress, Proof, prove
+from tantamount.proof.cuts import Align, Candidates
+from tantamount.proof.inputs import Inputs
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
 from tantamount.proof.outputs import PARTLY
 from tantamount.proof.simplified import prove_simplified
@@ -79,7 +83,7 @@ def refine_job(
     state = _State(job, strict, how, so_far or _unheard)
     bounds = limits if limits is not None else limits_from_environment()
     options = Options(
-        fold=fold, align=align, limits=bounds, effort=how, progress=state.noting(progress), lap=state.clock.lap
+        fold=fold, align=_once(), limits=bounds, effort=how, progress=state.noting(progress), lap=state.clock.lap
     )
     try:
         with stopping(how):
@@ -94,6 +98,24 @@ def refine_job(
             raise
         state.stopped = how.out_of_memory()
     return state.report()
+
+
+def _once() -> Align:
+    """Aligns each pair of programs once: at smaller shapes they are the same programs, and hints may be those of the
+    larger ones."""
+    known: dict[object, Candidates] = {}
+
+    def aligned(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], limits: Limits) -> Candidates:
+        names = [
+            tuple((node.name, node.target) for node in graph.nodes)
+            for graph in (job.specification, *job.implementation)
+        ]
+        key = (*names, tuple((one.leader, tuple(one.ranks)) for one in classes), tuple(job.mesh.axes.items()))
+        if key not in known:
+            known[key] = align(store, job, inputs, classes, limits)
+        return known[key]
+
+    return aligned
 
 
 def whole_proof(found: Refinement) -> Proof | None:
@@ -121,7 +143,7 @@ def _refine(state: _State, options: Options) -> None:
     checked = searched.outputs
     state.know(proof, checked)
     failing = _open(checked)
-    mismatch, reductions = find_mismatch(proof, failing, searched.plan)
+    mismatch, reductions = find_mismatch(proof, failing, searched.plan, 0.5 * sum(clock.seconds.values()))
     clock.lap("localise")
     if len(failing) > 1:  # of one the mismatch says it
         checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)

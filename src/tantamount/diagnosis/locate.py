@@ -1,0 +1,186 @@
+"""The place first: where values stop corresponding, in the order of the data flow, forward and backward.
+
+A value *corresponds* if it is a part of a tensor of the specification, if it and its siblings are summands of one, or
+if it says nothing (zeros, what is made of no input). Walking up from a wrong output through values that do not
+correspond gives the *apart*; right programs have such values, too, but what comes of them corresponds again, so that
+the walk does not get there. The operators of the apart that read nothing but what corresponds are the *frontier*: the
+first differences. Where the operator to blame reads or makes something that corresponds to the wrong tensor, the
+frontier is below it: then the *boundary*, what the frontier reads, is looked at, and above it what only moves elements
+or is made by the operator of a specification tensor that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tantamount.diagnosis.replay import Place
+from tantamount.diagnosis.value_matches import ValueMatches
+from tantamount.ir.graph import Graph, Node, references
+
+__all__ = ["Location", "locate", "reads", "whole_reads"]
+
+_CHAIN = 12  # operators that only move elements, above something that is read
+
+
+@dataclass(frozen=True)
+class Location:
+    """Classes of the implementation by their numbers in ``matches.classes``, in the order of the data flow.
+
+    ``frontier``   do not correspond, though everything that they read does
+    ``apart``      do not correspond, and reach a wrong output through such values only
+    ``summands``   of which the apart reads one summand
+    ``boundary``   correspond, and are read by the frontier, or are moved there
+    ``beside``     correspond, and are read by the rest of the apart, or are moved there
+    ``twins``      correspond, and are made by an operator that also makes one of ``missing``
+    ``missing``    tensors of the specification that nothing corresponds to, though something does to all they are
+                   made of, in order
+    """
+
+    frontier: tuple[int, ...]
+    apart: tuple[int, ...]
+    summands: tuple[int, ...]
+    boundary: tuple[int, ...]
+    beside: tuple[int, ...]
+    twins: tuple[int, ...]
+    missing: tuple[str, ...]
+
+
+def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Location:
+    """Where the two sides part above some wrong places; ``output`` is the specification's node that they should be."""
+    number = {place: k for k, c in enumerate(matches.classes) for place in c.places}
+    apart: dict[Place, None] = {}
+    frontier: set[int] = set()
+    boundary: set[int] = set()
+    beside: set[int] = set()
+    ends = [place for place in wrong if place in number]
+    pending = list(ends)
+    while pending:
+        place = pending.pop()
+        if place in apart or place not in number:
+            continue
+        apart[place] = None
+        read = reads(matches, place)
+        open_ = [one for one in read if not corresponds(matches, one)]
+        pending.extend(open_)
+        known = [one for one in read if one in number and one not in open_]
+        first = not any(matches.value(one).dtype.kind == "f" for one in open_)
+        if first:  # masks and indices differ between right programs as well
+            frontier.add(number[place])
+        for one in known:
+            moved = _moved(matches, one)
+            (boundary if first else beside).update(number[m] for m in moved if m in number)
+            pending.extend(m for m in moved if not corresponds(matches, m))
+    summands = _summands(matches, number, boundary | beside)
+    missing = _missing(matches, output)
+    targets = {matches.job.specification.by_name[name].target for name in missing}
+    above = {number[place] for place in matches.replay.above(apart) if place in number}
+    here = {number[place] for place in apart}
+    twins = {k for k in above - here - boundary - beside if matches.classes[k].target in targets}
+    moving = {k for k in frontier if matches.facts(matches.classes[k].first).layout}
+    return Location(
+        frontier=(*sorted(frontier - moving), *sorted(moving)),  # right programs move elements in other ways, too
+        apart=tuple(sorted(here)),
+        summands=tuple(sorted(summands)),
+        boundary=tuple(sorted(boundary - here)),
+        beside=tuple(sorted(beside - boundary - here)),
+        twins=tuple(sorted(twins)),
+        missing=missing,
+    )
+
+
+def corresponds(matches: ValueMatches, place: Place) -> bool:
+    """True if a value corresponds to something, or says nothing."""
+    value = matches.value(place)
+    if not value.size or not value.any() or matches.says_nothing(place):
+        return True
+    if matches.node(place).op == "input":
+        return True  # the job says what it is
+    if matches.aligned(place) is not None:
+        return True
+    c = matches.class_of.get(place)
+    return c is not None and matches.summands(c) is not None
+
+
+def _summands(matches: ValueMatches, number: Mapping[Place, int], among: Iterable[int]) -> set[int]:
+    """The classes whose members are summands of a tensor, and no parts of one; and those of which they are made."""
+    found: set[int] = set()
+    pending = list(among)
+    while pending:
+        k = pending.pop()
+        c = matches.classes[k]
+        if k in found or matches.summands(c) is None or all(matches.aligned(p) is not None for p in c.places):
+            continue
+        found.add(k)
+        pending.extend(number[one] for one in reads(matches, c.first) if one in number)
+    return found
+
+
+def reads(matches: ValueMatches, place: Place) -> list[Place]:
+    """The values that a place is computed from: of an operator with several results, what that one reads."""
+    found: dict[Place, None] = {}
+    pending = list(matches.replay.operands[place])
+    while pending:
+        one = pending.pop()
+        node = matches.node(one)
+        if node.op == "call" and matches.replay.held(one) is None:
+            pending.extend(matches.replay.operands[one])
+        else:
+            found[one] = None
+    return list(found)
+
+
+def _moved(matches: ValueMatches, place: Place) -> list[Place]:
+    """The place, and those above it from which its elements only moved there, up to what corresponds to nothing."""
+    found = [place]
+    for _ in range(_CHAIN):
+        above = reads(matches, place)
+        moves = matches.facts(place).layout or matches.node(place).target == "getitem"
+        if not moves or len(above) != 1:
+            break
+        place = above[0]
+        found.append(place)
+        if not corresponds(matches, place):
+            break
+    return found
+
+
+def whole_reads(graph: Graph, node: Node) -> list[str]:
+    """As :func:`reads`, in the specification."""
+    found: list[str] = []
+    for ref in references(node):
+        one = graph.by_name[ref]
+        picked = node.target == "getitem" and one.op == "call"
+        found += whole_reads(graph, one) if picked else [ref]
+    return found
+
+
+def _missing(matches: ValueMatches, output: str) -> tuple[str, ...]:
+    """Specification tensors above one, reached through such that nothing corresponds to, whose operands all have
+    something that corresponds to them."""
+    graph = matches.job.specification
+    order = {node.name: k for k, node in enumerate(graph.nodes)}
+    found: set[str] = set()
+    seen: set[str] = set()
+    pending = [output]
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        read = whole_reads(graph, graph.by_name[name])
+        open_ = [ref for ref in read if not _known(matches, ref)]
+        pending.extend(open_)
+        if not open_ and graph.by_name[name].op == "call":
+            found.add(name)
+    return tuple(sorted(found, key=order.__getitem__))
+
+
+def _known(matches: ValueMatches, name: str) -> bool:
+    """True if something corresponds to a tensor of the specification, or nothing has to."""
+    if name in matches.matched or matches.job.specification.by_name[name].op != "call":
+        return True
+    value = matches.replay.wanted(name)
+    if value is None or not value.size or not value.any() or not matches.whole_origin[name]:
+        return True
+    return name in matches.summed
