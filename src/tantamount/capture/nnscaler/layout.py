@@ -12,14 +12,15 @@ from itertools import product
 from math import prod
 
 from tantamount.capture.nnscaler.modules import GeneratedModule
-from tantamount.capture.nnscaler.statements import Call, Function, Statement, Value, refused
+from tantamount.capture.nnscaler.statements import Call, Function, Range, Statement, Value, refused
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Placement, Replicate, Shard
 
-__all__ = ["UNIT", "Layout", "groups_of", "layouts", "local_shape", "mesh_of", "unit_of"]
+__all__ = ["UNIT", "Layout", "alike", "groups_of", "layouts", "local_shape", "mesh_of", "same", "unit_of"]
 
 UNIT = "dp"  # the axis of units
+_FEW = 2  # one call of so many may be over the wrong ranks
 _RANKS = ("ranks", "src", "dst", "srcs", "dsts")
 
 Box = tuple[tuple[int, int], ...]
@@ -27,21 +28,37 @@ Layout = tuple[tuple[str, Placement], ...]  # a placement for every axis of a un
 
 
 def unit_of(modules: Sequence[GeneratedModule]) -> int:
-    """How many ranks a unit has: the fewest such that only gradients are reduced between units and all units run the
-    same. Units that no process group connects are none. Raises :class:`UserError` if there is no such number."""
+    """How many ranks a unit has: the fewest such that only gradients are reduced between units, and that all units run
+    the same. Units that no process group connects are none. Where ranks of several units differ, in whatever size there
+    is, one of them has a mistake, and the fewest ranks are taken that groups allow; unless what differs are slices,
+    with which ranks of one unit take their parts of data. Raises :class:`UserError` if there is no such number."""
     world = len(modules)
-    for size in (size for size in range(1, world + 1) if world % size == 0):
-        inside = all(
-            len({rank // size for rank in ranks}) == 1 for module in modules for ranks in _activations(module)
-        )
-        joined = size == world or any(
-            len({rank // size for rank in ranks}) > 1
-            for module in modules
-            for ranks in (*module.groups, *(reducer.ranks for reducer in module.reducers.values()))
-        )
-        if inside and joined and all(_same(modules[rank % size], modules[rank], size) for rank in range(world)):
-            return size
-    raise refused(modules[0].path, 1, "communication that concerns ranks that there are not", "ranks of this plan")
+    spoken = [ranks for module in modules for ranks in _activations(module)]
+    groups = {ranks for module in modules for ranks in module.groups} - {tuple(sorted(set(r))) for r in spoken}
+    groups |= {reducer.ranks for module in modules for reducer in module.reducers.values()}
+    held = [{x.name: x.box for x in module.held.values()} for module in modules]
+
+    def across(size: int) -> int:
+        return sum(len({rank // size for rank in ranks}) > 1 for ranks in spoken)
+
+    fit = [
+        size
+        for size in range(1, world + 1)
+        if world % size == 0
+        and across(size) <= len(spoken) // _FEW
+        and (size == world or any(len({rank // size for rank in ranks}) > 1 for ranks in groups))
+        and all(held[rank] == held[rank % size] for rank in range(world))
+    ]
+    for slices in (True, False):
+        equal = [size for size in fit if size < world and alike(modules, size, slices=slices)]
+        if equal or (slices and fit[0] < world and alike(modules, fit[0], slices=False)):
+            return equal[0] if equal else world
+    return fit[0]
+
+
+def alike(modules: Sequence[GeneratedModule], size: int, *, slices: bool = True) -> bool:
+    """True if all units of this size run the same; of slices, only if they are asked for."""
+    return all(same(modules[rank % size], modules[rank], size, slices=slices) for rank in range(len(modules)))
 
 
 def _activations(module: GeneratedModule) -> Iterator[tuple[int, ...]]:
@@ -62,14 +79,16 @@ def _named(function: Function) -> Iterator[tuple[int, ...]]:
         yield from _named(inner)
 
 
-def _same(first: GeneratedModule, other: GeneratedModule, size: int) -> bool:
+def same(first: GeneratedModule, other: GeneratedModule, size: int, *, slices: bool = True) -> bool:
     """True if the module of a rank is that of a rank of the first unit, shifted."""
     by = other.rank - first.rank
-    if first.held != other.held or _bare(first.step, 0) != _bare(other.step, 0):
+    if first.held != other.held or _bare(first.step, 0, slices) != _bare(other.step, 0, slices):
         return False
     if first.functions.keys() != other.functions.keys() or first.reducers.keys() != other.reducers.keys():
         return False
-    if any(_bare(first.functions[name], by) != _bare(other.functions[name], 0) for name in first.functions):
+    if any(
+        _bare(first.functions[name], by, slices) != _bare(other.functions[name], 0, slices) for name in first.functions
+    ):
         return False
     return all(
         reducer.attributes == other.reducers[name].attributes
@@ -78,26 +97,32 @@ def _same(first: GeneratedModule, other: GeneratedModule, size: int) -> bool:
     )
 
 
-def _bare(function: Function, by: int) -> Function:
-    """The function without its places, all ranks shifted."""
+def _bare(function: Function, by: int, slices: bool) -> Function:
+    """The function without its places, all ranks shifted, and without slices unless they are asked for."""
     body = tuple(
-        Statement(x.targets, _shifted(x.value, by), 0, unpacked=x.unpacked, returns=x.returns) for x in function.body
+        Statement(x.targets, _shifted(x.value, by, slices), 0, unpacked=x.unpacked, returns=x.returns)
+        for x in function.body
     )
-    return replace(function, body=body, inner={name: _bare(inner, by) for name, inner in function.inner.items()})
+    inner = {name: _bare(found, by, slices) for name, found in function.inner.items()}
+    return replace(function, body=body, inner=inner)
 
 
-def _shifted(value: Value, by: int) -> Value:
+def _shifted(value: Value, by: int, slices: bool) -> Value:
+    if isinstance(value, Range) and not slices:
+        return Range(None, None, None)
+    if isinstance(value, tuple):
+        return tuple(_shifted(x, by, slices) for x in value)
     if not isinstance(value, Call):
         return value
     kwargs: dict[str, Value] = {}
     for key, given in value.kwargs.items():
+        many = given if isinstance(given, tuple) else (given,)
         if key in _RANKS:
-            many = given if isinstance(given, tuple) else (given,)
             moved = tuple(r + by if isinstance(r, int) else r for r in many)
             kwargs[key] = moved if isinstance(given, tuple) else moved[0]
         else:
-            kwargs[key] = given
-    return replace(value, kwargs=kwargs)
+            kwargs[key] = _shifted(given, by, slices)
+    return replace(value, args=tuple(_shifted(x, by, slices) for x in value.args), kwargs=kwargs)
 
 
 # ---------------------------------------------------------------------------------------------- axes

@@ -209,7 +209,9 @@ class _Built:
             if _sizes(shape) and isinstance(dtype, Dotted) and set(made.kwargs) == {"dtype"}:
                 self._types[name] = (cast("tuple[int, ...]", shape), dtype.path, trained)
                 return
-        raise refused(self.path, statement.line, statement.text, "a parameter or buffer of torch.empty(shape, dtype=...)")
+        raise refused(
+            self.path, statement.line, statement.text, "a parameter or buffer of torch.empty(shape, dtype=...)"
+        )
 
     def _map(self, call: Call, statement: Statement) -> None:
         attribute, _, _, name, shape, cut, chunks = (*call.args, *(None,) * 7)[:7]
@@ -264,7 +266,9 @@ class _Built:
                 raise refused(self.path, line, f"{name}, which is not added", "self.add_reducer")
             unknown = [x for x in attributes if x not in self._maps]
             if unknown or len(set(attributes)) < len(attributes):
-                raise refused(self.path, line, f"a reducer of {', '.join(unknown or attributes)}", "parameters, each once")
+                raise refused(
+                    self.path, line, f"a reducer of {', '.join(unknown or attributes)}", "parameters, each once"
+                )
             found[name.removeprefix("self.")] = Reducer(name.removeprefix("self."), ranks, tuple(attributes), line)
         return found
 

@@ -143,7 +143,9 @@ class _Reader:
             return tuple(self.items(node.elts, depth))
         if isinstance(node, ast.Call):
             return self.call(node, depth)
-        raise self.wrong(node, f"an expression of kind {type(node).__name__}", "names, numbers, texts, tuples and calls")
+        raise self.wrong(
+            node, f"an expression of kind {type(node).__name__}", "names, numbers, texts, tuples and calls"
+        )
 
     def items(self, nodes: list[ast.expr], depth: int) -> Iterator[Value]:
         for node in nodes:
@@ -185,7 +187,9 @@ def _path(node: ast.expr) -> str | None:
     return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else None
 
 
-def functions_in(nodes: list[ast.stmt], path: str, lines: list[str], wanted: set[str], *, method: bool) -> dict[str, Function]:
+def functions_in(
+    nodes: list[ast.stmt], path: str, lines: list[str], wanted: set[str], *, method: bool
+) -> dict[str, Function]:
     """The functions of these names among some statements. Raises :class:`UserError` for what is not straight-line code."""
     reader = _Reader(path, lines)
     return {

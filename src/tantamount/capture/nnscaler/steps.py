@@ -14,8 +14,9 @@ from typing import Any, Union
 
 from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import Call, Dotted, Function, Name, Statement, Value, refused
+from tantamount.verdict import Assumption
 
-__all__ = ["ADAPTERS", "Event", "Made", "RankSteps", "Steps", "follow"]
+__all__ = ["ADAPTERS", "Event", "Made", "RankSteps", "Steps", "follow", "said_of_runtime"]
 
 _EXECUTOR = "nnscaler.runtime.executor."
 ADAPTERS = "nnscaler.runtime.adapter."
@@ -98,6 +99,9 @@ _Local = Union[_Tracked, str, None]
 
 def follow(modules: Sequence[GeneratedModule]) -> Steps:
     """All ranks, side by side. Raises :class:`UserError` for statements that are not known."""
+    outside = [sentence for module in modules for sentence in _outside(module, len(modules))]
+    if outside:
+        return Steps((), tuple(outside), (), 0)
     together = _components(modules)
     ranks = [_Rank(module, together[module.rank], len(modules)) for module in modules]
     runs: list[Generator[_Wait, _Tracked | None, None] | None] = [rank.run() for rank in ranks]
@@ -184,7 +188,7 @@ def _steps(ranks: Sequence[_Rank], wrong: list[str], unknown: list[str]) -> Step
 def _components(modules: Sequence[GeneratedModule]) -> list[tuple[tuple[int, ...], bool]]:
     """For every rank the ranks that its segments communicate with, directly or not, and whether all their collectives
     are over exactly these."""
-    groups = [set(_spoken(module)) for module in modules]
+    groups = [{ranks for ranks, _ in _spoken(module)} for module in modules]
     parent = list(range(len(modules)))
 
     def root(rank: int) -> int:
@@ -196,8 +200,6 @@ def _components(modules: Sequence[GeneratedModule]) -> list[tuple[tuple[int, ...
     for rank, own in enumerate(groups):
         for group in own:
             for member in group:
-                if member >= len(modules) or rank not in group:
-                    raise refused(modules[rank].path, 1, f"a collective of ranks {list(group)}", "groups of this rank")
                 parent[root(member)] = root(rank)
     members: dict[int, list[int]] = {}
     for rank in range(len(modules)):
@@ -205,20 +207,29 @@ def _components(modules: Sequence[GeneratedModule]) -> list[tuple[tuple[int, ...
     return [(tuple(members[root(r)]), groups[r] <= {tuple(members[root(r)])}) for r in range(len(modules))]
 
 
-def _spoken(module: GeneratedModule) -> Generator[tuple[int, ...]]:
-    """The groups of the collectives inside segments."""
+def _outside(module: GeneratedModule, world: int) -> Generator[str]:
+    """Collectives over ranks that there are not, or that their own rank is not among."""
+    found = [*_spoken(module, "")]
+    found += [(reducer.ranks, reducer.line) for reducer in module.reducers.values()]
+    for ranks, line in found:
+        if module.rank not in ranks or not all(0 <= r < world for r in ranks):
+            yield f"{module.path}:{line}: rank {module.rank} of {world} calls a collective of ranks {list(ranks)}"
+
+
+def _spoken(module: GeneratedModule, kind: str = "segment") -> Generator[tuple[tuple[int, ...], int]]:
+    """The groups of the collectives in functions of a kind, with their lines."""
     for name, function in module.functions.items():
-        if name.startswith("segment"):
+        if name.startswith(kind):
             yield from _ranks_in(function)
 
 
-def _ranks_in(function: Function) -> Generator[tuple[int, ...]]:
+def _ranks_in(function: Function) -> Generator[tuple[tuple[int, ...], int]]:
     for statement in function.body:
         call = statement.value
         if isinstance(call, Call):
             ranks = call.kwargs.get("ranks")
             if isinstance(ranks, tuple):
-                yield tuple(r for r in ranks if isinstance(r, int))
+                yield tuple(r for r in ranks if isinstance(r, int)), statement.line
     for inner in function.inner.values():
         yield from _ranks_in(inner)
 
@@ -338,7 +349,9 @@ class _Rank:
         events.append(event)
         return _Tracked(microbatch, Made(len(events) - 1))
 
-    def _pass(self, kind: str, microbatch: int, statement: Statement, function: Function) -> Generator[_Wait, Any, None]:
+    def _pass(
+        self, kind: str, microbatch: int, statement: Statement, function: Function
+    ) -> Generator[_Wait, Any, None]:
         """A pass meets the same pass of all ranks that it communicates with."""
         members, exact = self.together
         if len(members) > 1 and any(_ranks_in(function)):
@@ -428,7 +441,9 @@ class _Rank:
         if kind == "move":
             source, target = call.kwargs.get("src"), call.kwargs.get("dst")
             if not isinstance(source, int) or not isinstance(target, int) or self.module.rank not in (source, target):
-                raise self.wrong(statement, f"rank {self.module.rank} takes part in a message of others: {statement.text}")
+                raise self.wrong(
+                    statement, f"rank {self.module.rank} takes part in a message of others: {statement.text}"
+                )
             sends = source == self.module.rank
             other = target if sends else source
             if not 0 <= other < self.world or other == self.module.rank:
@@ -537,3 +552,20 @@ def _apart(first: Sequence[Event], other: Sequence[Event], microbatch: int) -> s
     return f"call {k} is {said(first)} for microbatch 0, and {said(other)} for microbatch {microbatch}"
 
 
+def said_of_runtime(modules: Sequence[GeneratedModule], unit: int) -> tuple[Assumption, ...]:
+    """What the modules do not say, and is taken for granted of whoever runs them; ``unit``: ranks with the same data."""
+    units, count = len(modules) // unit, modules[0].microbatches
+    data = (
+        f"the k-th of {count} samples that a rank takes is the k-th microbatch"
+        if count > 1
+        else "a rank takes one sample"
+    )
+    if units > 1:
+        data += f", other rows of the batch on each {unit} ranks ({units} units)"
+    if unit > 1:
+        data += f", and the same on all {unit} ranks of a unit"
+    version = f"nnScaler's runtime {modules[0].version} does what docs/plan.md says of its calls; reducers have the "
+    return (
+        Assumption("data-loader", data, (modules[0].path,)),
+        Assumption("nnscaler-runtime", version + "defaults of the constructor", (modules[0].path,)),
+    )

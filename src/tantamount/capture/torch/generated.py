@@ -29,7 +29,9 @@ __all__ = ["Running", "run_rank"]
 
 _c10d = torch.ops._c10d_functional
 _FUNCTIONS = "nnscaler.runtime.function."
-_CREATED = {name: getattr(torch, name) for name in ("arange", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like")}
+_CREATED = {
+    name: getattr(torch, name) for name in ("arange", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like")
+}
 _OPERATORS = {
     name: getattr(operator, name)
     for name in (
@@ -113,7 +115,9 @@ class Running:
         owner, _, name = path.partition(".")
         if owner == "self" and name in self.tensors:
             return self.tensors[name]
-        if owner == "torch" and isinstance(getattr(torch, name, None), torch.dtype | torch.memory_format | torch.layout):
+        if owner == "torch" and isinstance(
+            getattr(torch, name, None), torch.dtype | torch.memory_format | torch.layout
+        ):
             return getattr(torch, name)
         raise self.error(statement, path, "a parameter, a buffer or a dtype")
 
@@ -132,7 +136,9 @@ class Running:
         except (UserError, NotImplementedError):
             raise
         except (TypeError, ValueError, IndexError, KeyError, RuntimeError, AttributeError) as problem:
-            raise self.error(statement, f"{type(problem).__name__}: {problem}"[:300], "a call that can be run") from problem
+            raise self.error(
+                statement, f"{type(problem).__name__}: {problem}"[:300], "a call that can be run"
+            ) from problem
 
     def _recomputed(self, call: Call, known: Mapping[str, Any], statement: Statement, inside: Function) -> Any:
         """What is computed once more in the backward pass is the same: nothing here is drawn at random."""
@@ -159,7 +165,9 @@ class Running:
             found = _torch_functions().get(name) or _CREATED.get(name.removeprefix("torch."))
             if found is not None:
                 return found
-        raise self.error(statement, name, "a function of PyTorch on tensors, or of nnScaler's runtime that is known here")
+        raise self.error(
+            statement, name, "a function of PyTorch on tensors, or of nnScaler's runtime that is known here"
+        )
 
     # ------------------------------------------------------------------------------------------ communication
     def _group(self, ranks: Sequence[int]) -> Any:
@@ -312,7 +320,9 @@ _RUNTIME: Mapping[str, Callable[..., Any]] = {
     "fullslice": lambda input, *slicers: input[tuple(slicers)],
     "embedding": _embedding,
     "layer_norm": _layer_norm,
-    "to": lambda tensor, dtype_or_device: tensor.to(dtype_or_device) if isinstance(dtype_or_device, torch.dtype) else tensor,
+    "to": lambda tensor, dtype_or_device: (
+        tensor.to(dtype_or_device) if isinstance(dtype_or_device, torch.dtype) else tensor
+    ),
     "index_select": lambda input, index, dim: torch.index_select(input, dim, index),
     "einsum": lambda *operands, equation: torch.einsum(equation, *operands),
     "stack": lambda *tensors, dim=0: torch.stack(tensors, dim),

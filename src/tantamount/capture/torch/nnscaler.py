@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from tantamount.capture.job import job_of
-from tantamount.capture.nnscaler.layout import UNIT, Layout, groups_of, layouts, local_shape, mesh_of, unit_of
+from tantamount.capture.nnscaler.layout import UNIT, Layout, groups_of, layouts, local_shape, mesh_of, same, unit_of
 from tantamount.capture.nnscaler.modules import GeneratedModule, Held
 from tantamount.capture.nnscaler.statements import refused
 from tantamount.capture.nnscaler.steps import RankSteps, Steps
@@ -132,10 +132,21 @@ class _Whole:
     trained: bool
 
 
-def generated_job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sample: Any) -> tuple[Job, Mesh]:
-    """The job and the mesh of the ranks. ``steps`` are right; ``sample`` is the data of one microbatch in one unit.
+def generated_job(modules: Sequence[GeneratedModule], steps: Steps, model: object, data: Sequence[str] = ()) -> Job:
+    """The job. ``steps`` are right; ``model`` and ``data`` as in :func:`model_of`, or a module and the data of one
+    microbatch in one unit, as a tuple.
 
     Raises :class:`UserError` for a model that has other parameters than the plan, and for what is not known."""
+    if model is None:
+        raise UserError(
+            "plan-sequential-model", place=modules[0].path, found="no model", needed="the model of one device",
+            hint="--model FILE.py:NAME",
+        )  # fmt: skip
+    sequential, sample = model_of(model, data) if isinstance(model, str) else cast("tuple[nn.Module, Any]", model)
+    return _job(modules, steps, sequential, sample)
+
+
+def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sample: Any) -> Job:
     unit = unit_of(modules)
     mesh = mesh_of(modules, unit)
     count, units = modules[0].microbatches, mesh.axes[UNIT]
@@ -143,15 +154,21 @@ def generated_job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Mo
     leaves = _leaves(sample)
     results = _results(modules[:unit], steps, mesh)
     specification = _specification(model, sample, count * units)
-    programs = [
-        _rank(modules[rank], steps.ranks[rank], mesh, unit, tensors, sample, bool(results[rank])) for rank in range(unit)
+    _check_held(modules, unit)
+    traced = [
+        rank for rank in range(len(modules)) if rank < unit or not same(modules[rank % unit], modules[rank], unit)
     ]
+    programs = {
+        rank: _rank(modules[rank], steps.ranks[rank], mesh, unit, tensors, sample, results[rank % unit])
+        for rank in traced
+    }
     loss = _pinned(mesh, {rank for rank in range(unit) if results[rank]}, modules[0].path)
     axes = {AXIS: count, **mesh.axes}
     graphs: dict[str, Graph] = {"spec": specification.graph}
-    graphs |= {f"rank{rank}": program.graph for rank, program in enumerate(programs)}
-    names = [f"rank{rank}" for _ in range(count * units) for rank in range(unit)]
-    groups = sorted({group for program in programs for group in _groups(program)})
+    graphs |= {f"rank{rank}": program.graph for rank, program in programs.items()}
+    one = [f"rank{rank if rank in programs else rank % unit}" for rank in range(len(modules))]
+    names = one * count
+    groups = sorted({group for program in programs.values() for group in _groups(program)})
     document: dict[str, object] = {
         "format": "job/1",
         "spec": {"graph": "spec"},
@@ -163,7 +180,19 @@ def generated_job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Mo
         "inputs": _inputs(axes, tensors, leaves),
         "outputs": _outputs(axes, tensors, loss),
     }
-    return job_of(document, graphs, modules[0].path), mesh
+    return job_of(document, graphs, modules[0].path)
+
+
+def _check_held(modules: Sequence[GeneratedModule], unit: int) -> None:
+    """All units have the same parts of parameters."""
+    for module in modules[unit:]:
+        if {x.name: x.box for x in module.held.values()} != {
+            x.name: x.box for x in modules[module.rank % unit].held.values()
+        }:
+            raise refused(
+                module.path, 1, f"parts of parameters that rank {module.rank % unit} has not",
+                "the same parts on every copy of the plan",
+            )  # fmt: skip
 
 
 def _groups(program: Program) -> set[str]:
@@ -301,10 +330,10 @@ def _rank(
     names = list(_leaves(sample))
     owned = {part.name: attribute for attribute, part in module.held.items()}
     local = {
-        whole.name: torch.empty(local_shape(mesh, whole.shape, whole.layout, module.rank), dtype=whole.dtype, device="meta")
+        whole.name: torch.empty(local_shape(mesh, whole.shape, whole.layout, module.rank), dtype=whole.dtype)
         for whole in tensors
     }
-    data = [torch.empty_like(x, device="meta") for x in values if isinstance(x, Tensor)]
+    data = [torch.empty_like(x) for x in values if isinstance(x, Tensor)]
 
     def build(rank: int) -> Any:
         groups = {ranks: dist.new_group(list(ranks)) for ranks in groups_of(module)}
