@@ -217,7 +217,8 @@ def _generated(path: Path, model: object, data: Sequence[str], limits: Limits | 
     """The plan of a folder of generated modules."""
     from tantamount.capture.nnscaler.layout import mesh_of, unit_of
     from tantamount.capture.nnscaler.modules import read_folder
-    from tantamount.capture.nnscaler.steps import follow, said_of_runtime
+    from tantamount.capture.nnscaler.steps import follow
+    from tantamount.capture.nnscaler.together import said_of_runtime
     from tantamount.limits import limits_from_environment
     from tantamount.plan.flat import Generated
 

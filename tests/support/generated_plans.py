@@ -67,7 +67,7 @@ def tensor_parallel(rank: int) -> str:
         + _parameter("a_weight_1", "a.weight", (4, 3), (half, (0, 3)))
         + _parameter("b_weight_2", "b.weight", (3, 4), ((0, 3), half))
         + f"""
-        self.wreducer9 = nnscaler.runtime.adapter.Reducer(ranks={others}, reduce_op='sum', async_op=async_op, zero=False, max_bucket_size_bytes=max_bucket_size_bytes, zero_use_reduce_scatter=zero_use_reduce_scatter, zero_ngroups=1)
+        self.wreducer9 = nnscaler.runtime.adapter.Reducer(ranks={others}, reduce_op='sum', {_SETTINGS})
         self.wreducer9.add_param(self.a_weight_1)
         self.wreducer9.add_param(self.b_weight_2)
         self.add_reducer(self.wreducer9)
@@ -110,6 +110,7 @@ def _train_step(model, dataloader_1):
     )
 
 
+_SETTINGS = "async_op=async_op, zero=False, zero_ngroups=1"
 _STAGE = (
     """
     def segment1(self, data_1):

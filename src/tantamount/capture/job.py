@@ -40,7 +40,8 @@ def is_job(path: str | Path, limits: Limits | None = None) -> bool:
     """True for a TOML file that says that it is a job. Raises :class:`UserError` for a file that cannot be read."""
     limits = limits or limits_from_environment()
     path = Path(path)
-    return parse_toml(read_text(path, limits), Place("plan", str(path), limits)).get("format") == "job/1"
+    place = Place("plan", str(path), limits)
+    return place.table(parse_toml(read_text(path, limits), place)).get("format") == "job/1"
 
 
 def read_job(

@@ -7,7 +7,7 @@ proved, each with what belongs to it, is what following their calls by labels sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tantamount.clock import Clock, peak_memory_bytes
@@ -84,14 +84,10 @@ def _part(name: str, job: Job, report: Report) -> PartReport:
     seconds = sum(report.statistics.seconds.values())
     return PartReport(
         name, report.verdict, tuple(map(_plain, report.outputs)), report.assumptions, 1, job.mesh.world_size, nodes,
-        seconds, report.mismatch, report.counterexample, _notes(report),
+        seconds, report.mismatch, report.counterexample, report.notes,
     )  # fmt: skip
 
 
 def _plain(output: OutputReport) -> OutputReport:
     """Without the remark that a sum over ranks is not reduced, which it is not meant to be over microbatches."""
     return replace(output, notes=())
-
-
-def _notes(report: Report) -> Sequence[str]:
-    return tuple(report.notes)

@@ -1,12 +1,12 @@
-"""Plans as nnScaler generates them: what is right is proved, what is wrong is refuted at its place, the rest is refused."""
+"""Plans as nnScaler generates them: what is right is proved, what is wrong refuted at its place, the rest refused."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from support.generated_plans import pipeline, tensor_parallel, write_modules
 
+from support.generated_plans import pipeline, tensor_parallel, write_modules
 from tantamount.answers import verify_plan
 from tantamount.capture.nnscaler.layout import layouts, mesh_of, unit_of
 from tantamount.capture.nnscaler.modules import read_folder
@@ -130,7 +130,8 @@ def test_a_message_that_crosses_another_is_a_deadlock(tmp_path: Path) -> None:
     folder = write_modules(tmp_path / "plan", pipeline, 2, {1: (early + send, send + early)})
     (sentence,) = _followed(folder).wrong
     assert "a deadlock" in sentence
-    assert "gencode0.py" in sentence and "gencode1.py" in sentence
+    assert "gencode0.py" in sentence
+    assert "gencode1.py" in sentence
 
 
 def test_a_sum_over_the_wrong_ranks(tmp_path: Path) -> None:
@@ -141,7 +142,8 @@ def test_a_sum_over_the_wrong_ranks(tmp_path: Path) -> None:
     assert report.verdict is Verdict.REFUTED, report.text()
     assert report.mesh == {"dp": 2, "tp": 2}
     found = report.parts[0].mismatch
-    assert found is not None and "gencode0.py" in found.headline + found.difference
+    assert found is not None
+    assert "gencode0.py" in found.headline + found.difference
     folder = write_modules(tmp_path / "other", tensor_parallel, 4, {0: (name([0, 1]), name([2, 3]))})
     assert "calls a collective of ranks [2, 3]" in " ".join(_followed(folder).wrong)
     assert _verified(folder).verdict is Verdict.REFUTED

@@ -1,4 +1,4 @@
-"""What a generated module says: its rank, the parts of parameters that it has, reducers, segments, adapters, its step."""
+"""What a generated module says: its rank, its parts of parameters, reducers, segments, adapters, and its step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements that generated modules are made of, as data: calls with plain arguments, and what their results are named."""
+"""The statements that generated modules are made of, as data: calls with plain arguments, and names for results."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _path(node: ast.expr) -> str | None:
 def functions_in(
     nodes: list[ast.stmt], path: str, lines: list[str], wanted: set[str], *, method: bool
 ) -> dict[str, Function]:
-    """The functions of these names among some statements. Raises :class:`UserError` for what is not straight-line code."""
+    """The functions of these names among some statements. Raises :class:`UserError` for other than plain code."""
     reader = _Reader(path, lines)
     return {
         node.name: reader.function(node, method=method)

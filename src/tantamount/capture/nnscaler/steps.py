@@ -14,9 +14,9 @@ from typing import Any, Union
 
 from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import Call, Dotted, Function, Name, Statement, Value, refused
-from tantamount.verdict import Assumption
+from tantamount.capture.nnscaler.together import components, outside, ranks_in
 
-__all__ = ["ADAPTERS", "Event", "Made", "RankSteps", "Steps", "follow", "said_of_runtime"]
+__all__ = ["ADAPTERS", "Event", "Made", "RankSteps", "Steps", "follow"]
 
 _EXECUTOR = "nnscaler.runtime.executor."
 ADAPTERS = "nnscaler.runtime.adapter."
@@ -99,10 +99,10 @@ _Local = Union[_Tracked, str, None]
 
 def follow(modules: Sequence[GeneratedModule]) -> Steps:
     """All ranks, side by side. Raises :class:`UserError` for statements that are not known."""
-    outside = [sentence for module in modules for sentence in _outside(module, len(modules))]
-    if outside:
-        return Steps((), tuple(outside), (), 0)
-    together = _components(modules)
+    alone = [sentence for module in modules for sentence in outside(module, len(modules))]
+    if alone:
+        return Steps((), tuple(alone), (), 0)
+    together = components(modules)
     ranks = [_Rank(module, together[module.rank], len(modules)) for module in modules]
     runs: list[Generator[_Wait, _Tracked | None, None] | None] = [rank.run() for rank in ranks]
     waits: dict[int, _Wait] = {}
@@ -183,55 +183,6 @@ def _steps(ranks: Sequence[_Rank], wrong: list[str], unknown: list[str]) -> Step
         results = tuple(made for made, _ in rank.results.get(0, ()))
         found.append(RankSteps(tuple(rank.events.get(0, [])), results, rank.samples > 0, tuple(rank.reduced)))
     return Steps(tuple(found) if not wrong else (), tuple(wrong), (), count)
-
-
-def _components(modules: Sequence[GeneratedModule]) -> list[tuple[tuple[int, ...], bool]]:
-    """For every rank the ranks that its segments communicate with, directly or not, and whether all their collectives
-    are over exactly these."""
-    groups = [{ranks for ranks, _ in _spoken(module)} for module in modules]
-    parent = list(range(len(modules)))
-
-    def root(rank: int) -> int:
-        while parent[rank] != rank:
-            parent[rank] = parent[parent[rank]]
-            rank = parent[rank]
-        return rank
-
-    for rank, own in enumerate(groups):
-        for group in own:
-            for member in group:
-                parent[root(member)] = root(rank)
-    members: dict[int, list[int]] = {}
-    for rank in range(len(modules)):
-        members.setdefault(root(rank), []).append(rank)
-    return [(tuple(members[root(r)]), groups[r] <= {tuple(members[root(r)])}) for r in range(len(modules))]
-
-
-def _outside(module: GeneratedModule, world: int) -> Generator[str]:
-    """Collectives over ranks that there are not, or that their own rank is not among."""
-    found = [*_spoken(module, "")]
-    found += [(reducer.ranks, reducer.line) for reducer in module.reducers.values()]
-    for ranks, line in found:
-        if module.rank not in ranks or not all(0 <= r < world for r in ranks):
-            yield f"{module.path}:{line}: rank {module.rank} of {world} calls a collective of ranks {list(ranks)}"
-
-
-def _spoken(module: GeneratedModule, kind: str = "segment") -> Generator[tuple[tuple[int, ...], int]]:
-    """The groups of the collectives in functions of a kind, with their lines."""
-    for name, function in module.functions.items():
-        if name.startswith(kind):
-            yield from _ranks_in(function)
-
-
-def _ranks_in(function: Function) -> Generator[tuple[tuple[int, ...], int]]:
-    for statement in function.body:
-        call = statement.value
-        if isinstance(call, Call):
-            ranks = call.kwargs.get("ranks")
-            if isinstance(ranks, tuple):
-                yield tuple(r for r in ranks if isinstance(r, int)), statement.line
-    for inner in function.inner.values():
-        yield from _ranks_in(inner)
 
 
 @dataclass
@@ -354,7 +305,7 @@ class _Rank:
     ) -> Generator[_Wait, Any, None]:
         """A pass meets the same pass of all ranks that it communicates with."""
         members, exact = self.together
-        if len(members) > 1 and any(_ranks_in(function)):
+        if len(members) > 1 and any(ranks_in(function)):
             before = sum(event.kind in ("forward", "backward") for event in self.events.get(microbatch, ()))
             label = (kind, "pass", before, "of microbatch", microbatch)
             yield _Wait("meet", members, label, self.place(statement), exact=exact)
@@ -550,22 +501,3 @@ def _apart(first: Sequence[Event], other: Sequence[Event], microbatch: int) -> s
         return f"{events[k].kind} {events[k].function} (line {events[k].line})" if k < len(events) else "nothing more"
 
     return f"call {k} is {said(first)} for microbatch 0, and {said(other)} for microbatch {microbatch}"
-
-
-def said_of_runtime(modules: Sequence[GeneratedModule], unit: int) -> tuple[Assumption, ...]:
-    """What the modules do not say, and is taken for granted of whoever runs them; ``unit``: ranks with the same data."""
-    units, count = len(modules) // unit, modules[0].microbatches
-    data = (
-        f"the k-th of {count} samples that a rank takes is the k-th microbatch"
-        if count > 1
-        else "a rank takes one sample"
-    )
-    if units > 1:
-        data += f", other rows of the batch on each {unit} ranks ({units} units)"
-    if unit > 1:
-        data += f", and the same on all {unit} ranks of a unit"
-    version = f"nnScaler's runtime {modules[0].version} does what docs/plan.md says of its calls; reducers have the "
-    return (
-        Assumption("data-loader", data, (modules[0].path,)),
-        Assumption("nnscaler-runtime", version + "defaults of the constructor", (modules[0].path,)),
-    )

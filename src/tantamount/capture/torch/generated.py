@@ -15,7 +15,6 @@ from math import inf
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -293,7 +292,7 @@ def _multiref(tensor: Tensor, times: int) -> Any:
     return tensor if times == 1 else (tensor,) * times
 
 
-def _embedding(input: Tensor, weight: Tensor, padding_idx: int | None, start: int, stop: int) -> Tensor:
+def _embedding(input: Tensor, weight: Tensor, padding_idx: int | None, start: int, stop: int) -> Tensor:  # noqa: A002
     """Rows of a part of a table; tokens of other parts have zeros."""
     if padding_idx is not None:
         raise ValueError("an embedding with a padding index, whose row has no gradient")
@@ -308,7 +307,7 @@ def _accumulated(*tensors: Tensor) -> Tensor:
     return functools.reduce(operator.add, tensors)
 
 
-def _layer_norm(input: Tensor, weight: Any, bias: Any, normalized_shape: Sequence[int], eps: float = 1e-05) -> Tensor:
+def _layer_norm(input: Tensor, weight: Any, bias: Any, normalized_shape: Any, eps: float = 1e-05) -> Tensor:  # noqa: A002
     return F.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
 
 
@@ -317,13 +316,13 @@ _RUNTIME: Mapping[str, Callable[..., Any]] = {
     "anchor": lambda name: None,
     "multiref": _multiref,
     "accum": _accumulated,
-    "fullslice": lambda input, *slicers: input[tuple(slicers)],
+    "fullslice": lambda input, *slicers: input[tuple(slicers)],  # noqa: A006
     "embedding": _embedding,
     "layer_norm": _layer_norm,
     "to": lambda tensor, dtype_or_device: (
         tensor.to(dtype_or_device) if isinstance(dtype_or_device, torch.dtype) else tensor
     ),
-    "index_select": lambda input, index, dim: torch.index_select(input, dim, index),
+    "index_select": lambda input, index, dim: torch.index_select(input, dim, index),  # noqa: A006
     "einsum": lambda *operands, equation: torch.einsum(equation, *operands),
     "stack": lambda *tensors, dim=0: torch.stack(tensors, dim),
     "cat": lambda *tensors, dim=0: torch.cat(tensors, dim),
