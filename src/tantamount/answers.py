@@ -19,6 +19,7 @@ from tantamount.refinement import Captured, Refinement, job_of, refine_job, whol
 from tantamount.verdict import Picture
 
 if TYPE_CHECKING:
+    from tantamount.plan.flat import Generated
     from tantamount.plan.parts import Plan
     from tantamount.plan.result import PlanReport
 
@@ -176,21 +177,64 @@ def _answer(found: Refinement) -> Answer:
 def verify_plan(
     plan: Plan | str | Path,
     *,
+    model: object = None,
+    data: Sequence[str] = (),
     limits: Limits | None = None,
     effort: str | float | Effort = "normal",
     timeout: float | None = None,
     memory: int | None = None,
     told: Callable[[str, int, int], None] | None = None,
 ) -> PlanReport:
-    """The verdict on a training plan (docs/plan.md): the path of a ``plan/1`` file, or one that was read.
+    """The verdict on a training plan (docs/plan.md): the path of a ``plan/1`` file, or one that was read; a folder of
+    modules that nnScaler generated; or a job, all of whose ranks are one part.
 
-    ``effort``, ``timeout`` and ``memory`` as in :func:`refine`, for all parts together; ``told(part, done, total)`` is
-    told of every part before it is looked at. Raises :class:`UserError` for a file that is wrong."""
+    For generated modules, ``model`` is the model of one device: ``FILE.py:NAME`` or ``MODULE:NAME`` (which runs that
+    code), or a PyTorch module with a sample of one microbatch, as a tuple; ``data`` says what a sample is
+    (``ids=int64[2,8]``) where the model does not. ``effort``, ``timeout`` and ``memory`` as in :func:`refine`, for all
+    parts together; ``told(part, done, total)`` is told of every part before it is looked at. Raises
+    :class:`UserError` for a file that is wrong."""
+    from tantamount.capture.job import is_job, read_job
+    from tantamount.capture.nnscaler.modules import is_generated
+    from tantamount.plan.flat import verify_generated, verify_job
     from tantamount.plan.parts import Plan
     from tantamount.plan.prove import part_checker
     from tantamount.plan.read import read_plan
     from tantamount.plan.verify import verify
 
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
-    found = plan if isinstance(plan, Plan) else read_plan(plan, limits=limits)
-    return verify(found, part_checker(partial(refine, limits=limits, effort=spent), spent), told)
+    question = partial(refine, limits=limits, effort=spent)
+    if not isinstance(plan, Plan):
+        path = Path(plan)
+        if is_generated(path):
+            return verify_generated(_generated(path, model, data, limits), question)
+        if is_job(path, limits):
+            return verify_job(read_job(path, limits=limits), question)
+        plan = read_plan(path, limits=limits)
+    return verify(plan, part_checker(question, spent), told)
+
+
+def _generated(path: Path, model: object, data: Sequence[str], limits: Limits | None) -> Generated:
+    """The plan of a folder of generated modules."""
+    from tantamount.capture.nnscaler.layout import mesh_of, unit_of
+    from tantamount.capture.nnscaler.modules import read_folder
+    from tantamount.capture.nnscaler.steps import follow
+    from tantamount.capture.nnscaler.together import said_of_runtime
+    from tantamount.limits import limits_from_environment
+    from tantamount.plan.flat import Generated
+
+    modules = read_folder(path, limits or limits_from_environment())
+    steps = follow(modules)
+    unit = unit_of(modules) if steps.ranks else len(modules)
+    mesh = mesh_of(modules, unit).axes if steps.ranks else {"rank": unit}
+
+    def job() -> Job:
+        from tantamount.capture import generated_job
+
+        return generated_job(modules, steps, model, data)
+
+    stages = {event.function for rank in steps.ranks for event in rank.events if event.kind == "forward"}
+    return Generated(
+        path=str(path), name=path.name, kind=f"nnScaler {modules[0].version}", mesh=mesh,
+        microbatches=modules[0].microbatches, stages=max(len(stages), 1), calls=steps.count, wrong=steps.wrong,
+        unknown=steps.unknown, assumptions=said_of_runtime(modules, unit), job=job if steps.ranks else None,
+    )  # fmt: skip

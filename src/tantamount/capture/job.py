@@ -36,6 +36,14 @@ _TOP = ("format", "spec", "impl", "inputs", "outputs", "assume", "ops")
 _DROPOUT = "same mask"
 
 
+def is_job(path: str | Path, limits: Limits | None = None) -> bool:
+    """True for a TOML file that says that it is a job. Raises :class:`UserError` for a file that cannot be read."""
+    limits = limits or limits_from_environment()
+    path = Path(path)
+    place = Place("plan", str(path), limits)
+    return place.table(parse_toml(read_text(path, limits), place)).get("format") == "job/1"
+
+
 def read_job(
     path: str | Path, *, allow_outside: bool = False, limits: Limits | None = None, readers: Sequence[Reader] = READERS
 ) -> Job:

@@ -36,7 +36,27 @@ def group() -> None:
 @app.command()
 @exits
 def verify(
-    plans: Annotated[list[Path], typer.Argument(metavar="PLAN", help="Plans (TOML, format plan/1).")],
+    plans: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SOURCE", help="Plans (TOML, format plan/1), jobs, or folders of modules that nnScaler generated."
+        ),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="FILE.py:NAME",
+            help="Of generated modules, the model of one device: a class or function that is called (this runs it), "
+            "with numbers if need be, as in 'llama.py:Llama(layers=4)'.",
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data", metavar="KEY=DTYPE[SIZES]", help="Likewise, what is in a sample, if NAME returns a model only."
+        ),
+    ] = None,
     json: Annotated[
         Path | None,
         typer.Option("--json", metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."),
@@ -60,7 +80,11 @@ def verify(
     reports: list[PlanReport] = []
     for path in plans:
         with terminal.progress(str(path)) as told:
-            reports.append(verify_plan(path, effort=effort, timeout=timeout, memory=memory, told=told))
+            reports.append(
+                verify_plan(
+                    path, model=model, data=data or (), effort=effort, timeout=timeout, memory=memory, told=told
+                )
+            )
         if json is None or str(json) != "-":
             terminal.out(printable_rows(reports[-1].text(verbose=verbose)) + "\n")
     if json is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tantamount.calculus.infinities import is_real
@@ -22,6 +22,7 @@ __all__ = ["part_checker"]
 
 Refine = Callable[[Job], Report]
 
+_LONG = 4  # axes of so many ranks or fewer are as short as they get
 _RANKS = 64  # of a part that is looked at closely
 _SECONDS = 10.0  # to see whether what is refuted at small sizes is equal at its own
 
@@ -54,13 +55,13 @@ def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
     small, text = _smaller(job, effort)
     likely = list(job.outputs)
     if small is not None and small is not job:
-        there = prove(small, Options(cut=False, effort=effort)).check(expand=False)
+        there = prove(small, Options(cut=False, effort=effort)).check(expand=False, infer=False)
         likely = [output.name for output in there if output.verdict is Verdict.PROVED]
-    known = {output.name: output for output in proof.check(expand=False, only=likely)}
+    known = {output.name: output for output in proof.check(expand=False, only=likely, infer=False)}
     if len(known) == len(job.outputs) and all(output.verdict is Verdict.PROVED for output in known.values()):
         return _report(part, _ordered(job, known), _assumptions(part, proof))
     found = None if small is None else refine(small)
-    if found is not None and found.verdict is Verdict.REFUTED and _controlled(job, known, found, effort):
+    if found is not None and found.verdict is Verdict.REFUTED and _controlled(proof, known, found, effort):
         return replace(
             _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
             counterexample=found.counterexample, notes=found.notes, reduced=text,
@@ -114,7 +115,7 @@ def _report(part: Part, outputs: tuple[OutputReport, ...], assumptions: tuple[As
     return PartReport(part.name, verdict, outputs, assumptions, 1, 1, 0, 0.0)
 
 
-def _controlled(job: Job, known: dict[str, OutputReport], small: Report, effort: Effort) -> bool:
+def _controlled(proof: Proof, known: dict[str, OutputReport], small: Report, effort: Effort) -> bool:
     """True if nothing that is proved of the part is refuted of its smaller form: it is the same program, then.
 
     A number of the programs that was no size but looked like one may have come apart from what it should equal. Then
@@ -128,22 +129,18 @@ def _controlled(job: Job, known: dict[str, OutputReport], small: Report, effort:
     brief = Effort(effort.factor, seconds=_SECONDS if left is None else max(0.0, min(left, _SECONDS)))
     try:
         with stopping(brief):
-            proof = prove(job, Options(cut=False, effort=brief))
             return not any(_shown(proof, name) for name in refuted)
     except Stopped:
         return True
 
 
 def _shown(proof: Proof, name: str) -> bool:
-    return any(output.verdict is Verdict.PROVED for output in proof.check(expand=False, only=[name]))
+    return any(output.verdict is Verdict.PROVED for output in proof.check(expand=False, only=[name], infer=False))
 
 
-def _smaller(job: Job, effort: Effort) -> tuple[Job | None, str]:
-    """The part on fewer ranks and at smaller sizes, and in words which; or why it has no such form. Axes are made
-    shorter one by one, for one alone may stand in the way."""
+def _shortened(job: Job, axes: Sequence[str], effort: Effort) -> Job:
+    """The part with axes made shorter one after the other, those that can be."""
     small = job
-    graphs = (job.specification, *job.implementation)
-    axes = () if any(graph.constants for graph in graphs) else job.mesh.names  # sketches cut constants
     for axis in axes:
         try:
             shorter = replace(sketch(small, [axis], effort), outputs=job.outputs)
@@ -151,6 +148,19 @@ def _smaller(job: Job, effort: Effort) -> tuple[Job | None, str]:
             continue
         if not check_relations(shorter):
             small = shorter
+    return small
+
+
+def _smaller(job: Job, effort: Effort) -> tuple[Job | None, str]:
+    """The part on fewer ranks and at smaller sizes, and in words which; or why it has no such form. Axes are made
+    shorter one by one, for one alone may stand in the way."""
+    graphs = (job.specification, *job.implementation)
+    axes = () if any(graph.constants for graph in graphs) else job.mesh.names  # sketches cut constants
+    small = _shortened(job, axes, effort)
+    long = [axis for axis in axes if small.mesh.axes[axis] == job.mesh.axes[axis] > _LONG]
+    if long:  # sizes that were made small before may have come to stand in the way
+        other = _shortened(job, (*long, *(axis for axis in axes if axis not in long)), effort)
+        small = min(small, other, key=lambda found: found.mesh.world_size)
     if small.mesh.world_size > _RANKS:
         return None, f"no form of it on {_RANKS} ranks or fewer was found"
     if small is job:

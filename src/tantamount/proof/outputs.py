@@ -162,9 +162,11 @@ def check_outputs(
     *,
     expand: bool = True,
     only: Collection[str] | None = None,
+    infer: bool = True,
 ) -> tuple[OutputReport, ...]:
     """A report for every output that the job asks about (of ``only`` those, if given). ``expand``: products are
-    multiplied out where forms differ, which can take long if they differ for a reason."""
+    multiplied out where forms differ, which can take long if they differ for a reason. ``infer``: where an expectation
+    does not hold, it is looked for what does."""
     out: list[OutputReport] = []
     used: dict[str, frozenset[str]] = {}
     for output in job.specification.outputs:
@@ -173,7 +175,7 @@ def check_outputs(
             continue
         value = specification.values.get(output.node)
         if isinstance(value, Tensor):
-            report = _check(store, job, output.name, value.value, expectation, implementation, expand)
+            report = _check(store, job, output.name, value.value, expectation, implementation, expand, infer)
             report = _if_nothing_stops(store, job, report, specification, implementation, used)
         else:
             reason = "the specification's value is not known"
@@ -247,7 +249,7 @@ def ancestors(graph: Graph, name: str) -> dict[str, None]:
 
 
 def _check(
-    store: Store, job: Job, name: str, whole: Form, expectation: Expectation, run: RanksRun, expand: bool
+    store: Store, job: Job, name: str, whole: Form, expectation: Expectation, run: RanksRun, expand: bool, infer: bool
 ) -> OutputReport:
     if expectation.infer:
         found = _infer(store, job, name, whole, run, expand=expand)
@@ -273,7 +275,9 @@ def _check(
             notes = ("this relation sums over ranks",)
         return OutputReport(name, Verdict.PROVED, relation, expectation.text, notes=notes)
     holds_in_value = isinstance(problem, str) and problem.startswith(PARTLY)
-    other = None if holds_in_value else _infer(store, job, name, whole, run, expectation.name, expand=expand)
+    other = (
+        None if holds_in_value or not infer else _infer(store, job, name, whole, run, expectation.name, expand=expand)
+    )
     if other is not None:
         reason = f"the expectation {expectation.text} does not hold: {_clause(store, problem)}"
         return OutputReport(name, Verdict.REFUTED, other[0], expectation.text, reason, notes=other[1])

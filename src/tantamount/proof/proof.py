@@ -74,10 +74,15 @@ class Proof:
         """True if all ranks were run as one, as mesh axes."""
         return self.implementation.folded
 
-    def check(self, *, expand: bool = True, only: Collection[str] | None = None) -> tuple[OutputReport, ...]:
+    def check(
+        self, *, expand: bool = True, only: Collection[str] | None = None, infer: bool = True
+    ) -> tuple[OutputReport, ...]:
         """A report for every output that the job asks about (of ``only`` those, if given). ``expand``: products are
-        multiplied out where forms differ, which can take long if they differ for a reason."""
-        return check_outputs(self.store, self.job, self.specification, self.implementation, expand=expand, only=only)
+        multiplied out where forms differ, which can take long if they differ for a reason. ``infer``: where an
+        expectation does not hold, it is looked for what does."""
+        return check_outputs(
+            self.store, self.job, self.specification, self.implementation, expand=expand, only=only, infer=infer
+        )
 
     def check_twice(self) -> tuple[OutputReport, ...]:
         """A report for every output; products are multiplied out only for those that are not proved without."""

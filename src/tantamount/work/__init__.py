@@ -1,4 +1,4 @@
-"""Work in processes of its own, with limits: ``pool`` here, ``cluster`` on a Ray cluster. For ``refine`` of many jobs, and whatever else has many pieces.
+"""Work in processes of its own, with limits: ``pool`` here, ``cluster`` on a Ray cluster.
 
-Imports nothing of ours.
+For ``refine`` of many jobs, and whatever else has many pieces. Imports nothing of ours.
 """

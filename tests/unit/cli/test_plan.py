@@ -64,10 +64,11 @@ def test_plans_are_verified(tmp_path: Path) -> None:
 
 def test_a_plan_that_is_no_plan(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
-    path.write_text('format = "job/1"')
-    done = CliRunner().invoke(app, ["plan", "verify", str(path)])
-    assert done.exit_code == 2
-    assert "error[plan-missing-key]" in done.stderr
+    for text, code in (("plan/1", "plan-missing-key"), ("job/1", "job-missing-key"), ("pair/1", "plan-missing-key")):
+        path.write_text(f'format = "{text}"')
+        done = CliRunner().invoke(app, ["plan", "verify", str(path)])
+        assert done.exit_code == 2
+        assert f"error[{code}]" in done.stderr
 
 
 def test_plans_are_shown(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import linecache
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +26,7 @@ __all__ = [
     "is_user_file",
     "module_paths",
     "shown_file",
+    "stated_line",
     "uncompiled",
     "user_frame",
     "user_line",
@@ -165,6 +167,19 @@ def shown_file(name: str) -> str:
         return name
 
 
+_stated: ContextVar[str] = ContextVar("stated", default="")  # what is interpreted has no frames of its own
+
+
+@contextmanager
+def stated_line(file: str, line: int, function: str, text: str) -> Generator[None]:
+    """Operators that run while this lasts come from this line, whatever code calls them."""
+    token = _stated.set(f'File "{shown_file(file)}", line {line}, in {function} | {text}')
+    try:
+        yield
+    finally:
+        _stated.reset(token)
+
+
 def user_line() -> str:
     """The line of the user's code that runs now: ``file:line `code```; empty if it is not there."""
     frame = sys._getframe(1)
@@ -177,7 +192,10 @@ def user_line() -> str:
 
 
 def _user_line() -> str:
-    """The innermost frame outside PyTorch, Tantamount and the standard library, as Python prints it."""
+    """The innermost frame outside PyTorch, Tantamount and the standard library, as Python prints it; the line that was
+    stated, if one was."""
+    if stated := _stated.get():
+        return stated
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename

@@ -1,0 +1,362 @@
+"""A plan that nnScaler generated as one job: what every rank does in one microbatch, against the model on all data.
+
+Microbatches are the first axis of the job's mesh, units (copies of the plan, each with its own data) the second.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from tantamount.capture.job import job_of
+from tantamount.capture.nnscaler.layout import UNIT, Layout, groups_of, layouts, local_shape, mesh_of, same, unit_of
+from tantamount.capture.nnscaler.modules import GeneratedModule, Held
+from tantamount.capture.nnscaler.statements import refused
+from tantamount.capture.nnscaler.steps import RankSteps, Steps
+from tantamount.capture.programs import Program
+from tantamount.capture.torch.generated import Running, run_rank
+from tantamount.capture.torch.problems import said
+from tantamount.capture.torch.programs import capture, capture_rank
+from tantamount.capture.torch.tracing import path_name
+from tantamount.errors import TantamountError, UserError
+from tantamount.ir.graph import Graph
+from tantamount.ir.job import Job
+from tantamount.ir.mesh import Mesh
+
+__all__ = ["AXIS", "generated_job", "model_of"]
+
+AXIS = "microbatch"
+_DTYPES = ("float64", "float32", "bfloat16", "float16", "int64", "int32", "bool")
+
+
+# ---------------------------------------------------------------------------------------------- the user's model
+def model_of(name: str, data: Sequence[str]) -> tuple[nn.Module, Any]:
+    """The model of one device, and a sample that the data loader gives for one microbatch. ``name`` is ``FILE.py:NAME``
+    or ``MODULE:NAME``, with arguments if need be (``llama.py:Llama(layers=4)``): a class of models, a function that
+    returns a model, or one that returns (model, sample). ``data`` are ``KEY=DTYPE[SIZES]`` of a sample that is a table.
+    This runs the user's code. Raises :class:`UserError`."""
+    where, _, called = name.partition(":")
+    attribute, _, rest = called.partition("(")
+    settings = _settings(rest.removesuffix(")"), name)
+    try:
+        made = getattr(_module(where), attribute)(**settings)
+    except TantamountError:
+        raise
+    except (Exception, SystemExit) as problem:
+        raise UserError(
+            "plan-sequential-model", place=f"--model {name}", found=said(problem),
+            needed="FILE.py:NAME or MODULE:NAME, which can be called and returns a model",
+        ) from problem  # fmt: skip
+    model, sample = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(model, nn.Module):
+        raise UserError(
+            "plan-sequential-model", place=f"--model {name}", found=f"a {type(model).__name__}",
+            needed="a torch.nn.Module, or (module, sample)",
+        )  # fmt: skip
+    stated = dict(map(_stated, data))
+    if stated:
+        sample = stated
+    if sample is None:
+        raise UserError(
+            "plan-sequential-model", place=f"--model {name}", found="nothing about the data",
+            needed="what one sample of the data loader is: the modules do not say",
+            hint="--data ids=int64[2,8] --data labels=int64[2,8], or a function that returns (model, sample)",
+        )  # fmt: skip
+    return model, sample
+
+
+def _module(where: str) -> Any:
+    if not where.endswith(".py"):
+        sys.path.insert(0, "")
+        return import_module(where)
+    path = Path(where)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UserError("plan-sequential-model", place=f"--model {where}", found="no such file", needed="a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def _settings(text: str, name: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in filter(None, (x.strip() for x in text.split(","))):
+        key, _, value = part.partition("=")
+        if not key.strip().isidentifier() or not value.strip().lstrip("-").isdigit():
+            raise UserError(
+                "command-line", place=f"--model {name}", found=part, needed="key=number, as in llama.py:Llama(layers=4)"
+            )
+        found[key.strip()] = int(value)
+    return found
+
+
+def _stated(text: str) -> tuple[str, Tensor]:
+    key, _, kind = text.partition("=")
+    dtype, _, sizes = kind.partition("[")
+    numbers = [part.strip() for part in sizes.removesuffix("]").split(",")]
+    plain = all(part.isascii() and part.isdigit() and len(part) < 10 for part in numbers)
+    if not key or dtype not in _DTYPES or not sizes.endswith("]") or not plain:
+        raise UserError(
+            "command-line", place="--data", found=text,
+            needed=f"KEY=DTYPE[SIZES], such as ids=int64[2,8]; dtypes are {', '.join(_DTYPES)}",
+        )  # fmt: skip
+    return key, torch.zeros([int(part) for part in numbers], dtype=getattr(torch, dtype))
+
+
+# ---------------------------------------------------------------------------------------------- the job
+@dataclass(frozen=True)
+class _Whole:
+    """A tensor of the model: where its parts are in a unit, and the axes along which only one coordinate has them."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    layout: Layout
+    pinned: tuple[str, ...]
+    trained: bool
+
+
+def generated_job(modules: Sequence[GeneratedModule], steps: Steps, model: object, data: Sequence[str] = ()) -> Job:
+    """The job. ``steps`` are right; ``model`` and ``data`` as in :func:`model_of`, or a module and the data of one
+    microbatch in one unit, as a tuple.
+
+    Raises :class:`UserError` for a model that has other parameters than the plan, and for what is not known."""
+    if model is None:
+        raise UserError(
+            "plan-sequential-model", place=modules[0].path, found="no model", needed="the model of one device",
+            hint="--model FILE.py:NAME",
+        )  # fmt: skip
+    sequential, sample = model_of(model, data) if isinstance(model, str) else cast("tuple[nn.Module, Any]", model)
+    return _job(modules, steps, sequential, sample)
+
+
+def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sample: Any) -> Job:
+    unit = unit_of(modules)
+    mesh = mesh_of(modules, unit)
+    count, units = modules[0].microbatches, mesh.axes[UNIT]
+    tensors = _tensors(modules[:unit], mesh, model)
+    leaves = _leaves(sample)
+    results = _results(modules[:unit], steps, mesh)
+    specification = _specification(model, sample, count * units)
+    _check_held(modules, unit)
+    traced = [
+        rank for rank in range(len(modules)) if rank < unit or not same(modules[rank % unit], modules[rank], unit)
+    ]
+    programs = {
+        rank: _rank(modules[rank], steps.ranks[rank], mesh, unit, tensors, sample, results[rank % unit])
+        for rank in traced
+    }
+    loss = _pinned(mesh, {rank for rank in range(unit) if results[rank]}, modules[0].path)
+    axes = {AXIS: count, **mesh.axes}
+    graphs: dict[str, Graph] = {"spec": specification.graph}
+    graphs |= {f"rank{rank}": program.graph for rank, program in programs.items()}
+    one = [f"rank{rank if rank in programs else rank % unit}" for rank in range(len(modules))]
+    names = one * count
+    groups = sorted({group for program in programs.values() for group in _groups(program)})
+    document: dict[str, object] = {
+        "format": "job/1",
+        "spec": {"graph": "spec"},
+        "impl": {
+            "graphs": names,
+            "mesh": axes,
+            "groups": {group: [] if group == "self" else group.split("+") for group in groups},
+        },
+        "inputs": _inputs(axes, tensors, leaves),
+        "outputs": _outputs(axes, tensors, loss),
+    }
+    return job_of(document, graphs, modules[0].path)
+
+
+def _check_held(modules: Sequence[GeneratedModule], unit: int) -> None:
+    """All units have the same parts of parameters."""
+    for module in modules[unit:]:
+        if {x.name: x.box for x in module.held.values()} != {
+            x.name: x.box for x in modules[module.rank % unit].held.values()
+        }:
+            raise refused(
+                module.path, 1, f"parts of parameters that rank {module.rank % unit} has not",
+                "the same parts on every copy of the plan",
+            )  # fmt: skip
+
+
+def _groups(program: Program) -> set[str]:
+    listed: Any = program.document.get("nodes", ())
+    names = {text for node in listed for text in _texts(node) if isinstance(text, str)}
+    axes = {name for name in names if all(part for part in name.split("+"))}
+    return {name for name in axes if _is_group(name)}
+
+
+def _texts(node: Any) -> list[Any]:
+    if "c10d" not in str(node.get("target", "")):
+        return []
+    return [*node.get("args", ()), *dict(node.get("kwargs", {})).values()]
+
+
+def _is_group(name: str) -> bool:
+    return name == "self" or all(part.startswith((UNIT, "tp", "pp")) for part in name.split("+"))
+
+
+def _inputs(axes: Mapping[str, int], tensors: Sequence[_Whole], leaves: Mapping[str, Tensor]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for whole in tensors:
+        placed = {name: str(placement) for name, placement in whole.layout}
+        found[whole.name] = [placed.get(axis, "Replicate()") for axis in axes]
+    for name, leaf in leaves.items():
+        cut = "Shard(0)" if leaf.dim() else "Replicate()"
+        found[name] = [cut if axis in (AXIS, UNIT) else "Replicate()" for axis in axes]
+    return found
+
+
+def _outputs(axes: Mapping[str, int], tensors: Sequence[_Whole], loss: Sequence[str]) -> dict[str, Any]:
+    summed = 'Partial("sum")'
+    found: dict[str, Any] = {
+        "loss": [summed if axis in (AXIS, UNIT) or axis in loss else "Replicate()" for axis in axes]
+    }
+    for whole in tensors:
+        if whole.trained:
+            placed = {name: str(placement) for name, placement in whole.layout}
+            found[f"grad {whole.name}"] = [
+                summed if axis == AXIS or axis in whole.pinned else placed.get(axis, "Replicate()") for axis in axes
+            ]
+    return found
+
+
+def _tensors(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module) -> tuple[_Whole, ...]:
+    """Parameters and buffers, as the model and the plan agree on them."""
+    held: dict[str, dict[int, Held]] = {}
+    for module in modules:
+        for part in module.held.values():
+            if module.rank in held.setdefault(part.name, {}):
+                raise refused(module.path, 1, f"two parts of {part.name} on one rank", "one")
+            held[part.name][module.rank] = part
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    missing, more = [name for name in own if name not in held], [name for name in held if name not in own]
+    if missing or more:
+        found = f"{', '.join(missing[:6])} only in the model" if missing else f"{', '.join(more[:6])} only in the plan"
+        raise UserError(
+            "plan-sequential-model", place=modules[0].path, found=found, needed="the model that the plan was made of",
+            hint="arguments of the model may be given: --model 'llama.py:Llama(layers=4)'",
+        )  # fmt: skip
+    wholes: list[_Whole] = []
+    for name, tensor in own.items():
+        parts = held[name]
+        first = next(iter(parts.values()))
+        if any(part.shape != tuple(tensor.shape) for part in parts.values()):
+            raise UserError(
+                "plan-sequential-model", place=f"{modules[0].path}: {name}", found=f"shape {first.shape} in the plan",
+                needed=f"{tuple(tensor.shape)}, as in the model",
+            )  # fmt: skip
+        if any(part.dtype != str(tensor.dtype) for part in parts.values()):
+            raise refused(modules[0].path, 1, f"{name} as {first.dtype}", f"{tensor.dtype}, as in the model")
+        placed = layouts(mesh, tuple(tensor.shape), {rank: part.box for rank, part in parts.items()})
+        if placed is None:
+            raise refused(
+                modules[0].path, 1, f"parts of {name} that no placements along {', '.join(mesh.names)} describe",
+                "parts of one size, on all ranks along an axis or on one",
+            )  # fmt: skip
+        trained = isinstance(tensor, nn.Parameter) and tensor.requires_grad
+        if any(part.trained != trained for part in parts.values()):
+            raise refused(modules[0].path, 1, f"{name}, which is trained on one side only", "the same on both")
+        wholes.append(_Whole(name, tuple(tensor.shape), tensor.dtype, *placed, trained))
+    return tuple(wholes)
+
+
+def _leaves(sample: Any) -> dict[str, Tensor]:
+    paths, _ = pytree.tree_flatten_with_path(sample)
+    return {f"data {path_name(path)}".strip(): leaf for path, leaf in paths if isinstance(leaf, Tensor)}
+
+
+def _results(modules: Sequence[GeneratedModule], steps: Steps, mesh: Mesh) -> list[bool]:
+    found = [len(steps.ranks[module.rank].results) for module in modules]
+    if not any(found) or max(found) > 1:
+        raise refused(modules[0].path, 1, f"steps that return {max(found)} values for a microbatch", "one, the loss")
+    return [number == 1 for number in found]
+
+
+def _pinned(mesh: Mesh, ranks: set[int], path: str) -> tuple[str, ...]:
+    """The axes along which one coordinate alone has the loss."""
+    placed = layouts(mesh, (), dict.fromkeys(ranks, ()))
+    if placed is None:
+        raise refused(path, 1, f"a loss on ranks {sorted(ranks)}", "on all ranks along an axis or on one")
+    return placed[1]
+
+
+def _specification(model: nn.Module, sample: Any, times: int) -> Program:
+    """Loss and gradients on one device, with the data of all microbatches and units."""
+    values, structure = pytree.tree_flatten(sample)
+    whole = [
+        torch.zeros((x.shape[0] * times, *x.shape[1:]), dtype=x.dtype, device=x.device)
+        if isinstance(x, Tensor) and x.dim()
+        else x
+        for x in values
+    ]
+    names = list(_leaves(sample))
+
+    def step(**leaves: Tensor) -> dict[str, Tensor]:
+        given = iter([leaves[name] for name in names])
+        data = pytree.tree_unflatten([next(given) if isinstance(x, Tensor) else x for x in whole], structure)
+        loss = model(data)
+        if not isinstance(loss, Tensor) or loss.dim():
+            raise TypeError(f"the model returns {type(loss).__name__}, and not a loss of one number")
+        loss.backward()
+        return {"loss": loss.detach()}
+
+    tensors = [x for x in whole if isinstance(x, Tensor)]
+    return capture(step, (), dict(zip(names, tensors, strict=True)), modules=model)
+
+
+def _rank(
+    module: GeneratedModule, steps: RankSteps, mesh: Mesh, unit: int, tensors: Sequence[_Whole], sample: Any, loss: bool
+) -> Program:
+    """The program of a rank of the first unit: it is given its part of every tensor of the model (those that it does
+    not use as well), and leaves a gradient for each: zeros for those that it has no part of."""
+    values, structure = pytree.tree_flatten(sample)
+    names = list(_leaves(sample))
+    owned = {part.name: attribute for attribute, part in module.held.items()}
+    local = {
+        whole.name: torch.empty(local_shape(mesh, whole.shape, whole.layout, module.rank), dtype=whole.dtype)
+        for whole in tensors
+    }
+    data = [torch.empty_like(x) for x in values if isinstance(x, Tensor)]
+
+    def build(rank: int) -> Any:
+        groups = {ranks: dist.new_group(list(ranks)) for ranks in groups_of(module)}
+        first = rank // unit * unit
+        inside = dist.new_group(list(range(first, first + unit)))
+
+        def step(**given: Tensor) -> dict[str, Tensor]:
+            own = {
+                owned[whole.name]: given[whole.name].detach().requires_grad_(whole.trained)
+                for whole in tensors
+                if whole.name in owned
+            }
+            leaves = iter([given[name] for name in names])
+            batch = pytree.tree_unflatten([next(leaves) if isinstance(x, Tensor) else x for x in values], structure)
+            running = Running(module, own, groups, inside, first)
+            results, gradients = run_rank(running, steps, batch)
+            found: dict[str, Tensor] = {"loss": results[0].detach() if loss else torch.zeros(())}
+            for whole in tensors:
+                if whole.trained:
+                    gradient = gradients.get(owned.get(whole.name, ""))
+                    found[f"grad {whole.name}"] = torch.zeros_like(given[whole.name]) if gradient is None else gradient
+            return found
+
+        return step, (), {"kwargs": {**local, **dict(zip(names, data, strict=True))}}
+
+    return capture_rank(build, module.rank, dict(mesh.axes))
