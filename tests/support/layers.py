@@ -81,10 +81,10 @@ def _body(z: Sizes, ranks: int, embedding: str, reduced: bool, puzzle: bool) -> 
         "sumall = sum(hidden)",
         f"loss = mul(sumall, {1 / (z.tokens * h)!r})",
     ]
-    if puzzle:  # true, but not proved: sin^2 + cos^2 is one
+    if puzzle:  # true, but not proved: cos(atan(x))^2 (1 + x^2) is one
         lines += [
-            "sn = aten.sin.default(loss)", "cs = aten.cos.default(loss)", "sn2 = mul(sn, sn)", "cs2 = mul(cs, cs)",
-            "one = add(sn2, cs2)", "lossone = mul(loss, one)",
+            "angle = aten.atan.default(loss)", "cs = aten.cos.default(angle)", "cs2 = mul(cs, cs)",
+            "square = mul(loss, loss)", "more = add(square, 1)", "one = mul(cs2, more)", "lossone = mul(loss, one)",
         ]  # fmt: skip
     return "\n".join([*lines, f"-> hidden, loss={'lossone' if puzzle else 'loss'}"])
 

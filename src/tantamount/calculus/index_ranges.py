@@ -57,7 +57,8 @@ def missed(store: Store, factor: Factor, size: int, box: Ranges) -> bool:
 
 def _place(store: Store, factor: Factor) -> Polynomial | None:
     """``-(t + r) / s`` of a guard ``[t + s v + r == 0]``, v being its bound variable -1, if it is a whole number and t
-    contains comparisons."""
+    contains comparisons, none of which depends on a position (on which of several shards an index lies in, for one:
+    the shards are found together)."""
     if not store.atoms[factor.atom].guards - {factor.atom}:
         return None
     guard = comparison(store, factor)
@@ -69,6 +70,10 @@ def _place(store: Store, factor: Factor) -> Polynomial | None:
     others = coordinate({v: s for v, s in guard.affine.parts if v != -1}, guard.affine.offset)
     if any(v < 0 for v, _ in others.parts):
         return None
+    for inner in _comparisons(store, guard.rest, inside_sums=False):
+        read = comparison(store, Factor(inner[0], 1, inner[1]))
+        if read is not None and read.affine.parts:
+            return None
     return scale(add(store, guard.rest, iota(others)), -stride)
 
 

@@ -21,6 +21,7 @@ Bound = Fraction | int | float  # a float is an infinity
 Span = tuple[Bound, Bound]
 
 _ALL: Span = (-inf, inf)
+_MOST_DIGITS = 1 << 12  # binary ones, of the end of an interval
 _BOUNDED = frozenset({"sin", "cos", "tanh", "erf", "sign"})  # by -1 and 1
 _ROUNDINGS: Mapping[str, Callable[[Bound], int]] = {"floor": floor, "round": round, "trunc": int}  # all monotone
 _BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor"})
@@ -96,16 +97,23 @@ def _power(span: Span, e: Fraction | int) -> Span:
         return 0, inf
     if e < 0:
         return _reciprocal(_power(span, -e))
-    ends = [low, high]
-    out: list[Bound] = []
-    for end in ends:
-        power: Bound = 1
-        for _ in range(int(e)):
-            power = _times(power, end)
-        out.append(power)
-    if e % 2 == 0:
+    even = e % 2 == 0
+    if max(map(_digits, span)) * e > _MOST_DIGITS:  # a number that is too long to be worth knowing
+        return (0, inf) if even else _ALL
+    out = [_raised(end, int(e)) for end in span]
+    if even:
         return (0 if low <= 0 <= high else min(out)), max(out)
     return out[0], out[1]
+
+
+def _digits(end: Bound) -> int:
+    return 0 if isinstance(end, float) else max(abs(end.numerator).bit_length() - 1, end.denominator.bit_length() - 1)
+
+
+def _raised(end: Bound, e: int) -> Bound:
+    if isinstance(end, float):  # an infinity
+        return inf if end > 0 or e % 2 == 0 else -inf
+    return end**e
 
 
 def _reciprocal(span: Span) -> Span:

@@ -1,6 +1,6 @@
 """Counterexamples: which differences count, how simple the input becomes, and what is said where there is none.
 
-``sin(x)^2 + cos(x)^2`` against 1 stands for a truth that the calculus does not prove, so that execution decides."""
+``cos(atan(x))^2 (1 + x^2)`` against 1 stands for a truth that the calculus does not prove, so that execution decides."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from tantamount.verdict import Report, Verdict
 
 ONE = """
     x: float32[2, 3]
-    s = aten.sin.default(x)
-    c = aten.cos.default(x)
-    ss = mul(s, s)
+    angle = aten.atan.default(x)
+    c = aten.cos.default(angle)
     cc = mul(c, c)
-    one = add(ss, cc)
+    xx = mul(x, x)
+    s = add(xx, 1)
+    one = mul(cc, s)
 """
 EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
 
