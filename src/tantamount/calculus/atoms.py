@@ -48,6 +48,7 @@ from tantamount.calculus.terms import (
 from tantamount.effort import Effort
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Number
+from tantamount.ops.functions import ROUNDINGS
 
 __all__ = ["BOOLEAN", "Atom", "Facts", "KnownRange", "Store"]
 
@@ -58,20 +59,21 @@ _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Properties that every value of an atom is known to have. ``positive`` means > 0; ``span`` are the least and the
-    greatest number that it may be."""
+    greatest number that it may be; ``rounded`` names the rounding that leaves it as it is."""
 
     positive: bool = False
     nonnegative: bool = False
     integer: bool = False
     boolean: bool = False
     span: tuple[int, int] | None = None
+    rounded: str = ""
 
     @staticmethod
     def of_type(dtype: DType) -> Facts:
         """The facts that hold of every tensor of this type."""
         facts = Facts.of(dtype.kind)
         if dtype.kind is not Kind.INT:
-            return facts
+            return replace(facts, rounded=ROUNDINGS.get(dtype, ""))
         return replace(facts, nonnegative=dtype.bounds[0] == 0, span=dtype.bounds if dtype.is_narrow else None)
 
     @staticmethod
