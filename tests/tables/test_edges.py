@@ -1,6 +1,7 @@
 """Operators with infinities, NaN, signed zeros and huge numbers among their operands: the definition does what eager
-does, or a table says that it does not, and why; and what records say of infinities is true of eager. All samples are run
-by ``benchmarks/bench_edges.py``."""
+does, or a table says that it does not, and why; and what records say of infinities is true of eager.
+
+All samples are run by ``benchmarks/bench_edges.py``."""
 # ruff: noqa: E402 - PyTorch first, or skip
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from math import erf, exp, inf, nan, pi, sqrt
 from statistics import NormalDist
-from typing import Any, cast
+from typing import Any
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tantamount.ir.types import DType
 
@@ -62,7 +63,8 @@ def _pi_times(x: Any) -> Any:
 
 
 def _sign(x: Any) -> Any:
-    return cast("Any", np.where)(np.isnan(x), np.zeros_like(x), np.sign(x))  # of a NaN it is 0, too
+    where: Any = np.where
+    return where(np.isnan(x), np.zeros_like(x), np.sign(x))  # of a NaN it is 0, too
 
 
 def _integer_pow(x: Any, y: Any) -> Any:
@@ -83,10 +85,10 @@ def _float8(mantissa: int, least: int, largest: float, beyond: float) -> Functio
     """The nearest number of a float type of 8 bits (of two, the one with an even last digit), with ``mantissa`` binary
     digits after the first, exponents from ``least``, and ``beyond`` for what is rounded to more than ``largest``."""
 
-    def evaluate(x: Any) -> Any:
-        x = np.asarray(x, dtype=np.float64)
-        exponent = np.maximum(np.frexp(np.where(np.isfinite(x), x, 0))[1] - 1, least)
-        step = np.exp2(exponent.astype(np.float64) - mantissa)
+    def evaluate(given: Any) -> Any:
+        x: NDArray[np.float64] = np.asarray(given, dtype=np.float64)
+        exponent: NDArray[np.int64] = np.frexp(np.where(np.isfinite(x), x, 0.0))[1].astype(np.int64) - 1
+        step = np.exp2((np.maximum(exponent, least) - mantissa).astype(np.float64))
         found = np.round(x / step) * step
         found = np.where(np.abs(found) > largest, np.copysign(beyond, x), found)
         return np.where(np.isinf(x), np.copysign(beyond, x), found)
