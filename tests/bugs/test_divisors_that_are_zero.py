@@ -84,7 +84,9 @@ def test_what_a_refutation_and_a_proof_say(tmp_path: Path) -> None:
         tmp_path / "a", IN.format("int64") + "r = mul(x, 1)\n-> r", IN.format("int64") + WHOLE + "r = mul(x, 1)\n-> r"
     )
     assert "q divides a whole number by 0 where r[0] is defined" in str(wrong)
-    right = _report(tmp_path / "b", IN.format("int64") + WHOLE + "-> q", IN.format("int64") + WHOLE + "-> q")
+    changed = IN.format("int64") + WHOLE + "r = mul(q, 1)\n-> q=r"
+    right = _report(tmp_path / "b", IN.format("int64") + WHOLE + "-> q", changed)
+    assert right.verdict is Verdict.PROVED
     assert [a.places for a in right.assumptions if a.name == "domain"] == [("q",)]
 
 

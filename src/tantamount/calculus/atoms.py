@@ -48,6 +48,7 @@ from tantamount.calculus.terms import (
 from tantamount.effort import Effort
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Number
+from tantamount.ops.functions import ROUNDINGS
 from tantamount.sizes.symbolic import is_one
 
 __all__ = ["BOOLEAN", "Atom", "Facts", "KnownRange", "Store"]
@@ -59,7 +60,8 @@ _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Properties that every value of an atom is known to have. ``positive`` means > 0; ``span`` are the least and the
-    greatest number that it may be (``below``: it is less than the greatest)."""
+    greatest number that it may be (``below``: it is less than the greatest); ``rounded`` names the rounding that leaves
+    it as it is."""
 
     positive: bool = False
     nonnegative: bool = False
@@ -67,13 +69,14 @@ class Facts:
     boolean: bool = False
     span: tuple[int, int] | None = None
     below: bool = False
+    rounded: str = ""
 
     @staticmethod
     def of_type(dtype: DType) -> Facts:
         """The facts that hold of every tensor of this type."""
         facts = Facts.of(dtype.kind)
         if dtype.kind is not Kind.INT:
-            return facts
+            return replace(facts, rounded=ROUNDINGS.get(dtype, ""))
         return replace(facts, nonnegative=dtype.bounds[0] == 0, span=dtype.bounds if dtype.is_narrow else None)
 
     @staticmethod

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 
 from tantamount.calculus import comparisons, contraction, forms, index_ranges, kinds, partial, powers
 from tantamount.calculus.atoms import BOOLEAN, Store
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.infinities import infinite_signs, is_negative_infinity, unbounded
-from tantamount.calculus.polynomials import add, constant, multiply, scale
+from tantamount.calculus.polynomials import add, as_factors, constant, multiply, scale
 from tantamount.calculus.products import is_boolean
 from tantamount.calculus.records import (
     body,
@@ -43,12 +44,13 @@ from tantamount.calculus.terms import ONE, ZERO, Polynomial, Term, single
 from tantamount.errors import InternalError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Doubt, Interpretation, Number
-from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
+from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI, ROUNDINGS
 
 __all__ = ["Definedness"]
 
 _KEEPS_INFINITY = frozenset({"abs", "floor", "trunc", "round", "pi_times", "asinh"})
 _FINITE_AT_INFINITY = frozenset({"tanh", "erf", "atan", "sign", "isnan"})
+_PARTIAL = frozenset({"pow", "erfinv", *ROUNDINGS.values()})  # not numbers everywhere
 _LOSES_NAN = frozenset({"isnan", "pow", "sign"})  # pow(NaN, 0) is 1, the sign of NaN is 0
 
 
@@ -219,7 +221,7 @@ class Definedness(Symbolic):
         own = [x.undefined for x in xs]
         records = [changed(self.store, record, after) for record in own]
         whole = name == "floor_divide" or name in FITTING
-        if whole or name in ("pow", "erfinv"):
+        if whole or name in _PARTIAL:
             kind = kinds.FAILS if whole else kinds.INF
             records.append(self._arising(kind, lambda box, ys: self._outside(name, ys, box), xs, own))
         if name not in _FINITE_AT_INFINITY and any(unbounded(self.store, z) for x in xs for _, z in x.pieces):
@@ -246,10 +248,22 @@ class Definedness(Symbolic):
             return partial.zero_parts(self.store, xs[1], box)
         if name in FITTING:
             return self._not_fitting(xs[0], FITTING[name], box)
+        if name in ROUNDINGS.values():
+            if powers.is_rounded(self.store, name, xs[0]) or self._within(xs[0], FUNCTIONS[name].largest, box):
+                return []
+            c, _ = as_factors(self.store, xs[0])
+            xs = [scale(xs[0], -1)] if c < 0 else xs  # as far from 0
         if name == "pow" and powers.strictly_positive(self.store, xs[0]):
             return []
         a, index = self.store.apply("undefined", (name,), tuple(xs), BOOLEAN)
         return [single(a, index)]
+
+    def _within(self, x: Polynomial, largest: float, box: Box) -> bool:
+        """Whether a number is known to be none that a float type of 8 bits does not hold."""
+        if largest == inf:
+            return True
+        span = comparisons.bounds_of(self.store, x, box)
+        return span is not None and -largest <= span[0] and span[1] <= largest
 
     def _not_fitting(self, x: Polynomial, bounds: tuple[int, int], box: Box) -> list[Polynomial]:
         """Where a number is not one that an integer type holds."""

@@ -37,13 +37,14 @@ from tantamount.calculus.terms import (
     sole_number,
 )
 from tantamount.errors import Unsupported
-from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI
+from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI, ROUNDINGS
 from tantamount.sizes.symbolic import is_size
 
 __all__ = [
     "exponential",
     "function",
     "gated",
+    "is_rounded",
     "logarithm",
     "maximum",
     "maximum_of",
@@ -191,7 +192,11 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
         sign = -1 if declared.odd else 1
     if declared.commutative:
         xs = tuple(sorted(xs, key=repr))
+    if name in ROUNDINGS.values() and is_rounded(store, name, xs[0]):
+        store.fired["declared-functions"] += 1
+        return scale(xs[0], sign)
     facts = Facts(
+        rounded=name if name in ROUNDINGS.values() else "",
         integer=declared.integer,
         positive=declared.keeps_sign and strictly_positive(store, xs[0]),
         nonnegative=declared.nonnegative or (declared.growing and declared.at_zero == 0 and nonnegative(store, xs[0])),
@@ -224,6 +229,16 @@ def _low_bits(store: Store, x: Polynomial, y: Polynomial) -> Polynomial | None:
             a, index = store.apply("floor_divide", (), (value, constant(size)), Facts(integer=True))
             return add(store, value, single(a, index, coefficient=-size))
     return None
+
+
+def is_rounded(store: Store, name: str, x: Polynomial) -> bool:
+    """Whether a rounding is known to leave something as it is: numbers, what was rounded or is given in that type."""
+    number = sole_number(x)
+    if number is not None and not is_size(number):
+        return Fraction(float(number)) == number == float(FUNCTIONS[name].evaluate(float(number)))
+    if len(x) != 1 or abs(x[0].coefficient) != 1 or len(x[0].monomial) != 1 or x[0].monomial[0].exponent != 1:
+        return False
+    return store.atoms[x[0].monomial[0].atom].facts.rounded == name
 
 
 def _whole_power(x: Polynomial, y: Polynomial) -> int | None:

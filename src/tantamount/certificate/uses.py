@@ -21,7 +21,7 @@ from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tens
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Result, constant_type, run
-from tantamount.ops.functions import FITTING, FUNCTIONS
+from tantamount.ops.functions import FITTING, FUNCTIONS, ROUNDINGS
 
 __all__ = ["DECIDED", "TRANSCENDENTAL", "Uses", "uses_of"]
 
@@ -149,13 +149,14 @@ class _Tracing(TypesOnly):
         return x and x | TRANSCENDENTAL
 
     def function(self, name: str, xs: Sequence[int]) -> int:
-        if name in ("pow", "atan2", "erfinv", "floor_divide"):
+        rounds = name in ROUNDINGS.values()
+        if rounds or name in ("pow", "atan2", "erfinv", "floor_divide"):
             self.notes.partial = True
             self.notes.divisors |= _union(xs[1:])
         self.notes.fitting = self.notes.fitting or name in FITTING
         found = _union(xs)
         known = FUNCTIONS.get(name)
-        sharp = known is None or known.integer or name == "abs"
+        sharp = rounds or known is None or known.integer or name == "abs"
         return found and found | (DECIDED if sharp else TRANSCENDENTAL)
 
     def less(self, x: int, y: int) -> int:

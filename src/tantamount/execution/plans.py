@@ -24,7 +24,7 @@ from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Law, Number
 from tantamount.ops.draws import sample
-from tantamount.ops.functions import Ties
+from tantamount.ops.functions import FUNCTIONS, Ties
 from tantamount.proof.draws import DRAWN, law_of
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
@@ -61,13 +61,15 @@ class _Unpaired(TantamountError):
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A free tensor. Integers are drawn from ``range(bound)``; every other time from all that they may be, if they are
-    not known to be indices: ``span`` is ``None`` if they are, else the least and the greatest."""
+    not known to be indices: ``span`` is ``None`` if they are, else the least and the greatest. ``rounded`` names what
+    rounds floats to numbers that their type has."""
 
     name: LeafName
     shape: Shape
     kind: Kind
     bound: int
     span: tuple[int, int] | None = None
+    rounded: str = ""
 
     @property
     def size(self) -> int:
@@ -186,7 +188,8 @@ def plan_execution(
         bound = (ours.index_bounds if source == "input" else bounds).get(plain)
         span = atom.facts.span or (0 if atom.facts.nonnegative else -_WIDE, _WIDE)
         span = span if bound is None else None
-        leaves.append(Leaf((source, name), atom.shape, kind, max(1, _INTEGERS if bound is None else bound), span))
+        below = max(1, _INTEGERS if bound is None else bound)
+        leaves.append(Leaf((source, name), atom.shape, kind, below, span, atom.facts.rounded))
     one_sided = not implementation.drops or not specification.dropouts  # then no masks belong together
     paired = (job.assume.dropout and not implementation.fresh_masks) or one_sided
     return Plan(job, store, inputs, specification, implementation, tuple(leaves), work, paired)
@@ -208,8 +211,16 @@ def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
             value = np.asarray(generator.standard_normal(leaf.shape)) * scale.amplitude
             if scale.sparse:
                 value = _in_rows(generator, value * generator.integers(0, 2, leaf.shape), (0.0,))
-            found[leaf.name] = np.abs(value) if scale.positive else value
+            value = np.abs(value) if scale.positive else value
+            found[leaf.name] = _held(value, leaf.rounded) if leaf.rounded else value
     return found
+
+
+def _held(value: Array, rounding: str) -> Array:
+    """The nearest numbers that a float type of 8 bits has."""
+    known = FUNCTIONS[rounding]
+    found = known.evaluate(np.clip(value, -known.largest, known.largest))
+    return np.asarray(found, dtype=np.float64)
 
 
 def _spread(generator: np.random.Generator, shape: Shape, low: int, high: int) -> Array:

@@ -14,6 +14,7 @@ from math import inf, prod
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops import complex_numbers
 from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar, ShapeProblem, Tensor
+from tantamount.ops.functions import ROUNDINGS
 from tantamount.ops.literals import exact, held, parts_of
 from tantamount.ops.promotion import promote
 from tantamount.sizes.symbolic import alike, is_integer, is_one, is_size, same
@@ -265,8 +266,8 @@ class Builder:
 
     # ------------------------------------------------------------------ dtypes
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
-        """Conversion of values. Between floats it is the identity (real arithmetic); to integers it truncates, to bool
-        it tests for non-zero; both are never the identity on floats. From complex numbers to others it drops the
+        """Conversion of values. Between floats it is the identity (real arithmetic), but for those of 8 bits, to which
+        it rounds; to integers it truncates, to bool it tests for non-zero. From complex numbers to others it drops the
         imaginary part, as PyTorch does (with a warning)."""
         if dtype is x.dtype:
             return Tensor(x.shape, dtype, x.value)
@@ -287,6 +288,8 @@ class Builder:
             value = self.interpretation.convert(value, old, new)
             if old is Kind.FLOAT and dtype.is_narrow:  # of what the type does not hold C says nothing
                 return Tensor(x.shape, dtype, self.interpretation.function(f"fit_{dtype}", [value]))
+        if dtype in ROUNDINGS:
+            value = self.interpretation.function(ROUNDINGS[dtype], [value])
         out = Tensor(x.shape, dtype, value)
         return out if x.dtype.is_integral and dtype.holds(x.dtype) else self.wrapped(out)
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from math import erf, exp, nan, pi, sqrt
+from math import erf, exp, inf, nan, pi, sqrt
 from statistics import NormalDist
-from typing import Any, cast
+from typing import Any
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tantamount.ir.types import DType
 
 __all__ = [
-    "CHOOSING", "DISTINCT_IN_A_ROW", "FITTING", "FUNCTIONS", "MODULI", "POSITIONS_IN_A_ROW", "ROW_FUNCTIONS",
-    "STAND_IN_FEATURES", "Function", "Ties", "evaluate_rows", "tied_rows",
+    "CHOOSING", "DISTINCT_IN_A_ROW", "FITTING", "FUNCTIONS", "MODULI", "POSITIONS_IN_A_ROW", "ROUNDINGS",
+    "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties", "evaluate_rows", "tied_rows",
 ]  # fmt: skip
 
 
@@ -26,6 +27,7 @@ class Function:
     ``fixes_integers``: it is the identity on whole numbers; ``nonnegative``: its values always are;
     ``even``/``odd``: f(-x) = f(x), f(-x) = -f(x); ``commutative`` for two operands; ``at_zero``: its exact value at 0;
     ``growing``: x <= y gives f(x) <= f(y); ``keeps_sign``: f(x) is positive, 0 and negative where x is.
+    ``largest``: what is no further from 0 has a number for its value, if that is not so of all numbers.
     """
 
     evaluate: Callable[..., Any]
@@ -39,6 +41,7 @@ class Function:
     at_zero: int | None = None
     growing: bool = False
     keeps_sign: bool = False
+    largest: float = inf
 
 
 _erf = np.vectorize(erf, otypes=[np.float64])
@@ -60,7 +63,8 @@ def _pi_times(x: Any) -> Any:
 
 
 def _sign(x: Any) -> Any:
-    return cast("Any", np.where)(np.isnan(x), np.zeros_like(x), np.sign(x))  # of a NaN it is 0, too
+    where: Any = np.where
+    return where(np.isnan(x), np.zeros_like(x), np.sign(x))  # of a NaN it is 0, too
 
 
 def _integer_pow(x: Any, y: Any) -> Any:
@@ -77,11 +81,32 @@ def _modulo(size: int, low: int = 0) -> Function:
     return Function(evaluate, integer=True, nonnegative=low >= 0, at_zero=0)
 
 
+def _float8(mantissa: int, least: int, largest: float, beyond: float) -> Function:
+    """The nearest number of a float type of 8 bits (of two, the one with an even last digit), with ``mantissa`` binary
+    digits after the first, exponents from ``least``, and ``beyond`` for what is rounded to more than ``largest``."""
+
+    def evaluate(given: Any) -> Any:
+        x: NDArray[np.float64] = np.asarray(given, dtype=np.float64)
+        exponent: NDArray[np.int64] = np.frexp(np.where(np.isfinite(x), x, 0.0))[1].astype(np.int64) - 1
+        step = np.exp2((np.maximum(exponent, least) - mantissa).astype(np.float64))
+        found = np.round(x / step) * step
+        found = np.where(np.abs(found) > largest, np.copysign(beyond, x), found)
+        return np.where(np.isinf(x), np.copysign(beyond, x), found)
+
+    return Function(evaluate, odd=True, at_zero=0, growing=True, largest=inf if beyond == largest else largest)
+
+
 _NARROW = tuple(dtype for dtype in DType if dtype.is_narrow)
 MODULI: dict[str, int] = {f"modulo_{bits}": bits for bits in (8, 16)}  # name -> bits
 FITTING: dict[str, tuple[int, int]] = {f"fit_{dtype}": dtype.bounds for dtype in _NARROW}  # name -> least, greatest
 
+ROUNDINGS: dict[DType, str] = {  # names of functions by the type that they round to
+    dtype: f"round_{dtype.label}" for dtype in (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2)
+}
+
 FUNCTIONS: dict[str, Function] = {
+    ROUNDINGS[DType.FLOAT8_E4M3FN]: _float8(3, -6, 448.0, 448.0),
+    ROUNDINGS[DType.FLOAT8_E5M2]: _float8(2, -14, 57344.0, inf),
     "sin": Function(np.sin, odd=True, at_zero=0),
     "cos": Function(np.cos, even=True, at_zero=1),
     "atan": Function(np.arctan, odd=True, at_zero=0, growing=True, keeps_sign=True),

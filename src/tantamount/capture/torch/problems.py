@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import linecache
+import re
 import traceback
 from collections.abc import Mapping
 
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from tantamount.capture.torch.sources import is_user_file, shown_file, user_line
 from tantamount.errors import UserError
 
-__all__ = ["check_modules", "line_of", "not_captured", "refused_ddp", "said", "unknown_parameter"]
+__all__ = [
+    "check_modules", "check_quantised", "line_of", "not_captured", "refused_ddp", "said", "unknown_parameter",
+]  # fmt: skip
 
 
 def said(problem: BaseException) -> str:
@@ -30,9 +33,36 @@ def line_of(problem: BaseException) -> str:
     return ""
 
 
+_QUANTISED = re.compile(
+    r"quantized nyi|int_repr|PackedParams|quantized::|QuantizedCPU|'aten::(q_|quantize_|dequantize)"
+)
+
+
+def refused_quantised(what: str, place: str) -> UserError:
+    """The error that says that a program has tensors whose element type carries a scale."""
+    return UserError(
+        "capture-quantised", place=place,
+        found=f"{what}: a tensor of quint8 or another type that carries a scale and a zero point",
+        needed="plain integers, with the scale and the zero point written out",
+        hint="torch.ops.quantized_decomposed.quantize_per_tensor(x, scale, zero_point, 0, 255, torch.uint8) and "
+        "dequantize_per_tensor, as torch.export writes them; they are there after "
+        "import torch.ao.quantization.fx._decomposed",
+    )  # fmt: skip
+
+
+def check_quantised(graph: fx.Graph, place: str) -> None:
+    """Refuse what makes tensors whose element type carries a scale, and what takes them."""
+    for node in graph.nodes:
+        name = str(node.target)
+        if name.startswith(("aten.quantize_per_", "aten.dequantize", "aten.int_repr", "quantized.")):
+            raise refused_quantised(name, place)
+
+
 def not_captured(problem: Exception, place: str) -> UserError:
     """The error that says why a program could not be traced."""
     text = str(problem)
+    if _QUANTISED.search(text):
+        return refused_quantised(said(problem).partition(":")[0], f"{place}{line_of(problem)}")
     needed, hint = "a program that runs on fake tensors", "run it with real tensors first; see docs/capture.md"
     if "_local_scalar_dense" in text or "DataDependent" in type(problem).__name__:
         needed = "a program whose course does not depend on the values of tensors"

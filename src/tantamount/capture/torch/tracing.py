@@ -28,7 +28,7 @@ from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
 from tantamount.capture.torch.hooks import carry, check_same_hooks, registered
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
-from tantamount.capture.torch.problems import check_modules, not_captured
+from tantamount.capture.torch.problems import check_modules, check_quantised, not_captured
 from tantamount.capture.torch.sources import Annotate, module_paths
 from tantamount.capture.torch.standins import Guard, StandIns
 from tantamount.capture.torch.state import State, collect, digest
@@ -135,6 +135,7 @@ def trace(
             raise
         except Exception as problem:
             raise not_captured(problem, _where(function)) from problem
+    check_quantised(second.graph, _where(function))
     left = [Leaf(f"grad {name}") for name, _ in program.gradients]
     inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts[: len(names)], strict=True))
     outputs = _outputs(second, inputs, left, recorded)

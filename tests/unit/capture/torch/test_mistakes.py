@@ -185,3 +185,35 @@ def test_what_is_missing_is_listed_with_what_ranks_have() -> None:
     assert found.code == "capture-relation"
     assert "up.weight: float32[16, 8], on no rank" in found.found
     assert "Rank 0 has weight, bias" in found.found
+
+
+QUANTISED: dict[str, Callable[..., Any]] = {
+    "there and back": lambda x: torch.quantize_per_tensor(x, 0.1, 3, torch.quint8).dequantize(),
+    "its integers": lambda x: torch.quantize_per_tensor(x, 0.1, 3, torch.qint8).int_repr(),
+    "by channel": lambda x: torch.quantize_per_channel(x, torch.ones(4), torch.zeros(4), 0, torch.qint8).dequantize(),
+    "dynamic": lambda x: torch.quantize_per_tensor_dynamic(x, torch.qint8, False).dequantize(),
+}
+
+
+@pytest.mark.parametrize("name", [*QUANTISED, "a layer"])
+@pytest.mark.filterwarnings("ignore")
+def test_tensors_that_carry_a_scale_are_refused_with_the_way_to_write_them(name: str) -> None:
+    program = QUANTISED.get(name) or torch.ao.nn.quantized.dynamic.Linear(8, 8)
+    found = error(lambda: tt.capture(program, (X,)))
+    assert found.code == "capture-quantised"
+    assert "quantized_decomposed.quantize_per_tensor" in found.hint
+    assert found.place
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_way_to_write_them_is_captured() -> None:
+    import torch.ao.quantization.fx._decomposed
+
+    operators = torch.ops.quantized_decomposed
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        whole = operators.quantize_per_tensor(x, 0.1, 3, 0, 255, torch.uint8)
+        return operators.dequantize_per_tensor(whole, 0.1, 3, 0, 255, torch.uint8)
+
+    found = tt.capture(program, (X,))
+    assert tt.refine(found, found).verdict is tt.Verdict.PROVED
