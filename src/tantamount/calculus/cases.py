@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, Index, substitute_index, variable
 from tantamount.calculus.atoms import Facts, Store
-from tantamount.calculus.comparisons import comparison
+from tantamount.calculus.comparisons import comparison, fact_about
 from tantamount.calculus.linear import Inequality, unsolvable
-from tantamount.calculus.monotone import argument_of
+from tantamount.calculus.monotone import argument_of, members_of, root_of
 from tantamount.calculus.polynomials import add, constant, iota, polynomial, scale
 from tantamount.calculus.products import is_integer, monomial
 from tantamount.calculus.rebuild import Rebuild
@@ -34,7 +34,7 @@ __all__ = ["vanishes"]
 Axes = Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]
 _ROUNDED = frozenset({"floor", "round", "floor_divide", *MODULI})
 _BINDERS = frozenset({"sum", "element", "pair", "fact", "place"})
-_MOST_TERMS, _MOST_VARIABLES, _MOST_MEMBERS = 48, 40, 8
+_MOST_TERMS, _MOST_VARIABLES = 48, 40
 
 
 class _Condition(NamedTuple):
@@ -90,16 +90,7 @@ def _decides(store: Store, number: int) -> bool:
 
 
 def _is_square(arguments: tuple[Polynomial, ...]) -> bool:
-    return len(arguments) == 1 and _root(arguments[0]) is not None
-
-
-def _root(x: Polynomial) -> Monomial | None:
-    """u, if x is ``u^2`` for a product u."""
-    if len(x) != 1 or x[0].coefficient != 1 or not x[0].monomial:
-        return None
-    if any(f.exponent.denominator != 1 or f.exponent % 2 for f in x[0].monomial):
-        return None
-    return tuple(f._replace(exponent=int(f.exponent) // 2) for f in x[0].monomial)
+    return len(arguments) == 1 and root_of(arguments[0]) is not None
 
 
 def _summands(store: Store, x: Polynomial) -> tuple[Polynomial, dict[int, tuple[int, int]]] | None:
@@ -180,7 +171,7 @@ class _Cases:
             return
         inner: list[Polynomial] = []
         if atom.op == "max":
-            members = self._members(factor)
+            members = members_of(store, factor._replace(exponent=1))
             if members is None:
                 return
             inner = members
@@ -194,18 +185,6 @@ class _Cases:
         cases = self._cases(factor, inner)
         if cases:
             yield factor, cases
-
-    def _members(self, factor: Factor) -> list[Polynomial] | None:
-        """The elements of a finite set; ``None`` for one over ranges."""
-        formal = argument_of(self.store, factor)
-        if len(formal) > _MOST_MEMBERS:
-            return None
-        found: list[Polynomial] = []
-        for m, _ in formal:
-            if len(m) != 1 or self.store.atoms[m[0].atom].op != "element":
-                return None
-            found.append(argument_of(self.store, m[0]))
-        return found
 
     def _cases(self, factor: Factor, inner: Sequence[Polynomial]) -> list[_Case]:
         store = self.store
@@ -241,7 +220,7 @@ class _Cases:
             )  # fmt: skip
             return [_Case(None, up), _Case(None, down)]
         if factor.exponent.denominator == 2 and atom.op == "polynomial":
-            root = _root(inner[0]) if inner else None
+            root = root_of(inner[0]) if inner else None
             if root is not None:
                 u = polynomial(store, [monomial(store, 1, root)])
                 low = scale(u, -1)
@@ -323,6 +302,10 @@ class _Cases:
             yield _Condition(add(store, x, constant(-Fraction(low.at))), low.out)
         if not isinf(high.at):
             yield _Condition(add(store, constant(Fraction(high.at)), scale(x, -1)), high.out)
+        known = fact_about(store, x, self.box)
+        if known is not None:  # an index of the specification, which is assumed to be in range
+            yield _Condition(add(store, x, constant(-known[0])))
+            yield _Condition(add(store, constant(known[1]), scale(x, -1)))
         if len(m) != 1 or m[0].exponent != 1:
             return
         (factor,) = m
@@ -349,7 +332,7 @@ class _Cases:
             times = (Term((Factor(a, 1, index),), size),)
             yield _Condition(add(store, inside, scale(x, -1), scale(times, -1)), equal=True)
         elif atom.op == "max":
-            for member in self._members(factor) or ():
+            for member in members_of(store, factor._replace(exponent=1)) or ():
                 yield _Condition(add(store, x, scale(member, -1)))
 
 
