@@ -29,7 +29,7 @@ from tantamount.errors import Unsupported
 from tantamount.ops.functions import MODULI
 from tantamount.sizes.symbolic import is_size
 
-__all__ = ["vanishes"]
+__all__ = ["vanishes", "within"]
 
 Axes = Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]
 _ROUNDED = frozenset({"floor", "round", "floor_divide", *MODULI})
@@ -72,6 +72,19 @@ def vanishes(store: Store, x: Polynomial, box: Axes) -> bool:
     except Unsupported:
         pass
     return False
+
+
+def within(store: Store, x: Polynomial, size: int, box: Axes) -> bool:
+    """True if ``0 <= x < size`` was shown of whole numbers, on a box of the axes."""
+    if not x or len(x) > _MOST_TERMS or any(is_size(c) for _, c in x) or is_size(size) or not is_integer(store, x):
+        return False
+    if not any(_decides(store, f.atom) for f in factors_of(x)):
+        return False
+    try:
+        known = dict(box if isinstance(box, Mapping) else enumerate(box))
+        return _Cases(store, known, size).hold(x, (), frozenset())
+    except Unsupported:
+        return False
 
 
 def _decides(store: Store, number: int) -> bool:
@@ -121,14 +134,14 @@ def _summands(store: Store, x: Polynomial) -> tuple[Polynomial, dict[int, tuple[
 class _Cases:
     store: Store
     box: dict[int, tuple[int, int]]
+    size: int | None = None  # not that x is 0 is to be shown, but that ``0 <= x < size``
     count: int = 0
-    done: int = 0
     _facts: dict[Monomial, list[_Condition]] = field(default_factory=dict[Monomial, "list[_Condition]"])
 
     def hold(self, x: Polynomial, conditions: tuple[_Condition, ...], settled: frozenset[Factor]) -> bool:
         """True if x is 0 wherever the conditions hold."""
         if not x:
-            return True
+            return self.size != 0
         store = self.store
         store.effort.check()
         self.count += 1
@@ -138,6 +151,8 @@ class _Cases:
             return False
         switch = next(self._switches(x, settled), None)
         if switch is None:
+            if self.size is not None:
+                return self._is_below(x, self.size, conditions)
             return self._is_zero(x, conditions) or self._vanishes_by_equality(x, conditions)
         if len(conditions) > 1 and self._unsolvable(conditions):
             return True
@@ -239,6 +254,11 @@ class _Cases:
                 g = Fraction(_gcd(int(g), int(c)))
             x = scale(x, 1 / g)
         return all(self._unsolvable([*conditions, _Condition(scale(x, s), True)]) for s in (1, -1))
+
+    def _is_below(self, x: Polynomial, size: int, conditions: Sequence[_Condition]) -> bool:
+        """True if ``0 <= x < size``."""
+        outside = (scale(x, -1), add(self.store, x, constant(1 - size)))  # one of them is positive
+        return all(self._unsolvable([*conditions, _Condition(value, True)]) for value in outside)
 
     def _vanishes_by_equality(self, x: Polynomial, conditions: Sequence[_Condition]) -> bool:
         """True if x is 0 where a value is 0 that is neither positive nor negative."""

@@ -7,6 +7,7 @@ from itertools import product as cases
 
 from tantamount.calculus.affine import Coordinate, coordinate
 from tantamount.calculus.atoms import Store
+from tantamount.calculus.cases import within
 from tantamount.calculus.comparisons import bounds_of, comparison, fact_about, interval, split_affine
 from tantamount.calculus.polynomials import add, constant
 from tantamount.calculus.products import substitute_factors
@@ -31,10 +32,11 @@ def in_range(store: Store, x: Polynomial, size: int, box: Ranges) -> bool:
     if direct is not None and direct[0] >= 0 and direct[1] < size:
         return True
     conditions = _comparisons(store, x, inside_sums=False)
-    return any(
+    shown = any(
         not store.effort.exceeds("index_cases", len(guards)) and _in_all_cases(store, x, size, sorted(guards), box)
         for guards in dict.fromkeys((conditions, _comparisons(store, x, inside_sums=True)))
     )
+    return shown or (box is not None and within(store, x, size, box))
 
 
 def _in_all_cases(
