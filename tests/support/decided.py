@@ -49,7 +49,7 @@ def _one_to_one(specification: str, implementation: str) -> str:
 
 
 def check(pair: Pair, folder: Path) -> None:
-    """Assert that the verdict is the pair's; what is refuted has its counterexample, and what is proved its relation."""
+    """Assert that the verdict is the pair's; what is refuted has a counterexample, and what is proved a relation."""
     report = verdict_of(pair, folder)
     assert report.verdict.name == pair.verdict, [(o.reason, o.notes) for o in report.outputs]
     if pair.verdict == "REFUTED":

@@ -129,6 +129,19 @@ def _summands(store: Store, x: Polynomial) -> tuple[Polynomial, dict[int, tuple[
     return add(store, *total), axes
 
 
+def _by_cofactor(store: Store, x: Polynomial) -> list[Polynomial] | None:
+    """x as a sum of products with what is no whole number: the other factors of each, all of which may vanish; ``None``
+    if there are no such products."""
+    groups: dict[Monomial, list[Term]] = {}
+    for m, c in x:
+        outer = tuple(f for f in m if not (store.atoms[f.atom].facts.integer and f.exponent > 0))
+        groups.setdefault(outer, []).append(Term(tuple(f for f in m if f not in outer), c))
+    if set(groups) <= {()}:
+        return None
+    found = [polynomial(store, [monomial(store, c, m) for m, c in terms]) for terms in groups.values()]
+    return None if any(not any(m for m, _ in group) for group in found if group) else [g for g in found if g]
+
+
 # ------------------------------------------------------------------------------------------------ cases
 @dataclass
 class _Cases:
@@ -153,7 +166,10 @@ class _Cases:
         if switch is None:
             if self.size is not None:
                 return self._is_below(x, self.size, conditions)
-            return self._is_zero(x, conditions) or self._vanishes_by_equality(x, conditions)
+            if self._is_zero(x, conditions) or self._vanishes_by_equality(x, conditions):
+                return True
+            groups = _by_cofactor(store, x)
+            return groups is not None and all(self._is_zero(group, conditions) for group in groups)
         if len(conditions) > 1 and self._unsolvable(conditions):
             return True
         factor, cases = switch
