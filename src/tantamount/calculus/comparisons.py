@@ -16,9 +16,9 @@ from tantamount.calculus.affine import Coordinate, content, coordinate, substitu
 from tantamount.calculus.atoms import BOOLEAN, Facts, KnownRange, Store
 from tantamount.calculus.exponents import exponent_of
 from tantamount.calculus.infinities import unbounded
-from tantamount.calculus.monotone import with_sign_of
+from tantamount.calculus.monotone import members_of, with_sign_of
 from tantamount.calculus.naming import bound_variables
-from tantamount.calculus.polynomials import add, constant, polynomial, scale
+from tantamount.calculus.polynomials import add, constant, multiply, polynomial, scale
 from tantamount.calculus.products import (
     affine_part,
     is_boolean,
@@ -83,6 +83,10 @@ def compare(
         if root is not None:  # c a^2 < 0, c = -1 (others are decided), and c a^2 == 0
             where = compare(store, "equal", root, ZERO, box, oriented=oriented)
             return where if op == "equal" else add(store, ONE, scale(where, -1))
+        several = _with_maximum(store, difference, box, oriented) if op == "less" else None
+        if several is not None:
+            store.fired["compared-maxima"] += 1
+            return several
     rest, parts, offset = split_affine(difference)
     if not rest:
         return _affine_guard(store, op, parts, offset, box, oriented)
@@ -126,6 +130,25 @@ def compare(
     atom, where = store.apply(op, (), (rest, position(index)), BOOLEAN)
     guard: Polynomial = single(atom, where)
     return add(store, ONE, scale(guard, -1)) if negated else guard
+
+
+def _with_maximum(store: Store, x: Polynomial, box: Ranges, oriented: bool) -> Polynomial | None:
+    """``[c max(u, v) + r < 0]``: of both u and v for c > 0, of one of them for c < 0; ``None`` for another x."""
+    found: tuple[Term, list[Polynomial]] | None = None
+    for term in x:
+        members = members_of(store, term.monomial[0]) if len(term.monomial) == 1 else None
+        if members is not None and found is not None:
+            return None
+        found = found if members is None else (term, members)
+    if found is None or any(unbounded(store, member) for member in found[1]):
+        return None
+    (m, c), members = found
+    rest = tuple(term for term in x if term.monomial != m)
+    out = ONE
+    for member in members:
+        one = compare(store, "less", add(store, scale(member, c), rest), ZERO, box, oriented=oriented)
+        out = multiply(store, out, one if c > 0 else add(store, ONE, scale(one, -1)), box)
+    return out if c > 0 else add(store, ONE, scale(out, -1))
 
 
 def _even_root(x: Polynomial) -> Polynomial | None:

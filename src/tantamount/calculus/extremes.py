@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tantamount.calculus import powers
+from tantamount.calculus import powers, signs
 from tantamount.calculus.affine import Coordinate, Index, substitute_index, variable
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.choices import element_of
 from tantamount.calculus.comparisons import permuted
 from tantamount.calculus.infinities import unbounded
-from tantamount.calculus.monotone import argument_of
+from tantamount.calculus.monotone import argument_of, members_of, root_of
 from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale, sum_over
 from tantamount.calculus.products import known_nonnegative, known_positive, monomial
 from tantamount.calculus.rebuild import Rebuild
@@ -47,7 +47,8 @@ def _has_row(store: Store, number: int) -> bool:
     if found is None:
         atom = store.atoms[number]
         found = memo[number] = (
-            atom.op == "max"
+            (atom.op == "polynomial" and root_of(atom.arguments[0]) is not None)
+            or atom.op == "max"
             or atom.op in POSITIONS_IN_A_ROW
             or any(_has_row(store, f.atom) for f in factors_of(*atom.arguments))
         )
@@ -78,6 +79,11 @@ class _Tidying(Rebuild):
         atom = store.atoms[a]
         if atom.op == "max":
             return self._power(self._maximum(Factor(a, 1, index)), e)
+        if atom.op == "polynomial" and e.denominator == 2:
+            root = root_of(argument_of(store, Factor(a, 1, index)))
+            if root is not None:  # |u| = 2 max(u, 0) - u
+                u = self.polynomial(polynomial(store, [monomial(store, 1, root)]))
+                return self._power(add(store, scale(self._positive_part(u), 2), scale(u, -1)), 2 * e)
         if atom.op in _TURNED:
             found = self._order(Factor(a, 1, index))
             if found is not None:
@@ -89,6 +95,12 @@ class _Tidying(Rebuild):
         """The maximum of a set that is one row; of other sets as it is."""
         store = self.store
         elements = argument_of(store, factor)
+        if len(elements) == 2:
+            members = members_of(store, factor)
+            if members is None or any(unbounded(store, member) for member in members):
+                return self._as_it_is(factor)
+            u, v = map(self.polynomial, members)
+            return add(store, v, self._positive_part(add(store, u, scale(v, -1))))
         if len(elements) != 1 or elements[0].coefficient != 1 or len(elements[0].monomial) != 1:
             return self._as_it_is(factor)
         row = elements[0].monomial[0]
@@ -109,6 +121,22 @@ class _Tidying(Rebuild):
         layers, inner = _taken_apart(store, member, frozenset(axes), strictly=False)
         store.fired["tidy-extremes"] += bool(layers)
         return _put_together(store, layers, powers.maximum_over(store, [(inner, axes)], None))
+
+    def _positive_part(self, u: Polynomial) -> Polynomial:
+        """``max(u, 0)``, with what is positive of u taken out, and ``max(-t, 0) = max(t, 0) - t``."""
+        store = self.store
+        if not u:
+            return ZERO
+        for negative, value in ((False, u), (True, ZERO)):
+            if signs.decided(store, "less", u if not negative else scale(u, -1), self.box) == 0:
+                return value
+        c, factors = as_factors(store, u)
+        taken = [f for f in factors if known_positive(store, f)]
+        kept = polynomial(store, [monomial(store, 1, [f for f in factors if f not in taken])])
+        factor = polynomial(store, [monomial(store, abs(c), taken)])
+        part = powers.maximum(store, kept, ZERO)
+        store.fired["tidy-extremes"] += 1
+        return multiply(store, factor, part if c > 0 else add(store, part, scale(kept, -1)))
 
     def _as_it_is(self, factor: Factor) -> Polynomial:
         (elements,) = (self._argument(x) for x in (argument_of(self.store, factor),))

@@ -6,6 +6,8 @@ is ``x < y``, and so is ``tanh(x) < tanh(y)``; ``x^3 < 0`` is ``x < 0``.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from tantamount.calculus.affine import Index
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.polynomials import add, polynomial, scale
@@ -13,10 +15,11 @@ from tantamount.calculus.products import exact, known_positive, monomial, substi
 from tantamount.calculus.terms import Exponent, Factor, Monomial, Polynomial, Term
 from tantamount.ops.functions import FUNCTIONS
 
-__all__ = ["argument_of", "with_sign_of"]
+__all__ = ["argument_of", "members_of", "root_of", "with_sign_of"]
 
 _ROUNDS = 8  # functions inside functions
 _MOST_TERMS = 16
+_MOST_MEMBERS = 8
 
 
 def with_sign_of(store: Store, x: Polynomial) -> Polynomial:
@@ -121,3 +124,33 @@ def _exponent(store: Store, m: Monomial) -> Polynomial | None:
             return None
         total = add(store, total, scale(argument_of(store, factor), factor.exponent))
     return total
+
+
+def root_of(x: Polynomial) -> Monomial | None:
+    """u, if x is ``u^2`` for a product u."""
+    if len(x) != 1 or x[0].coefficient != 1 or not x[0].monomial:
+        return None
+    if any(f.exponent.denominator != 1 or f.exponent % 2 for f in x[0].monomial):
+        return None
+    return tuple(f._replace(exponent=int(f.exponent) // 2) for f in x[0].monomial)
+
+
+def members_of(store: Store, factor: Factor) -> list[Polynomial] | None:
+    """The values whose maximum a factor is: of a maximum of a few values, or of an absolute value, which is that of u
+    and -u; ``None`` for another factor."""
+    atom = store.atoms[factor.atom]
+    if atom.op == "polynomial" and factor.exponent == Fraction(1, 2):
+        root = root_of(argument_of(store, factor))
+        u = None if root is None else polynomial(store, [monomial(store, 1, root)])
+        return None if u is None else [u, scale(u, -1)]
+    if atom.op != "max" or factor.exponent != 1:
+        return None
+    formal = argument_of(store, factor)
+    if len(formal) > _MOST_MEMBERS:
+        return None
+    found: list[Polynomial] = []
+    for m, _ in formal:
+        if len(m) != 1 or store.atoms[m[0].atom].op != "element":
+            return None
+        found.append(argument_of(store, m[0]))
+    return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from typing import NamedTuple
 
 from tantamount.calculus import signs
 from tantamount.calculus.atoms import Facts, Store
@@ -97,7 +98,14 @@ def power(store: Store, x: Polynomial, exponent: Rational, box: Ranges = None) -
             return ZERO
         raise Unsupported("a negative power of zero")
     if unbounded(store, x):
-        raise Unsupported("a power of infinity")
+
+        def at(sign: int) -> Rational | None:
+            return 0 if exponent < 0 and (sign > 0 or exponent.denominator == 1) else None
+
+        inverse = _where_infinite(store, x, at, lambda u: power(store, u, exponent, box), box)
+        if inverse is None:
+            raise Unsupported("a power of infinity")
+        return inverse
     c, factors = as_factors(store, x, exponent)
     return product(store, exact(c), factors, box)
 
@@ -115,8 +123,10 @@ def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
         if any(a == infinite for a, _, _ in m):
             rest = tuple(f for f in m if f.atom != infinite)
             guard: Polynomial = (Term(rest, 1),)
-            if c > 0 or len(rest) != len(m) - 1 or not is_boolean(store, guard):
+            if len(rest) != len(m) - 1 or not is_boolean(store, guard):
                 raise Unsupported("exp of plus infinity")
+            if c > 0:
+                return _exponential_of_masked(store, x, box)
             store.fired["infinity"] += 1
             others.append(add(store, ONE, scale(guard, -1)))  # exp(-inf) = 0 where the guard holds, else exp(0) = 1
         elif unbounded(store, (Term(m, c),)):
@@ -131,6 +141,67 @@ def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     for other in others:
         out = multiply(store, out, other, box)
     return out
+
+
+def _exponential_of_masked(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
+    """exp where x is plus infinity under a condition: infinite there, too."""
+    split = _split_infinity(store, x, box)
+    if split is None or split.sign < 0:
+        raise Unsupported("exp of plus infinity")
+    store.fired["infinity"] += 1
+    finite = gated(store, _negated(store, split.where), exponential(store, split.finite, box), box)
+    return add(store, finite, gated(store, split.where, infinity(store, 1), box), box=box)
+
+
+class _Split(NamedTuple):
+    """A value that is an infinity of one sign where a boolean holds, and a finite one elsewhere."""
+
+    sign: int
+    where: Polynomial
+    finite: Polynomial
+
+
+def _split_infinity(store: Store, x: Polynomial, box: Ranges) -> _Split | None:
+    """x apart, where it is an infinity; ``None`` if that is not known, or it is of both signs."""
+    infinite = infinity_atom(store)
+    finite: list[Term] = []
+    nowhere, signs_ = ONE, set[bool]()
+    for m, c in x:
+        if not unbounded(store, (Term(m, c),)):
+            finite.append(Term(m, c))
+            continue
+        rest: Polynomial = (Term(tuple(f for f in m if f.atom != infinite), 1),)
+        if len(rest[0].monomial) != len(m) - 1 or not is_boolean(store, rest):
+            return None
+        signs_.add(c > 0)
+        nowhere = multiply(store, nowhere, _negated(store, rest), box)
+    if len(signs_) != 1:
+        return None
+    return _Split(1 if True in signs_ else -1, _negated(store, nowhere), polynomial(store, finite))
+
+
+def _negated(store: Store, guard: Polynomial) -> Polynomial:
+    return add(store, ONE, scale(guard, -1))
+
+
+def _where_infinite(
+    store: Store,
+    x: Polynomial,
+    at: Callable[[int], Rational | None],
+    of: Callable[[Polynomial], Polynomial],
+    box: Ranges,
+) -> Polynomial | None:
+    """A function of x with the value ``at(sign)`` at an infinity, which is ``of`` a finite number; ``None`` if x does
+    not come apart, or there is no such value."""
+    split = _split_infinity(store, x, box) if unbounded(store, x) else None
+    limit = None if split is None else at(split.sign)
+    if split is None or limit is None:
+        return None
+    store.fired["infinity"] += 1
+    there = scale(split.where, limit)
+    if split.where == ONE:
+        return there
+    return add(store, there, multiply(store, _negated(store, split.where), of(split.finite), box), box=box)
 
 
 def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
@@ -171,6 +242,13 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
         return xs[0]
     if name == "abs":
         return power(store, power(store, xs[0], 2), Fraction(1, 2))
+    if declared.limits is not None and unbounded(store, xs[0]) and len(xs) == 1:
+        low, high = declared.limits
+        known = _where_infinite(
+            store, xs[0], lambda sign: low if sign < 0 else high, lambda x: function(store, name, (x,)), None
+        )
+        if known is not None:
+            return known
     if declared.fixes_integers and is_integer(store, xs[0]):
         store.fired["declared-functions"] += 1
         return xs[0]
@@ -299,6 +377,19 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
     return single(a, index)
 
 
+def _maximum_with_masked(
+    store: Store, level: Rational, number: Polynomial, x: Polynomial, box: Ranges
+) -> Polynomial | None:
+    """``max(q, x)`` for a number q where x is minus infinity under a condition: q there."""
+    if not unbounded(store, x):
+        return None
+
+    def at(sign: int) -> Rational | None:
+        return level if sign < 0 else None
+
+    return _where_infinite(store, x, at, lambda u: maximum(store, number, u, box), box)
+
+
 def maximum(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> Polynomial:
     """The greater of two Polynomials at every point: the maximum over the union of their sets."""
     if x == y:
@@ -306,6 +397,10 @@ def maximum(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> P
     numbers = (sole_number(x), sole_number(y))
     if numbers[0] is not None and numbers[1] is not None:
         return x if numbers[0] >= numbers[1] else y
+    for number, z, other in ((numbers[0], x, y), (numbers[1], y, x)):
+        masked = _maximum_with_masked(store, number, z, other, box) if number is not None else None
+        if masked is not None:
+            return masked
     for z, other in ((x, y), (y, x)):  # max(0, -t) = max(0, t) - t: one of the two is kept
         if not z and not unbounded(store, other) and as_factors(store, other)[0] < 0:
             return add(store, maximum(store, (), scale(other, -1), box), other, box=box)

@@ -42,6 +42,7 @@ RuleName = Literal[
     "decided-comparisons",
     "exponentials-against-one",
     "monotone-functions",
+    "compared-maxima",
     "guards",
     "solved-equalities",
     "cut-ranges",

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, Index, substitute_index, variable
 from tantamount.calculus.atoms import Facts, Store
-from tantamount.calculus.comparisons import comparison
+from tantamount.calculus.comparisons import comparison, fact_about
 from tantamount.calculus.linear import Inequality, unsolvable
-from tantamount.calculus.monotone import argument_of
+from tantamount.calculus.monotone import argument_of, members_of, root_of
 from tantamount.calculus.polynomials import add, constant, iota, polynomial, scale
 from tantamount.calculus.products import is_integer, monomial
 from tantamount.calculus.rebuild import Rebuild
@@ -29,12 +29,12 @@ from tantamount.errors import Unsupported
 from tantamount.ops.functions import MODULI
 from tantamount.sizes.symbolic import is_size
 
-__all__ = ["vanishes"]
+__all__ = ["vanishes", "within"]
 
 Axes = Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]
 _ROUNDED = frozenset({"floor", "round", "floor_divide", *MODULI})
 _BINDERS = frozenset({"sum", "element", "pair", "fact", "place"})
-_MOST_TERMS, _MOST_VARIABLES, _MOST_MEMBERS = 48, 40, 8
+_MOST_TERMS, _MOST_VARIABLES = 48, 40
 
 
 class _Condition(NamedTuple):
@@ -74,6 +74,19 @@ def vanishes(store: Store, x: Polynomial, box: Axes) -> bool:
     return False
 
 
+def within(store: Store, x: Polynomial, size: int, box: Axes) -> bool:
+    """True if ``0 <= x < size`` was shown of whole numbers, on a box of the axes."""
+    if not x or len(x) > _MOST_TERMS or any(is_size(c) for _, c in x) or is_size(size) or not is_integer(store, x):
+        return False
+    if not any(_decides(store, f.atom) for f in factors_of(x)):
+        return False
+    try:
+        known = dict(box if isinstance(box, Mapping) else enumerate(box))
+        return _Cases(store, known, size).hold(x, (), frozenset())
+    except Unsupported:
+        return False
+
+
 def _decides(store: Store, number: int) -> bool:
     """True if something inside an atom, though not below what it binds, has cases or is rounded."""
     memo = store.memo.has_cases
@@ -90,16 +103,7 @@ def _decides(store: Store, number: int) -> bool:
 
 
 def _is_square(arguments: tuple[Polynomial, ...]) -> bool:
-    return len(arguments) == 1 and _root(arguments[0]) is not None
-
-
-def _root(x: Polynomial) -> Monomial | None:
-    """u, if x is ``u^2`` for a product u."""
-    if len(x) != 1 or x[0].coefficient != 1 or not x[0].monomial:
-        return None
-    if any(f.exponent.denominator != 1 or f.exponent % 2 for f in x[0].monomial):
-        return None
-    return tuple(f._replace(exponent=int(f.exponent) // 2) for f in x[0].monomial)
+    return len(arguments) == 1 and root_of(arguments[0]) is not None
 
 
 def _summands(store: Store, x: Polynomial) -> tuple[Polynomial, dict[int, tuple[int, int]]] | None:
@@ -125,19 +129,32 @@ def _summands(store: Store, x: Polynomial) -> tuple[Polynomial, dict[int, tuple[
     return add(store, *total), axes
 
 
+def _by_cofactor(store: Store, x: Polynomial) -> list[Polynomial] | None:
+    """x as a sum of products with what is no whole number: the other factors of each, all of which may vanish; ``None``
+    if there are no such products."""
+    groups: dict[Monomial, list[Term]] = {}
+    for m, c in x:
+        outer = tuple(f for f in m if not (store.atoms[f.atom].facts.integer and f.exponent > 0))
+        groups.setdefault(outer, []).append(Term(tuple(f for f in m if f not in outer), c))
+    if set(groups) <= {()}:
+        return None
+    found = [polynomial(store, [monomial(store, c, m) for m, c in terms]) for terms in groups.values()]
+    return None if any(not any(m for m, _ in group) for group in found if group) else [g for g in found if g]
+
+
 # ------------------------------------------------------------------------------------------------ cases
 @dataclass
 class _Cases:
     store: Store
     box: dict[int, tuple[int, int]]
+    size: int | None = None  # not that x is 0 is to be shown, but that ``0 <= x < size``
     count: int = 0
-    done: int = 0
     _facts: dict[Monomial, list[_Condition]] = field(default_factory=dict[Monomial, "list[_Condition]"])
 
     def hold(self, x: Polynomial, conditions: tuple[_Condition, ...], settled: frozenset[Factor]) -> bool:
         """True if x is 0 wherever the conditions hold."""
         if not x:
-            return True
+            return self.size != 0
         store = self.store
         store.effort.check()
         self.count += 1
@@ -147,7 +164,12 @@ class _Cases:
             return False
         switch = next(self._switches(x, settled), None)
         if switch is None:
-            return self._is_zero(x, conditions) or self._vanishes_by_equality(x, conditions)
+            if self.size is not None:
+                return self._is_below(x, self.size, conditions)
+            if self._is_zero(x, conditions) or self._vanishes_by_equality(x, conditions):
+                return True
+            groups = _by_cofactor(store, x)
+            return groups is not None and all(self._is_zero(group, conditions) for group in groups)
         if len(conditions) > 1 and self._unsolvable(conditions):
             return True
         factor, cases = switch
@@ -180,7 +202,7 @@ class _Cases:
             return
         inner: list[Polynomial] = []
         if atom.op == "max":
-            members = self._members(factor)
+            members = members_of(store, factor._replace(exponent=1))
             if members is None:
                 return
             inner = members
@@ -194,18 +216,6 @@ class _Cases:
         cases = self._cases(factor, inner)
         if cases:
             yield factor, cases
-
-    def _members(self, factor: Factor) -> list[Polynomial] | None:
-        """The elements of a finite set; ``None`` for one over ranges."""
-        formal = argument_of(self.store, factor)
-        if len(formal) > _MOST_MEMBERS:
-            return None
-        found: list[Polynomial] = []
-        for m, _ in formal:
-            if len(m) != 1 or self.store.atoms[m[0].atom].op != "element":
-                return None
-            found.append(argument_of(self.store, m[0]))
-        return found
 
     def _cases(self, factor: Factor, inner: Sequence[Polynomial]) -> list[_Case]:
         store = self.store
@@ -241,7 +251,7 @@ class _Cases:
             )  # fmt: skip
             return [_Case(None, up), _Case(None, down)]
         if factor.exponent.denominator == 2 and atom.op == "polynomial":
-            root = _root(inner[0]) if inner else None
+            root = root_of(inner[0]) if inner else None
             if root is not None:
                 u = polynomial(store, [monomial(store, 1, root)])
                 low = scale(u, -1)
@@ -260,6 +270,11 @@ class _Cases:
                 g = Fraction(_gcd(int(g), int(c)))
             x = scale(x, 1 / g)
         return all(self._unsolvable([*conditions, _Condition(scale(x, s), True)]) for s in (1, -1))
+
+    def _is_below(self, x: Polynomial, size: int, conditions: Sequence[_Condition]) -> bool:
+        """True if ``0 <= x < size``."""
+        outside = (scale(x, -1), add(self.store, x, constant(1 - size)))  # one of them is positive
+        return all(self._unsolvable([*conditions, _Condition(value, True)]) for value in outside)
 
     def _vanishes_by_equality(self, x: Polynomial, conditions: Sequence[_Condition]) -> bool:
         """True if x is 0 where a value is 0 that is neither positive nor negative."""
@@ -323,6 +338,10 @@ class _Cases:
             yield _Condition(add(store, x, constant(-Fraction(low.at))), low.out)
         if not isinf(high.at):
             yield _Condition(add(store, constant(Fraction(high.at)), scale(x, -1)), high.out)
+        known = fact_about(store, x, self.box)
+        if known is not None:  # an index of the specification, which is assumed to be in range
+            yield _Condition(add(store, x, constant(-known[0])))
+            yield _Condition(add(store, constant(known[1]), scale(x, -1)))
         if len(m) != 1 or m[0].exponent != 1:
             return
         (factor,) = m
@@ -349,7 +368,7 @@ class _Cases:
             times = (Term((Factor(a, 1, index),), size),)
             yield _Condition(add(store, inside, scale(x, -1), scale(times, -1)), equal=True)
         elif atom.op == "max":
-            for member in self._members(factor) or ():
+            for member in members_of(store, factor._replace(exponent=1)) or ():
                 yield _Condition(add(store, x, scale(member, -1)))
 
 

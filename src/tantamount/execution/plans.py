@@ -18,13 +18,14 @@ from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.forms import Form
 from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
 from tantamount.execution.arrays import comparisons
+from tantamount.execution.leaves import Leaf, LeafName, Leaves, Pool, Scale, draw_leaves
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Law, Number
 from tantamount.ops.draws import sample
-from tantamount.ops.functions import FUNCTIONS, Ties
+from tantamount.ops.functions import Ties
 from tantamount.proof.draws import DRAWN, law_of
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
@@ -37,10 +38,8 @@ __all__ = [
     "plan_execution",
 ]  # fmt: skip
 
-LeafName = tuple[str, Any]  # kind and name of a leaf atom
-Leaves = Mapping[LeafName, Array]
-
 _SOURCES = ("input", "implementation input", "free input")
+_SPECIAL = 16  # integers that an input is compared with
 _INTEGERS = 4  # integers of unknown use are drawn below this
 _WIDE = 1 << 17  # and, every other time, up to this
 _EXACT = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact", "doubtful")
@@ -58,37 +57,6 @@ class _Unpaired(TantamountError):
     """A dropout whose mask the proof does not know of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A free tensor. Integers are drawn from ``range(bound)``; every other time from all that they may be, if they are
-    not known to be indices: ``span`` is ``None`` if they are, else the least and the greatest. ``rounded`` names what
-    rounds floats to numbers that their type has."""
-
-    name: LeafName
-    shape: Shape
-    kind: Kind
-    bound: int
-    span: tuple[int, int] | None = None
-    rounded: str = ""
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """The distribution that floats are drawn from: standard normal times ``amplitude``; their absolute values if
-    ``positive``.
-
-    ``sparse``: half of them are 0, and some rows (along the last dimension) are all 0; of booleans some rows are all
-    false and some all true: where programs divide by zero, take its logarithm, or mask all that there is."""
-
-    amplitude: float = 1.0
-    positive: bool = False
-    sparse: bool = False
-
-
 @dataclass(frozen=True)
 class Plan:
     """The inputs and masks that executing a job takes. ``work`` counts element operations of one execution of both
@@ -103,6 +71,8 @@ class Plan:
     leaves: tuple[Leaf, ...]
     work: int
     paired: bool
+    pool: Pool
+    jumps: bool
 
 
 @dataclass(frozen=True)
@@ -188,70 +158,37 @@ def plan_execution(
         bound = (ours.index_bounds if source == "input" else bounds).get(plain)
         span = atom.facts.span or (0 if atom.facts.nonnegative else -_WIDE, _WIDE)
         span = span if bound is None else None
-        below = max(1, _INTEGERS if bound is None else bound)
-        leaves.append(Leaf((source, name), atom.shape, kind, below, span, atom.facts.rounded))
+        sides = (ours,) if source == "input" else theirs
+        special = sorted({n for side in sides for n in side.special.get(plain, ())}, key=lambda n: (abs(n), n))[
+            :_SPECIAL
+        ]
+        least = max(1, _INTEGERS if bound is None else bound)
+        leaf = (source, name)
+        leaves.append(Leaf(leaf, atom.shape, kind, least, span, tuple(special), atom.facts.rounded))
     one_sided = not implementation.drops or not specification.dropouts  # then no masks belong together
     paired = (job.assume.dropout and not implementation.fresh_masks) or one_sided
-    return Plan(job, store, inputs, specification, implementation, tuple(leaves), work, paired)
+    sides = (ours, *theirs)
+    pool = Pool.of(number for side in sides for number in side.numbers)
+    jumps = any(side.jumps for side in sides) or any(leaf.kind is not Kind.FLOAT for leaf in leaves)
+    return Plan(job, store, inputs, specification, implementation, tuple(leaves), work, paired, pool, jumps)
 
 
 def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
     """Random leaves; the same for the same seed and scale."""
-    found: dict[LeafName, Array] = {}
-    for leaf in plan.leaves:
-        generator = np.random.default_rng([seed, crc32(repr(leaf.name).encode())])
-        if leaf.kind is Kind.BOOL:
-            value = np.asarray(generator.integers(0, 2, leaf.shape), dtype=np.float64)
-            found[leaf.name] = _in_rows(generator, value, (0.0, 1.0)) if scale.sparse else value
-        elif leaf.kind is Kind.INT and leaf.span is not None and seed % 2:
-            found[leaf.name] = _spread(generator, leaf.shape, *leaf.span)
-        elif leaf.kind is Kind.INT:
-            found[leaf.name] = np.asarray(generator.integers(0, leaf.bound, leaf.shape), dtype=np.float64)
-        else:
-            value = np.asarray(generator.standard_normal(leaf.shape)) * scale.amplitude
-            if scale.sparse:
-                value = _in_rows(generator, value * generator.integers(0, 2, leaf.shape), (0.0,))
-            value = np.abs(value) if scale.positive else value
-            found[leaf.name] = _held(value, leaf.rounded) if leaf.rounded else value
-    return found
+    return draw_leaves(plan.leaves, plan.pool, seed, scale)
 
 
-def _held(value: Array, rounding: str) -> Array:
-    """The nearest numbers that a float type of 8 bits has."""
-    known = FUNCTIONS[rounding]
-    found = known.evaluate(np.clip(value, -known.largest, known.largest))
-    return np.asarray(found, dtype=np.float64)
-
-
-def _spread(generator: np.random.Generator, shape: Shape, low: int, high: int) -> Array:
-    """Integers of an interval: half of them numbers where types of 8 and 16 bits end, or ends of the interval."""
-    edges = [x for k in (7, 8, 15, 16) for x in (-(1 << k) - 1, -(1 << k), (1 << k) - 1, 1 << k) if low <= x <= high]
-    ends = generator.choice(np.array([low, high, max(low, -1), 0, 1, *edges]), shape)
-    near = generator.integers(max(low, -300), min(high, 300) + 1, shape)
-    return np.asarray(np.where(generator.integers(0, 2, shape) == 0, ends, near), dtype=np.float64)
-
-
-def _in_rows(generator: np.random.Generator, value: Array, numbers: tuple[float, ...]) -> Array:
-    """The array with each of the numbers throughout a quarter of the rows along the last dimension."""
-    if not value.ndim:
-        return value
-    choice = generator.integers(0, 4, (*value.shape[:-1], 1))
-    for k, number in enumerate(numbers):
-        value = np.where(choice == k, number, value)
-    return value
-
-
-def execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL) -> Execution | None:
-    """Both programs on these leaves, with one of the choices that operators may make among equal elements; ``None`` if
-    the numbers leave the range of exact integers.
+def execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL, noise: int = 0) -> Execution | None:
+    """Both programs on these leaves, with one of the choices that operators may make among equal elements, and with
+    other rounding errors for every ``noise`` but 0; ``None`` if the numbers leave the range of exact integers.
 
     Raises :class:`NotExecuted` where the reference interpreter cannot, :class:`InternalError` if the inputs of the two
     sides do not satisfy the job's relation."""
     plan.store.effort.check()
     try:
-        return _execute(plan, leaves, seed, ties)
+        return _execute(plan, leaves, seed, ties, noise)
     except _Unpaired:
-        return execute(replace(plan, paired=False), leaves, seed, ties)
+        return execute(replace(plan, paired=False), leaves, seed, ties, noise)
     except IntegerOverflow:
         return None
     except Unsupported as problem:
@@ -284,15 +221,21 @@ def given(plan: Plan, leaves: Leaves, seed: int) -> Given:
     return Given(specification, ranks, _constants(job, seed), lambda rank: _masks(plan, evaluator, rank))
 
 
-def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties) -> Execution:
+def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int) -> Execution:
     job = plan.job
     on = given(plan, leaves, seed)
     masks = [on.masks(rank) for rank in range(len(on.ranks))]
     expected = interpret(
-        job.specification, on.specification, seed=seed, constants=on.constants, masks=on.masks(None), ties=ties
+        job.specification,
+        on.specification,
+        seed=seed,
+        constants=on.constants,
+        masks=on.masks(None),
+        ties=ties,
+        noise=noise,
     )
     actual = interpret_ranks(
-        job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks, ties=ties
+        job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks, ties=ties, noise=noise
     )
     return Execution(on.specification, expected, actual)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tantamount.errors import Unsupported
 from tantamount.execution.differences import Discrepancy, confirm, examine, output_claim
+from tantamount.execution.leaves import SAMPLED
 from tantamount.execution.plans import (
     Execution,
     Leaves,
@@ -57,6 +58,7 @@ SCALES = (
 )
 _SINGULAR = (*(Scale(sparse=True),) * 4, *(Scale(positive=True, sparse=True),) * 2)  # first, of values equal otherwise
 _LEAVING = (Scale(), Scale(300.0), Scale(70000.0))  # first, of programs with integers of 8 and 16 bits
+_SAMPLED = tuple(Scale(sampled=how) for how in SAMPLED)  # last, of programs that compare, round or choose
 _SHOWN = 1 << 14  # elements of one input that a counterexample lists
 _EDGE = 8  # elements per dimension that it lists of a larger one
 
@@ -66,6 +68,7 @@ class _Found:
     difference: Discrepancy
     leaves: Leaves
     seed: int
+    sampled: bool = False
 
 
 @dataclass
@@ -85,6 +88,7 @@ class _Search:
         if execution is None or not execution.in_reals or not execution.within_assumptions:
             return
         self.executed += 1
+        sampled = bool(scale.sampled)
         done: dict[str, Execution | None] = {}
         for name in open_:
             claim = output_claim(self.plan.job, name)
@@ -94,9 +98,9 @@ class _Search:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
             elif (difference.stop or not difference.fails or not execution.underflow) and confirm(
-                self.plan, claim, leaves, seed, difference, done, singular=name in self.singular
+                self.plan, claim, leaves, seed, difference, done, singular=name in self.singular, sampled=sampled
             ):
-                self.found[name] = _Found(difference, leaves, seed)
+                self.found[name] = _Found(difference, leaves, seed, sampled)
 
 
 def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> Searched:
@@ -111,7 +115,8 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> S
         plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
         singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
         state = _Search(plan, {}, {}, {}, singular)
-        scales = (*(_SINGULAR if singular else ()), *(_LEAVING if _narrow(job) else ()), *SCALES)
+        first = (*(_SINGULAR if singular else ()), *(_LEAVING if _narrow(job) else ()))
+        scales = (*first, *SCALES, *(_SAMPLED if plan.jumps else ()))
         for seed in count():
             agreeing = [name for name in open_ if name not in state.found]
             most, done = (
@@ -205,13 +210,18 @@ def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
             return False
         if difference.fails and not difference.stop and execution.underflow:
             return False
-        if not confirm(plan, claim, leaves, found.seed, difference, singular=singular):
+        if not confirm(
+            plan, claim, leaves, found.seed, difference, singular=singular, quick=True, sampled=found.sampled
+        ):
             return False
-        best[0] = _Found(difference, leaves, found.seed)
+        best[0] = _Found(difference, leaves, found.seed, found.sampled)
         return True
 
     simplify(plan, found.leaves, differs)
-    return best[0]
+    simplest = best[0]
+    if simplest is found or confirm(plan, claim, simplest.leaves, found.seed, simplest.difference, singular=singular):
+        return simplest
+    return found
 
 
 def _counterexample(plan: Plan, found: _Found) -> Counterexample:

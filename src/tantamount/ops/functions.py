@@ -26,7 +26,8 @@ class Function:
     """A pointwise function. ``evaluate`` takes float64 or int64 arrays; ``integer``: its values are whole numbers;
     ``fixes_integers``: it is the identity on whole numbers; ``nonnegative``: its values always are;
     ``even``/``odd``: f(-x) = f(x), f(-x) = -f(x); ``commutative`` for two operands; ``at_zero``: its exact value at 0;
-    ``growing``: x <= y gives f(x) <= f(y); ``keeps_sign``: f(x) is positive, 0 and negative where x is.
+    ``growing``: x <= y gives f(x) <= f(y); ``keeps_sign``: f(x) is positive, 0 and negative where x is;
+    ``limits``: its values at minus and at plus infinity, if they are whole numbers;
     ``largest``: what is no further from 0 has a number for its value, if that is not so of all numbers.
     """
 
@@ -42,6 +43,7 @@ class Function:
     growing: bool = False
     keeps_sign: bool = False
     largest: float = inf
+    limits: tuple[int, int] | None = None
 
 
 _erf = np.vectorize(erf, otypes=[np.float64])
@@ -112,15 +114,15 @@ FUNCTIONS: dict[str, Function] = {
     "atan": Function(np.arctan, odd=True, at_zero=0, growing=True, keeps_sign=True),
     "atan2": Function(np.arctan2, arity=2),
     "asinh": Function(np.arcsinh, odd=True, at_zero=0, growing=True, keeps_sign=True),
-    "tanh": Function(np.tanh, odd=True, at_zero=0, growing=True, keeps_sign=True),
+    "tanh": Function(np.tanh, odd=True, at_zero=0, growing=True, keeps_sign=True, limits=(-1, 1)),
     "erfinv": Function(_erfinv, odd=True, at_zero=0, growing=True, keeps_sign=True),
     "isnan": Function(np.isnan, integer=True, nonnegative=True),  # 0 or 1, in the type of its operand
-    "erf": Function(_erf, odd=True, at_zero=0, growing=True, keeps_sign=True),
+    "erf": Function(_erf, odd=True, at_zero=0, growing=True, keeps_sign=True, limits=(-1, 1)),
     "pi_times": Function(
         _pi_times, odd=True, at_zero=0, growing=True, keeps_sign=True
     ),  # pi * x: how definitions write the constant pi
     "abs": Function(np.abs, even=True, nonnegative=True, at_zero=0),
-    "sign": Function(_sign, integer=True, odd=True, at_zero=0, growing=True, keeps_sign=True),
+    "sign": Function(_sign, integer=True, odd=True, at_zero=0, growing=True, keeps_sign=True, limits=(-1, 1)),
     "floor": Function(np.floor, integer=True, fixes_integers=True, at_zero=0, growing=True),
     "trunc": Function(np.trunc, integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True),
     "round": Function(

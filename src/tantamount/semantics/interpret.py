@@ -18,6 +18,7 @@ from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Result, constant_type, place_of, recorded_constant, run
 from tantamount.ops.functions import Ties
 from tantamount.ops.lockstep import run_ranks
+from tantamount.semantics.noisy import Noisy
 from tantamount.semantics.reference import Array, Flag, Masks, Reference
 
 __all__ = [
@@ -79,15 +80,17 @@ def interpret(
     constants: Constants = None,
     masks: Masks | None = None,
     ties: Ties = Ties.USUAL,
+    noise: int = 0,
 ) -> Evaluation:
     """Execute a graph in which every process group is this rank alone. ``inputs``: one array per input node, complex
     tensors (here and in the result) as pairs of real numbers in one more, last dimension. ``ties``: one of the choices
-    that operators may make among equal elements.
+    that operators may make among equal elements. ``noise``: results that are rounded have a random error in their last
+    digit, another one for every number but 0.
 
     Floats are computed in float64. Raises :class:`UserError` for inputs that do not fit and graphs that are wrong,
     :class:`~tantamount.semantics.reference.IntegerOverflow` for integers beyond 2**62.
     """
-    reference = Reference(seed=seed, masks=masks, ties=ties)
+    reference = _reference(0, seed, masks, ties, noise)
     naming = _Naming([reference])
     environment = run(
         graph,
@@ -108,6 +111,7 @@ def interpret_ranks(
     constants: Constants = None,
     masks: Sequence[Masks | None] | None = None,
     ties: Ties = Ties.USUAL,
+    noise: int = 0,
 ) -> list[Evaluation]:
     """Execute one graph per rank in lock step; ``inputs`` and ``masks`` have one entry per rank.
 
@@ -121,9 +125,7 @@ def interpret_ranks(
             found=f"{len(graphs)} graphs and {len(inputs)} sets of inputs",
             needed=f"one for each of the mesh's {count} ranks",
         )
-    references = [
-        Reference(rank=rank, seed=seed, masks=masks[rank] if masks else None, ties=ties) for rank in range(count)
-    ]
+    references = [_reference(rank, seed, masks[rank] if masks else None, ties, noise) for rank in range(count)]
     tensors = [input_tensors(graph, given) for graph, given in zip(graphs, inputs, strict=True)]
     environments = run_ranks(
         graphs, mesh, references, tensors, constant=constant_of(constants), each=_Naming(references)
@@ -131,6 +133,12 @@ def interpret_ranks(
     return [
         _evaluation(environment, reference) for environment, reference in zip(environments, references, strict=True)
     ]
+
+
+def _reference(rank: int, seed: int, masks: Masks | None, ties: Ties, noise: int) -> Reference:
+    if noise:
+        return Noisy(rank=rank, seed=seed, masks=masks, ties=ties, noise=noise)
+    return Reference(rank=rank, seed=seed, masks=masks, ties=ties)
 
 
 class _Naming:

@@ -18,10 +18,12 @@ from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import constant_type, place_of, run
-from tantamount.ops.functions import ROW_FUNCTIONS, STAND_IN_FEATURES
+from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW, ROW_FUNCTIONS, STAND_IN_FEATURES
 
 __all__ = ["Survey", "elements", "index_bounds", "survey"]
 
+_FAR = 1 << 40
+_NUMBERS = 64  # that are kept, the smallest ones
 _DIGITS = 64  # binary ones, of a number that an index is shifted by
 
 
@@ -30,12 +32,17 @@ class Survey:
     """Costs in elements (8 bytes each when executed). ``kept``: all inputs and node results together, which is what
     an execution that keeps every value holds; ``largest``: the largest single tensor, intermediates of definitions
     among them; ``work``: element operations, with contractions counted as products. ``index_bounds``: for the integer
-    inputs whose use was found, the number n such that values in ``range(n)`` are in range for at least one use."""
+    inputs whose use was found, the number n such that values in ``range(n)`` are in range for at least one use;
+    ``special``: for integer inputs, the numbers that they are compared with. ``numbers``: those that values are
+    compared with or divided by; ``jumps``: something is compared, rounded or ordered."""
 
     kept: int
     largest: int
     work: int
     index_bounds: Mapping[str, int]
+    special: Mapping[str, frozenset[int]]
+    numbers: frozenset[Fraction] = frozenset()
+    jumps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,9 @@ def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
                 kept += prod(tensor.shape)
                 largest = max(largest, prod(tensor.shape))
     bounds = {**sketching.compared, **sketching.bounds}
-    return Survey(kept, max(largest, sketching.largest), sketching.work, bounds)
+    special = {name: frozenset(found) for name, found in sketching.special.items()}
+    numbers = frozenset(sorted(sketching.numbers, key=lambda x: (abs(x), x))[:_NUMBERS])
+    return Survey(kept, max(largest, sketching.largest), sketching.work, bounds, special, numbers, sketching.jumps)
 
 
 def elements(graph: Graph, groups: Mapping[str, int] | None = None) -> tuple[int, int]:
@@ -114,6 +123,17 @@ class _Sketching(Interpretation):
         self.work = 0
         self.bounds: dict[str, int] = {}
         self.compared: dict[str, int] = {}
+        self.numbers: set[Fraction] = set()
+        self.special: dict[str, set[int]] = {}
+        self.jumps = False
+
+    def _meet(self, *xs: _Sketch) -> None:
+        """Note numbers that values are compared with."""
+        self.jumps = True
+        known = [x.number for x in xs if x.number is not None and abs(x.number) < _FAR]
+        self.numbers.update(known)
+        for name, shift in frozenset[tuple[str, Fraction]]().union(*(x.origins for x in xs)):
+            self.special.setdefault(name, set()).update(int(n - shift) for n in known)
 
     def _new(self, shape: Shape, *like: _Sketch, work: int = 1) -> _Sketch:
         size = prod(shape)
@@ -193,13 +213,17 @@ class _Sketching(Interpretation):
         return self._new(x.shape)
 
     def function(self, name: str, xs: Sequence[_Sketch]) -> _Sketch:
+        if FUNCTIONS[name].integer:
+            self._meet(*xs)
         found = self._new(xs[0].shape)
         return replace(xs[0], shape=found.shape) if name == "trunc" else found
 
     def less(self, x: _Sketch, y: _Sketch) -> _Sketch:
+        self._meet(x, y)
         return self._new(x.shape)
 
     def equal(self, x: _Sketch, y: _Sketch) -> _Sketch:
+        self._meet(x, y)
         for value, other in ((x, y), (y, x)):
             if other.iota is not None:
                 for name, shift in value.origins:
@@ -207,6 +231,7 @@ class _Sketching(Interpretation):
         return self._new(x.shape)
 
     def maximum(self, x: _Sketch, y: _Sketch) -> _Sketch:
+        self._meet(x, y)
         return self._new(x.shape, x, y)
 
     def where(self, condition: _Sketch, x: _Sketch, y: _Sketch) -> _Sketch:
@@ -244,6 +269,7 @@ class _Sketching(Interpretation):
     def rows(
         self, name: str, xs: Sequence[_Sketch], attributes: tuple[Number | str, ...], results: Sequence[int]
     ) -> tuple[_Sketch, ...]:
+        self.jumps = self.jumps or name in POSITIONS_IN_A_ROW
         if name not in ROW_FUNCTIONS:  # a stand-in has some weights per element of a row
             for x in xs:
                 self._new((x.shape[-1], STAND_IN_FEATURES), work=prod(x.shape[:-1]))

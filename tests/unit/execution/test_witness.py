@@ -1,6 +1,7 @@
 """Counterexamples: which differences count, how simple the input becomes, and what is said where there is none.
 
-``cos(atan(x))^2 (1 + x^2)`` against 1 stands for a truth that the calculus does not prove, so that execution decides."""
+``cos(atan(x))^2 (1 + x^2)`` against 1 stands for a truth that the calculus does not prove, so that execution
+decides."""
 
 from __future__ import annotations
 
@@ -97,11 +98,19 @@ def test_overflow_is_no_difference(tmp_path: Path) -> None:
     assert only(report(tmp_path, specification, implementation))[0] is Verdict.UNKNOWN
 
 
-def test_a_difference_at_single_points_is_none(tmp_path: Path) -> None:
-    """``x > 0`` and ``x >= 0`` differ at 0 only, where a derivative is a convention."""
+def test_a_difference_at_single_points(tmp_path: Path) -> None:
+    """``x > 0`` and ``x >= 0`` differ at 0 only, which no random number is."""
     text = "x: float32[3]\nm = aten.{}.Scalar(x, 0)\ny = mul(x, x)\nz = add(y, m)\n-> z"
-    verdict, _ = only(report(tmp_path, text.format("gt"), text.format("ge")))
-    assert verdict is Verdict.UNKNOWN
+    verdict, why = only(report(tmp_path, text.format("gt"), text.format("ge")))
+    assert verdict is Verdict.REFUTED
+    assert "is 0 in the specification and 1 on rank 0" in why
+
+
+def test_numbers_that_rounding_makes_equal_are_no_difference(tmp_path: Path) -> None:
+    """``tanh`` of large numbers is rounded to 1: which of them is the greatest, an execution does not know."""
+    text = "x: float32[2, 6]\n{}z = aten.argmax.default({}, 1)\n-> z"
+    verdict, _ = only(report(tmp_path, text.format("t = tanh(x)\n", "t"), text.format("", "x")))
+    assert verdict is Verdict.PROVED
 
 
 def test_failing_where_the_specification_is_defined(tmp_path: Path) -> None:

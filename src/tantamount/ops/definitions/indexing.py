@@ -1,4 +1,5 @@
-"""Reading and writing at computed places. Indices are counted from 0: negative ones are out of range."""
+"""Reading and writing at computed places. Indices are counted from 0: negative ones are out of range, but for recorded
+ones, which ``index`` and ``index_put`` count from the end."""
 
 from __future__ import annotations
 
@@ -27,7 +28,17 @@ def _positions(b: Builder, x: Tensor, indices: Tensors) -> list[Tensor | None]:
             return _positions(b, x, (*indices[:k], *columns, *indices[k + 1 :]))
     if len(indices) > x.rank or all(index is None for index in indices):
         raise ShapeProblem(f"{len(indices)} index positions for {x.type}")
-    return [*indices, *[None] * (x.rank - len(indices))]
+    counted = [
+        None if index is None else _from_start(b, index, size) for index, size in zip(indices, x.shape, strict=False)
+    ]
+    return [*counted, *[None] * (x.rank - len(indices))]
+
+
+def _from_start(b: Builder, index: Tensor, size: int) -> Tensor:
+    """The index, with recorded negative numbers counted from the end."""
+    if not b.interpretation.recorded_negative(index.value):
+        return index
+    return b.where(b.less(index, 0), b.add(index, size), index)
 
 
 def _leading(positions: Sequence[Tensor | None]) -> int:
