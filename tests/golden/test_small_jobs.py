@@ -306,10 +306,22 @@ CASES = (
         mesh={"tp": 4},
         relations=("q = Shard(1)", "k = concat(rank(0), rank(2), dim=1)"),
         wrong=(
-            Wrong("nothing_is_equal", ', equal = ["rank(0)[2:4] == rank(1)[2:4]", "rank(2)[2:] == rank(3)[2:]"] }', " }", "job"),
-            Wrong("of_other_ranks", '"rank(0)[2:4] == rank(1)[2:4]", "rank(2)[2:] == rank(3)[2:]"', '"rank(0)[2:4] == rank(3)[2:4]", "rank(2)[2:] == rank(1)[2:]"', "job"),
+            Wrong(
+                "nothing_is_equal",
+                ', equal = ["rank(0)[2:4] == rank(1)[2:4]", "rank(2)[2:] == rank(3)[2:]"] }',
+                " }",
+                "job",
+            ),
+            Wrong(
+                "of_other_ranks",
+                '"rank(0)[2:4] == rank(1)[2:4]", "rank(2)[2:] == rank(3)[2:]"',
+                '"rank(0)[2:4] == rank(3)[2:4]", "rank(2)[2:] == rank(1)[2:]"',
+                "job",
+            ),
             Wrong("expected_of_other_ranks", '"rank(0)[1:4] == rank(1)[1:4]"', '"rank(0)[1:4] == rank(2)[1:4]"', "job"),
-            Wrong("expected_at_another_place", '"rank(0)[1:4] == rank(1)[1:4]"', '"rank(0)[1:4] == rank(1)[0:3]"', "job"),
+            Wrong(
+                "expected_at_another_place", '"rank(0)[1:4] == rank(1)[1:4]"', '"rank(0)[1:4] == rank(1)[0:3]"', "job"
+            ),
         ),
     ),
     Case(

@@ -12,6 +12,7 @@ from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
+    OUTPUT,
     Equality,
     Expectation,
     Expression,
@@ -56,10 +57,12 @@ class Side:
 
     def decided(self, rank: int, name: str) -> bool:
         """True if the tensor's type is known, or there is no such tensor."""
-        return rank >= len(self.unsized) or name not in self.unsized[rank]
+        return not 0 <= rank < len(self.unsized) or name not in self.unsized[rank]
 
     def find(self, rank: int, name: str, place: Place) -> TensorType:
         """Raises :class:`UserError` if there is no such rank or tensor."""
+        if rank == OUTPUT:
+            raise place.wrong(f'output("{name}")', "tensors of ranks: rank(i)", code="unknown-rank")
         if rank >= len(self.tensors):
             ranks = f"ranks 0 to {len(self.tensors) - 1}" if len(self.tensors) > 1 else "rank 0, the only one"
             raise place.wrong(f"rank({rank})", ranks, code="unknown-rank")

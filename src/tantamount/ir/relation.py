@@ -17,9 +17,9 @@ from tantamount.ir.tokens import Cursor, SyntaxProblem, quote
 from tantamount.limits import Limits
 
 __all__ = [
-    "Bounds", "Concat", "Equality", "Expectation", "Expression", "InputRelation", "Partial", "Permute", "Placement",
-    "RankTensor", "Replicate", "Reshape", "Shard", "Slice", "Sum", "Transpose", "parse_equalities", "parse_relation",
-    "rank_tensors",
+    "OUTPUT", "Bounds", "Concat", "Equality", "Expectation", "Expression", "InputRelation", "Partial", "Permute",
+    "Placement", "RankTensor", "Replicate", "Reshape", "Shard", "Slice", "Sum", "Transpose", "parse_equalities",
+    "parse_relation", "rank_tensors",
 ]  # fmt: skip
 
 
@@ -57,14 +57,20 @@ REDUCTIONS = ("sum", "avg", "max", "min")
 
 
 # ---------------------------------------------------------------------------------------------- clean expressions
+OUTPUT = -1  # the "rank" of outputs of the specification
+
+
 @dataclass(frozen=True, slots=True)
 class RankTensor:
-    """The implementation tensor ``name`` on ``rank``; ``None`` is the name that the relation is about."""
+    """The implementation tensor ``name`` on ``rank``; ``None`` is the name that the relation is about. On the rank
+    :data:`OUTPUT` it is an output of the specification."""
 
     rank: int
     name: str | None = None
 
     def __str__(self) -> str:
+        if self.rank == OUTPUT:
+            return f"output({quote(self.name or '')})"
         return f"rank({self.rank})" if self.name is None else f"rank({self.rank}, {quote(self.name)})"
 
 
@@ -323,6 +329,11 @@ def _call(cursor: Cursor, depth: int) -> Expression:
     name = cursor.take("name", f"one of {_FUNCTIONS}").text
     if name == "rank":
         return _rank_arguments(cursor)
+    if name == "output":
+        cursor.expect("(")
+        tensor = RankTensor(OUTPUT, cursor.string("an output's name in quotes"))
+        cursor.expect(")")
+        return tensor
     if name in _PLACEMENTS:
         raise SyntaxProblem(
             f"{name} inside an expression", "a placement alone, or an expression without placements", start.position
