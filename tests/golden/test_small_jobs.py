@@ -298,6 +298,33 @@ CASES = (
         ),
     ),
     Case(
+        "slices_that_are_equal",
+        "w: float32[12, 6]\n x: float32[5, 6]\n a = t(w)\n p = mm(x, a)\n q = slice(p, 1, 0, 8)\n k = slice(p, 1, 8, 12)\n -> q, k",
+        "w: float32[4, 6]\n x: float32[5, 6]\n a = t(w)\n p = mm(x, a)\n q = slice(p, 1, 0, 2)\n k = slice(p, 1, 2, 4)\n -> q, k",
+        'w = { relation = "concat(rank(0)[0:2], rank(1)[0:2], rank(2)[0:2], rank(3)[0:2], rank(0)[2:4], rank(2)[2:4], dim=0)", equal = ["rank(0)[2:4] == rank(1)[2:4]", "rank(2)[2:] == rank(3)[2:]"] }\nx = "Replicate()"',
+        'q = "Shard(1)"\nk = { relation = "concat(rank(0), rank(2), dim=1)", equal = ["rank(0)[1:4] == rank(1)[1:4]", "rank(3) == rank(2)"] }',
+        mesh={"tp": 4},
+        relations=("q = Shard(1)", "k = concat(rank(0), rank(2), dim=1)"),
+        wrong=(
+            Wrong(
+                "nothing_is_equal",
+                ', equal = ["rank(0)[2:4] == rank(1)[2:4]", "rank(2)[2:] == rank(3)[2:]"] }',
+                " }",
+                "job",
+            ),
+            Wrong(
+                "of_other_ranks",
+                '"rank(0)[2:4] == rank(1)[2:4]", "rank(2)[2:] == rank(3)[2:]"',
+                '"rank(0)[2:4] == rank(3)[2:4]", "rank(2)[2:] == rank(1)[2:]"',
+                "job",
+            ),
+            Wrong("expected_of_other_ranks", '"rank(0)[1:4] == rank(1)[1:4]"', '"rank(0)[1:4] == rank(2)[1:4]"', "job"),
+            Wrong(
+                "expected_at_another_place", '"rank(0)[1:4] == rank(1)[1:4]"', '"rank(0)[1:4] == rank(1)[0:3]"', "job"
+            ),
+        ),
+    ),
+    Case(
         "fused_projection_interleaved_by_rank",
         "w: float32[12, 6]\n x: float32[5, 6]\n a = t(w)\n p = mm(x, a)\n q = slice(p, 1, 0, 8)\n k = slice(p, 1, 8, 12)\n -> q, k",
         "w: float32[6, 6]\n x: float32[5, 6]\n a = t(w)\n p = mm(x, a)\n q = slice(p, 1, 0, 4)\n k = slice(p, 1, 4, 6)\n -> q, k",

@@ -21,7 +21,7 @@ __all__ = ["PACKAGE", "Site", "sites"]
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tantamount"
 
 # Which kind of file the modules read whose errors are of a kind: `Place.kind`.
-_JOBS = {"job.py", "relations.py", "spelled_groups.py", "subject.py"}
+_JOBS = {"job.py", "relations.py", "spelled_groups.py", "subject.py", "expectations.py"}
 _ALL = {"fields.py"}
 _PLANS = {"plan/read.py"}
 _DOCUMENTS = {"json": ("graph", "certificate"), "toml": ("job", "plan")}  # of the codes in `documents.py`

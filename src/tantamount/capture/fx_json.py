@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tantamount.capture.arguments import decode_argument, decode_constant, decode_source, decode_type
 from tantamount.capture.documents import parse_json
 from tantamount.capture.fields import Fields, Place, is_integer, shown
-from tantamount.capture.inplace import check_overwrites
+from tantamount.capture.inplace import without_overwriting
 from tantamount.capture.size_symbols import decode_domain
 from tantamount.capture.strides import check_strides
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref, Source
@@ -69,7 +69,7 @@ def graph_of(document: object, path: str, limits: Limits) -> Graph:
             nodes.append(_node(name, op, fields, constants, sources))
     graph = Graph(tuple(nodes), _outputs(top, returned), constants, _rank(top), _origin(top), path, sizes=place.domain)
     check_structure(graph)
-    check_overwrites(graph)
+    graph = without_overwriting(graph)
     check_strides(graph)
     return graph
 

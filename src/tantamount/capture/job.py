@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from tantamount.capture.documents import parse_toml
+from tantamount.capture.expectations import with_expectations
 from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.readers import READERS, Reader, conversion, endings, named, read_graph
@@ -32,7 +33,7 @@ from tantamount.sizes.domain import Domain, SizeProblem
 __all__ = ["GraphFiles", "Unresolved", "declared_operators", "job_of", "joined_sizes", "read_job", "read_unresolved"]
 
 _FORMAT = "job/1"
-_TOP = ("format", "spec", "impl", "inputs", "outputs", "assume", "ops")
+_TOP = ("format", "spec", "impl", "inputs", "outputs", "expect", "assume", "ops")
 _DROPOUT = "same mask"
 
 
@@ -114,11 +115,13 @@ def _resolved(top: Fields, files: _Graphs, name: str, partial: bool = False) -> 
     rank_types = {key: _types(graph, sizes) for key, graph in distinct.items()}
     types = [rank_types[id(graph)] for graph in implementation]
     inputs = _inputs(top, spec_types, Side("input", [item.inputs for item in types], implementation, mesh), partial)
-    outputs = _outputs(
-        top,
-        spec_types,
-        Side("output", [item.outputs for item in types], implementation, mesh, [item.unsized for item in types]),
-    )
+    held = Side("output", [item.outputs for item in types], implementation, mesh, [item.unsized for item in types])
+    outputs = _outputs(top, spec_types, held)
+    if "expect" in top:
+        place = top.at("[[expect]]")
+        specification, more = with_expectations(top.get("expect"), place, specification, spec_types.outputs, held)
+        outputs.update(more)
+        _types(specification, None)
     job = Job(name, specification, implementation, mesh, inputs, outputs, assume)
     domain = joined_sizes((specification, *distinct.values()), name)
     if not domain.symbols:

@@ -12,6 +12,8 @@ from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
+    OUTPUT,
+    Equality,
     Expectation,
     Expression,
     InputRelation,
@@ -55,10 +57,12 @@ class Side:
 
     def decided(self, rank: int, name: str) -> bool:
         """True if the tensor's type is known, or there is no such tensor."""
-        return rank >= len(self.unsized) or name not in self.unsized[rank]
+        return not 0 <= rank < len(self.unsized) or name not in self.unsized[rank]
 
     def find(self, rank: int, name: str, place: Place) -> TensorType:
         """Raises :class:`UserError` if there is no such rank or tensor."""
+        if rank == OUTPUT:
+            raise place.wrong(f'output("{name}")', "tensors of ranks: rank(i)", code="unknown-rank")
         if rank >= len(self.tensors):
             ranks = f"ranks 0 to {len(self.tensors) - 1}" if len(self.tensors) > 1 else "rank 0, the only one"
             raise place.wrong(f"rank({rank})", ranks, code="unknown-rank")
@@ -83,7 +87,7 @@ class _Parsed:
     name: str
     placements: tuple[Placement, ...] | None
     expression: Expression | None
-    equal: tuple[tuple[RankTensor, RankTensor], ...]
+    equal: tuple[Equality, ...]
     text: str
 
 
@@ -116,7 +120,7 @@ def read_expectation(tensor: str, type_: TensorType | None, value: object, place
         return Expectation(tensor)
     names = [(rank, parsed.name) for rank in range(len(side.graphs))] if parsed.placements is not None else []
     mentioned = [*rank_tensors(parsed.expression)] if parsed.expression is not None else []
-    mentioned += [term for pair in parsed.equal for term in pair]
+    mentioned += [term for pair in parsed.equal for side_ in pair for term in rank_tensors(side_)]
     names += [(term.rank, parsed.name if term.name is None else term.name) for term in mentioned]
     decided = [(rank, name) for rank, name in names if side.decided(rank, name)]
     for rank, name in decided:
@@ -157,11 +161,11 @@ def _parse(tensor: str, value: object, place: Place, mesh: Mesh) -> _Parsed | No
     return _Parsed(name, placements, expression, _equal(fields), text)
 
 
-def _equal(fields: Fields) -> tuple[tuple[RankTensor, RankTensor], ...]:
+def _equal(fields: Fields) -> tuple[Equality, ...]:
     if "equal" not in fields:
         return ()
     place = fields.at("equal")
-    pairs: list[tuple[RankTensor, RankTensor]] = []
+    pairs: list[Equality] = []
     for item in place.list(fields.get("equal"), 'a list of equations such as "rank(0) == rank(1)"'):
         pairs += parse_equalities(_text(item, place), place.text, place.limits)
     return tuple(pairs)
@@ -250,11 +254,14 @@ def _fit_expression(written: Expression, name: str, type_: TensorType, place: Pl
     return expression
 
 
-def _fit_equal(parsed: _Parsed, place: Place, side: Side) -> tuple[tuple[RankTensor, RankTensor], ...]:
-    pairs: list[tuple[RankTensor, RankTensor]] = []
+def _fit_equal(parsed: _Parsed, place: Place, side: Side) -> tuple[Equality, ...]:
+    def tensor(term: RankTensor) -> tuple[RankTensor, TensorType]:
+        full = RankTensor(term.rank, parsed.name if term.name is None else term.name)
+        return full, side.find(full.rank, full.name or "", place)
+
+    pairs: list[Equality] = []
     for pair in parsed.equal:
-        left, right = (RankTensor(term.rank, parsed.name if term.name is None else term.name) for term in pair)
-        a, b = (side.find(term.rank, term.name or "", place) for term in (left, right))
+        (left, a), (right, b) = (resolve(term, tensor) for term in pair)
         if a.shape != b.shape or a.dtype.kind is not b.dtype.kind:
             raise RelationProblem(f"{left} is {a} but {right} is {b}: they cannot be equal")
         pairs.append((left, right))

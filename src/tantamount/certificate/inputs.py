@@ -103,8 +103,8 @@ def _equal(
     if not has_sum(relation):
         found = pairs(counting, whole, whole.shape, relation, job.mesh, held)
         return [(pair.wanted.ravel(), pair.found.ravel()) for pair in found]
-    out = [(held(a.rank, a.name or relation.name).ravel(), held(b.rank, b.name or relation.name).ravel())
-           for a, b in relation.equal]  # fmt: skip
+    sides = [[evaluate(counting, side, held, relation.name).ravel() for side in pair] for pair in relation.equal]
+    out = [(left, right) for left, right in sides]
     if relation.placements is not None:  # the summands are replicated along the axes that say so
         lead = [range(size) for size in job.mesh.sizes]
         same = [k for k, p in enumerate(relation.placements) if isinstance(p, Replicate)]

@@ -229,7 +229,10 @@ def _extended(job: Job, outputs: Mapping[str, Expectation], relations: Mapping[s
         expression = (
             None if relation.expression is None else _renamed(relation.expression, lambda t, n=relation.name: use(t, n))
         )
-        equal = tuple((use(a, relation.name), use(b, relation.name)) for a, b in relation.equal)
+        a, b = (
+            tuple(_renamed(pair[k], lambda t, n=relation.name: use(t, n)) for pair in relation.equal) for k in range(2)
+        )
+        equal = tuple(zip(a, b, strict=True))
         if relation.placements is not None:
             for rank in range(len(job.implementation)):
                 use(RankTensor(rank), relation.name)

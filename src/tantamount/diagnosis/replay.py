@@ -20,6 +20,7 @@ from tantamount.execution.arrays import comparisons
 from tantamount.execution.plans import Given, Leaves, Plan, given
 from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
+from tantamount.ir.relation import rank_tensors
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Environment, run
@@ -169,7 +170,8 @@ class Replay:
     def output_places(self, output: str) -> tuple[Place, ...]:
         """The nodes of all ranks that the expectation of an output is about."""
         relation = self.job.outputs[output]
-        names = {relation.name, *(part.name or relation.name for pair in relation.equal for part in pair)}
+        terms = (term for pair in relation.equal for side in pair for term in rank_tensors(side))
+        names = {relation.name, *(term.name or relation.name for term in terms)}
         found: list[Place] = []
         for rank, graph in enumerate(self.job.implementation):
             for name in sorted(names):

@@ -17,8 +17,9 @@ from tantamount.ir.tokens import Cursor, SyntaxProblem, quote
 from tantamount.limits import Limits
 
 __all__ = [
-    "Bounds", "Concat", "Expectation", "Expression", "InputRelation", "Partial", "Permute", "Placement", "RankTensor",
-    "Replicate", "Reshape", "Shard", "Slice", "Sum", "Transpose", "parse_equalities", "parse_relation", "rank_tensors",
+    "OUTPUT", "Bounds", "Concat", "Equality", "Expectation", "Expression", "InputRelation", "Partial", "Permute",
+    "Placement", "RankTensor", "Replicate", "Reshape", "Shard", "Slice", "Sum", "Transpose", "parse_equalities",
+    "parse_relation", "rank_tensors",
 ]  # fmt: skip
 
 
@@ -56,14 +57,20 @@ REDUCTIONS = ("sum", "avg", "max", "min")
 
 
 # ---------------------------------------------------------------------------------------------- clean expressions
+OUTPUT = -1  # the "rank" of outputs of the specification
+
+
 @dataclass(frozen=True, slots=True)
 class RankTensor:
-    """The implementation tensor ``name`` on ``rank``; ``None`` is the name that the relation is about."""
+    """The implementation tensor ``name`` on ``rank``; ``None`` is the name that the relation is about. On the rank
+    :data:`OUTPUT` it is an output of the specification."""
 
     rank: int
     name: str | None = None
 
     def __str__(self) -> str:
+        if self.rank == OUTPUT:
+            return f"output({quote(self.name or '')})"
         return f"rank({self.rank})" if self.name is None else f"rank({self.rank}, {quote(self.name)})"
 
 
@@ -145,6 +152,9 @@ class Reshape:
 Expression = Union[RankTensor, Slice, Concat, Sum, Transpose, Permute, Reshape]
 
 
+Equality = tuple[Expression, Expression]  # each a tensor of a rank, or a slice of one
+
+
 def rank_tensors(expression: Expression) -> Iterator[RankTensor]:
     """The implementation tensors of an expression, in order, with repetitions."""
     if isinstance(expression, RankTensor):
@@ -161,12 +171,12 @@ def rank_tensors(expression: Expression) -> Iterator[RankTensor]:
 class InputRelation:
     """The places at which the implementation has a specification input. Exactly one of ``placements`` (one per mesh
     axis, of the implementation input ``name`` on every rank) and ``expression`` (resolved) is given; ``equal`` lists
-    implementation inputs that are equal. ``text`` is what the job says."""
+    implementation inputs, or slices of them, that are equal. ``text`` is what the job says."""
 
     name: str
     placements: tuple[Placement, ...] | None = None
     expression: Expression | None = None
-    equal: tuple[tuple[RankTensor, RankTensor], ...] = ()
+    equal: tuple[Equality, ...] = ()
     text: str = ""
 
 
@@ -181,7 +191,7 @@ class Expectation:
     name: str
     placements: tuple[Placement, ...] | None = None
     expression: Expression | None = None
-    equal: tuple[tuple[RankTensor, RankTensor], ...] = ()
+    equal: tuple[Equality, ...] = ()
     text: str = "infer"
     problem: str = ""
 
@@ -210,13 +220,13 @@ def parse_relation(text: str, place: str, limits: Limits) -> Placement | Express
     return relation
 
 
-def parse_equalities(text: str, place: str, limits: Limits) -> tuple[tuple[RankTensor, RankTensor], ...]:
-    """``rank(0) == rank(1)``, or a chain of them, as pairs of neighbours."""
+def parse_equalities(text: str, place: str, limits: Limits) -> tuple[Equality, ...]:
+    """``rank(0) == rank(1)``, ``rank(0)[4:8] == rank(1)[4:8]``, or a chain of them, as pairs of neighbours."""
     cursor = _cursor(text, place, limits)
     try:
-        terms = [_rank_tensor(cursor)]
+        terms = [_held(cursor)]
         while cursor.accept("=="):
-            terms.append(_rank_tensor(cursor))
+            terms.append(_held(cursor))
         if len(terms) == 1:
             raise cursor.problem("'==' and another rank(i)")
         cursor.finish()
@@ -268,6 +278,12 @@ def _rank_tensor(cursor: Cursor) -> RankTensor:
     return _rank_arguments(cursor)
 
 
+def _held(cursor: Cursor) -> Expression:
+    """A tensor of a rank, or a slice of one."""
+    tensor = _rank_tensor(cursor)
+    return Slice(tensor, _bounds(cursor)) if cursor.accept("[") else tensor
+
+
 def _rank_arguments(cursor: Cursor) -> RankTensor:
     cursor.expect("(")
     start = cursor.token
@@ -313,6 +329,11 @@ def _call(cursor: Cursor, depth: int) -> Expression:
     name = cursor.take("name", f"one of {_FUNCTIONS}").text
     if name == "rank":
         return _rank_arguments(cursor)
+    if name == "output":
+        cursor.expect("(")
+        tensor = RankTensor(OUTPUT, cursor.string("an output's name in quotes"))
+        cursor.expect(")")
+        return tensor
     if name in _PLACEMENTS:
         raise SyntaxProblem(
             f"{name} inside an expression", "a placement alone, or an expression without placements", start.position

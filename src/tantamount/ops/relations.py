@@ -66,8 +66,8 @@ def pairs(
     elif relation.expression is not None:
         yield Pair(whole, evaluate(on, relation.expression, held, name), "the ranks' tensors put together")
     for a, b in relation.equal:
-        left, right = (held(term.rank, term.name or name) for term in (a, b))
-        yield Pair(left, right, f"{a} and {b}", (), (b.rank,))
+        left, right = (evaluate(on, term, held, name) for term in (a, b))
+        yield Pair(left, right, f"{a} and {b}", (), tuple(rank for rank, _ in _terms(b, name)))
 
 
 def part(on: Interpretation, whole: Value, shape: Shape, box: Sequence[tuple[int, int]]) -> Value:
@@ -225,7 +225,7 @@ def held_names(relation: InputRelation | Expectation, ranks: int) -> list[tuple[
         found = [(rank, relation.name) for rank in range(ranks)]
     else:
         found = [] if relation.expression is None else [*_terms(relation.expression, relation.name)]
-    return found + [(term.rank, term.name or relation.name) for pair in relation.equal for term in pair]
+    return found + [term for pair in relation.equal for side in pair for term in _terms(side, relation.name)]
 
 
 def _terms(expression: Expression, name: str) -> Iterator[tuple[int, str]]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from math import prod
 
 from tantamount.calculus import forms
 from tantamount.calculus.atoms import Facts, Store
 from tantamount.calculus.forms import Form, leaf_form
-from tantamount.errors import UserError
+from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
@@ -40,6 +41,7 @@ from tantamount.verdict import Assumption
 __all__ = ["Inputs", "build_inputs"]
 
 Key = tuple[int, str]  # rank and name of an implementation input
+Box = tuple[tuple[int, int], ...]
 
 
 @dataclass
@@ -140,6 +142,14 @@ def _regions(
     if isinstance(expression, (Transpose, Permute, Reshape)):
         return _regions(expression.operand, name, job)
     return None
+
+
+def _common(a: Box, b: Box) -> Box:
+    return tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
+
+
+def _meet(a: Box, b: Box) -> bool:
+    return all(low < high for low, high in _common(a, b))
 
 
 class _Builder:
@@ -323,6 +333,8 @@ class _Builder:
     def _class_of(self, relation: InputRelation, key: Key) -> Key:
         """The representative of the implementation inputs that ``equal`` makes one."""
         for a, b in relation.equal:
+            if not isinstance(a, RankTensor) or not isinstance(b, RankTensor):
+                continue
             pair = ((a.rank, a.name or relation.name), (b.rank, b.name or relation.name))
             if key == pair[1]:
                 return self._class_of(relation, pair[0]) if pair[0] != key else key
@@ -335,6 +347,11 @@ class _Builder:
 
     def _equalities(self, name: str, relation: InputRelation) -> None:
         for a, b in relation.equal:
+            if isinstance(a, Slice) or isinstance(b, Slice):
+                self._equal_parts(name, relation, a, b)
+                continue
+            if not isinstance(a, RankTensor) or not isinstance(b, RankTensor):
+                raise InternalError(f"{a} == {b}, which are no tensors of ranks")
             left, right = (a.rank, a.name or relation.name), (b.rank, b.name or relation.name)
             for source, target in ((left, right), (right, left)):
                 if source in self.regions and target not in self.regions:
@@ -348,6 +365,57 @@ class _Builder:
                     found=f"equal = {a} == {b}, both already parts of {name}",
                     needed="equalities between a tensor that the relation uses and one that it does not use",
                 )
+
+    def _equal_parts(self, name: str, relation: InputRelation, a: Expression, b: Expression) -> None:
+        """Slices that are equal: what the relation has put into one of them is in the other one, too."""
+        (left, at), (right, to) = (self._box(side, relation.name) for side in (a, b))
+        place = f"{self.job.path}: [inputs] {name}"
+        for source, inside, target, box in ((left, at, right, to), (right, to, left, at)):
+            held = [region for region in self.regions.get(source, []) if _meet(region[0], inside)]
+            if not held:
+                continue
+            if any(_meet(region[0], box) for region in self.regions.get(target, [])):
+                raise UserError(
+                    "relation-restricts",
+                    place=place,
+                    found=f"equal = {a} == {b}, both already parts of {name}",
+                    needed="equalities between a part that the relation uses and one that it does not use",
+                )
+            for region, form in held:
+                cut = [(max(r[0], i[0]), min(r[1], i[1])) for r, i in zip(region, inside, strict=True)]
+                found = part(self.store, form, [(c[0] - r[0], c[1] - r[0]) for c, r in zip(cut, region, strict=True)])
+                moved = tuple(
+                    (c[0] - i[0] + o[0], c[1] - i[0] + o[0]) for c, i, o in zip(cut, inside, box, strict=True)
+                )
+                self.regions.setdefault(target, []).append((moved, found))
+            covered = sum(prod(high - low for low, high in _common(region, inside)) for region, _ in held)
+            if covered == prod(high - low for low, high in inside):
+                return
+            break
+        raise UserError(
+            "relation-restricts",
+            place=place,
+            found=f"equal = {a} == {b}, of which the relation uses neither as a whole",
+            needed="slices one of which is made of parts of this input, none of them twice",
+            hint="say what the whole tensors are in the relation, or state that the whole tensors are equal",
+        )
+
+    def _box(self, side: Expression, name: str) -> tuple[Key, Box]:
+        """The tensor that a side of an equality is a part of, and the part."""
+        tensor = side.operand if isinstance(side, Slice) else side
+        if not isinstance(tensor, RankTensor):
+            raise InternalError(f"{side}, which is no part of a tensor of a rank")
+        key = (tensor.rank, tensor.name or name)
+        if not isinstance(side, Slice):
+            return key, tuple((0, size) for size in _type(self.job.implementation[key[0]], key[1]).shape)
+        if any(step != 1 for _, _, step in side.bounds):
+            raise UserError(
+                "relation-restricts",
+                place=f"{self.job.path}: [inputs]",
+                found=f"{side}, a slice with steps, in `equal`",
+                needed="slices without steps",
+            )
+        return key, tuple((start or 0, stop or 0) for start, stop, _ in side.bounds)
 
     # -- everything else
     def finish(self) -> Inputs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tantamount.calculus import forms
@@ -108,18 +108,24 @@ def output_node(job: Job, rank: int, name: str) -> str:
     return next((output.node for output in job.implementation[rank].outputs if output.name == name), name)
 
 
-def _expression_holds(
-    store: Store, job: Job, whole: Form, expectation: Expectation, run: RanksRun, expand: bool
-) -> Difference | str | None:
+def _held(store: Store, job: Job, run: RanksRun) -> Callable[[int, str], Form]:
+    """The form of an implementation's output on a rank, by its name."""
+
     def tensor(rank: int, name: str) -> Form:
         found = run.local(store, rank, output_node(job, rank, name))
         if found is None:
             raise Unsupported(f"{name} on rank {rank} is not one tensor")
         return found
 
+    return tensor
+
+
+def _expression_holds(
+    store: Store, job: Job, whole: Form, expectation: Expectation, run: RanksRun, expand: bool
+) -> Difference | str | None:
     if expectation.expression is None:
         return "no relation"
-    value = evaluate(store, expectation.expression, tensor, expectation.name)
+    value = evaluate(store, expectation.expression, _held(store, job, run), expectation.name)
     if value.shape != whole.shape:
         return f"the expression has shape {list(value.shape)}, {list(whole.shape)} is needed"
     return _differing(store, whole, value, expand)
@@ -144,9 +150,8 @@ def matches(
     if found is not None:
         return found
     for a, b in expectation.equal:
-        left = run.local(store, a.rank, output_node(job, a.rank, a.name or expectation.name))
-        right = run.local(store, b.rank, output_node(job, b.rank, b.name or expectation.name))
-        if left is None or right is None or left.shape != right.shape:
+        left, right = (evaluate(store, term, _held(store, job, run), expectation.name) for term in (a, b))
+        if left.shape != right.shape:
             return f"{a} == {b} does not hold: shapes differ"
         difference = equal(store, left, right, expand=expand)
         if difference is not None:

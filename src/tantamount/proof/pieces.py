@@ -149,7 +149,7 @@ def named(relation: InputRelation | Expectation, name: str = "") -> set[str]:
     name = relation.name or name
     found = {name} if relation.placements is not None else set[str]()
     terms = [] if relation.expression is None else [*rank_tensors(relation.expression)]
-    for term in (*terms, *(term for pair in relation.equal for term in pair)):
+    for term in (*terms, *(term for pair in relation.equal for side in pair for term in rank_tensors(side))):
         found.add(term.name or name)
     return found
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -318,7 +319,13 @@ def _relation(
         lifted = lifted_expression(relation.expression, out.facts, lambda bound: out.inside(bound, held_shapes))
         same(_expression(out, lifted, tensor).shape, whole.shape)
     for a, b in relation.equal:
-        left, right = (held(term.rank, term.name or relation.name) for term in (a, b))
+
+        def of(term: RankTensor) -> tuple[RankTensor, TensorType]:
+            return term, held(term.rank, term.name or relation.name)
+
+        shapes = [of(term)[1].shape for term in (*rank_tensors(a), *rank_tensors(b))]
+        sides = [lifted_expression(e, out.facts, partial(out.inside, shapes=shapes)) for e in (a, b)]
+        left, right = (_expression(out, side, of) for side in sides)
         same(left.shape, right.shape)
 
 

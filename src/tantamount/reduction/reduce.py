@@ -12,7 +12,7 @@ from tantamount.effort import Effort
 from tantamount.errors import InternalError, TantamountError, Unsupported, UserError
 from tantamount.ir.graph import Constant, Graph, Node
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Expectation, Expression, InputRelation
+from tantamount.ir.relation import Equality, Expectation, Expression, InputRelation
 from tantamount.ir.relation_types import RelationProblem
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
@@ -215,14 +215,21 @@ def _rewritten(job: Job, gathered: Gathered, sizes: Mapping[int, int], numbers: 
         lifted = lifted_expression(e, facts)
         return map_expression(lifted, size, lambda n, _: size(n))
 
+    def equal(r: InputRelation | Expectation) -> tuple[Equality, ...]:
+        return tuple((expression(a), expression(b)) for a, b in r.equal)
+
     def input_of(r: InputRelation) -> InputRelation:
+        r = replace(r, equal=equal(r))
         if r.expression is None:
             return r
         new = expression(r.expression)
         return replace(r, expression=new, text=str(new))
 
     def output_of(r: Expectation) -> Expectation:
-        if r.expression is None or r.problem:
+        if r.problem:
+            return r
+        r = replace(r, equal=equal(r))
+        if r.expression is None:
             return r
         new = expression(r.expression)
         return replace(r, expression=new, text=str(new))

@@ -46,6 +46,9 @@ def _problem(job: Job, node: str, relation: InputRelation | Expectation, outputs
                     return f"{relation.text} of {node}"
         elif relation.expression is not None and resolve(relation.expression, tensor)[1].shape != whole.shape:
             return f"{relation.text} of {node}"
+        for a, b in relation.equal:
+            if resolve(a, tensor)[1].shape != resolve(b, tensor)[1].shape:
+                return f"{a} == {b}"
     except RelationProblem as problem:
         return f"{relation.text} of {node} ({problem})"
     return ""

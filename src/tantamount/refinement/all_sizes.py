@@ -160,7 +160,7 @@ def _report(
             reason = f"only where {fixed[0]}" + (f", because of {places[fixed[0]]}" if fixed[0] in places else "")
             outputs = tuple(replace(output, verdict=Verdict.UNKNOWN, reason=reason) for output in outputs)
         assumptions.insert(2, Assumption("sizes-covered", f"only where {regions}: {left}"))
-    if len(proofs) > 1:
+    if len(proofs) > 1 and not left:
         notes = (f"{len(proofs)} proofs cover all sizes: sizes that coincide, or small ones, need one of their own",)
     verdict, refused = accepted(verdict, assumptions, strict, ("real-arithmetic", "sizes"))
     return Refinement(

@@ -80,7 +80,7 @@ def summary(report: Report) -> str:
     first = chosen[0]
     if report.verdict is Verdict.PROVED and first.relation is not None:
         return middle(f"{first.name} = {first.relation.expression}", _WIDTH) + more
-    if first.relation is not None:
+    if first.relation is not None and first.verdict is Verdict.REFUTED:
         why = f"expected {first.expectation}, but what holds is {first.relation.expression}"
     else:
         # a mismatch is about the first output that is not proved
@@ -154,7 +154,8 @@ def _statement(output: OutputReport, verbose: bool) -> list[str]:
     the reason only if ``verbose``: of one output the mismatch says it."""
     wanted = output.expectation
     rows = output.reason.splitlines() if output.verdict is not Verdict.PROVED else []
-    if output.relation is None:
+    known = output.relation is not None and output.verdict is not Verdict.UNKNOWN  # else it holds in part only
+    if output.relation is None or not known:
         if rows and rows[0].startswith(f"{output.name} = "):
             return rows if verbose else rows[:1]
         statement = f"{output.name}: {'no relation found' if wanted == 'infer' else f'expected {wanted}'}"
@@ -169,7 +170,7 @@ def _statement(output: OutputReport, verbose: bool) -> list[str]:
             about = output.relation.implementation
             other = f" of {about}" if about and about != output.name and not relation.endswith(f" of {about}") else ""
             statement = f"{output.name}: expected {wanted}, but what holds is {relation}{other}"
-    if verbose or output.relation is None:
+    if verbose or not known:
         return [statement, *(rows if verbose else rows[:1])]
     return [statement]
 

@@ -111,7 +111,7 @@ def mentioned(job: Job) -> list[str]:
     for expectation in job.outputs.values():
         found[expectation.name] = None
         terms = [*rank_tensors(expectation.expression)] if expectation.expression is not None else []
-        for term in (*terms, *(term for pair in expectation.equal for term in pair)):
+        for term in (*terms, *(term for pair in expectation.equal for side in pair for term in rank_tensors(side))):
             found[term.name or expectation.name] = None
     return list(found)
 

@@ -1,0 +1,127 @@
+"""Rewrite rules with sizes that are symbols: proved for all of them, whatever they were at capture; wrong ones refuted.
+
+Benchmarks have more of them (``benchmarks/support/sized_rules.py``); these are instances of what used to go wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.graphs import call, graph, placeholder, ref, write_job
+from tantamount import Report, Verdict, read_job
+from tantamount.answers import refine
+
+pytest.importorskip("z3", reason="the extra smt: sizes that a proof leaves over are found by a solver")
+
+EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ny = "Replicate()"\n'
+
+
+def size(text: str) -> Any:
+    return {"size": text}
+
+
+def _graph(nodes: Sequence[Any], hints: Mapping[str, int], conditions: Sequence[str]) -> Any:
+    symbols = {name: {"hint": hint, "min": 1} for name, hint in hints.items()}
+    sizes = {"symbols": symbols, "conditions": list(conditions)}
+    return graph(*nodes, sizes=sizes, outputs=[{"name": "y", "node": "y"}])
+
+
+def _refine(
+    folder: Path, left: Sequence[Any], right: Sequence[Any], hints: Mapping[str, int], conditions: Sequence[str] = ()
+) -> Report:
+    job = 'format = "job/1"\n[spec]\ngraph = "l.json"\n[impl]\ngraphs = ["r.json"]\nmesh = {}\n' + EVERYTHING
+    graphs = {"l.json": _graph(left, hints, conditions), "r.json": _graph(right, hints, conditions)}
+    return refine(read_job(write_job(folder, job, json.loads(json.dumps(graphs)))))
+
+
+A, B, C = (placeholder(name, ["r", n]) for name, n in (("A", "x"), ("B", "y"), ("C", "z")))  # type: ignore[list-item]
+LEFT = [
+    A, B, C, call("p", "aten.cat.default", [[ref("A"), ref("B")], 1], ["r", "x + y"]),  # type: ignore[list-item]
+    call("y", "aten.cat.default", [[ref("p"), ref("C")], 1], ["r", "x + y + z"]),  # type: ignore[list-item]
+]  # fmt: skip
+
+
+def _right(first: str, second: str) -> list[Any]:
+    sizes = {"A": "x", "B": "y", "C": "z"}
+    return [
+        A, B, C,
+        call("p", "aten.cat.default", [[ref(first), ref(second)], 1], ["r", f"{sizes[first]} + {sizes[second]}"]),  # type: ignore[list-item]
+        call("y", "aten.cat.default", [[ref("A"), ref("p")], 1], ["r", "x + y + z"]),  # type: ignore[list-item]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("hints", [(3, 3, 5, 7), (2, 6, 3, 3), (1, 1, 1, 1)])
+def test_parts_of_any_sizes_make_one_proof(tmp_path: Path, hints: tuple[int, ...]) -> None:
+    """It took one proof for every ratio of two sizes, 24 of them, and then gave up; or it said that the sizes must be
+    what they were at capture."""
+    report = _refine(tmp_path, LEFT, _right("B", "C"), dict(zip("rxyz", hints, strict=True)))
+    assert report.verdict is Verdict.PROVED, str(report)
+    assert [a.text for a in report.assumptions if a.name.startswith("sizes")] == [
+        "for all sizes with r >= 1, x >= 1, y >= 1, z >= 1"
+    ]
+    assert not report.notes
+
+
+def test_parts_in_another_order_are_refuted(tmp_path: Path) -> None:
+    report = _refine(tmp_path, LEFT, _right("C", "B"), {"r": 3, "x": 3, "y": 5, "z": 7})
+    assert report.verdict is Verdict.REFUTED, str(report)
+
+
+def _window(start: str) -> list[Any]:
+    x = placeholder("A", ["n"])  # type: ignore[list-item]
+    return [x, call("y", "aten.slice.Tensor", [ref("A"), 0, size(start), size(f"{start} + c")], ["c"])]  # type: ignore[list-item]
+
+
+def test_offsets_that_differ_above_the_least_sizes_are_refuted(tmp_path: Path) -> None:
+    """At s = t = 1 they are equal, and only the smallest sizes were tried."""
+    hints = {"n": 9, "c": 2, "s": 1, "t": 1, "u": 1}
+    conditions = ["s + t + u + c <= n"]
+    report = _refine(tmp_path, _window("s - 1"), _window("s + t - 2"), hints, conditions)
+    assert report.verdict is Verdict.REFUTED, str(report)
+    assert "n = " in str(report)
+
+
+def _strided(start: int) -> list[Any]:
+    return [
+        placeholder("A", ["n"]),  # type: ignore[list-item]
+        call("p", "aten.slice.Tensor", [ref("A"), 0, size("s"), size("s + 2*c - 1")], ["2*c - 1"]),  # type: ignore[list-item]
+        call("y", "aten.slice.Tensor", [ref("p"), 0, start, size("2*c - 1"), 2], ["c"]),  # type: ignore[list-item]
+    ]
+
+
+def test_every_second_of_an_odd_number(tmp_path: Path) -> None:
+    """A slice of 2c - 1 elements with step 2 was refused: 1 - 2c divided by 2 did not come out even."""
+    direct = [
+        placeholder("A", ["n"]),  # type: ignore[list-item]
+        call("y", "aten.slice.Tensor", [ref("A"), 0, size("s"), size("s + 2*c - 1"), 2], ["c"]),  # type: ignore[list-item]
+    ]
+    hints, conditions = {"n": 9, "c": 2, "s": 1}, ["s + 2*c - 1 <= n"]
+    report = _refine(tmp_path, _strided(0), direct, hints, conditions)
+    assert report.verdict is Verdict.PROVED, str(report)
+
+
+def _clamped(update: str, low: int) -> list[Any]:
+    """What is read where it was written, at a start that is known when the program runs."""
+    i = placeholder("i", [], "int64")
+    a, b = placeholder("A", ["n"]), placeholder("B", ["c"])  # type: ignore[list-item]
+    return [
+        a, b, i, call("s", "aten.clamp.default", [ref("i"), low, size("n - c")], [], "int64"),
+        call("r", "aten.arange.default", [size("c")], ["c"], "int64"),  # type: ignore[list-item]
+        call("t", "aten.add.Tensor", [ref("r"), ref("s")], ["c"], "int64"),  # type: ignore[list-item]
+        call("p", "aten.index_put.default", [ref("A"), [ref("t")], ref(update)], ["n"]),  # type: ignore[list-item]
+        call("y", "aten.index_select.default", [ref("p"), 0, ref("t")], ["c"]),  # type: ignore[list-item]
+    ]  # fmt: skip
+
+
+def test_what_is_written_at_a_clamped_start_is_read_there(tmp_path: Path) -> None:
+    hints, conditions = {"n": 9, "c": 2}, ["c <= n"]
+    copied = [placeholder("A", ["n"]), placeholder("B", ["c"]), placeholder("i", [], "int64"),  # type: ignore[list-item]
+              call("y", "aten.clone.default", [ref("B")], ["c"])]  # type: ignore[list-item]  # fmt: skip
+    report = _refine(tmp_path, _clamped("B", 0), copied, hints, conditions)
+    assert report.verdict is Verdict.PROVED, str(report)
+    other = [*copied[:3], call("y", "aten.slice.Tensor", [ref("A"), 0, 0, size("c")], ["c"])]  # type: ignore[list-item]
+    assert _refine(tmp_path, _clamped("B", 0), other, hints, conditions).verdict is Verdict.REFUTED
