@@ -20,9 +20,9 @@ _MAGIC = b"\x1f\x8b"
 
 
 def read_text(path: Path, limits: Limits, encoding: str = "utf-8") -> str:
-    """The text of a file, of UTF-8 or with one character for every byte (:data:`BYTES`); ``.gz`` is decompressed. Raises
-    :class:`UserError`: missing or special file, limits ``file_bytes`` and ``decompressed_bytes``, truncated or corrupt
-    gzip, not UTF-8, packed under a plain name."""
+    """The text of a file, of UTF-8 or with one character for every byte (:data:`BYTES`); ``.gz`` is decompressed.
+    Raises :class:`UserError`: missing or special file, limits ``file_bytes`` and ``decompressed_bytes``, truncated or
+    corrupt gzip, not UTF-8, packed under a plain name."""
     place = str(path)
     data: bytes | bytearray
     try:

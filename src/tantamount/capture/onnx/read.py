@@ -20,6 +20,7 @@ from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import Environment, recorded_constant, run_node
+from tantamount.ops.execute import Result as Evaluated
 from tantamount.semantics.reference import Array, Reference
 
 __all__ = ["parse_onnx", "sniff_onnx"]
@@ -49,7 +50,7 @@ class _Translator:
     nodes: list[Node] = field(default_factory=list[Node])
     constants: dict[str, Constant] = field(default_factory=dict[str, Constant])
     values: dict[str, Known] = field(default_factory=dict[str, Known])
-    types: Environment = field(default_factory=dict)
+    types: Environment = field(default_factory=dict[str, Evaluated])
     parts: dict[str, Known] = field(default_factory=dict[str, Known])  # what nodes stand for, by their names
 
     def graph(self, path: str) -> Graph:

@@ -558,7 +558,7 @@ def _gather(step: Given) -> Result:
     place = step.number(1)
     if not index.rank and place is not None:
         return [step.emit("aten.select.int", x, axis, int(place))]
-    return [step.emit("aten.index.Tensor", x, [*(None for _ in range(axis)), index])]
+    return [step.emit("aten.index.Tensor", x, [*(None for _ in range(axis)), _counted(step, index, x.shape[axis])])]
 
 
 @row("GatherElements")

@@ -12,7 +12,7 @@ import numpy as np
 from tantamount.capture.fields import Place, shown
 from tantamount.capture.onnx.wire import Message
 from tantamount.errors import environment_fault
-from tantamount.ir.types import DType, Shape, TensorType
+from tantamount.ir.types import DType, TensorType
 from tantamount.semantics.reference import Array
 
 __all__ = ["DTYPES", "TensorData", "tensor_data"]

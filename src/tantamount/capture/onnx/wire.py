@@ -18,8 +18,8 @@ _WORD = 1 << 64
 
 @dataclass(frozen=True)
 class Message:
-    """The fields of one message: by number, the values in order. A value is an integer (of 64 bits, unsigned), or bytes:
-    those of a string, a message, packed numbers, or of a float."""
+    """The fields of one message: by number, the values in order. A value is an integer (of 64 bits, unsigned), or the
+    bytes of a string, a message, packed numbers, or of a float."""
 
     values: dict[int, list[int | bytes]]
     place: Place
@@ -29,8 +29,8 @@ class Message:
         for number in self.values:
             if number not in known:
                 raise self.place.wrong(
-                    f"the field {number} of a message", f"fields {', '.join(map(str, sorted(known)))}", code="onnx-data",
-                    hint="newer than this reader, or no ONNX model",
+                    f"the field {number} of a message", f"fields {', '.join(map(str, sorted(known)))}",
+                    code="onnx-data", hint="newer than this reader, or no ONNX model",
                 )  # fmt: skip
 
     def integers(self, number: int) -> list[int]:
