@@ -11,15 +11,18 @@ from pathlib import Path
 from tantamount.errors import UserError, environment_fault
 from tantamount.limits import Limits
 
-__all__ = ["read_text"]
+__all__ = ["BYTES", "read_text"]
+
+BYTES = "latin-1"  # as an encoding: one character for every byte
 
 _CHUNK = 1 << 20
 _MAGIC = b"\x1f\x8b"
 
 
-def read_text(path: Path, limits: Limits) -> str:
-    """The UTF-8 text of a file; ``.gz`` is decompressed. Raises :class:`UserError`: missing or special file, limits
-    ``file_bytes`` and ``decompressed_bytes``, truncated or corrupt gzip, not UTF-8."""
+def read_text(path: Path, limits: Limits, encoding: str = "utf-8") -> str:
+    """The text of a file, of UTF-8 or with one character for every byte (:data:`BYTES`); ``.gz`` is decompressed.
+    Raises :class:`UserError`: missing or special file, limits ``file_bytes`` and ``decompressed_bytes``, truncated or
+    corrupt gzip, not UTF-8, packed under a plain name."""
     place = str(path)
     data: bytes | bytearray
     try:
@@ -38,8 +41,11 @@ def read_text(path: Path, limits: Limits) -> str:
     limits.check("file_bytes", len(data), place, "bytes")
     if path.suffix == ".gz":
         data = _decompress(data, place, limits)
+    if encoding == BYTES and data[:2] == _MAGIC:
+        found, hint = f"byte {data[0]:#04x} at offset 0", "it is gzip data: name it .gz"
+        raise UserError("file-encoding", place=place, found=found, needed="the bytes of a model", hint=hint)
     try:
-        return data.decode("utf-8")
+        return data.decode(encoding)
     except UnicodeDecodeError as problem:
         hint = "it is gzip data: name it .gz" if data[:2] == _MAGIC else ""
         found = f"byte {data[problem.start]:#04x} at offset {problem.start}"

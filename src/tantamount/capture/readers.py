@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tantamount.capture.fields import shown
-from tantamount.capture.files import read_text
+from tantamount.capture.files import BYTES, read_text
 from tantamount.capture.fx_json import graph_of, parse_graph
 from tantamount.capture.graph_document import graph_document
 from tantamount.capture.hlo import parse_hlo
+from tantamount.capture.onnx import parse_onnx, sniff_onnx
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.text import parse_graph as parse_text
@@ -39,6 +40,8 @@ class Reader:
     ``example`` is a small file, from which tests derive broken ones: an input ``alpha`` of shape ``[2, 3]``,
     ``first`` = ``alpha`` + ``alpha`` by an operator whose name has ``add`` in it, ``second`` = ``first`` * ``alpha``,
     which is the output, all float32.
+
+    A format of bytes has the ``encoding`` ``files.BYTES``: its text has one character for every byte.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Reader:
     parse: Callable[[str, str, Limits], Graph]
     errors: tuple[str, ...]
     example: str
+    encoding: str = "utf-8"
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -77,6 +81,13 @@ def _hlo(text: str) -> bool:
 
 def _text(text: str) -> bool:
     return text.startswith("tantamount graph ")
+
+
+_ONNX_EXAMPLE = (
+    '\x08\x08\x12\x04test:b\n\x1a\n\x05alpha\n\x05alpha\x12\x05first"\x03Add\n\x1b\n\x05first\n\x05alpha\x12\x06second"'
+    "\x03Mul\x12\x04mainZ\x17\n\x05alpha\x12\x0e\n\x0c\x08\x01\x12\x08\n\x02\x08\x02\n\x02\x08\x03b\x08\n\x06second"
+    "B\x02\x10\x12"
+)
 
 
 def _parse_text(text: str, path: str, limits: Limits) -> Graph:
@@ -117,6 +128,7 @@ ENTRY main {
 output second = %second
 """,
     ),
+    Reader("ONNX", (".onnx",), sniff_onnx, parse_onnx, ("graph",), _ONNX_EXAMPLE, BYTES),
 )  # fmt: skip
 
 EXPORTED = Converted(
@@ -160,12 +172,15 @@ def read_graph(path: str | Path, limits: Limits | None = None, readers: Sequence
     limits = limits or limits_from_environment()
     path = Path(path)
     reader = named(path.name, readers)
+    encoding = "utf-8" if reader is None else reader.encoding
     try:
-        text = read_text(path, limits)
+        text = read_text(path, limits, encoding)
     except UserError as problem:
-        if reader is None and problem.code == "file-encoding":
+        if reader is not None or problem.code != "file-encoding":
+            raise
+        encoding, text = BYTES, _of_bytes(path, limits)
+        if not any(other.encoding == BYTES and other.sniff(text) for other in readers):
             raise _unknown(path, "bytes that are no text", readers) from None
-        raise
     alike = next((other for other in readers if other.sniff(text)), None)
     chosen = reader or alike
     if chosen is None:
@@ -175,7 +190,17 @@ def read_graph(path: str | Path, limits: Limits | None = None, readers: Sequence
             "graph-format", place=str(path), found=f"text that begins like {alike.name}", needed=str(chosen),
             hint=f"if it is {alike.name}, its name should end with {' or '.join(alike.suffixes)}",
         )  # fmt: skip
+    if chosen.encoding != encoding:
+        text = read_text(path, limits, chosen.encoding)
     return chosen.parse(text, str(path), limits)
+
+
+def _of_bytes(path: Path, limits: Limits) -> str:
+    """One character for every byte; nothing where that cannot be read."""
+    try:
+        return read_text(path, limits, BYTES)
+    except UserError:
+        return ""
 
 
 def _unknown(path: Path, found: str, readers: Iterable[Reader]) -> UserError:
