@@ -199,8 +199,8 @@ class Folding:
     # -- ranks
     @cached_property
     def position(self) -> int:
-        """Where the new mesh axis is: behind those that the batch lies on, so that it is cut as its rows are, and before
-        those along which heads and channels are."""
+        """Where the new mesh axis is: behind those that the batch lies on, as its rows are cut, and before those that
+        heads and channels lie on."""
         batch = {block.input: block.dim for block in self.copies.blocks.values()}
         found = 0
         for relation in self.job.inputs.values():
