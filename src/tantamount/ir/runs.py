@@ -72,15 +72,17 @@ def _token(node: Node) -> object:
 
 
 def _periods(tokens: Sequence[int]) -> list[int]:
-    """The most frequent distances between a stretch of a few nodes and the next one like it."""
+    """The most frequent distances between a stretch of a few nodes and the next one like it; of those that are too short
+    for a piece, multiples that are not."""
     last: dict[tuple[int, ...], int] = {}
     distances: Counter[int] = Counter()
     for k in range(len(tokens) - _GRAM + 1):
         gram = tuple(tokens[k : k + _GRAM])
         if gram in last:
-            distances[k - last[gram]] += 1
+            distance = k - last[gram]
+            distances[distance * -(-_SHORTEST // distance)] += 1
         last[gram] = k
-    return [d for d, _ in distances.most_common(_PERIODS) if d >= _SHORTEST]
+    return [d for d, _ in distances.most_common(_PERIODS)]
 
 
 def _placed(graph: Graph, start: int, stop: int, period: int) -> Run:

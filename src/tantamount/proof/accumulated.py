@@ -22,7 +22,7 @@ from tantamount.ir.types import TensorType
 from tantamount.ops.calls import operator_of
 from tantamount.proof.copies import ADD, AFTER, COMMON, SUM, Copies, NotAlike, blocks
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
-from tantamount.proof.microbatches import Folding, copies_of
+from tantamount.proof.microbatches import AXIS, Folding, copies_of
 from tantamount.proof.nodes import differs
 from tantamount.proof.outputs import show
 from tantamount.proof.pieces import reading
@@ -184,8 +184,8 @@ class _Accumulated:
         for name in sorted({*held.values()}):
             whole, found = first.pairs[name]
             by_axis: dict[str, Placement] = dict(zip(names, found, strict=True))
-            by_axis.update(dict.fromkeys(axes, Partial("sum")))
-            placements = (*(by_axis[axis] for axis in job.mesh.names), Partial("sum"))
+            by_axis.update(dict.fromkeys((*axes, AXIS), Partial("sum")))
+            placements = tuple(by_axis[axis] for axis in folded.mesh.names)
             if whole in inputs:
                 raise NotAlike
             inputs[whole] = InputRelation(name, placements, text=show(placements))

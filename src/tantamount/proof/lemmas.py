@@ -286,8 +286,9 @@ def _proved(piece: Piece, options: Options) -> _Lemma:
 
 
 def _summands(proof: Proof, piece: Piece, name: str) -> tuple[str, tuple[Placement, ...]]:
-    """The tensor of which the ranks hold summands, among those that later pieces read. Raises :class:`Unfit`."""
-    for whole in piece.read:
+    """The tensor of which the ranks hold summands, among those that later pieces read, and those that this one reads
+    (where summands are added up on the way). Raises :class:`Unfit`."""
+    for whole in (*piece.read, *(node.name for node in piece.job.specification.inputs)):
         if _total(proof.store, proof.specification.values.get(whole)):
             placements = partial_layout_of(proof, whole, name)
             if placements is not None:

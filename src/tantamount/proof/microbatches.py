@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph, Node, Output, Ref, references
@@ -23,7 +24,7 @@ from tantamount.proof.outputs import output_node, show
 from tantamount.proof.pieces import reading
 from tantamount.proof.simpler import Simpler, renamed
 
-__all__ = ["Folding", "as_ranks", "copies_of"]
+__all__ = ["AXIS", "Folding", "as_ranks", "copies_of"]
 
 AXIS = "microbatch"
 _REDUCE = "_c10d_functional.all_reduce.default"
@@ -144,17 +145,18 @@ class Folding:
         return [*nodes, Node(node.name, "call", _GATHER, args, type=node.type, source=node.source)]
 
     def _job(self, graphs: Mapping[int, Graph]) -> Simpler:
-        job, count = self.job, self.copies.count
+        job = self.job
         if AXIS in job.mesh.axes or AXIS in job.mesh.groups:
             raise NotAlike
-        mesh = Mesh({**job.mesh.axes, AXIS: count}, {**job.mesh.groups, AXIS: (AXIS,)})
+        mesh, at = self.mesh, self.position
         batch = {block.input: block for block in self.copies.blocks.values()}
         inputs: dict[str, InputRelation] = {}
         halved: set[str] = set()
         for name, relation in job.inputs.items():
             block = batch.get(relation.name)
             if relation.placements is not None:
-                placements = (*relation.placements, Replicate() if block is None else Shard(block.dim))
+                more = Replicate() if block is None else Shard(block.dim)
+                placements = (*relation.placements[:at], more, *relation.placements[at:])
                 whole = job.specification.by_name[name].type
                 if block is not None:
                     if whole is None or relation.name in halved or not even(whole.shape, placements, mesh.sizes):
@@ -165,45 +167,77 @@ class Folding:
             terms = {term.name or relation.name for term in _terms(relation)}
             if relation.expression is None or terms & batch.keys():
                 raise NotAlike
-            expression = renamed(relation.expression, lambda t: RankTensor(t.rank * count, t.name))
+            expression = renamed(relation.expression, self._first)
             inputs[name] = replace(relation, expression=expression, equal=self._equal(relation), text=str(expression))
         if halved != {*batch}:
             raise NotAlike
         outputs: dict[str, Expectation] = {}
         for name, asked in job.outputs.items():
-            equal = tuple((_moved(a, count), _moved(b, count)) for a, b in asked.equal)
+            equal = tuple((self._first(a), self._first(b)) for a, b in asked.equal)
             if asked.placements is not None:
-                outputs[name] = replace(asked, placements=(*asked.placements, Replicate()), equal=equal)
+                placements = (*asked.placements[:at], Replicate(), *asked.placements[at:])
+                outputs[name] = replace(asked, placements=placements, equal=equal)
             elif asked.expression is not None:
-                expression = renamed(asked.expression, lambda t: _moved(t, count))
+                expression = renamed(asked.expression, self._first)
                 outputs[name] = replace(asked, expression=expression, equal=equal)
-        implementation = tuple(graphs[id(graph)] for graph in job.implementation for _ in range(count))
+        implementation = tuple(graphs[id(job.implementation[self._where(k)[0]])] for k in range(mesh.world_size))
         simple = replace(job, implementation=implementation, mesh=mesh, inputs=inputs, outputs=outputs, record=None)
 
         def origin(rank: int, name: str) -> tuple[int, str] | None:
             label = self.copies.label.get(name)
             if label is None:  # an input of the batch, or made here
                 return None
-            if label < 0:
-                return rank // count, name
-            found = self.copies.nodes[rank % count].get(self.copies.number[name])
-            return None if found is None else (rank // count, found)
+            held, copy = self._where(rank)
+            found = name if label < 0 else self.copies.nodes[copy].get(self.copies.number[name])
+            return None if found is None else (held, found)
 
-        return Simpler(job, simple, origin, lambda name: self.copies.label.get(name, 0) < 0, lambda place: place)
+        def alike(name: str) -> bool:
+            return self.copies.label.get(name, 0) < 0
+
+        return Simpler(job, simple, origin, alike, lambda place: place, at)
+
+    # -- ranks
+    @cached_property
+    def position(self) -> int:
+        """Where the new mesh axis is: behind those that the batch lies on, as its rows are cut, and before those that
+        heads and channels lie on."""
+        batch = {block.input: block.dim for block in self.copies.blocks.values()}
+        found = 0
+        for relation in self.job.inputs.values():
+            for k, placement in enumerate(relation.placements or ()):
+                if relation.name in batch and placement == Shard(batch[relation.name]):
+                    found = max(found, k + 1)
+        return found
+
+    @cached_property
+    def mesh(self) -> Mesh:
+        """The mesh with the new axis."""
+        axes = [*self.job.mesh.axes.items()]
+        axes.insert(self.position, (AXIS, self.copies.count))
+        return Mesh(dict(axes), {**self.job.mesh.groups, AXIS: (AXIS,)})
+
+    def _where(self, rank: int) -> tuple[int, int]:
+        """The rank of the job that a rank of the new mesh is, and which copy."""
+        at = self.mesh.coordinates(rank)
+        k = self.position
+        return self.job.mesh.rank((*at[:k], *at[k + 1 :])), at[k]
+
+    def _rank(self, rank: int, copy: int) -> int:
+        at = self.job.mesh.coordinates(rank)
+        return self.mesh.rank((*at[: self.position], copy, *at[self.position :]))
+
+    def _first(self, term: RankTensor) -> RankTensor:
+        """The tensor, on the rank that does the first copy."""
+        return RankTensor(self._rank(term.rank, 0), term.name)
 
     def _equal(self, relation: InputRelation) -> tuple[tuple[RankTensor, RankTensor], ...]:
         """The equalities of a relation, and that all ranks along the new axis have the same."""
-        count = self.copies.count
-        equal = [(_moved(a, count), _moved(b, count)) for a, b in relation.equal]
+        equal = [(self._first(a), self._first(b)) for a, b in relation.equal]
         terms = {(t.rank, t.name): t for t in (*_terms(relation), *(t for pair in relation.equal for t in pair))}
         for term in terms.values():
-            first = _moved(term, count)
-            equal += [(first, RankTensor(first.rank + k, term.name)) for k in range(1, count)]
+            ranks = [self._rank(term.rank, copy) for copy in range(self.copies.count)]
+            equal += [(RankTensor(ranks[0], term.name), RankTensor(k, term.name)) for k in ranks[1:]]
         return tuple(equal)
-
-
-def _moved(term: RankTensor, count: int) -> RankTensor:
-    return RankTensor(term.rank * count, term.name)
 
 
 def _terms(relation: InputRelation | Expectation) -> list[RankTensor]:

@@ -44,13 +44,14 @@ Box = tuple[tuple[int, int], ...]  # start and stop by dimension
 class Simpler:
     """A ``job`` that computes what ``original`` does. ``origin``: where the original has the tensor of a rank;
     ``alike``: the tensors that the original has under the same name and with the same placements, but for those of the
-    last mesh axis, along which all ranks hold the same."""
+    mesh axis number ``axis``, along which all ranks hold the same. ``place``: what a node is called in the original."""
 
     original: Job
     job: Job
     origin: Callable[[int, str], Where | None]
     alike: Callable[[str], bool]
     place: Callable[[str], str]
+    axis: int = 0
 
 
 # ---------------------------------------------------------------------------------------------- relations of a job
@@ -167,8 +168,9 @@ def _relation(step: Simpler, found: Relation) -> Relation | None:
     try:
         if _PLACEMENT.match(text):
             placements = _placements(text)
-            if step.alike(found.implementation) and isinstance(placements[-1], Replicate):
-                return replace(found, expression=show(placements[:-1]))
+            k = step.axis
+            if step.alike(found.implementation) and isinstance(placements[k], Replicate):
+                return replace(found, expression=show((*placements[:k], *placements[k + 1 :])))
         expression = _about(_expression(found, step.job.mesh), found.implementation, step.origin)
     except (_Unknown, TantamountError):
         return None

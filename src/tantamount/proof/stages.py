@@ -32,6 +32,7 @@ from tantamount.ops.classes import RankClass, rank_classes
 from tantamount.ops.execute import Environment, Result, constant_type, recorded_constant, run_node
 from tantamount.ops.lockstep import run_ranks
 from tantamount.proof.outputs import show
+from tantamount.proof.pieces import reading
 from tantamount.proof.simpler import Simpler, as_placements, renamed
 
 __all__ = ["as_one_program"]
@@ -40,6 +41,8 @@ _REDUCE, _GATHER, _BROADCAST = (
     f"_c10d_functional.{name}.default" for name in ("all_reduce", "all_gather_into_tensor", "broadcast")
 )
 _ADD, _CAT, _COPY = "aten.add.Tensor", "aten.cat.default", "aten.clone.default"
+_MOVES = frozenset({"aten.t.default", "aten.view.default", "aten._unsafe_view.default"})  # as the types say
+_NEAR = 16  # nodes in which a tensor is not moved twice
 _SEND, _RECEIVE = "_c10d_functional.isend.default", "_c10d_functional.irecv.default"
 _GIVES = {  # the operand that an operator gives back as it is, if the types are the same
     "_c10d_functional.wait_tensor.default": 0,
@@ -47,6 +50,7 @@ _GIVES = {  # the operand that an operator gives back as it is, if the types are
     "aten.clone.default": 0,
     "aten.copy.default": 1,  # into a buffer that is received into
     "aten.detach.default": 0,
+    "aten.view.default": 0,
 }
 
 
@@ -133,11 +137,16 @@ class _Merging:
         self._order()
 
     def _order(self) -> None:
-        """Put what the classes do between two messages together, of earlier classes first: what all do
-        last is then in their order, as it is on one device. Buffers that are received into are left out."""
+        """Put what the classes do between two messages together, of earlier classes first: what all do last is then in
+        their order, as it is on one device. What no input has a part in is computed first; buffers that are received
+        into are left out."""
         graphs = {one.leader: self.job.implementation[one.leader] for one in self.classes}
         read = {name for one in self.written for name in one.read}
         read |= {self.names.get((leader, o.node), "") for leader, graph in graphs.items() for o in graph.outputs}
+        tables: set[str] = set()  # what no input has a part in: positions, masks
+        for one in self.written:
+            if one.node.op != "input" and tables.issuperset(one.read):
+                tables.add(one.name)
         pending: dict[int, list[tuple[int, _Written]]] = {leader: [] for leader in graphs}
         awaited: dict[tuple[int, int], str] = {}
         for leader, graph in graphs.items():
@@ -149,10 +158,12 @@ class _Merging:
                 found[node.name] = stretch
                 stretch += node.target == _SEND
             for one in self.written:
-                if one.node.op != "input" and one.leader == leader and (one.name in read or not self._is_buffer(one)):
+                mine = one.node.op != "input" and one.leader == leader and one.name not in tables
+                if mine and (one.name in read or not self._is_buffer(one)):
                     pending[leader].append((found[one.node.name if not one.made else one.at], one))
             pending[leader].reverse()
         out = [one for one in self.written if one.node.op == "input"]
+        out += [one for one in self.written if one.name in tables and (one.name in read or not self._is_buffer(one))]
         done = {one.name for one in out}
 
         def ready(leader: int) -> bool:
@@ -170,7 +181,29 @@ class _Merging:
             while ready(leader) and pending[leader][-1][0] == stretch:
                 out.append(pending[leader].pop()[1])
                 done.add(out[-1].name)
-        self.written = out
+        self.written = self._without_copies(out)
+
+    def _without_copies(self, ordered: Sequence[_Written]) -> list[_Written]:
+        """The nodes without those that move the elements of a tensor as one shortly before does: of a message there are
+        as many views as it has readers, of a tensor inside a stage there is one."""
+        out: list[_Written] = []
+        instead: dict[str, str] = {}
+        last: dict[object, tuple[int, str]] = {}
+        for one in ordered:
+            if instead and not instead.keys().isdisjoint(one.read):
+                node = reading(one.node, instead) if one.made else one.node
+                one = replace(one, node=node, reads={name: instead.get(x, x) for name, x in one.reads.items()})
+            if one.node.target in _MOVES and one.node.type is not None:
+                key = (one.node.target, one.node.type, *one.reads.values())
+                at, before = last.get(key, (-_NEAR, ""))
+                if len(out) - at < _NEAR:
+                    instead[one.name] = before
+                    continue
+                last[key] = len(out), one.name
+            out.append(one)
+        for key, name in self.names.items():
+            self.names[key] = instead.get(name, name)
+        return out
 
     def _is_buffer(self, one: _Written) -> bool:
         return one.node.op == "call" and one.node.target != "getitem" and not one.read and not one.made
@@ -188,7 +221,7 @@ class _Merging:
         operand = node.args[index] if index < len(node.args) else None
         if isinstance(operand, Ref):
             held = environment[operand.name]
-            if isinstance(held, Tensor) and (held.type == node.type or (node.type is None and index == 0)):
+            if isinstance(held, Tensor) and held.type == node.type:
                 if isinstance(held.value, str):
                     self.names[leader, node.name] = held.value
                 return held
