@@ -32,6 +32,7 @@ class Location:
     ``summands``   of which the apart reads one summand
     ``boundary``   correspond, and are read by the frontier, or are moved there
     ``beside``     correspond, and are read by the rest of the apart, or are moved there
+    ``silent``     of boundary and beside, what no input decides
     ``twins``      correspond, and are made by an operator that also makes one of ``missing``
     ``missing``    tensors of the specification that nothing corresponds to, though something does to all they are
                    made of, in order
@@ -42,6 +43,7 @@ class Location:
     summands: tuple[int, ...]
     boundary: tuple[int, ...]
     beside: tuple[int, ...]
+    silent: tuple[int, ...]
     twins: tuple[int, ...]
     missing: tuple[str, ...]
 
@@ -71,7 +73,8 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
             moved = _moved(matches, one)
             (boundary if first else beside).update(number[m] for m in moved if m in number)
             pending.extend(m for m in moved if not corresponds(matches, m))
-    summands = _summands(matches, number, boundary | beside)
+    summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
+    silent = {k for k in boundary | beside if matches.says_nothing(matches.classes[k].first)}
     missing = _missing(matches, output)
     targets = {matches.job.specification.by_name[name].target for name in missing}
     above = {number[place] for place in matches.replay.above(apart) if place in number}
@@ -84,6 +87,7 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
         summands=tuple(sorted(summands)),
         boundary=tuple(sorted(boundary - here)),
         beside=tuple(sorted(beside - boundary - here)),
+        silent=tuple(sorted(silent)),
         twins=tuple(sorted(twins)),
         missing=missing,
     )

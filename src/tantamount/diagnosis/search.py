@@ -113,6 +113,11 @@ class _Start:
         return [name for name, count in self.wrong.items() if count]
 
     @cached_property
+    def ends(self) -> frozenset[Place]:
+        """The nodes of wrong outputs."""
+        return frozenset(place for name in self.failing for place in self.matches.replay.output_places(name))
+
+    @cached_property
     def location(self) -> Location:
         """Where the two sides part above the first failing output."""
         replay, first = self.matches.replay, self.failing[0]
@@ -155,6 +160,7 @@ def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     before what only says what should be there."""
     yield location.summands, ("reduce", *_SIMPLE)
     yield location.frontier, ("reduce", *_SIMPLE, "operand")
+    yield location.silent, _SIMPLE
     yield location.frontier, ("value",)
     yield location.boundary, ("value",)
     yield location.twins, ("like",)
@@ -260,11 +266,15 @@ def _gain(start: _Start, edit: Edit) -> int:
     lost = 0
     for place, tensor in near.items():
         value = np.asarray(tensor.value)
+        if place in start.ends:
+            gained.add("")  # the outputs will tell
         if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
             continue
-        part = matches.is_part(value) or _summand(matches, near, place)
-        if part is not None and part[0] not in matches.matched and part[0] not in matches.summed:
+        part = matches.is_part(value)
+        if part is not None and part[0] not in matches.matched:
             gained.add(part[0])
+        elif part is None and (part := _summand(matches, near, place)) is not None and part[0] not in matches.summed:
+            gained.update({part[0]} - matches.matched)
         elif part is None and matches.aligned(place) is not None:
             lost += 1
     return len(gained) - lost

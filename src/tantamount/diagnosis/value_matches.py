@@ -34,6 +34,7 @@ class ValueMatches:
 
     def __init__(self, replay: Replay, output: str) -> None:
         self.replay = replay
+        self.output = output
         self.job = replay.job
         self._facts: dict[Place, Facts] = {}
         self._whole_facts: dict[str, Facts] = {}

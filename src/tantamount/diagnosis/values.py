@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import zip_longest
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tantamount.diagnosis.naming import LINES, Account, Names, listed, number, r
 from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
+from tantamount.errors import TantamountError
 from tantamount.ir.graph import Node, references
 from tantamount.ops.functionalized import unwrapped
 from tantamount.proof.outputs import ancestors
@@ -425,20 +427,31 @@ class Values(Names):
         graph = self.matches.job.specification
         theirs = [graph.by_name[name] for name in ancestors(graph, wanted[0])]
         found: list[Account] = []
+        instead: dict[Place, Node] = {}
         for place in self.matches.replay.order:
             node = self.node(place)
             same = [n for n in theirs if n.op == "call" and n.target == node.target]
             mine = [p for p in above if self.node(p).target == node.target and p[0] == place[0]]
             if place in above and len(same) == len(mine) == 1:
                 one = self._literals_differ(place, same[0])
-                found += [] if one is None else [one]
-        if not found:
+                if one is not None:
+                    found.append(one)
+                    instead[place] = _with_numbers(node, same[0])
+        if not found or not self._repairs(instead):
             return None
         # what is computed from nothing says how much there is, the others what is done with it
         first = next((one for one in found if list(references(self.node(one.place)))), found[0])
-        rest = [one.headline for one in found if one is not first]
+        rest = list(dict.fromkeys(one.headline for one in found if one.headline != first.headline))
         both = "; ".join([first.headline, *rest[:2]])
         return replace(first, headline=both, difference="\n".join([first.headline, *rest]))
+
+    def _repairs(self, instead: Mapping[Place, Node]) -> bool:
+        """True if the output is right once these nodes stand in the place of those of the implementation."""
+        output = self.matches.output
+        try:
+            return not self.matches.replay.wrong([output], instead=instead)[output]
+        except TantamountError:
+            return False
 
     def _literals_differ(self, place: Place, theirs: Node) -> Account | None:
         mine = self.node(place)
@@ -510,3 +523,16 @@ class Values(Names):
             f"{self.impl(self.place)} differs from the specification's {self.part(wanted)} at {what} {some(rows)} only"
         )
         return replace(self.made("different", head, "", "", wanted[0], wanted), sure=False)
+
+
+def _with_numbers(mine: Node, theirs: Node) -> Node:
+    """A node with the numbers of another one."""
+    args = tuple(
+        b if isinstance(a, (int, float)) and isinstance(b, (int, float)) else a
+        for a, b in zip_longest(mine.args, theirs.args[: len(mine.args)])
+    )
+    kwargs = {
+        key: theirs.kwargs[key] if isinstance(a, (int, float, str)) and type(theirs.kwargs.get(key)) is type(a) else a
+        for key, a in mine.kwargs.items()
+    }
+    return replace(mine, args=args, kwargs=kwargs)
