@@ -211,7 +211,6 @@ class Bounds:
     repair_wholes: int = _bound(8, DIAGNOSIS, "Specification tensors that are tried in place of one value.")
     repair_orders: int = _bound(6, DIAGNOSIS, "Orders in which tensors are exchanged for each other.")
     repair_layouts: int = _bound(2, DIAGNOSIS, "Specification tensors whose layouts are tried in place of one value.")
-    repair_followed: int = _bound(4, DIAGNOSIS, "Tensors of one kind that are followed to where they are added up.")
     repair_members: int = _bound(4, DIAGNOSIS, "Tensors of one kind that are changed alone.")
     repair_numbers: int = _bound(8, DIAGNOSIS, "Numbers of the specification that are tried for one argument.")
     repair_windows: int = _bound(16, DIAGNOSIS, "Parts of a tensor that a value is compared with.")

@@ -32,6 +32,7 @@ class Location:
     ``summands``   of which the apart reads one summand
     ``boundary``   correspond, and are read by the frontier, or are moved there
     ``beside``     correspond, and are read by the rest of the apart, or are moved there
+    ``scalings``   of the apart, a multiple of something that nothing read there is the same multiple of
     ``silent``     of boundary and beside, what no input decides
     ``twins``      correspond, and are made by an operator that also makes one of ``missing``
     ``missing``    tensors of the specification that nothing corresponds to, though something does to all they are
@@ -43,6 +44,7 @@ class Location:
     summands: tuple[int, ...]
     boundary: tuple[int, ...]
     beside: tuple[int, ...]
+    scalings: tuple[int, ...]
     silent: tuple[int, ...]
     twins: tuple[int, ...]
     missing: tuple[str, ...]
@@ -87,6 +89,7 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
         summands=tuple(sorted(summands)),
         boundary=tuple(sorted(boundary - here)),
         beside=tuple(sorted(beside - boundary - here)),
+        scalings=tuple(sorted({number[place] for place in apart if _scales(matches, place)})),
         silent=tuple(sorted(silent)),
         twins=tuple(sorted(twins)),
         missing=missing,
@@ -118,6 +121,19 @@ def _summands(matches: ValueMatches, number: Mapping[Place, int], among: Iterabl
         found.add(k)
         pending.extend(number[one] for one in reads(matches, c.first) if one in number)
     return found
+
+
+def _scales(matches: ValueMatches, place: Place) -> bool:
+    """True if a value is a multiple of a part of a tensor, and nothing that it is made of is the same multiple."""
+    mine = _factor(matches, place)
+    return mine is not None and all(_factor(matches, one) != mine for one in reads(matches, place))
+
+
+def _factor(matches: ValueMatches, place: Place) -> float | None:
+    value = matches.value(place)
+    if value.dtype.kind != "f" or value.size < 2 or matches.aligned(place) is not None:
+        return None
+    return next((round(factor, 6) for _, factor in matches.multiples(value)), None)
 
 
 def reads(matches: ValueMatches, place: Place) -> list[Place]:

@@ -387,7 +387,8 @@ class Values(Names):
         return None
 
     def _upstream(self, wanted: Part) -> Account | None:
-        """The first operator above whose operands are other tensors than those of the specification's operator."""
+        """The first operator above that has another number than the specification's operator, if that number repairs
+        the output."""
         above = self.matches.replay.above([self.place]) - {self.place}
         graph = self.matches.job.specification
         open_ = [
@@ -397,28 +398,11 @@ class Values(Names):
             place = next((p for p in c.places if p in above), None)
             if place is None or not self.matches.frontier(c):
                 continue
-            mine = self.node(place)
-            like = next((n for n in open_ if n.target == mine.target), None)
-            if like is None:
-                continue
-            found = self._literals_differ(place, like)
-            if found is not None:
-                return found
-            if self.matches.facts(place).view:
-                continue
-            for ref, want in zip(references(mine), references(like), strict=False):
-                part = self.matches.aligned((place[0], ref))
-                if part is not None and part[0] != want and not self.matches.follows(want, part[0]):
-                    self.place = place
-                    what = f"{self.part(part)} where the specification applies it to {want}"
-                    head = f"{self.impl(place)} applies {short(mine.target)} to {what}"
-                    return self.made(
-                        "operand",
-                        head,
-                        f"{ref} is {self.part(part)}, a part of {want} is needed",
-                        f"check how {ref} is cut out: its parts are in another order than {want}'s",
-                        like.name,
-                    )
+            like = next((n for n in open_ if n.target == self.node(place).target), None)
+            found = None if like is None else self._literals_differ(place, like)
+            if like is not None and found is not None:
+                instead = {one: _with_numbers(self.node(one), like) for one in c.places}
+                return found if self._repairs(instead) else None
         return None
 
     def _attribute(self, wanted: Part) -> Account | None:
@@ -437,21 +421,28 @@ class Values(Names):
                 if one is not None:
                     found.append(one)
                     instead[place] = _with_numbers(node, same[0])
-        if not found or not self._repairs(instead):
+        right = self._repairs(instead) if found else False
+        if right is False:
             return None
         # what is computed from nothing says how much there is, the others what is done with it
         first = next((one for one in found if list(references(self.node(one.place)))), found[0])
         rest = list(dict.fromkeys(one.headline for one in found if one.headline != first.headline))
         both = "; ".join([first.headline, *rest[:2]])
-        return replace(first, headline=both, difference="\n".join([first.headline, *rest]))
+        return replace(
+            first,
+            headline=both,
+            difference="\n".join([first.headline, *rest]),
+            hint=first.hint if right else "",
+        )
 
-    def _repairs(self, instead: Mapping[Place, Node]) -> bool:
-        """True if the output is right once these nodes stand in the place of those of the implementation."""
+    def _repairs(self, instead: Mapping[Place, Node]) -> bool | None:
+        """True if the output is right once these nodes stand in the place of those of the implementation; ``None`` if
+        it cannot be computed, since more would have to change with them."""
         output = self.matches.output
         try:
             return not self.matches.replay.wrong([output], instead=instead)[output]
         except TantamountError:
-            return False
+            return None
 
     def _literals_differ(self, place: Place, theirs: Node) -> Account | None:
         mine = self.node(place)
