@@ -32,7 +32,8 @@ class Location:
     ``summands``   of which the apart reads one summand
     ``boundary``   correspond, and are read by the frontier, or are moved there
     ``beside``     correspond, and are read by the rest of the apart, or are moved there
-    ``scalings``   of the apart, a multiple of something that nothing read there is the same multiple of
+    ``scalings``   of the apart: numbers and reductions just above an output that is a multiple of what it should be;
+                   then multiples of something that nothing read there is the same multiple of
     ``silent``     of boundary and beside, what no input decides
     ``twins``      correspond, and are made by an operator that also makes one of ``missing``
     ``missing``    tensors of the specification that nothing corresponds to, though something does to all they are
@@ -77,6 +78,8 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
             pending.extend(m for m in moved if not corresponds(matches, m))
     summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
     silent = {k for k in boundary | beside if matches.says_nothing(matches.classes[k].first)}
+    scalings = [place for end in ends if _factor(matches, end) is not None for place in _scaled(matches, end, apart)]
+    scalings += sorted((place for place in apart if _scales(matches, place)), key=number.__getitem__)
     missing = _missing(matches, output)
     targets = {matches.job.specification.by_name[name].target for name in missing}
     above = {number[place] for place in matches.replay.above(apart) if place in number}
@@ -89,7 +92,7 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
         summands=tuple(sorted(summands)),
         boundary=tuple(sorted(boundary - here)),
         beside=tuple(sorted(beside - boundary - here)),
-        scalings=tuple(sorted({number[place] for place in apart if _scales(matches, place)})),
+        scalings=tuple(dict.fromkeys(number[place] for place in scalings)),
         silent=tuple(sorted(silent)),
         twins=tuple(sorted(twins)),
         missing=missing,
@@ -120,6 +123,20 @@ def _summands(matches: ValueMatches, number: Mapping[Place, int], among: Iterabl
             continue
         found.add(k)
         pending.extend(number[one] for one in reads(matches, c.first) if one in number)
+    return found
+
+
+def _scaled(matches: ValueMatches, place: Place, apart: Mapping[Place, None]) -> list[Place]:
+    """The places above one that multiply by a number, or reduce, the nearest first."""
+    found: list[Place] = []
+    for _ in range(_CHAIN):
+        facts = matches.facts(place)
+        if facts.scale not in (None, 1) or facts.reduction:
+            found.append(place)
+        above = [one for one in reads(matches, place) if one in apart and one[0] == place[0]]
+        if len(above) != 1:
+            break
+        place = above[0]
     return found
 
 

@@ -52,10 +52,11 @@ class Names:
         return self.matches.node(place)
 
     def impl(self, place: Place, where: bool = True) -> str:
-        """``mm_1 (train.py:12)``, and the rank if the others do well."""
+        """``mm_1 (train.py:12)``, and the ranks if the others do well."""
         node = named(self.matches.graph(place), self.node(place).name)
         here = f" ({node.source})" if where and node.source is not None and node.source.file else ""
-        on = f" on rank {place[0]}" if self._one_rank() else ""
+        ranks = sorted({rank for rank, _ in self.edit.places})
+        on = f" on rank{'' if len(ranks) == 1 else 's'} {some(ranks)}" if self._one_rank() and place[0] in ranks else ""
         return f"{place[1]}{here}{on}"
 
     def _one_rank(self) -> bool:

@@ -225,7 +225,7 @@ def _promising(start: _Start, some: Sequence[tuple[int, Edit, Class]], budget: B
         if budget.spent(effort, start.matches):
             break
         gain = _gain(start, edit)
-        if gain > 0:
+        if gain > 0 or (gain == 0 and number in start.location.frontier):  # what helps may be further below
             gains.append((-gain, number, k))
     found: list[_Candidate] = []
     for _, number, k in effort.first("repair_promising", sorted(gains)):

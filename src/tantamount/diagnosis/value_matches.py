@@ -308,6 +308,11 @@ class ValueMatches:
         """As :meth:`cuts`, of a node of the specification."""
         return self.job.specification.by_name[name].target == "getitem" or self.whole_facts(name).piece
 
+    def counts(self, name: str) -> bool:
+        """True if a specification tensor holds integers."""
+        value = self.replay.wanted(name)
+        return value is not None and value.dtype.kind == "i"
+
     def follows(self, name: str, of: str) -> bool:
         """True if a specification tensor is computed from another one."""
         if name not in self._ancestors:

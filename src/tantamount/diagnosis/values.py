@@ -71,7 +71,7 @@ class Values(Names):
         """Ways to account for a value that no tensor of the specification has, the most telling first."""
         found = [self._factor, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
-        found += [self._unreached, self._region]
+        found += [self._unreached, self._integers, self._region]
         return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.matches.frontier(self.c) else found
 
     def _rows_of_places(self) -> str:
@@ -422,7 +422,7 @@ class Values(Names):
                     found.append(one)
                     instead[place] = _with_numbers(node, same[0])
         right = self._repairs(instead) if found else False
-        if right is False:
+        if right is False or not (right or any(list(references(self.node(one.place))) for one in found)):
             return None
         # what is computed from nothing says how much there is, the others what is done with it
         first = next((one for one in found if list(references(self.node(one.place)))), found[0])
@@ -501,6 +501,18 @@ class Values(Names):
                 if value.size and value.dtype.kind == "f" and not value.any():
                     return f": it is added to {operand[1]}, which is 0"
         return ""
+
+    def _integers(self, wanted: Part) -> Account | None:
+        """Positions, or other integers: which they are, and which are needed."""
+        target = self.matches.part(wanted, self.matches.value(self.place).shape)
+        value = self.matches.value(self.place)
+        if target is None or value.dtype.kind != "i":
+            return None
+        held, needed = some(value.reshape(-1).tolist()), some(target.reshape(-1).tolist())
+        head = f"{self.impl(self.place)} holds {held} where {needed} is needed"
+        if held == needed:
+            return None
+        return self.made("offset", head, self._rows_of_places(), "", wanted[0], wanted)
 
     def _region(self, wanted: Part) -> Account | None:
         target = self.matches.part(wanted, self.matches.value(self.place).shape)
