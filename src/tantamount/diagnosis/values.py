@@ -155,24 +155,28 @@ class Values(Names):
         theirs = f"the specification's {found.tensor}"
         extra = [row for row in dict.fromkeys(found.held) if row not in found.wanted]
         lacking = [row for row in dict.fromkeys(found.wanted) if row not in found.held]
+        end, became = self.place, ""
         if extra and lacking:
-            name, became = self._overwrites(found, extra, lacking)
+            self.place, became = self._overwrites(found, extra, lacking)
+            name = self.impl(self.place)
             need = "is" if len(lacking) == 1 else "are"
             rows = f"{what}s {some(extra)} of {theirs}"
             head = f"{name} {became or 'takes'}{': ' if became else ' '}{rows} where {some(lacking)} {need} needed"
         elif sorted(found.held) == sorted(found.wanted):
-            name = self._arranger()
+            self.place = self._arranger()
+            name = self.impl(self.place)
             at = next(k for k, (a, b) in enumerate(zip(found.held, found.wanted, strict=True)) if a != b)
-            held = f"{what} {at} of {self.place[1]} is {what} {found.held[at]} of {theirs}"
+            held = f"{what} {at} of {end[1]} is {what} {found.held[at]} of {theirs}"
             head = f"{name} puts {what}s in the wrong places: {held}, where {what} {found.wanted[at]} is needed"
         else:
-            name = self._arranger()
+            self.place = self._arranger()
+            name = self.impl(self.place)
             head = f"{name} has {what}s {some(found.held)} of {theirs}, {some(found.wanted)} are needed"
         text = f"{what}s of {theirs}: {some(found.held)} are there, {some(found.wanted)} are needed"
         hint = f"check the positions (indices, offsets, order of parts) that {name} writes or reads"
         return self.made("offset", head, text, hint, wanted[0], wanted)
 
-    def _overwrites(self, found: Rows, extra: Sequence[int], lacking: Sequence[int]) -> tuple[str, str]:
+    def _overwrites(self, found: Rows, extra: Sequence[int], lacking: Sequence[int]) -> tuple[Place, str]:
         """The first operator above that puts a wrong row where a needed one was, and what it does."""
         whole = self.matches.replay.wanted(found.tensor)
         above = self.matches.replay.above([self.place])
@@ -191,20 +195,20 @@ class Values(Names):
                 old, new = known_rows(whole, before, found.dim), known_rows(whole, value, found.dim)
                 lost = [(a, b) for a, b in zip(old, new, strict=True) if a in lacking and b in extra]
                 if lost:
-                    return self.impl(place), f"overwrites row {lost[0][0]} with row {lost[0][1]}"
+                    return place, f"overwrites row {lost[0][0]} with row {lost[0][1]}"
         return self._arranger(), ""
 
-    def _arranger(self) -> str:
+    def _arranger(self) -> Place:
         """The operator that decides on positions: the place itself, or one just above it."""
         pending = [self.place]
         for _ in range(4):
             for place in pending:
                 if self.matches.facts(place).places:
-                    return self.impl(place)
+                    return place
             pending = [
                 o for place in pending for o in self.matches.replay.operands[place] if self.matches.aligned(o) is None
             ]
-        return self.impl(self.place)
+        return self.place
 
     def _operator(self, wanted: Part) -> Account | None:
         """Another operator is applied to the very operands of the specification's."""
@@ -421,8 +425,10 @@ class Values(Names):
                 if one is not None:
                     found.append(one)
                     instead[place] = _with_numbers(node, same[0])
-        right = self._repairs(instead) if found else False
-        if right is False or not (right or any(list(references(self.node(one.place))) for one in found)):
+        right = bool(found) and self._repairs(instead)
+        if not right:  # more may be wrong: then what is right by these numbers alone is said
+            found = [one for one in found if self._lands(one.place, instead[one.place])]
+        if not right and not any(list(references(self.node(one.place))) for one in found):
             return None
         # what is computed from nothing says how much there is, the others what is done with it
         first = next((one for one in found if list(references(self.node(one.place)))), found[0])
@@ -435,14 +441,18 @@ class Values(Names):
             hint=first.hint if right else "",
         )
 
-    def _repairs(self, instead: Mapping[Place, Node]) -> bool | None:
-        """True if the output is right once these nodes stand in the place of those of the implementation; ``None`` if
-        it cannot be computed, since more would have to change with them."""
+    def _repairs(self, instead: Mapping[Place, Node]) -> bool:
+        """True if the output is right once these nodes stand in the place of those of the implementation."""
         output = self.matches.output
         try:
             return not self.matches.replay.wrong([output], instead=instead)[output]
         except TantamountError:
-            return None
+            return False
+
+    def _lands(self, place: Place, node: Node) -> bool:
+        """True if another node there would compute a tensor of the specification."""
+        value = self.matches.replay.computed(place, node)
+        return value is not None and value.size > 1 and self.matches.is_part(value) is not None
 
     def _literals_differ(self, place: Place, theirs: Node) -> Account | None:
         mine = self.node(place)
