@@ -206,8 +206,8 @@ class Bounds:
     alignment_windows: int = _bound(32, EXECUTION, "Equal blocks of a tensor that are looked for in the other program.")
     # diagnosis
     repair_inputs: int = _bound(4, DIAGNOSIS, "Random inputs that are tried until outputs differ.", "fixed")
-    repair_executions: int = _bound(60, DIAGNOSIS, "Executions of both programs that looking for a repair may take.")
-    repair_nodes: int = _bound(20_000, DIAGNOSIS, "Nodes of all executions that looking for a repair may take.")
+    repair_executions: int = _bound(300, DIAGNOSIS, "Executions of both programs that looking for a repair may take.")
+    repair_nodes: int = _bound(100_000, DIAGNOSIS, "Nodes of all executions that looking for a repair may take.")
     repair_near: int = _bound(48, DIAGNOSIS, "Nodes of every rank below a change that say whether it helps.")
     repair_promising: int = _bound(
         6, DIAGNOSIS, "Changes of one kind that help nearby and are followed to the outputs."
@@ -219,7 +219,6 @@ class Bounds:
     repair_wholes: int = _bound(8, DIAGNOSIS, "Specification tensors that are tried in place of one value.")
     repair_orders: int = _bound(6, DIAGNOSIS, "Orders in which tensors are exchanged for each other.")
     repair_layouts: int = _bound(2, DIAGNOSIS, "Specification tensors whose layouts are tried in place of one value.")
-    repair_followed: int = _bound(4, DIAGNOSIS, "Tensors of one kind that are followed to where they are added up.")
     repair_members: int = _bound(4, DIAGNOSIS, "Tensors of one kind that are changed alone.")
     repair_numbers: int = _bound(8, DIAGNOSIS, "Numbers of the specification that are tried for one argument.")
     repair_windows: int = _bound(16, DIAGNOSIS, "Parts of a tensor that a value is compared with.")

@@ -1,11 +1,12 @@
 """Bugs of the field, each as a pair: ``bug.toml`` (what was shipped) and ``ok.toml`` (what repairs it).
 
 The bug is refuted by an input on which the executed programs differ, the repair is proved; and whatever is proved of
-either, execution agrees with it."""
+either, execution agrees with it. ``known_bugs.toml`` says which node is to blame, and what kind of difference it is."""
 
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tantamount.verdict import Verdict
 
 _ROOT = Path(__file__).resolve().parents[2]
 _BUGS = Path(os.environ.get("TANTAMOUNT_SHARED") or _ROOT.parent / "shared") / "bugs"
+BLAMED = tomllib.loads((Path(__file__).parent / "known_bugs.toml").read_text(encoding="utf-8"))
 NAMES = sorted(path.parent.name for path in _BUGS.glob("*/bug.toml"))
 
 
@@ -31,6 +33,7 @@ def _agrees(job: Job) -> None:
 @pytest.mark.skipif(not NAMES, reason=f"no known bugs: {_BUGS} is absent (set TANTAMOUNT_SHARED)")
 def test_the_corpus_is_there() -> None:
     assert len(NAMES) >= 37
+    assert sorted(BLAMED) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,6 +46,9 @@ def test_the_bug_is_refuted_by_an_input(name: str) -> None:
     assert example is not None
     assert set(example.inputs) == {node.name for node in job.specification.inputs}
     assert abs(example.expected - example.actual) > 1e-6
+    found = report.mismatch
+    assert found is not None
+    assert {"place": found.implementation, "kind": found.kind} == BLAMED[name], found.headline
     _agrees(job)
 
 

@@ -254,7 +254,7 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
 
 
 def _candidates(matches: ValueMatches, origin: Origin, names: set[str]) -> list[str]:
-    """Tensors made of the same inputs; else of these and more, or of fewer."""
+    """Tensors made of the same inputs; else of these and more, or of fewer; or positions, made of none."""
     ordered = [node.name for node in matches.job.specification.nodes if node.name in names]
     same = [name for name in ordered if matches.whole_origin[name] == origin]
     if same or not origin:
@@ -262,7 +262,8 @@ def _candidates(matches: ValueMatches, origin: Origin, names: set[str]) -> list[
     return [
         name
         for name in ordered
-        if (origin < matches.whole_origin[name] and matches.whole_origin[name] - origin <= matches.unused)
+        if (not matches.whole_origin[name] and matches.counts(name))
+        or (origin < matches.whole_origin[name] and matches.whole_origin[name] - origin <= matches.unused)
         or (matches.whole_origin[name] and matches.whole_origin[name] < origin)
         or name in matches.unused
     ]

@@ -17,6 +17,8 @@ from tantamount.calculus.terms import IOTA, Factor, Polynomial, Rational, Term, 
 
 __all__ = ["Finding", "describe"]
 
+_READABLE = 60  # characters of a formula in a sentence
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -50,6 +52,13 @@ class _Walk:
 
     def show(self, x: Polynomial) -> str:
         return show_polynomial(self.store, x, self.names)
+
+    def said(self, x: Polynomial) -> str:
+        """A polynomial in a sentence: what would be too long to read there is left to the equations."""
+        text = self.show(x)
+        if len(text) <= _READABLE:
+            return text
+        return f"a sum of {len(x)} terms" if len(x) > 1 else "a longer expression"
 
     def found(
         self, kind: str, text: str, x: Polynomial, y: Polynomial, inside: int | None, term: Term | None = None
@@ -87,13 +96,13 @@ class _Walk:
         if not left and right:
             return self.found(
                 "extra",
-                f"the implementation adds {self.show(right)}, which the specification does not have",
+                f"the implementation adds {self.said(right)}, which the specification does not have",
                 x,
                 y,
                 inside,
             )
         if left and not right:
-            return self.found("missing", f"the implementation lacks the term {self.show(left)}", x, y, inside, left[0])
+            return self.found("missing", f"the implementation lacks the term {self.said(left)}", x, y, inside, left[0])
         pair = self._pair(left, right)
         if pair is None:
             return self.found("different", "the two sides share no term", x, y, inside, left[0] if left else None)
@@ -162,7 +171,7 @@ class _Walk:
             for g in right:
                 if f[0] == g[0] and f[1] != g[1]:
                     is_where = f"{show_number(g[1])} where {show_number(f[1])} is wanted"
-                    text = f"the exponent of {self.show((Term((f,), 1),))} is {is_where}"
+                    text = f"the exponent of {self.said((Term((f,), 1),))} is {is_where}"
                     if self._op(f) == "exp":
                         ratio = Fraction(g[1]) / Fraction(f[1])
                         how = (
@@ -187,14 +196,16 @@ class _Walk:
         if leaves:
             return self._operand(*leaves[0], x, y, inside, s)
         if left and not right:
-            text = f"the factor {self.show((Term(tuple(left), 1),))} is missing"
+            text = f"the factor {self.said((Term(tuple(left), 1),))} is missing"
             return self.found("missing", text, x, y, inside, s)
         if right and not left:
             return self.found(
-                "extra", f"there is an extra factor {self.show((Term(tuple(right), 1),))}", x, y, inside, s
+                "extra", f"there is an extra factor {self.said((Term(tuple(right), 1),))}", x, y, inside, s
             )
-        wanted, given = (self.show((Term(tuple(side), 1),)) for side in (left, right))
+        wanted, given = (self.said((Term(tuple(side), 1),)) for side in (left, right))
         text = f"{wanted} is wanted, the implementation has {given}"
+        if wanted == given:
+            text = "the two sides are different expressions"
         return self.found("different", text, x, y, inside, s)
 
     def _offset(self, f: Factor, g: Factor, x: Polynomial, y: Polynomial, inside: int | None, term: Term) -> Finding:

@@ -32,6 +32,9 @@ class Location:
     ``summands``   of which the apart reads one summand
     ``boundary``   correspond, and are read by the frontier, or are moved there
     ``beside``     correspond, and are read by the rest of the apart, or are moved there
+    ``scalings``   of the apart: numbers and reductions just above an output that is a multiple of what it should be;
+                   then multiples of something that nothing read there is the same multiple of
+    ``silent``     of boundary and beside, what no input decides
     ``twins``      correspond, and are made by an operator that also makes one of ``missing``
     ``missing``    tensors of the specification that nothing corresponds to, though something does to all they are
                    made of, in order
@@ -42,6 +45,8 @@ class Location:
     summands: tuple[int, ...]
     boundary: tuple[int, ...]
     beside: tuple[int, ...]
+    scalings: tuple[int, ...]
+    silent: tuple[int, ...]
     twins: tuple[int, ...]
     missing: tuple[str, ...]
 
@@ -71,7 +76,10 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
             moved = _moved(matches, one)
             (boundary if first else beside).update(number[m] for m in moved if m in number)
             pending.extend(m for m in moved if not corresponds(matches, m))
-    summands = _summands(matches, number, boundary | beside)
+    summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
+    silent = {k for k in boundary | beside if matches.says_nothing(matches.classes[k].first)}
+    scalings = [place for end in ends if _factor(matches, end) is not None for place in _scaled(matches, end, apart)]
+    scalings += sorted((place for place in apart if _scales(matches, place)), key=number.__getitem__)
     missing = _missing(matches, output)
     targets = {matches.job.specification.by_name[name].target for name in missing}
     above = {number[place] for place in matches.replay.above(apart) if place in number}
@@ -84,6 +92,8 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
         summands=tuple(sorted(summands)),
         boundary=tuple(sorted(boundary - here)),
         beside=tuple(sorted(beside - boundary - here)),
+        scalings=tuple(dict.fromkeys(number[place] for place in scalings)),
+        silent=tuple(sorted(silent)),
         twins=tuple(sorted(twins)),
         missing=missing,
     )
@@ -114,6 +124,33 @@ def _summands(matches: ValueMatches, number: Mapping[Place, int], among: Iterabl
         found.add(k)
         pending.extend(number[one] for one in reads(matches, c.first) if one in number)
     return found
+
+
+def _scaled(matches: ValueMatches, place: Place, apart: Mapping[Place, None]) -> list[Place]:
+    """The places above one that multiply by a number, or reduce, the nearest first."""
+    found: list[Place] = []
+    for _ in range(_CHAIN):
+        facts = matches.facts(place)
+        if facts.scale not in (None, 1) or facts.reduction:
+            found.append(place)
+        above = [one for one in reads(matches, place) if one in apart and one[0] == place[0]]
+        if len(above) != 1:
+            break
+        place = above[0]
+    return found
+
+
+def _scales(matches: ValueMatches, place: Place) -> bool:
+    """True if a value is a multiple of a part of a tensor, and nothing that it is made of is the same multiple."""
+    mine = _factor(matches, place)
+    return mine is not None and all(_factor(matches, one) != mine for one in reads(matches, place))
+
+
+def _factor(matches: ValueMatches, place: Place) -> float | None:
+    value = matches.value(place)
+    if value.dtype.kind != "f" or value.size < 2 or matches.aligned(place) is not None:
+        return None
+    return next((round(factor, 6) for _, factor in matches.multiples(value)), None)
 
 
 def reads(matches: ValueMatches, place: Place) -> list[Place]:

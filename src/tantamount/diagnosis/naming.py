@@ -18,6 +18,7 @@ __all__ = [
     "Account", "Names", "listed", "named", "number", "runs", "short", "shown", "some", "times",
 ]  # fmt: skip
 
+_WHOSE = "the specification's "
 _TINY = 4  # elements of a tensor that are printed
 _SHOWN = 8  # rows that are listed
 LINES = 4  # of a difference: one for each place, of the first few
@@ -51,10 +52,11 @@ class Names:
         return self.matches.node(place)
 
     def impl(self, place: Place, where: bool = True) -> str:
-        """``mm_1 (train.py:12)``, and the rank if the others do well."""
+        """``mm_1 (train.py:12)``, and the ranks if the others do well."""
         node = named(self.matches.graph(place), self.node(place).name)
         here = f" ({node.source})" if where and node.source is not None and node.source.file else ""
-        on = f" on rank {place[0]}" if self._one_rank() else ""
+        ranks = sorted({rank for rank, _ in self.edit.places})
+        on = f" on rank{'' if len(ranks) == 1 else 's'} {some(ranks)}" if self._one_rank() and place[0] in ranks else ""
         return f"{place[1]}{here}{on}"
 
     def _one_rank(self) -> bool:
@@ -70,6 +72,7 @@ class Names:
         """``cos[4:8, 0:6]`` without what is whole."""
         name, box = part
         whole = self.matches.replay.wanted(name)
+        name = self.theirs(name)
         if box is None or whole is None:
             return name
         shape = whole.shape if len(whole.shape) == len(box) else tuple(n for n in whole.shape if n != 1)
@@ -77,6 +80,14 @@ class Names:
         while texts and texts[-1] == ":":
             texts.pop()
         return f"{name}[{', '.join(texts)}]" if texts else name
+
+    def theirs(self, name: str) -> str:
+        """A tensor of the specification by its name, which says whose it is where the implementation has another of
+        that name."""
+        same = self.matches.job.inputs.get(name)
+        alike = same is not None and same.name == name
+        mine = any(name in graph.by_name for graph in self.matches.job.implementation)
+        return f"{_WHOSE}{name}" if mine and not alike else name
 
     def held(self, place: Place) -> str:
         """The part of a specification tensor that a place has, else its own name."""
@@ -95,7 +106,8 @@ class Names:
     def made(
         self, kind: str, headline: str, difference: str, hint: str, spec: str, part: Part | None = None
     ) -> Account:
-        return Account(kind, headline, difference or headline, hint, self.place, spec, part, self._one_rank())
+        text, more, what = (_once(one) for one in (headline, difference or headline, hint))
+        return Account(kind, text, more, what, self.place, spec, part, self._one_rank())
 
     def _operand(self, place: Place, position: int, wanted: Part) -> Account:
         ref = list(references(self.node(place)))[position]
@@ -166,10 +178,10 @@ class Names:
         node = graph.by_name[name]
         refs = list(references(node))
         if node.op != "call" or not refs:
-            return name
+            return self.theirs(name)
         if node.target != "getitem":
             texts = [self._cut(ref, self._box(ref, of)) for ref in refs]
-            return f"{short(node.target)} of {' and '.join(texts[:2])}" if len(refs) < 3 else name
+            return f"{short(node.target)} of {' and '.join(texts[:2])}" if len(refs) < 3 else self.theirs(name)
         return self._cut(name, self._box(name, of))
 
     def _box(self, name: str, of: Part | None) -> Box | None:
@@ -193,13 +205,18 @@ class Names:
         """A tensor, or a part of it, as the part of another one if it is cut out of it."""
         graph = self.matches.job.specification
         value = self.matches.replay.wanted(name)
-        own = name if box is None else self.part((name, box))
+        own = self.part((name, box))
         if value is None or not self.matches.cuts_whole(name):
             return own
         known = {n for n in ancestors(graph, name) if n != name}
         held = value if box is None else cut(value, box)
         parts = [p for p, f in self.matches.multiples(held) if p[0] in known and p[1] is not None and abs(f - 1) < 1e-6]
         return self.part(parts[-1]) if parts else own
+
+
+def _once(text: str) -> str:
+    """A text that says of a name once whose it is."""
+    return text.replace(f"{_WHOSE}{_WHOSE}", _WHOSE)
 
 
 def short(target: str) -> str:

@@ -180,11 +180,17 @@ class Replay:
                     found.append((rank, node))
         return tuple(found)
 
-    def wrong(self, outputs: Sequence[str], changes: Changes | None = None) -> Mapping[str, int]:
-        """The number of wrong elements of each output once values are changed.
+    def wrong(
+        self,
+        outputs: Sequence[str],
+        changes: Changes | None = None,
+        instead: Mapping[Place, Node] | None = None,
+    ) -> Mapping[str, int]:
+        """The number of wrong elements of each output once values are changed, or other nodes compute them.
 
         Raises :class:`tantamount.errors.TantamountError` where the rest cannot be computed from them."""
-        environments = self.environments if not changes else self._changed(changes)
+        other = instead or {}
+        environments = self._changed(changes or {}, other) if changes or other else self.environments
         nodes = {output.name: output.node for output in self.job.specification.outputs}
         found: dict[str, int] = {}
         for name in outputs:
@@ -243,12 +249,15 @@ class Replay:
             for k, node in enumerate(graph.nodes)
         }
 
-    def _changed(self, changes: Changes) -> list[Environment]:
-        environments = self._computed(changes, self.below(changes))
+    def _changed(self, changes: Changes, instead: Mapping[Place, Node]) -> list[Environment]:
+        environments = self._computed(changes, self.below([*changes, *instead]), instead)
         return [{**old, **new} for old, new in zip(self.environments, environments, strict=True)]
 
-    def _computed(self, changes: Changes, below: set[Place]) -> list[Environment]:
+    def _computed(
+        self, changes: Changes, below: set[Place], instead: Mapping[Place, Node] | None = None
+    ) -> list[Environment]:
         """The values of some places below changes, and of what they read."""
+        other = instead or {}
         graphs: list[Graph] = []
         inputs: list[dict[str, Tensor]] = []
         for rank, graph in enumerate(self.job.implementation):
@@ -257,7 +266,7 @@ class Replay:
             computed: list[Node] = []
             here = sorted((one for one in below if one[0] == rank), key=self.position.__getitem__)
             for place in here:
-                node = graph.by_name[place[1]]
+                node = other.get(place, graph.by_name[place[1]])
                 value = self.environments[rank].get(node.name)
                 if place in changes:
                     if not isinstance(value, Tensor):

@@ -113,6 +113,11 @@ class _Start:
         return [name for name, count in self.wrong.items() if count]
 
     @cached_property
+    def ends(self) -> frozenset[Place]:
+        """The nodes of wrong outputs."""
+        return frozenset(place for name in self.failing for place in self.matches.replay.output_places(name))
+
+    @cached_property
     def location(self) -> Location:
         """Where the two sides part above the first failing output."""
         replay, first = self.matches.replay, self.failing[0]
@@ -155,6 +160,8 @@ def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     before what only says what should be there."""
     yield location.summands, ("reduce", *_SIMPLE)
     yield location.frontier, ("reduce", *_SIMPLE, "operand")
+    yield location.scalings, _SIMPLE
+    yield location.silent, _SIMPLE
     yield location.frontier, ("value",)
     yield location.boundary, ("value",)
     yield location.twins, ("like",)
@@ -179,7 +186,8 @@ def _accepted(start: _Start, effort: Effort, budget: Budget) -> list[_Candidate]
     tried: set[object] = set()
     for classes, kinds in _passes(matches, start.location):
         best = min(found, key=lambda one: one.cost, default=None)
-        promising: list[tuple[int, int, Edit, Class]] = []
+        landing: list[tuple[int, Edit, Class]] = []  # what makes a missing tensor right there says most
+        others: list[tuple[int, Edit, Class]] = []
         for number in classes:
             c = matches.classes[number]
             if kinds == ("value",) and best is not None and number >= best.number:
@@ -191,16 +199,37 @@ def _accepted(start: _Start, effort: Effort, budget: Budget) -> list[_Candidate]
                 tried.add(key)
                 if small:
                     found += _followed(start, edit, c, number)
-                elif (gain := _gain(start, edit)) > 0:
-                    promising.append((-gain, number, edit, c))
+                else:
+                    (landing if _lands(matches, edit) else others).append((number, edit, c))
                 effort.check()
                 if budget.spent(effort, matches):
                     break
-        promising.sort(key=lambda one: one[:2])
-        for _, number, edit, c in effort.first("repair_promising", promising):
-            found += _followed(start, edit, c, number)
-        if any(one.cost[1] <= _GOOD and _whole(start, one) for one in found) or budget.spent(effort, matches):
-            return found
+        for some in (landing, others):
+            found += _promising(start, some, budget)
+            if any(one.cost[1] <= _GOOD and _whole(start, one) for one in found) or budget.spent(effort, matches):
+                return found
+    return found
+
+
+def _lands(matches: ValueMatches, edit: Edit) -> bool:
+    """True if a change makes a tensor of the specification that the implementation lacks."""
+    parts = (matches.is_part(value) for value in edit.changes.values() if value.size > 1)
+    return any(part is not None and part[0] not in matches.matched for part in parts)
+
+
+def _promising(start: _Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
+    """The candidates among changes: those that help most nearby are followed to the outputs."""
+    effort = start.matches.effort
+    gains: list[tuple[int, int, int]] = []
+    for k, (number, edit, _) in enumerate(some):
+        if budget.spent(effort, start.matches):
+            break
+        gain = _gain(start, edit)
+        if gain > 0 or (gain == 0 and number in start.location.frontier):  # what helps may be further below
+            gains.append((-gain, number, k))
+    found: list[_Candidate] = []
+    for _, number, k in effort.first("repair_promising", sorted(gains)):
+        found += _followed(start, some[k][1], some[k][2], number)
     return found
 
 
@@ -260,11 +289,15 @@ def _gain(start: _Start, edit: Edit) -> int:
     lost = 0
     for place, tensor in near.items():
         value = np.asarray(tensor.value)
+        if place in start.ends:
+            gained.add("")  # the outputs will tell
         if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
             continue
-        part = matches.is_part(value) or _summand(matches, near, place)
-        if part is not None and part[0] not in matches.matched and part[0] not in matches.summed:
+        part = matches.is_part(value)
+        if part is not None and part[0] not in matches.matched:
             gained.add(part[0])
+        elif part is None and (part := _summand(matches, near, place)) is not None and part[0] not in matches.summed:
+            gained.update({part[0]} - matches.matched)
         elif part is None and matches.aligned(place) is not None:
             lost += 1
     return len(gained) - lost

@@ -34,6 +34,7 @@ class ValueMatches:
 
     def __init__(self, replay: Replay, output: str) -> None:
         self.replay = replay
+        self.output = output
         self.job = replay.job
         self._facts: dict[Place, Facts] = {}
         self._whole_facts: dict[str, Facts] = {}
@@ -306,6 +307,11 @@ class ValueMatches:
     def cuts_whole(self, name: str) -> bool:
         """As :meth:`cuts`, of a node of the specification."""
         return self.job.specification.by_name[name].target == "getitem" or self.whole_facts(name).piece
+
+    def counts(self, name: str) -> bool:
+        """True if a specification tensor holds integers."""
+        value = self.replay.wanted(name)
+        return value is not None and value.dtype.kind == "i"
 
     def follows(self, name: str, of: str) -> bool:
         """True if a specification tensor is computed from another one."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import zip_longest
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tantamount.diagnosis.naming import LINES, Account, Names, listed, number, r
 from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
+from tantamount.errors import TantamountError
 from tantamount.ir.graph import Node, references
 from tantamount.ops.functionalized import unwrapped
 from tantamount.proof.outputs import ancestors
@@ -69,7 +71,7 @@ class Values(Names):
         """Ways to account for a value that no tensor of the specification has, the most telling first."""
         found = [self._factor, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
-        found += [self._unreached, self._region]
+        found += [self._unreached, self._integers, self._region]
         return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.matches.frontier(self.c) else found
 
     def _rows_of_places(self) -> str:
@@ -153,24 +155,28 @@ class Values(Names):
         theirs = f"the specification's {found.tensor}"
         extra = [row for row in dict.fromkeys(found.held) if row not in found.wanted]
         lacking = [row for row in dict.fromkeys(found.wanted) if row not in found.held]
+        end, became = self.place, ""
         if extra and lacking:
-            name, became = self._overwrites(found, extra, lacking)
+            self.place, became = self._overwrites(found, extra, lacking)
+            name = self.impl(self.place)
             need = "is" if len(lacking) == 1 else "are"
             rows = f"{what}s {some(extra)} of {theirs}"
             head = f"{name} {became or 'takes'}{': ' if became else ' '}{rows} where {some(lacking)} {need} needed"
         elif sorted(found.held) == sorted(found.wanted):
-            name = self._arranger()
+            self.place = self._arranger()
+            name = self.impl(self.place)
             at = next(k for k, (a, b) in enumerate(zip(found.held, found.wanted, strict=True)) if a != b)
-            held = f"{what} {at} of {self.place[1]} is {what} {found.held[at]} of {theirs}"
+            held = f"{what} {at} of {end[1]} is {what} {found.held[at]} of {theirs}"
             head = f"{name} puts {what}s in the wrong places: {held}, where {what} {found.wanted[at]} is needed"
         else:
-            name = self._arranger()
+            self.place = self._arranger()
+            name = self.impl(self.place)
             head = f"{name} has {what}s {some(found.held)} of {theirs}, {some(found.wanted)} are needed"
         text = f"{what}s of {theirs}: {some(found.held)} are there, {some(found.wanted)} are needed"
         hint = f"check the positions (indices, offsets, order of parts) that {name} writes or reads"
         return self.made("offset", head, text, hint, wanted[0], wanted)
 
-    def _overwrites(self, found: Rows, extra: Sequence[int], lacking: Sequence[int]) -> tuple[str, str]:
+    def _overwrites(self, found: Rows, extra: Sequence[int], lacking: Sequence[int]) -> tuple[Place, str]:
         """The first operator above that puts a wrong row where a needed one was, and what it does."""
         whole = self.matches.replay.wanted(found.tensor)
         above = self.matches.replay.above([self.place])
@@ -189,20 +195,20 @@ class Values(Names):
                 old, new = known_rows(whole, before, found.dim), known_rows(whole, value, found.dim)
                 lost = [(a, b) for a, b in zip(old, new, strict=True) if a in lacking and b in extra]
                 if lost:
-                    return self.impl(place), f"overwrites row {lost[0][0]} with row {lost[0][1]}"
+                    return place, f"overwrites row {lost[0][0]} with row {lost[0][1]}"
         return self._arranger(), ""
 
-    def _arranger(self) -> str:
+    def _arranger(self) -> Place:
         """The operator that decides on positions: the place itself, or one just above it."""
         pending = [self.place]
         for _ in range(4):
             for place in pending:
                 if self.matches.facts(place).places:
-                    return self.impl(place)
+                    return place
             pending = [
                 o for place in pending for o in self.matches.replay.operands[place] if self.matches.aligned(o) is None
             ]
-        return self.impl(self.place)
+        return self.place
 
     def _operator(self, wanted: Part) -> Account | None:
         """Another operator is applied to the very operands of the specification's."""
@@ -385,7 +391,8 @@ class Values(Names):
         return None
 
     def _upstream(self, wanted: Part) -> Account | None:
-        """The first operator above whose operands are other tensors than those of the specification's operator."""
+        """The first operator above that has another number than the specification's operator, if that number repairs
+        the output."""
         above = self.matches.replay.above([self.place]) - {self.place}
         graph = self.matches.job.specification
         open_ = [
@@ -395,28 +402,11 @@ class Values(Names):
             place = next((p for p in c.places if p in above), None)
             if place is None or not self.matches.frontier(c):
                 continue
-            mine = self.node(place)
-            like = next((n for n in open_ if n.target == mine.target), None)
-            if like is None:
-                continue
-            found = self._literals_differ(place, like)
-            if found is not None:
-                return found
-            if self.matches.facts(place).view:
-                continue
-            for ref, want in zip(references(mine), references(like), strict=False):
-                part = self.matches.aligned((place[0], ref))
-                if part is not None and part[0] != want and not self.matches.follows(want, part[0]):
-                    self.place = place
-                    what = f"{self.part(part)} where the specification applies it to {want}"
-                    head = f"{self.impl(place)} applies {short(mine.target)} to {what}"
-                    return self.made(
-                        "operand",
-                        head,
-                        f"{ref} is {self.part(part)}, a part of {want} is needed",
-                        f"check how {ref} is cut out: its parts are in another order than {want}'s",
-                        like.name,
-                    )
+            like = next((n for n in open_ if n.target == self.node(place).target), None)
+            found = None if like is None else self._literals_differ(place, like)
+            if like is not None and found is not None:
+                instead = {one: _with_numbers(self.node(one), like) for one in c.places}
+                return found if self._repairs(instead) else None
         return None
 
     def _attribute(self, wanted: Part) -> Account | None:
@@ -425,20 +415,44 @@ class Values(Names):
         graph = self.matches.job.specification
         theirs = [graph.by_name[name] for name in ancestors(graph, wanted[0])]
         found: list[Account] = []
+        instead: dict[Place, Node] = {}
         for place in self.matches.replay.order:
             node = self.node(place)
             same = [n for n in theirs if n.op == "call" and n.target == node.target]
             mine = [p for p in above if self.node(p).target == node.target and p[0] == place[0]]
             if place in above and len(same) == len(mine) == 1:
                 one = self._literals_differ(place, same[0])
-                found += [] if one is None else [one]
-        if not found:
+                if one is not None:
+                    found.append(one)
+                    instead[place] = _with_numbers(node, same[0])
+        right = bool(found) and self._repairs(instead)
+        if not right:  # more may be wrong: then what is right by these numbers alone is said
+            found = [one for one in found if self._lands(one.place, instead[one.place])]
+        if not right and not any(list(references(self.node(one.place))) for one in found):
             return None
         # what is computed from nothing says how much there is, the others what is done with it
         first = next((one for one in found if list(references(self.node(one.place)))), found[0])
-        rest = [one.headline for one in found if one is not first]
+        rest = list(dict.fromkeys(one.headline for one in found if one.headline != first.headline))
         both = "; ".join([first.headline, *rest[:2]])
-        return replace(first, headline=both, difference="\n".join([first.headline, *rest]))
+        return replace(
+            first,
+            headline=both,
+            difference="\n".join([first.headline, *rest]),
+            hint=first.hint if right else "",
+        )
+
+    def _repairs(self, instead: Mapping[Place, Node]) -> bool:
+        """True if the output is right once these nodes stand in the place of those of the implementation."""
+        output = self.matches.output
+        try:
+            return not self.matches.replay.wrong([output], instead=instead)[output]
+        except TantamountError:
+            return False
+
+    def _lands(self, place: Place, node: Node) -> bool:
+        """True if another node there would compute a tensor of the specification."""
+        value = self.matches.replay.computed(place, node)
+        return value is not None and value.size > 1 and self.matches.is_part(value) is not None
 
     def _literals_differ(self, place: Place, theirs: Node) -> Account | None:
         mine = self.node(place)
@@ -498,6 +512,18 @@ class Values(Names):
                     return f": it is added to {operand[1]}, which is 0"
         return ""
 
+    def _integers(self, wanted: Part) -> Account | None:
+        """Positions, or other integers: which they are, and which are needed."""
+        target = self.matches.part(wanted, self.matches.value(self.place).shape)
+        value = self.matches.value(self.place)
+        if target is None or value.dtype.kind != "i":
+            return None
+        held, needed = some(value.reshape(-1).tolist()), some(target.reshape(-1).tolist())
+        head = f"{self.impl(self.place)} holds {held} where {needed} is needed"
+        if held == needed:
+            return None
+        return self.made("offset", head, self._rows_of_places(), "", wanted[0], wanted)
+
     def _region(self, wanted: Part) -> Account | None:
         target = self.matches.part(wanted, self.matches.value(self.place).shape)
         value = self.matches.value(self.place)
@@ -510,3 +536,16 @@ class Values(Names):
             f"{self.impl(self.place)} differs from the specification's {self.part(wanted)} at {what} {some(rows)} only"
         )
         return replace(self.made("different", head, "", "", wanted[0], wanted), sure=False)
+
+
+def _with_numbers(mine: Node, theirs: Node) -> Node:
+    """A node with the numbers of another one."""
+    args = tuple(
+        b if isinstance(a, (int, float)) and isinstance(b, (int, float)) else a
+        for a, b in zip_longest(mine.args, theirs.args[: len(mine.args)])
+    )
+    kwargs = {
+        key: theirs.kwargs[key] if isinstance(a, (int, float, str)) and type(theirs.kwargs.get(key)) is type(a) else a
+        for key, a in mine.kwargs.items()
+    }
+    return replace(mine, args=args, kwargs=kwargs)
