@@ -119,14 +119,13 @@ def _missing(graph: Graph, node: Node, part: Part, random_: random.Random) -> An
 
 
 def _superfluous(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:
-    del random_
+    del graph, random_
     if not _reduction(node) or node.args[1] != "sum" or not _long(part, node.args[2]):
         return None
-    waits = [name for name in graph.users[node.name] if "wait_tensor" in graph.by_name[name].target]
-    if not waits:
-        return None
-    again, wait = replace(node, name=f"{node.name}.again", args=(Ref(node.name), *node.args[1:])), graph.by_name[waits[0]]
-    return f"{node.name} is done twice", {node.name: (node, again), wait.name: (replace(wait, args=(Ref(again.name),)),)}
+    first, wait = replace(node, name=f"{node.name}.first"), f"{node.name}.wait"
+    waited = Node(wait, "call", "_c10d_functional.wait_tensor.default", (Ref(first.name),), type=node.type)
+    again = replace(node, args=(Ref(wait), *node.args[1:]))
+    return f"{node.name} is done twice", {node.name: (first, waited, again)}
 
 
 def _primitive(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:
@@ -161,11 +160,18 @@ def _scaled(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any
     return f"{node.name} has {number * 2} for {number}", {node.name: (new,)}
 
 
+_BEGIN = ("aten.sub.Tensor", "aten.lt.Scalar", "aten.ge.Scalar")  # what compares with where a part begins
+
+
 def _shifted(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:
     """Where a rank's part begins, one too far."""
     del random_
     graphs = list({id(g): g for g in part.job.implementation}.values())
-    if node.op != "call" or len(graphs) < 2 or node.target not in ("aten.sub.Tensor", "aten.lt.Scalar", "aten.ge.Scalar"):
+    if (
+        node.op != "call"
+        or len(graphs) < 2
+        or node.target not in ("aten.sub.Tensor", "aten.lt.Scalar", "aten.ge.Scalar")
+    ):
         return None
     number = node.args[1] if len(node.args) == 2 else None
     others = {other.by_name[node.name].args[1] for other in graphs if node.name in other.by_name}
