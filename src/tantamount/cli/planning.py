@@ -157,6 +157,33 @@ def new(
 
 @app.command()
 @exits
+def mutate(
+    path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan (TOML, format plan/1).")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write (made if need be).")],
+    count: Annotated[int, typer.Option("--count", min=1, max=10000, help="How many, at most.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", help="Which pieces, ranks, events and operators are drawn.")] = 0,
+    kind: Annotated[str | None, typer.Option("--kind", metavar="TEXT", help="Only kinds that contain TEXT.")] = None,
+) -> int:
+    """Write plans with one mistake each, to test what verifies plans: a reduction left out, done twice, of another kind
+    or over other ranks; layers on wrong stages; ranks with each other's parts; wrong factors; schedules that reduce too
+    early, exchange microbatches, or lose an event. Half of the changes concern one layer, rank or event alone."""
+    from itertools import islice
+
+    from tantamount.plan.mutants import KINDS, plan_mutants, write_mutant
+    from tantamount.plan.read import read_plan
+
+    chosen = [name for name in KINDS if kind is None or kind in name]
+    if not chosen:
+        raise UserError("command-line", place="--kind", found=kind or "", needed=f"a part of one of {', '.join(KINDS)}")
+    found = (mutant for mutant in plan_mutants(read_plan(path), seed) if mutant.kind in chosen)
+    for number, mutant in enumerate(islice(found, count)):
+        written = write_mutant(mutant, path, out / f"{number:03}")
+        terminal.out(f"{written}  {mutant.kind}: {mutant.what}  (wrong: {mutant.place})\n")
+    return 0
+
+
+@app.command()
+@exits
 def schedule(
     source: Annotated[
         str,

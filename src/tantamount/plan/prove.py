@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tantamount.calculus.infinities import is_real
@@ -24,6 +24,7 @@ Refine = Callable[[Job], Report]
 
 _LONG = 4  # axes of so many ranks or fewer are as short as they get
 _RANKS = 64  # of a part that is looked at closely
+_PATIENCE = 10.0  # seconds for what was not proved in any simpler way
 _SECONDS = 10.0  # to see whether what is refuted at small sizes is equal at its own
 
 
@@ -52,27 +53,54 @@ def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
 def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
     job = part.job
     proof = prove(job, Options(cut=False, effort=effort))
-    small, text = _smaller(job, effort)
-    likely = list(job.outputs)
-    if small is not None and small is not job:
-        there = prove(small, Options(cut=False, effort=effort)).check(expand=False, infer=False)
-        likely = [output.name for output in there if output.verdict is Verdict.PROVED]
-    known = {output.name: output for output in proof.check(expand=False, only=likely, infer=False)}
-    if len(known) == len(job.outputs) and all(output.verdict is Verdict.PROVED for output in known.values()):
-        return _report(part, _ordered(job, known), _assumptions(part, proof))
-    found = None if small is None else refine(small)
-    if found is not None and found.verdict is Verdict.REFUTED and _controlled(proof, known, found, effort):
-        return replace(
-            _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
-            counterexample=found.counterexample, notes=found.notes, reduced=text,
-        )  # fmt: skip
-    if found is not None and small is job and found.verdict is Verdict.PROVED:
-        return _report(part, found.outputs, (*found.assumptions, *_passed_on(part, proof)))
-    known |= {output.name: output for output in _with_effort(proof, known)}
+    known: dict[str, OutputReport] = {}
+    found: Report | None = None
+    text = ""
+    for axes in _ways(job):
+        small, text = _smaller(job, axes, effort)
+        likely = list(job.outputs)
+        if small is not None and small is not job:
+            there = prove(small, Options(cut=False, effort=effort)).check(expand=False, infer=False)
+            likely = [output.name for output in there if output.verdict is Verdict.PROVED]
+        new = [name for name in likely if name not in known]
+        known |= {output.name: output for output in proof.check(expand=False, only=new, infer=False)}
+        if len(known) == len(job.outputs) and all(output.verdict is Verdict.PROVED for output in known.values()):
+            return _report(part, _ordered(job, known), _assumptions(part, proof))
+        if small is not None and small is not job and len(likely) == len(job.outputs):
+            continue  # what is wrong is not there
+        found = None if small is None else refine(small)
+        if found is not None and found.verdict is Verdict.REFUTED and _controlled(proof, known, found, effort):
+            return replace(
+                _report(part, found.outputs, found.assumptions), mismatch=found.mismatch,
+                counterexample=found.counterexample, notes=found.notes, reduced=text,
+            )  # fmt: skip
+        if found is not None and small is job and found.verdict is Verdict.PROVED:
+            return _report(part, found.outputs, (*found.assumptions, *_passed_on(part, proof)))
+    known |= _with_effort(proof, known, effort)
     report = _report(part, _ordered(job, known), _assumptions(part, proof))
     if report.verdict is Verdict.PROVED or not text:
         return report
     return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}",))
+
+
+def _ways(job: Job) -> Iterator[tuple[str, ...]]:
+    """The axes that may be made shorter: all of them, or where that loses ranks that run another program, those along
+    which all run the same."""
+    yield job.mesh.names
+    programs, names = job.implementation, job.mesh.names
+    equal = tuple(
+        name
+        for axis, name in enumerate(names)
+        if all(programs[rank] is programs[_at_zero(job, rank, axis)] for rank in range(len(programs)))
+    )
+    if equal != names:
+        yield equal
+
+
+def _at_zero(job: Job, rank: int, axis: int) -> int:
+    at = list(job.mesh.coordinates(rank))
+    at[axis] = 0
+    return job.mesh.rank(tuple(at))
 
 
 def _assumptions(part: Part, proof: Proof) -> tuple[Assumption, ...]:
@@ -93,10 +121,22 @@ def _passed_on(part: Part, proof: Proof) -> tuple[Assumption, ...]:
     return (Assumption("finite-joints", text, tuple(doubtful)),) if doubtful else ()
 
 
-def _with_effort(proof: Proof, known: dict[str, OutputReport]) -> tuple[OutputReport, ...]:
-    """A report on every output that is not proved, products multiplied out."""
-    open_ = [name for name in proof.job.outputs if name not in known or known[name].verdict is not Verdict.PROVED]
-    return proof.check(only=open_)
+def _with_effort(proof: Proof, known: Mapping[str, OutputReport], effort: Effort) -> dict[str, OutputReport]:
+    """A report on every output that is not proved, products multiplied out, for as long as that may take."""
+    found: dict[str, OutputReport] = {}
+    left = effort.left()
+    brief = Effort(
+        effort.factor, seconds=_PATIENCE * effort.factor if left is None else min(left, _PATIENCE * effort.factor)
+    )
+    for name, expected in proof.job.outputs.items():
+        if name in known and known[name].verdict is Verdict.PROVED:
+            continue
+        try:
+            with stopping(brief):
+                (found[name],) = proof.check(only=[name], infer=False)
+        except Stopped as stop:
+            found[name] = OutputReport(name, Verdict.UNKNOWN, None, expected.text, str(stop))
+    return found
 
 
 def _ordered(job: Job, known: dict[str, OutputReport]) -> tuple[OutputReport, ...]:
@@ -151,11 +191,11 @@ def _shortened(job: Job, axes: Sequence[str], effort: Effort) -> Job:
     return small
 
 
-def _smaller(job: Job, effort: Effort) -> tuple[Job | None, str]:
+def _smaller(job: Job, axes: tuple[str, ...], effort: Effort) -> tuple[Job | None, str]:
     """The part on fewer ranks and at smaller sizes, and in words which; or why it has no such form. Axes are made
     shorter one by one, for one alone may stand in the way."""
-    graphs = (job.specification, *job.implementation)
-    axes = () if any(graph.constants for graph in graphs) else job.mesh.names  # sketches cut constants
+    if any(graph.constants for graph in (job.specification, *job.implementation)):
+        axes = ()  # sketches cut constants
     small = _shortened(job, axes, effort)
     long = [axis for axis in axes if small.mesh.axes[axis] == job.mesh.axes[axis] > _LONG]
     if long:  # sizes that were made small before may have come to stand in the way

@@ -1,0 +1,77 @@
+"""Plans with one mistake: none is proved, and each is refuted where it is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from support.plans import verified, write_plan
+from tantamount.cli.main import app
+from tantamount.plan.mutants import KINDS, PlanMutant, plan_mutants, write_mutant
+from tantamount.plan.read import read_plan
+from tantamount.plan.result import PlanReport
+from tantamount.verdict import Verdict
+
+
+def wrong_places(report: PlanReport) -> Sequence[str]:
+    """What of a plan is not right, as mutants name it."""
+    found = [part.part for part in report.parts if part.verdict is not Verdict.PROVED]
+    found += ["stages"] if report.ownership else []
+    found += ["schedule"] if report.schedule else []
+    return [*found, "joints"] if any(joint.problem for joint in report.joints) else found
+
+
+def test_mutants_are_refuted_where_they_are_wrong(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path)
+    kinds: set[str] = set()
+    for number, mutant in enumerate(islice(plan_mutants(read_plan(plan), 1), 11)):
+        if mutant.kind in ("wrong primitive", "communication superfluous", "scaling"):
+            continue  # benchmarks/plan_mutants.py has all
+        report = verified(write_mutant(mutant, plan, tmp_path / f"m{number}"))
+        assert report.verdict is Verdict.REFUTED, f"{mutant.kind}: {mutant.what}\n{report.text()}"
+        assert mutant.place in wrong_places(report), f"{mutant.what}: {wrong_places(report)}"
+        kinds.add(mutant.kind)
+    assert len(kinds) >= 8
+    assert kinds <= set(KINDS)
+
+
+def test_one_piece_alone_becomes_a_part(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path)
+    alone = next(m for m in plan_mutants(read_plan(plan), 3) if "alone" in m.what)
+    report = verified(write_mutant(alone, plan, tmp_path / "odd"))
+    assert alone.place.startswith("odd_")
+    assert report.verdict is Verdict.REFUTED
+    assert wrong_places(report) == [alone.place]
+
+
+def test_mutants_are_the_same_for_a_seed(tmp_path: Path) -> None:
+    plan = read_plan(write_plan(tmp_path))
+
+    def first(seed: int) -> list[PlanMutant]:
+        return list(islice(plan_mutants(plan, seed), 12))
+
+    assert [m.what for m in first(5)] == [m.what for m in first(5)]
+    assert [m.what for m in first(5)] != [m.what for m in first(6)]
+
+
+def test_they_are_written_by_the_command(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path)
+    arguments = ["plan", "mutate", str(plan), "-o", str(tmp_path / "out"), "--count", "2", "--kind", "synchronisation"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.count("early synchronisation") == 2
+    report = verified(tmp_path / "out" / "001" / "plan.toml")
+    assert report.verdict is Verdict.REFUTED
+    assert CliRunner().invoke(app, [*arguments[:-1], "nonsense"]).exit_code == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_mutants(kind: str, tmp_path: Path) -> None:
+    if kind == "partitioning":
+        pytest.skip("the ranks of the small plan run one program")
+    plan = read_plan(write_plan(tmp_path))
+    assert any(mutant.kind == kind for mutant in islice(plan_mutants(plan, 2), 60))
