@@ -24,11 +24,12 @@ from tantamount.ops.execute import Result, constant_type, recorded_constant, run
 from tantamount.ops.lockstep import run_ranks
 from tantamount.ops.relations import Pair, pairs
 from tantamount.semantics.survey import survey
+from tantamount.smt.arithmetic import scaled
 from tantamount.smt.inputs import Inputs, build_inputs
 from tantamount.smt.interpretation import Array, Elements, array_of
 from tantamount.smt.knowledge import Knowledge, conditions_in, required
 from tantamount.smt.solver import Solver, load_z3
-from tantamount.smt.terms import Condition, Element, Table, Term, exact_number
+from tantamount.smt.terms import Condition, Element, Table, Term, exact_number, whole
 from tantamount.smt.values import Values
 
 __all__ = ["Compared", "Output", "Stage", "compare"]
@@ -263,7 +264,7 @@ class _Comparison:
         return replace(tensor, value=array_of(items, tensor.value.shape))
 
     def _known(self, b: Term) -> Element:
-        """The specification's element that ``b`` was shown to be, or ``b``."""
+        """The element of the specification, or the multiple of one, that ``b`` was shown to be, or ``b``."""
         found = self.settled.get(b)
         if found is None:
             found = self.settled[b] = self._sought(b)
@@ -271,9 +272,19 @@ class _Comparison:
 
     def _sought(self, b: Term) -> Element:
         candidates = dict.fromkeys(a for key in self.values.signature(b) for a in self.by_value.get(key, ()))
-        for a in [a for a in candidates if self.values.same(a, b)][:_CANDIDATES]:
-            if self.solver.equal(a, b, self.pool) and not self._undefined(conditions_in(b), (a,), infinities=False):
-                return a
+        tried = 0
+        for a in candidates:
+            factor = self.values.multiple(a, b)
+            if factor is None:
+                continue
+            wanted = scaled(self.table, whole(factor), a)
+            if self.solver.equal(wanted, b, self.pool) and not self._undefined(
+                conditions_in(b), (a,), infinities=False
+            ):
+                return wanted
+            tried += 1
+            if tried == _CANDIDATES:
+                break
         return b
 
     def _note(self, found: Mapping[Condition, str], site: str) -> None:

@@ -119,6 +119,9 @@ class _Solved:
         a, b = self.resolved(a), self.resolved(b)
         if a is b:
             return
+        if type(a) is Term and type(b) is Term and _renames(a, b):
+            self.values[b] = a
+            return
         d = add(self.table, [(1, a), (-1, b)])
         if type(d) is not Term:
             if d:
@@ -152,6 +155,12 @@ class _Solved:
         if x.integer:
             return isinstance(constant, int) and all(one.integer and c in (1, -1) for one, c in terms)
         return True
+
+
+def _renames(a: Term, b: Term) -> bool:
+    """True of two variables of one kind, the second of which is a rank's."""
+    alike = a.op == b.op == "var" and (a.boolean, a.integer) == (b.boolean, b.integer)
+    return alike and b.args[0][0] == "rank"
 
 
 def _uses(term: Term, x: Term) -> bool:

@@ -213,7 +213,8 @@ class Elements(Interpretation):
         rest = moved.shape[len(chosen) :]
         out = np.empty((len(at[0]), *rest), dtype=object)
         for k, place in enumerate(zip(*at, strict=True)):
-            out[k] = self._at(moved, place)
+            found = self._at(moved, place)
+            out[k] = found if rest else np.asarray(found, dtype=object).item()
         return out.reshape(chosen[0].shape + rest)
 
     def _at(self, x: Array, place: tuple[Element, ...]) -> Array:
@@ -226,7 +227,7 @@ class Elements(Interpretation):
                 self.terms.lose(self.terms.undefined())  # it fails, whatever becomes of the value
                 blank = [self.terms.undefined() for _ in range(int(np.prod(x.shape[len(place) :], dtype=np.int64)))]
                 return array_of(blank, x.shape[len(place) :])
-            return self._at(x[int(here)], rest)
+            return self._at(np.asarray(x[int(here)], dtype=object), rest)
         self.ranges.setdefault(Condition("range", here, len(x)), "")
         chosen = [equal(self.terms, here, k) for k in range(len(x))]
         parts = [np.asarray(self._at(x[k], rest), dtype=object) for k in range(len(x))]

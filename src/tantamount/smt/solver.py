@@ -126,13 +126,6 @@ class Solver:
             return False
         return bool(z3.is_rational_value(done) and done.as_fraction() == 0)
 
-    def _expanded(self, claim: tuple[Any, Any]) -> bool:
-        """True if the difference vanishes when products are multiplied out."""
-        z3 = self.z3
-        left, right = claim
-        done = z3.simplify(left - right, som=True, max_steps=100_000)
-        return bool(z3.is_rational_value(done) and done.as_fraction() == 0)
-
     def _solve(self, translation: _Translation, negated: Any) -> bool | None:
         z3 = self.z3
         solver = z3.Solver()

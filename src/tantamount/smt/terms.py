@@ -93,6 +93,14 @@ def children(term: Term) -> Iterator[Term]:
                 yield one
 
 
+def _is_partial(term: Term) -> bool:
+    if term.op == "sum":
+        return any(one.partial for one, _ in term.args[1])
+    if term.op == "prod":
+        return any(one.partial or (e != 1 and bool(domain_of(one, e))) for one, e in term.args)
+    return term.op != "var" and (any(one.partial for one in children(term)) or any(True for _ in conditions_of(term)))
+
+
 def conditions_of(term: Term) -> Iterator[Condition]:
     """The conditions under which a term is defined where those that it is made of are."""
     if term.op == "prod":
@@ -154,7 +162,7 @@ class Table:
         found = self._table.get(key)
         if found is None:
             found = Term(op, args, len(self._table), integer or boolean, boolean, infinite)
-            found.partial = any(one.partial for one in children(found)) or any(True for _ in conditions_of(found))
+            found.partial = _is_partial(found)
             self._table[key] = found
         return found
 

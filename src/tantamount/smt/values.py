@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import cast
 from zlib import crc32
 
@@ -17,6 +18,7 @@ __all__ = ["Signature", "Values"]
 
 Signature = tuple[int, ...]
 POINTS = 4  # at the last one all variables are positive
+_SIMPLE_FACTOR = 4096  # the largest denominator of one
 _DIGITS = 30  # binary ones that equal numbers share, but for rounding
 
 
@@ -59,16 +61,27 @@ class Values:
         return all(math.isfinite(b) and abs(a - b) <= 1e-9 * max(abs(a), abs(b), 1e-3) for a, b in pairs)
 
     def signature(self, x: Element) -> tuple[Signature, ...]:
-        """Keys under which equal elements are found: one of two of them is shared. None where nothing is defined."""
+        """Keys under which elements are found of which one is a multiple of the other: one of two of them is shared.
+        None where it is undefined, or 0, at some point."""
         found = self.of(x)
-        if not all(map(math.isfinite, found)):
+        if not all(map(math.isfinite, found)) or not found[0]:
             return ()
         rounded: list[tuple[int, int]] = []
-        for value in found:
-            mantissa, exponent = math.frexp(value)
+        for value in found[1:]:
+            mantissa, exponent = math.frexp(value / found[0])
             scaled = mantissa * (1 << _DIGITS)
             rounded.append((hash((round(scaled), exponent)), hash((math.floor(scaled), exponent, 1))))
         return (tuple(a for a, _ in rounded), tuple(b for _, b in rounded))
+
+    def multiple(self, x: Element, y: Element) -> Fraction | None:
+        """The simple number c for which ``y = c * x``, as far as values tell; ``None`` if there is none."""
+        first, other = self.of(x), self.of(y)
+        factor = Fraction(other[0] / first[0]).limit_denominator(_SIMPLE_FACTOR) if first[0] else Fraction(0)
+        if not factor:
+            return None
+        c = float(factor)
+        alike = all(abs(c * a - b) <= 1e-9 * max(abs(b), 1e-3) for a, b in zip(first, other, strict=True))
+        return factor if alike else None
 
     def _compute(self, term: Term) -> tuple[float, ...]:
         if term.op == "var":
