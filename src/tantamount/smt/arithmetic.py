@@ -19,6 +19,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_PLAIN = frozenset({"var", "cut", "exp", "fn", "max", "row", "log"})  # neither sums, products nor choices
+
+
 def add(t: Table, parts: Iterable[tuple[Exact, Element]]) -> Element:
     """``sum of c * x``."""
     constant: Exact = 0
@@ -90,6 +93,10 @@ def _add_to_choice(t: Table, choice: list[tuple[Exact, Term]], rest: list[tuple[
 
 def mul(t: Table, xs: Sequence[Element]) -> Element:
     """The product of all."""
+    if len(xs) == 2:
+        a, b = xs
+        if type(a) is Term and type(b) is Term and a is not b and a.op in _PLAIN and b.op in _PLAIN:
+            return product_of(t, {a: 1, b: 1})
     c: Exact = 1
     found: dict[Term, Exact] = {}
     infinity = False

@@ -8,7 +8,7 @@ about the whole program. What random points propose, nothing rests on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tantamount.effort import Effort
@@ -34,6 +34,7 @@ from tantamount.smt.values import Values
 
 __all__ = ["Compared", "Output", "Stage", "compare"]
 
+_LONG = 6  # terms of a sum of the specification from which on it is one summand of others
 _CANDIDATES = 2  # elements of the specification with the values of one of a rank that are asked about
 
 
@@ -125,7 +126,7 @@ class _Comparison:
         self.knowledge = Knowledge(table, self._assumed(wholes.values()))
         self.solver = Solver(self.z3, self.knowledge, self.effort, equalities=inputs.equalities)
         contradictory = not self._possible(inputs)
-        table.lost.clear()
+        table.forgive()
         ranks = [Elements(table, rank, "rank", self._mask) for rank in range(job.mesh.world_size)]
         environments = run_ranks(
             job.implementation, job.mesh, ranks, inputs.ranks, constant=self._constant, each=self._replaced
@@ -159,20 +160,27 @@ class _Comparison:
 
         def each(node: Node, result: Result) -> Result:
             self.effort.check()
-            for tensor in _tensors(result):
-                for x in tensor.value.flat:
-                    if type(x) is Term and x not in self.pool:
-                        self.pool[x] = None
-                        if x.op != "var":
-                            for key in self.values.signature(x):
-                                self.by_value.setdefault(key, []).append(x)
             for condition in on.ranges:
                 sites.setdefault(condition, node.name)
-            return result
+            return _mapped(result, self._entered)
 
         found = run(self.job.specification, on, inputs.specification, constant=self._constant, each=each)
         self.ranges = sites
         return found
+
+    def _entered(self, x: Element) -> Element:
+        """An element of the specification, cut where it is a long sum, entered in the pool."""
+        if type(x) is not Term:
+            return x
+        if x.op == "sum" and len(x.args[1]) > _LONG:
+            x = self.table.cut(x)
+            self.settled[x.args[0]] = x
+        if x not in self.pool:
+            self.pool[x] = None
+            if x.op != "var":
+                for key in self.values.signature(x):
+                    self.by_value.setdefault(key, []).append(x)
+        return x
 
     def _assumed(self, wholes: Iterable[Tensor]) -> dict[Condition, str]:
         """The conditions without which some output that is checked is not finite, and the ranges of indices."""
@@ -243,28 +251,17 @@ class _Comparison:
         self.effort.check()
         self._note(self.table.lost, node.name)
         self.table.lost.clear()
-        if isinstance(result, tuple):
-            return tuple(self._stage(rank, node, x) if isinstance(x, Tensor) else x for x in result)
-        return self._stage(rank, node, result) if isinstance(result, Tensor) else result
-
-    def _stage(self, rank: int, node: Node, tensor: Tensor) -> Tensor:
         before = self.solver.tally.solver
-        items: list[Element] = []
-        changed = False
-        for x in tensor.value.flat:
-            new = self._known(x) if type(x) is Term and x not in self.pool else x
-            changed = changed or new is not x
-            items.append(new)
-        if not changed:
-            return tensor
+        found = _mapped(result, self._known)
         count = self.solver.tally.solver - before
         if count:
-            key = (rank, node.name)
-            self.stages[key] = self.stages.get(key, 0) + count
-        return replace(tensor, value=array_of(items, tensor.value.shape))
+            self.stages[rank, node.name] = self.stages.get((rank, node.name), 0) + count
+        return found
 
-    def _known(self, b: Term) -> Element:
+    def _known(self, b: Element) -> Element:
         """The element of the specification, or the multiple of one, that ``b`` was shown to be, or ``b``."""
+        if type(b) is not Term or b in self.pool:
+            return b
         found = self.settled.get(b)
         if found is None:
             found = self.settled[b] = self._sought(b)
@@ -363,7 +360,7 @@ class _Comparison:
         differs = False
         done: dict[tuple[Element, Element], str | None] = {}
         for side in sides:
-            for a, b in zip(side.wanted.flat, side.found.flat, strict=True):
+            for a, b in zip(side.wanted.flat, map(self._known, side.found.flat), strict=True):
                 if a is b or (type(a) is not Term and type(b) is not Term and a == b):
                     same += 1
                     continue
@@ -418,10 +415,16 @@ def _elements(sides: Iterable[Pair]) -> Iterable[tuple[Element, Element]]:
         yield from zip(side.wanted.flat, side.found.flat, strict=True)
 
 
-def _tensors(result: Result) -> list[Tensor]:
+def _mapped(result: Result, change: Callable[[Element], Element]) -> Result:
+    """A node's result with every element changed."""
     if isinstance(result, tuple):
-        return [x for x in result if isinstance(x, Tensor)]
-    return [result] if isinstance(result, Tensor) else []
+        return tuple(_changed(x, change) if isinstance(x, Tensor) else x for x in result)
+    return _changed(result, change) if isinstance(result, Tensor) else result
+
+
+def _changed(tensor: Tensor, change: Callable[[Element], Element]) -> Tensor:
+    items = [change(x) for x in tensor.value.flat]
+    return replace(tensor, value=array_of(items, tensor.value.shape))
 
 
 def _count(type_: TensorType) -> int:

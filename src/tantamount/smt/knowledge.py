@@ -44,6 +44,8 @@ def required(elements: Iterable[Element], *, infinities: bool = True) -> dict[Co
         elif term.op == "sum" or term.op == "log":
             for child in children(term):
                 visit(child, strict)
+        elif term.op == "cut":
+            visit(term.args[0], strict)
         elif term.op == "exp":
             visit(term.args[0], False)
         elif term.op == "fn" and term.args[0] in _THROUGH:
@@ -160,6 +162,8 @@ class Knowledge:
     def _sign(self, x: Term) -> int:
         if x.op in ("exp", "num"):
             return 2
+        if x.op == "cut":
+            return self.sign(x.args[0])
         if x.op == "sum":
             constant, pairs = x.args
             signs = [self.sign(term) if c > 0 else 0 for term, c in pairs]

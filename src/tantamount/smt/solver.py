@@ -58,13 +58,15 @@ class Solver:
     def equal(self, a: Element, b: Element, settled: Collection[Term]) -> bool | None:
         """True if two elements are equal wherever both are defined; ``None`` if that was not shown. ``settled`` are
         terms that may be opaque at first: elements of tensors that both programs have."""
-        question = ("equal", a, b)
-        found = self._asked(question, lambda x: x in settled and x is not a and x is not b)
+        found: bool | None = None
+        for below in (settled, frozenset[Term]()):
+            mine = self._below(b, below)
+            common = self._below(a, mine) & mine
+            found = self._asked(("equal", a, b), lambda x, common=common: x in common and not x.integer)
+            if found is not None:
+                break
         if found is None:
-            shared = self._below(a) & self._below(b)
-            found = self._asked(question, lambda x: x in shared) if shared else None
-        if found is None:
-            found = self._asked(question, lambda x: False)
+            found = self._asked(("equal", a, b), lambda x: False)
         if found:
             self.tally.solver += 1
         else:
@@ -82,19 +84,23 @@ class Solver:
             return False
         return self._asked((condition.kind, condition.term, condition.size), lambda x: False) is True
 
-    def _below(self, x: Element) -> frozenset[Term]:
-        """What a term is made of; nothing of one that is too large."""
+    def _below(self, x: Element, ends: Collection[Term]) -> frozenset[Term]:
+        """What a term is made of, down to the terms ``ends``, without itself; nothing of one that is too large."""
         if type(x) is not Term:
             return frozenset()
+        start = x.args[1][0][0] if x.op == "sum" and len(x.args[1]) == 1 else x  # of a multiple, what it is one of
         pending, seen = [x], {x}
         while pending:
-            for child in children(pending.pop()):
+            one = pending.pop()
+            if one in ends and one is not start:
+                continue
+            for child in children(one):
                 if child not in seen:
                     seen.add(child)
                     pending.append(child)
             if len(seen) > self.effort.bounds.smt_terms:
                 return frozenset()
-        return frozenset(seen - {x})
+        return frozenset(seen - {x, start})
 
     def _asked(self, question: tuple[str, Element, Any], opaque: Callable[[Term], bool]) -> bool | None:
         kind, a, b = question
@@ -273,6 +279,8 @@ class _Translation:
             return self.z3.Sum(*parts) if len(parts) > 1 else parts[0]
         if term.op == "prod":
             return self._product(term)
+        if term.op == "cut":
+            return self.known[term.args[0]]
         rule: Callable[[Term], Any] | None = {
             "ite": self._choice, "pos": self._positive, "zero": self._zero, "max": self._maximum, "fn": self._function,
             "exp": self._unary, "log": self._unary, "row": self._rows,

@@ -6,6 +6,7 @@
     exp    of a sum: a product of exps, so that a maximum that is subtracted inside can be divided by outside
     ite, pos (x > 0), zero (x == 0)               booleans are the numbers 0 and 1
     fn, row                                       functions that nothing is known of but their names
+    cut    its argument, of which sums are not part: long sums of sums would grow with the depth of a program
 
 Products are not multiplied out: that is the solver's work. A rewrite that forgets where something was undefined
 (``x / x``, ``x - x``, ``0 * x``) enters the condition into :attr:`Table.lost`. This shares no code with ``calculus``:
@@ -120,10 +121,11 @@ def conditions_of(term: Term) -> Iterator[Condition]:
 
 def domain_of(base: Term, exponent: Exact) -> str:
     """The kind of condition under which a power is defined; empty if it always is."""
-    if base.op in ("exp", "num"):
+    whole_ = type(exponent) is int
+    if (whole_ and exponent > 0) or base.op in ("exp", "num"):
         return ""
-    if isinstance(exponent, int):
-        return "nonzero" if exponent < 0 else ""
+    if whole_:
+        return "nonzero" if exponent else ""
     return "positive" if exponent < 0 else "nonnegative"
 
 
@@ -151,6 +153,7 @@ class Table:
         self._table: dict[tuple[str, tuple[Any, ...]], Term] = {}
         self._contents: dict[Term, tuple[Exact, tuple[tuple[Term, Exact], ...], Element]] = {}
         self._undefined = 0
+        self._dropped: set[Term] = set()  # of which all conditions are in lost, or were taken out
         self.lost: dict[Condition, str] = {}
 
     def __len__(self) -> int:
@@ -170,20 +173,29 @@ class Table:
         """A free number; the same for the same name."""
         return self.make("var", name, integer=integer, boolean=boolean)
 
+    def cut(self, x: Term) -> Term:
+        """``x`` as one summand."""
+        return self.make("cut", x, integer=x.integer, boolean=x.boolean)
+
     def undefined(self) -> Term:
         """A value that is undefined here; equal to no other."""
         self._undefined += 1
         return self.make("undefined", self._undefined)
 
+    def forgive(self) -> None:
+        """Nothing was lost so far."""
+        self._dropped.clear()
+        self.lost.clear()
+
     def lose(self, x: Element) -> None:
         """A rewrite drops ``x``: the conditions under which it is defined still hold of the result."""
         if type(x) is Term and x.partial:
-            pending, seen = [x], {x}
+            pending = [x]
             while pending:
                 one = pending.pop()
+                if one in self._dropped:
+                    continue
+                self._dropped.add(one)
                 for condition in conditions_of(one):
                     self.lost.setdefault(condition, "")
-                for child in children(one):
-                    if child.partial and child not in seen:
-                        seen.add(child)
-                        pending.append(child)
+                pending += [child for child in children(one) if child.partial]

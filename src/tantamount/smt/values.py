@@ -62,12 +62,15 @@ class Values:
 
     def signature(self, x: Element) -> tuple[Signature, ...]:
         """Keys under which elements are found of which one is a multiple of the other: one of two of them is shared.
-        None where it is undefined, or 0, at some point."""
+        None where it is 0 at the first point, or undefined at one of the first two."""
         found = self.of(x)
-        if not all(map(math.isfinite, found)) or not found[0]:
+        if not all(map(math.isfinite, found[:2])) or not found[0]:
             return ()
         rounded: list[tuple[int, int]] = []
         for value in found[1:]:
+            if not math.isfinite(value):
+                rounded.append((0, 0))
+                continue
             mantissa, exponent = math.frexp(value / found[0])
             scaled = mantissa * (1 << _DIGITS)
             rounded.append((hash((round(scaled), exponent)), hash((math.floor(scaled), exponent, 1))))
@@ -76,11 +79,16 @@ class Values:
     def multiple(self, x: Element, y: Element) -> Fraction | None:
         """The simple number c for which ``y = c * x``, as far as values tell; ``None`` if there is none."""
         first, other = self.of(x), self.of(y)
-        factor = Fraction(other[0] / first[0]).limit_denominator(_SIMPLE_FACTOR) if first[0] else Fraction(0)
+        factor = (
+            Fraction(other[0] / first[0]).limit_denominator(_SIMPLE_FACTOR)
+            if first[0] and math.isfinite(other[0])
+            else Fraction(0)
+        )
         if not factor:
             return None
         c = float(factor)
-        alike = all(abs(c * a - b) <= 1e-9 * max(abs(b), 1e-3) for a, b in zip(first, other, strict=True))
+        pairs = [(a, b) for a, b in zip(first, other, strict=True) if math.isfinite(a)]
+        alike = all(abs(c * a - b) <= 1e-9 * max(abs(b), 1e-3) for a, b in pairs)
         return factor if alike else None
 
     def _compute(self, term: Term) -> tuple[float, ...]:
@@ -102,7 +110,7 @@ class Values:
             name = term.args[0]
             bound = self.bounds.get(name[1] if isinstance(name, tuple) else "", 4)  # pyright: ignore[reportUnknownArgumentType]
             return tuple(float(k) for k in generator.integers(0, max(bound, 1), POINTS))
-        found = generator.standard_normal(POINTS)
+        found = 0.3 * generator.standard_normal(POINTS)  # small: exponentials of sums stay in range
         return (*map(float, found[:-1]), float(abs(found[-1])))  # at the last point all are positive
 
     def _at(self, term: Term, point: int) -> float:
@@ -135,6 +143,7 @@ class Values:
 
 _SIMPLE: dict[str, Callable[..., float]] = {
     "num": lambda x: x,
+    "cut": lambda x: x,
     "exp": math.exp,
     "log": math.log,
     "max": max,
