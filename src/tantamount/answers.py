@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tantamount.effort import Effort, effort_of
+from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.limits import Limits
 from tantamount.proof import Progress
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from tantamount.plan.parts import Plan
     from tantamount.plan.result import PlanReport
 
-__all__ = ["Answer", "NotProved", "compare", "refine", "verify_plan"]
+__all__ = ["ENGINES", "Answer", "NotProved", "check_engine", "compare", "refine", "verify_plan"]
+
+ENGINES = ("calculus", "smt")
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ def refine(
     timeout: float | None = None,
     memory: int | None = None,
     so_far: Callable[[Answer], None] | None = None,
+    engine: str = "calculus",
 ) -> Answer:
     """Prove that the implementation refines the specification, output by output, or show where it does not.
 
@@ -113,9 +117,15 @@ def refine(
     or when this process holds more than ``memory`` megabytes, the verdict on what is not proved by then is UNKNOWN;
     ``so_far`` is told the answer as it would be if the work ended now, whenever more is proved under such a limit.
     Of programs with size symbols, all sizes are meant (docs/symbolic-sizes.md).
+    ``engine="smt"`` asks the second engine (docs/design/smt.md): all elements at reduced shapes, by z3. It never says
+    PROVED, and does not read ``strict``, ``fold``, ``progress`` and ``so_far``.
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
     subject = job_of(job, implementation, inputs=inputs, outputs=outputs, assume=assume)
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
+    if check_engine(engine) == "smt":
+        from tantamount.refinement.second import refine_elementwise
+
+        return _answer(refine_elementwise(subject, limits=limits, effort=spent))
     return _answer(
         refine_job(
             subject,
@@ -164,6 +174,17 @@ def compare(
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
     how = Comparing(strict=strict, accept=accept, progress=progress, limits=limits, effort=spent)
     return _answer(compare_pair(pair, how))
+
+
+def check_engine(name: str) -> str:
+    """The name of an engine. Raises :class:`UserError` for any other, and for ``smt`` where z3 is not installed."""
+    if name not in ENGINES:
+        raise UserError("engine-unknown", place="engine", found=repr(name[:40]), needed=" or ".join(ENGINES))
+    if name == "smt":
+        from tantamount.smt.solver import load_z3
+
+        load_z3()
+    return name
 
 
 def _tell(so_far: Callable[[Answer], None], found: Refinement) -> None:

@@ -92,8 +92,8 @@ def limits_from_environment(environment: Mapping[str, str] | None = None) -> Lim
 
 
 # ------------------------------------------------------------------------------------------------ bounds of searches
-COMPARISON, FORMS, PROOF, EXECUTION, DIAGNOSIS, REDUCTION, SIZES = (
-    "comparison", "forms", "proof", "execution", "diagnosis", "reduction", "sizes",
+COMPARISON, FORMS, PROOF, EXECUTION, DIAGNOSIS, REDUCTION, SIZES, SMT = (
+    "comparison", "forms", "proof", "execution", "diagnosis", "reduction", "sizes", "smt",
 )  # fmt: skip
 
 # Stage of the work that a bound ends or narrows -> what it means for the answer that it was hit.
@@ -104,6 +104,7 @@ STAGES: Mapping[str, str] = {
     EXECUTION: "A counterexample may then be missed, or be larger than needed. Nothing is proved by executions.",
     DIAGNOSIS: "What is wrong may then be said less well. No verdict rests on it.",
     REDUCTION: "No smaller job may then be found, so that nothing is executed at smaller shapes.",
+    SMT: "Elements are then left that the second engine has not shown to be equal: UNKNOWN.",
     SIZES: "Sizes may then be left that are not covered; the report says so.",
 }
 
@@ -193,6 +194,11 @@ class Bounds:
     size_executions: int = _bound(3, SIZES, "Sizes at which programs that were not proved are executed.")
     tried_sizes: int = _bound(20_000, SIZES, "Combinations of small sizes that are tried.")
     solver_steps: int = _bound(1_000_000, SIZES, "Steps of the solver for one question about sizes.")
+    # the second engine
+    smt_work: int = _bound(6_000_000, SMT, "Element operations of all programs that are executed with terms.")
+    smt_terms: int = _bound(4_000, SMT, "Terms of one question to z3.")
+    smt_steps: int = _bound(1_000_000, SMT, "Steps of z3 for one question.")
+    smt_questions: int = _bound(400, SMT, "Questions to z3 that are different but for names of variables.")
     # execution
     witness_inputs: int = _bound(10, EXECUTION, "Random inputs on which both programs are executed.")
     refuting_inputs: int = _bound(2, EXECUTION, "Random inputs that are tried once one output is refuted.", "fixed")

@@ -12,6 +12,7 @@ from tantamount.ir.graph import Graph, Source
 __all__ = [
     "Assumption",
     "Counterexample",
+    "Elementwise",
     "LimitHit",
     "Link",
     "Mismatch",
@@ -20,6 +21,7 @@ __all__ = [
     "Relation",
     "Report",
     "ProgramPicture",
+    "SideCondition",
     "Statistics",
     "Verdict",
     "worst",
@@ -34,13 +36,14 @@ class Verdict(Enum):
     REFUTED = "REFUTED"
     UNKNOWN = "UNKNOWN"
     VACUOUS = "VACUOUS"
+    EQUAL_REDUCED = "EQUAL AT REDUCED SHAPES"
 
     @property
     def exit_code(self) -> int:
-        return {Verdict.PROVED: 0, Verdict.REFUTED: 1, Verdict.UNKNOWN: 3, Verdict.VACUOUS: 3}[self]
+        return {Verdict.PROVED: 0, Verdict.REFUTED: 1}.get(self, 3)
 
 
-_SEVERITY = (Verdict.PROVED, Verdict.VACUOUS, Verdict.UNKNOWN, Verdict.REFUTED)
+_SEVERITY = (Verdict.PROVED, Verdict.EQUAL_REDUCED, Verdict.VACUOUS, Verdict.UNKNOWN, Verdict.REFUTED)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -172,6 +175,36 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
+class SideCondition:
+    """A condition under which equality at reduced shapes would mean equality at all, for one size that was reduced:
+    ``size`` is that (``768 -> 4``), ``condition`` a clause, ``broken`` what does not fulfil it (empty: it holds)."""
+
+    size: str
+    condition: str
+    broken: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """What the second engine did, at the sizes that ``sizes`` changed (``unreduced``: why none was). Of the
+    ``elements`` of all outputs, as relations compare them, ``by_expression`` were the same expression, ``by_solver``
+    equal by z3, ``undecided`` neither. ``stages`` are tensors with elements that z3 showed to be those of the specification on the
+    way: rank, node, how many. Of the ``questions`` to z3 no two are equal up to names; ``renamed`` were."""
+
+    sizes: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    unreduced: str = ""
+    elements: int = 0
+    by_expression: int = 0
+    by_solver: int = 0
+    undecided: int = 0
+    stages: tuple[tuple[int, str, int], ...] = ()
+    questions: int = 0
+    renamed: int = 0
+    terms: int = 0
+    conditions: tuple[SideCondition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramPicture:
     """One program to be drawn: the graph that ``ranks`` run (empty: the specification), and by node name the normal
     form of every tensor as text."""
@@ -211,7 +244,7 @@ class Report:
     ``refused`` are the assumptions that ``--strict`` refused; ``limits`` what ended or narrowed a search, ``stopped``
     the name of the limit that ended the work on the job before it was done (``limit-timeout``, ``limit-memory``).
     ``sides``: what text calls the two programs; ``weights``: parameters of the first, made of those of the second,
-    where loaders told."""
+    where loaders told. ``elementwise``: what the second engine did (``None``: the first one answered)."""
 
     job: str
     verdict: Verdict
@@ -228,6 +261,7 @@ class Report:
     stopped: str = ""
     sides: tuple[str, str] = ("specification", "implementation")
     weights: tuple[Relation, ...] = ()
+    elementwise: Elementwise | None = None
 
     @property
     def exit_code(self) -> int:

@@ -26,7 +26,8 @@ _HEADROOM = 256 * 2**20  # bytes mapped but not held, for the report of a proces
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of checking jobs. ``pages``: where the page of a job is written, by its path; ``certificate``: where
-    that of the only job is. ``effort``, ``timeout`` (seconds) and ``memory`` (megabytes) are those of one job."""
+    that of the only job is; ``engine``: which one answers. ``effort``, ``timeout`` (seconds) and ``memory`` (megabytes)
+    are those of one job."""
 
     strict: bool = False
     allow_outside: bool = False
@@ -36,6 +37,7 @@ class Options:
     timeout: float | None = None
     memory: int | None = None
     certificate: Path | None = None
+    engine: str = "calculus"
 
     @property
     def limited(self) -> bool:
@@ -77,6 +79,8 @@ def check(
             more["effort"] = effort
         if effort.limited and tell is not None:
             more["so_far"] = tell
+        if options.engine != "calculus":
+            more["engine"] = options.engine
         with stopping(effort):
             job = read_job(path, allow_outside=options.allow_outside)
         report = refine(job, strict=options.strict, progress=progress, **more)

@@ -115,6 +115,12 @@ Timeout = Annotated[
 Memory = Annotated[
     int | None, typer.Option("--memory", metavar="MB", help="The same when its process holds more than MB megabytes.")
 ]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        "--engine", metavar="NAME", help="calculus proves; smt compares all elements at reduced shapes by z3."
+    ),
+]
 CertificateOut = Annotated[
     Path | None,
     typer.Option("--certificate", metavar="CERT", help="Write what `tantamount check` needs, if the job is PROVED."),
@@ -140,6 +146,7 @@ def refine(
     timeout: Timeout = None,
     memory: Memory = None,
     ray: RayOption = None,
+    engine: EngineOption = "calculus",
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.cli.certifying import certify, check_certifiable
@@ -165,7 +172,12 @@ def refine(
         timeout=timeout,
         memory=memory,
         certificate=certificate,
+        engine=engine,
     )
+    if engine != "calculus":
+        from tantamount.answers import check_engine
+
+        check_engine(engine)
     options.start()  # what is no effort is said before any job is read
     outcomes: list[Outcome] = []
     with results.fenced():

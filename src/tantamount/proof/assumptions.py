@@ -20,7 +20,7 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.verdict import Assumption
 
-__all__ = ["gather_assumptions", "open_obligations"]
+__all__ = ["gather_assumptions", "open_obligations", "operator_assumptions"]
 
 _STOPPING = ("index", "divisor")  # kinds of obligations without which a whole program stops
 
@@ -77,7 +77,7 @@ def gather_assumptions(
             else f"are {job.assume.constants}"
         )
         out.append(Assumption("constants", f"constants that the graphs do not record {what}", tuple(sorted(constants))))
-    out.extend(_operators(job))
+    out.extend(operator_assumptions(job))
     if implementation.undecided:
         text = "operators of the implementation whose sizes data decide do not fail"
         out.append(Assumption("data-dependent-sizes", text, tuple(implementation.undecided)))
@@ -107,7 +107,7 @@ def _shown(read: Reading) -> str:
     return number if read.root == 1 else f"({number})^(1/{read.root})"
 
 
-def _operators(job: Job) -> list[Assumption]:
+def operator_assumptions(job: Job) -> list[Assumption]:
     """The assumptions of the definitions of the operators that occur, with the nodes that call them."""
     places: dict[tuple[str, str], dict[str, None]] = {}
     for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():

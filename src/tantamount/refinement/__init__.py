@@ -1,7 +1,8 @@
 """Refinement: does the implementation compute what the specification computes, and in which clean relation?
 
 Thin: ``proof`` proves, ``execution`` looks for counterexamples, ``diagnosis`` says what is wrong; ``job`` puts them
-together, ``all_sizes`` does so for programs with size symbols. Users call :func:`tantamount.refine`.
+together, ``all_sizes`` does so for programs with size symbols; ``second`` asks the second engine. Users call
+:func:`tantamount.refine`.
 
 May import everything below ``certificate``.
 """

@@ -10,7 +10,16 @@ from typing import Any, cast
 from tantamount.errors import InternalError
 from tantamount.ir.graph import Source
 from tantamount.report.outcomes import INTERNAL, USAGE, Failure
-from tantamount.verdict import Counterexample, LimitHit, Mismatch, OutputReport, Relation, Report, Statistics
+from tantamount.verdict import (
+    Counterexample,
+    Elementwise,
+    LimitHit,
+    Mismatch,
+    OutputReport,
+    Relation,
+    Report,
+    Statistics,
+)
 
 __all__ = ["SCHEMA", "as_document", "as_error", "as_job", "as_text"]
 
@@ -41,6 +50,8 @@ def as_job(report: Report) -> dict[str, Any]:
         "limits": [_limit(hit) for hit in report.limits],
         "stopped": report.stopped,
         "statistics": _statistics(report.statistics),
+        "engine": "calculus" if report.elementwise is None else "smt",
+        "elementwise": None if report.elementwise is None else _elementwise(report.elementwise),
     }
 
 
@@ -145,6 +156,24 @@ def _counterexample(found: Counterexample) -> dict[str, Any]:
 
 def _limit(hit: LimitHit) -> dict[str, Any]:
     return {"name": hit.name, "allowed": hit.allowed, "needed": hit.needed, "count": hit.count}
+
+
+def _elementwise(found: Elementwise) -> dict[str, Any]:
+    return {
+        "sizes": {str(old): list(new) for old, new in found.sizes.items()},
+        "unreduced": found.unreduced,
+        "elements": found.elements,
+        "by_expression": found.by_expression,
+        "by_solver": found.by_solver,
+        "undecided": found.undecided,
+        "stages": [{"rank": rank, "node": node, "elements": count} for rank, node, count in found.stages],
+        "questions": found.questions,
+        "renamed": found.renamed,
+        "terms": found.terms,
+        "conditions": [
+            {"size": one.size, "condition": one.condition, "broken": list(one.broken)} for one in found.conditions
+        ],
+    }
 
 
 def _statistics(found: Statistics) -> dict[str, Any]:

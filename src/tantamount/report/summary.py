@@ -13,7 +13,8 @@ from tantamount.verdict import Verdict
 __all__ = ["summarise"]
 
 _WIDTH = 160  # of what is said of one job
-_ORDER = ("ERROR", *(verdict.value for verdict in (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.PROVED)))
+_VERDICTS = (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.EQUAL_REDUCED, Verdict.PROVED)
+_ORDER = ("ERROR", *(verdict.value for verdict in _VERDICTS))
 
 
 def summarise(outcomes: Sequence[Outcome]) -> tuple[Line, ...]:

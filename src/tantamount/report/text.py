@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tantamount.ir.graph import Source
+from tantamount.report.elementwise import elementwise
 from tantamount.report.lines import Line, Span, Style, cut, listed, middle, paragraph, plain
 from tantamount.report.values import is_zero, pair, shape_of, shortened, sparse
 from tantamount.verdict import (
@@ -24,7 +25,9 @@ STYLE_OF = {
     Verdict.REFUTED: Style.BAD,
     Verdict.UNKNOWN: Style.OPEN,
     Verdict.VACUOUS: Style.OPEN,
+    Verdict.EQUAL_REDUCED: Style.OPEN,
 }
+_SHOWN_EQUAL = (Verdict.PROVED, Verdict.EQUAL_REDUCED)
 _WIDTH = 200  # of an expression, unless verbose
 _PLACES = 3  # of an assumption, unless verbose
 _OUTPUTS = 12  # of one verdict, unless verbose
@@ -50,6 +53,7 @@ def render(report: Report, *, verbose: bool = False) -> tuple[Line, ...]:
         _counterexample(report.counterexample, report.sides[1], verbose) if report.counterexample is not None else [],
         _titled("Hint", paragraph(report.mismatch.hint, 2)) if report.mismatch is not None else [],
         _outputs(report, verbose),
+        elementwise(report.elementwise, verbose) if report.elementwise is not None else [],
         _assumptions(report, verbose),
         _titled("Notes", [row for note in report.notes for row in _bullet(note)]),
         _limits(report, verbose),
@@ -78,7 +82,7 @@ def summary(report: Report) -> str:
         return "nothing was checked" if report.verdict is Verdict.VACUOUS else ""
     more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
     first = chosen[0]
-    if report.verdict is Verdict.PROVED and first.relation is not None:
+    if report.verdict in _SHOWN_EQUAL and first.relation is not None:
         return middle(f"{first.name} = {first.relation.expression}", _WIDTH) + more
     if first.relation is not None and first.verdict is Verdict.REFUTED:
         why = f"expected {first.expectation}, but what holds is {first.relation.expression}"
@@ -121,7 +125,7 @@ def _outputs(report: Report, verbose: bool) -> list[Line]:
     """Every output, those that are not proved first."""
     groups = [
         [output for output in report.outputs if output.verdict is verdict]
-        for verdict in (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.PROVED)
+        for verdict in (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.EQUAL_REDUCED, Verdict.PROVED)
     ]
     groups = [group for group in groups if group]
     counts = [f"{len(group)} {group[0].verdict.value}" for group in groups]
@@ -153,7 +157,7 @@ def _statement(output: OutputReport, verbose: bool) -> list[str]:
     """The output's relation and how it compares with what the job wanted; why it is not proved. What else is known of
     the reason only if ``verbose``: of one output the mismatch says it."""
     wanted = output.expectation
-    rows = output.reason.splitlines() if output.verdict is not Verdict.PROVED else []
+    rows = output.reason.splitlines() if output.verdict not in _SHOWN_EQUAL else []
     known = output.relation is not None and output.verdict is not Verdict.UNKNOWN  # else it holds in part only
     if output.relation is None or not known:
         if rows and rows[0].startswith(f"{output.name} = "):
@@ -164,7 +168,7 @@ def _statement(output: OutputReport, verbose: bool) -> list[str]:
         relation = relation if verbose else middle(relation, _WIDTH)
         if wanted == "infer":
             statement = f"{relation}   (inferred)"
-        elif output.verdict is Verdict.PROVED:
+        elif output.verdict in _SHOWN_EQUAL:
             statement = f"{relation}   (as expected)"
         else:
             about = output.relation.implementation

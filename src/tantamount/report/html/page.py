@@ -34,7 +34,7 @@ _FORMULA = 1500  # characters
 _SIDED = re.compile(r"(specification|implementation)[: ]\s*(.*)", re.DOTALL)
 _DENIED = "{0.name} = {0.expectation} does not hold: "  # how a reason begins: the page says it beside the name
 _INSTALLED = re.compile(r"(?:[^\s`'\"(]*/)?(?:site|dist)-packages/")
-_WORST_FIRST = (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.PROVED)
+_WORST_FIRST = (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.EQUAL_REDUCED, Verdict.PROVED)
 
 
 def page(report: Report, picture: Picture | None = None) -> str:
