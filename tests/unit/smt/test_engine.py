@@ -93,7 +93,9 @@ def test_its_wrong_twin(name: str) -> None:
     before, after = WRONG[name]
     assert before in implementation
     if name == "softmax":
-        implementation = implementation.replace("t1 = sum_dims(e, [1], True)", "t0 = sum_dims(e, [0], True)\nt1 = sum(t0)")
+        implementation = implementation.replace(
+            "t1 = sum_dims(e, [1], True)", "t0 = sum_dims(e, [0], True)\nt1 = sum(t0)"
+        )
     else:
         implementation = implementation.replace(before, after)
     assert not equal(specification, implementation)
