@@ -55,14 +55,13 @@ def compared(request: Request, **options: Any) -> Answer:
     if not any(models):
         first, second = (read_graph(name) for name in names)
         return compare(first, second, relations=relations, outputs=outputs, **options)
-    if not all(models):
-        raise UserError(
-            "compare-programs", place="compare", found=" and ".join(names), needed="two graph files, or two models",
-            hint="`tantamount capture MODULE:FUNCTION` makes a graph file of a model",
-        )  # fmt: skip
     sys.path.insert(0, "")
     from tantamount.capture.torch.recipes import built
 
+    if not all(models):
+        model = built(names[0] if models[0] else names[1])
+        given = [model.model if is_model else read_graph(name) for name, is_model in zip(names, models, strict=True)]
+        return compare(*given, inputs=model.inputs, relations=relations, outputs=outputs, **options)
     one, other = built(names[0]), built(names[1])
     stated = one.stated or other.stated
     shapes = one.checkpoint or other.checkpoint

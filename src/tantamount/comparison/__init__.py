@@ -8,7 +8,7 @@ specification (``words``).
 May import: ``refinement``, ``correspond``, ``capture`` and below.
 """
 
+from tantamount.comparison.arguments import pair_to_compare
 from tantamount.comparison.job import Comparing, compare_pair
-from tantamount.comparison.models import pair_to_compare
 
 __all__ = ["Comparing", "compare_pair", "pair_to_compare"]

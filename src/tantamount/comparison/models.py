@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,13 +15,11 @@ from tantamount.comparison.prologue import from_checkpoint
 from tantamount.correspond.index_maps import Whole, expression_of, numbered
 from tantamount.correspond.numbering import RUNS, Source, loads, sources_of
 from tantamount.errors import UserError
-from tantamount.ir.job import Job
 from tantamount.ir.relation import Expression
 from tantamount.ir.types import Shape
-from tantamount.semantics.survey import index_bounds
 from tantamount.verdict import Assumption, Relation
 
-__all__ = ["Side", "pair_of_models", "pair_to_compare"]
+__all__ = ["Side", "call_of", "each_inputs", "models_of", "pair_of_models"]
 
 
 @dataclass(frozen=True)
@@ -175,13 +172,13 @@ def models_of(
                 needed="the names and shapes of the checkpoint's tensors: checkpoint={name: shape}",
             )  # fmt: skip
         shapes = state_shapes(plain[0])
-    each = _each(inputs)
+    each = each_inputs(inputs)
     sides: list[Side] = []
     for name, model, load, given in zip(("first", "second"), models, loaders, each, strict=True):
         parameters, buffers = state_names(model)
         sources = sources_of(loads(loader_of(model, load, name), shapes))
         absent = frozenset(name for name, source in sources.items() if source.absent)
-        program = with_tables(capture(model, *_call(given)), model, buffers & absent)
+        program = with_tables(capture(model, *call_of(given)), model, buffers & absent)
         wanted = {node.name for node in program.graph.inputs}
         mixed = any(s.expression is None and not s.absent for n, s in sources.items() if n in wanted)
         loading = Loading(*loading_of(model, load, shapes)) if mixed else None
@@ -189,70 +186,13 @@ def models_of(
     return sides[0], sides[1], shapes
 
 
-def pair_to_compare(
-    first: object,
-    second: object,
-    inputs: Sequence[Any] | Mapping[str, Any] | None,
-    loaders: Sequence[Any] | None,
-    checkpoint: Mapping[str, Sequence[int]] | None,
-    relations: Mapping[str, Any] | None,
-    outputs: Mapping[str, Any] | None,
-) -> Pair:
-    """What :func:`tantamount.compare` is given as a pair of programs. Raises :class:`UserError`."""
-    if isinstance(first, Job):
-        if second is not None or relations or outputs or inputs is not None or loaders is not None:
-            raise UserError("job-arguments", place="compare", found="a job with more", needed="compare(job) alone")
-        return Pair(first, {})
-    models = hasattr(first, "state_dict"), hasattr(second, "state_dict")
-    if loaders is not None:
-        if not all(models) or len(loaders) != 2 or inputs is None:
-            raise UserError(
-                "compare-programs", place="compare", found="loaders, and not two models with inputs",
-                needed="compare(model, model, inputs=(...), loaders=(load, load))",
-            )  # fmt: skip
-    elif all(models) and inputs is not None and _alike(first, second):
-        loaders = (None, None)
-    if loaders is not None:
-        sides = models_of((first, second), inputs, loaders, checkpoint)
-        pair = pair_of_models(*sides, relations=relations, outputs=outputs)
-        return replace(pair, distance=partial(_distance, (first, second), loaders, _each(inputs), sides))
-    if any(models):
-        from tantamount.capture import capture
-
-        each = _each(inputs)
-        captured = [
-            capture(program, *_call(given)) if is_model else program
-            for program, is_model, given in zip((first, second), models, each, strict=True)
-        ]
-        first, second = captured
-    return pair_of(first, second, inputs=relations, outputs=outputs)
-
-
-def _distance(
-    models: Sequence[Any], loaders: Sequence[Any], inputs: Sequence[Any], sides: tuple[Side, Side, dict[str, Shape]]
-) -> tuple[float, float, float] | None:
-    """By how much the outputs differ where both models are executed as they are (see :mod:`capture.torch.running`)."""
-    from tantamount.capture.torch.running import distance
-
-    first, _, shapes = sides
-    bounds = index_bounds(first.program.graph)
-    return distance(models, loaders, [_call(one) for one in inputs], shapes, [bounds.get(n) for n in first.arguments()])
-
-
-def _alike(first: Any, second: Any) -> bool:
-    """True if a state dict of the one is a state dict of the other: then it is a checkpoint that both load."""
-    from tantamount.capture.torch.models import state_shapes
-
-    return state_shapes(first) == state_shapes(second)
-
-
-def _each(inputs: Any) -> list[Any]:
+def each_inputs(inputs: Any) -> list[Any]:
     """Example inputs for both programs: the same, or those of a list of two."""
     pair = cast("list[Any]", inputs) if isinstance(inputs, list) else []
     return pair if len(pair) == 2 else [inputs, inputs]
 
 
-def _call(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def call_of(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments."""
     if isinstance(given, Mapping):
         return (), dict(cast("Mapping[str, Any]", given))

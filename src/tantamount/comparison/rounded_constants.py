@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, pi, sqrt
+from math import isfinite, isqrt, pi, sqrt
 from typing import Union
 
 import numpy as np
@@ -28,6 +28,7 @@ _DIGITS = 7  # significant ones, that a rounded literal must have
 _ALL_DIGITS = 15  # of a number that was computed in float64, and not written by hand
 _BITS = {"float32": 32, "float64": 64}  # of tables that are looked at: no halves
 _GELU = sqrt(2 / pi)
+_LARGEST_ROOT = 4096  # whole numbers whose roots are known: head sizes, widths
 
 Position = Union[int, str]
 
@@ -40,6 +41,7 @@ def with_closed_forms(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
     first, second = job.specification, job.implementation[0]
     told: list[_Told] = []
     first, second = _literals(first, second, told), _literals(second, first, told)
+    first, second = _scalars(first, second, told), _scalars(second, first, told)
     first, second = _tables(first, second, "second", told), _tables(second, first, "first", told)
     if not told:
         return job, ()
@@ -126,6 +128,50 @@ def _root(name: str, dtype: DType) -> Iterator[Node]:
     yield Node(labels[2], "call", "aten.mul.Tensor", (Ref(labels[1]), 180), {}, scalar)
     yield Node(labels[3], "call", "aten.reciprocal.default", (Ref(labels[2]),), {}, scalar)
     yield Node(labels[4], "call", "aten.sqrt.default", (Ref(labels[3]),), {}, scalar)
+
+
+def _scalars(graph: Graph, other: Graph, told: list[_Told]) -> Graph:
+    """The graph with its recorded single numbers of 32 bits that are roundings of the other program's literals, or of
+    roots of whole numbers, replaced by those."""
+    theirs = {value for _, _, value in _floats(other)}
+    constants = dict(graph.constants)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        recorded = graph.constants.get(node.target) if node.op == "constant" else None
+        number = None if recorded is None or len(recorded.data) != 1 else recorded.data[0]
+        if recorded is None or not isinstance(number, float) or recorded.type.dtype is not DType.FLOAT32:
+            nodes.append(node)
+            continue
+        candidates = {exact for exact in theirs if _rounds(number, exact)}
+        root = _root_of(number)
+        if len(candidates) == 1 and number not in theirs:
+            exact = candidates.pop()
+            name = f"{node.target} as it is written"
+            constants[name] = replace(recorded, data=(exact,))
+            told.append(_Told(node.name, f"{number!r} is {exact!r}"))
+            node = replace(node, target=name)
+        elif root is not None and not candidates:
+            base, exponent = root
+            scalar = TensorType(recorded.type.shape, recorded.type.dtype)
+            label = f"{node.name} base"
+            args: tuple[Argument, ...] = (scalar.shape, float(base))
+            nodes.append(Node(label, "call", "aten.full.default", args, {"dtype": scalar.dtype}, scalar))
+            node = Node(node.name, "call", "aten.pow.Tensor_Scalar", (Ref(label), exponent), {}, scalar)
+            told.append(_Told(node.name, f"{number!r} is {base}^{exponent}"))
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _root_of(number: float) -> tuple[int, float] | None:
+    """The smallest whole number and the exponent (1/2, 1/4 or their negatives) of which a number of 32 bits with all
+    its digits is the rounded value; ``None`` if there is none."""
+    if number <= 0 or len(str(np.float32(number)).partition("e")[0].replace(".", "").strip("0")) < _DIGITS:
+        return None
+    for exponent in (0.5, -0.5, 0.25, -0.25):
+        base = round(number ** (1 / exponent)) if 0 < number < _LARGEST_ROOT else 0
+        if 2 <= base <= _LARGEST_ROOT and float(np.float32(base**exponent)) == number and isqrt(base) ** 2 != base:
+            return base, exponent
+    return None
 
 
 # ---------------------------------------------------------------------------------------------- tables

@@ -1,8 +1,8 @@
 """Masks that are written out row by row: a band of a matrix, computed by dozens of assignments, as one comparison.
 
-A mask that depends on no input is known, exactly, by execution: its elements are booleans, or 0 and -inf. Where it is a
-band (everything up to the diagonal, a window along it) and takes many operators, it is written as a comparison of rows
-and columns. Nothing is assumed: both have the same elements.
+A mask that is recorded, or depends on no input, is known, exactly, by execution: its elements are booleans, or 0 and
+-inf. Where it is a band (everything up to the diagonal, a window along it), it is written as a comparison of rows and
+columns, unless it takes few operators as it is. Nothing is assumed: both have the same elements.
 """
 
 from __future__ import annotations
@@ -45,25 +45,33 @@ def _rewritten(graph: Graph) -> Graph:
         band = None if value is None else _band(value)
         if band is not None and node.type is not None:
             bands[node.name] = tuple(_comparison(node.name, node.type, *band))
+    for node in graph.nodes:
+        recorded = graph.constants.get(node.target) if node.op == "constant" else None
+        if recorded is not None and len(recorded.data) == 1 and recorded.data[0] == -inf:
+            args: tuple[Argument, ...] = (recorded.type.shape, -inf)
+            bands[node.name] = (
+                Node(node.name, "call", "aten.full.default", args, {"dtype": recorded.type.dtype}, recorded.type),
+            )
     if not bands:
         return graph
     return replace(graph, nodes=tuple(new for node in graph.nodes for new in bands.get(node.name, (node,))))
 
 
 def _masks(graph: Graph) -> Iterator[Node]:
-    """Constant matrices that something reads which depends on inputs, and that many operators compute."""
+    """Constant matrices that something reads which depends on inputs, and that many operators compute, or that are
+    recorded; and recorded minus infinities."""
     variable: set[str] = set()
     for node in graph.nodes:
         if node.op == "input" or any(name in variable for name in references(node)):
             variable.add(node.name)
     for node in graph.nodes:
-        if node.op != "call" or node.name in variable or node.type is None:
+        if node.op not in ("call", "constant") or node.name in variable or node.type is None:
             continue
         sizes = [size for size in node.type.shape if size != 1]
         fits = len(sizes) == 2 and all(type(size) is int for size in sizes) and prod(sizes) <= _ELEMENTS
         kind = node.type.dtype.is_float or node.type.dtype is DType.BOOL
         read = any(name in variable for name in graph.users[node.name])
-        if fits and kind and read and len(graph.ancestors(node.name)) > _MANY:
+        if fits and kind and read and (node.op == "constant" or len(graph.ancestors(node.name)) > _MANY):
             yield node
 
 

@@ -134,7 +134,7 @@ def test_a_recipe_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "key=value, such as num_hidden_layers=2" in found.output
 
 
-def test_a_file_and_a_model_are_no_pair(files: tuple[str, str]) -> None:
+def test_a_model_beside_a_file_that_cannot_be_built(files: tuple[str, str]) -> None:
     found = CliRunner().invoke(app, ["compare", files[0], "some_module:build"])
     assert found.exit_code == 2
-    assert "error[compare-programs]" in found.output
+    assert "error[compare-recipe]" in found.output

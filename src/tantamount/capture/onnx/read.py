@@ -9,8 +9,9 @@ from typing import Union
 import numpy as np
 
 from tantamount.capture.fields import Place, nearest, shown
+from tantamount.capture.onnx.given import Given, Known, Result
 from tantamount.capture.onnx.model import Attribute, Model, Operation, model_of
-from tantamount.capture.onnx.rows import ROWS, Given, Known, Result
+from tantamount.capture.onnx.rows import ROWS
 from tantamount.capture.onnx.tensors import TensorData
 from tantamount.errors import TantamountError, Unsupported, UserError
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Output, Ref

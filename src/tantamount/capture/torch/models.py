@@ -17,7 +17,7 @@ from tantamount.capture.torch.problems import line_of, said
 from tantamount.errors import UserError
 from tantamount.limits import limits_from_environment
 
-__all__ = ["LoadInto", "loader_of", "loading_of", "state_names", "state_shapes", "with_tables"]
+__all__ = ["LoadInto", "loader_of", "loading_of", "state_names", "state_shapes", "state_values", "with_tables"]
 
 LoadInto = Callable[[nn.Module, dict[str, Tensor]], object]
 """Fills a model from a checkpoint in place, or returns the model that has it."""
@@ -39,6 +39,18 @@ def state_names(model: nn.Module) -> tuple[frozenset[str], frozenset[str]]:
     """The names of the parameters, and those of the buffers, of a model, all names of tied ones among them."""
     parameters = frozenset(name for name, _ in model.named_parameters(remove_duplicate=False))
     return parameters, frozenset(name for name, _ in model.named_buffers(remove_duplicate=False))
+
+
+def state_values(model: nn.Module) -> dict[str, Any]:
+    """The floating-point parameters and buffers as NumPy arrays in float64, by name; none of fake tensors or beyond the
+    limit ``constant_elements``."""
+    limits = limits_from_environment()
+    state = (*model.named_parameters(), *model.named_buffers())
+    return {
+        name: t.detach().to("cpu", torch.float64).numpy()
+        for name, t in state
+        if t.is_floating_point() and t.device.type != "meta" and 0 < t.numel() <= limits.constant_elements
+    }
 
 
 def loader_of(model: nn.Module, load: LoadInto | None, side: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
@@ -95,11 +107,11 @@ def loading_of(
 
 
 def with_tables(program: Program, model: nn.Module, names: frozenset[str]) -> Program:
-    """The program with the values of some buffers recorded in it, as constants, instead of inputs."""
+    """The program with the values of some buffers and parameters recorded in it, as constants, instead of inputs."""
     limits = limits_from_environment()
     tensors = {
         name: t
-        for name, t in model.named_buffers(remove_duplicate=False)
+        for name, t in (*model.named_buffers(remove_duplicate=False), *model.named_parameters(remove_duplicate=False))
         if name in names and t.device.type != "meta" and t.numel() <= limits.constant_elements and not t.is_complex()
     }
     nodes: list[dict[str, Any]] = []

@@ -1,0 +1,83 @@
+"""What :func:`tantamount.compare` is given, as a pair of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tantamount.comparison.models import Side, call_of, each_inputs, models_of, pair_of_models
+from tantamount.comparison.programs import Pair, pair_of
+from tantamount.comparison.recorded_weights import has_weights, pair_with_weights
+from tantamount.errors import UserError
+from tantamount.ir.graph import Graph
+from tantamount.ir.job import Job
+from tantamount.ir.types import Shape
+from tantamount.semantics.survey import index_bounds
+
+__all__ = ["pair_to_compare"]
+
+
+def pair_to_compare(
+    first: object,
+    second: object,
+    inputs: Sequence[Any] | Mapping[str, Any] | None,
+    loaders: Sequence[Any] | None,
+    checkpoint: Mapping[str, Sequence[int]] | None,
+    relations: Mapping[str, Any] | None,
+    outputs: Mapping[str, Any] | None,
+) -> Pair:
+    """What :func:`tantamount.compare` is given as a pair of programs. Raises :class:`UserError`."""
+    if isinstance(first, Job):
+        if second is not None or relations or outputs or inputs is not None or loaders is not None:
+            raise UserError("job-arguments", place="compare", found="a job with more", needed="compare(job) alone")
+        return Pair(first, {})
+    models = hasattr(first, "state_dict"), hasattr(second, "state_dict")
+    if loaders is not None:
+        if not all(models) or len(loaders) != 2 or inputs is None:
+            raise UserError(
+                "compare-programs", place="compare", found="loaders, and not two models with inputs",
+                needed="compare(model, model, inputs=(...), loaders=(load, load))",
+            )  # fmt: skip
+    elif all(models) and inputs is not None and _alike(first, second):
+        loaders = (None, None)
+    if loaders is not None:
+        sides = models_of((first, second), inputs, loaders, checkpoint)
+        pair = pair_of_models(*sides, relations=relations, outputs=outputs)
+        return replace(pair, distance=partial(_distance, (first, second), loaders, each_inputs(inputs), sides))
+    recorded = first if isinstance(first, Graph) else second if isinstance(second, Graph) else None
+    if recorded is not None and any(models) and has_weights(recorded):
+        graph_first = recorded is first
+        given = call_of(each_inputs(inputs)[1 if graph_first else 0])
+        return pair_with_weights(recorded, second if graph_first else first, given, graph_first, relations, outputs)
+    if any(models):
+        from tantamount.capture import capture
+
+        each = each_inputs(inputs)
+        captured = [
+            capture(program, *call_of(given)) if is_model else program
+            for program, is_model, given in zip((first, second), models, each, strict=True)
+        ]
+        first, second = captured
+    return pair_of(first, second, inputs=relations, outputs=outputs)
+
+
+def _distance(
+    models: Sequence[Any], loaders: Sequence[Any], inputs: Sequence[Any], sides: tuple[Side, Side, dict[str, Shape]]
+) -> tuple[float, float, float] | None:
+    """By how much the outputs differ where both models are executed as they are (see :mod:`capture.torch.running`)."""
+    from tantamount.capture.torch.running import distance
+
+    first, _, shapes = sides
+    bounds = index_bounds(first.program.graph)
+    return distance(
+        models, loaders, [call_of(one) for one in inputs], shapes, [bounds.get(n) for n in first.arguments()]
+    )
+
+
+def _alike(first: Any, second: Any) -> bool:
+    """True if a state dict of the one is a state dict of the other: then it is a checkpoint that both load."""
+    from tantamount.capture.torch.models import state_shapes
+
+    return state_shapes(first) == state_shapes(second)

@@ -1,0 +1,135 @@
+"""A graph file with its weights on record, against the model that it was made of: the numbers say which is which.
+
+An exporter writes the weights of a model into the file, transposed, joined or as they are. Random weights are nearly
+all different, so that a recorded tensor whose numbers are those of some parameter, in some order, is found by them, and
+compared with them again, exactly. Such a tensor becomes an input, and what is proved holds for all weights of that
+arrangement. What is not found so (all ones; a number that comes twice) keeps its numbers on both sides: there, what is
+proved holds for the numbers of the file. Nothing is assumed either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from tantamount.capture.fx_json import graph_of
+from tantamount.capture.graph_document import graph_document
+from tantamount.capture.programs import Program
+from tantamount.comparison.models import Side, pair_of_models
+from tantamount.comparison.programs import Pair
+from tantamount.correspond.index_maps import Numbers, Whole, expression_of, numbered
+from tantamount.correspond.numbering import Floats, Source
+from tantamount.ir.graph import Constant, Graph
+from tantamount.ir.relation import Expression, RankTensor, rank_tensors
+from tantamount.ir.types import Shape
+from tantamount.limits import limits_from_environment
+
+__all__ = ["has_weights", "pair_with_weights"]
+
+_FEW = 2  # elements of a tensor that its numbers could identify
+
+
+def has_weights(graph: Graph) -> bool:
+    """True if floating-point tensors are recorded in a graph."""
+    return any(_is_weight(constant) for constant in graph.constants.values())
+
+
+def _is_weight(constant: Constant) -> bool:
+    return constant.type.dtype.is_float and len(constant.data) >= _FEW
+
+
+def pair_with_weights(
+    graph: Graph,
+    model: Any,
+    inputs: tuple[tuple[Any, ...], dict[str, Any]],
+    graph_first: bool,
+    relations: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+) -> Pair:
+    """The pair of a graph with recorded weights and a PyTorch model, whose weights those are. Raises
+    :class:`tantamount.errors.UserError`."""
+    from tantamount.capture import capture
+    from tantamount.capture.torch.models import state_names, state_values, with_tables
+
+    program = capture(model, *inputs)
+    values = state_values(model)
+    wanted = {node.name for node in program.graph.inputs}
+    held = {name: value for name, value in values.items() if name in wanted}
+    wholes = numbered({name: value.shape for name, value in held.items()})
+    sources = _sources(graph, held, wholes)
+    used = frozenset(name for source in sources.values() for name in _names(source))
+    parameters, buffers = state_names(model)
+    program = with_tables(program, model, frozenset(held) - used)
+    shapes: dict[str, Shape] = {name: value.shape for name, value in held.items() if name in used}
+    own = {whole.name: _itself(whole) for whole in wholes if whole.name in used}
+    side = Side("second" if graph_first else "first", program, own, parameters | buffers, buffers)
+    other = Side("first" if graph_first else "second", _with_inputs(graph, sources), sources, frozenset(sources),
+                 frozenset())  # fmt: skip
+    pair = pair_of_models(
+        *((other, side) if graph_first else (side, other)), shapes, relations=relations, outputs=outputs
+    )
+    count = sum(map(_is_weight, graph.constants.values()))
+    note = (
+        f"{len(sources)} of {count} recorded tensors of the file have exactly the numbers of the model's parameters: "
+        "they are any numbers; the others are those that are recorded"
+    )
+    return replace(pair, notes=(note, *pair.notes), assumptions=())
+
+
+def _itself(whole: Whole) -> Source:
+    index: Numbers = np.arange(whole.start, whole.stop, dtype=np.int64).reshape(whole.shape)
+    return Source(RankTensor(0, whole.name), sources=index)
+
+
+def _names(source: Source) -> set[str]:
+    found: Expression | None = source.expression
+    return set() if found is None else {tensor.name or "" for tensor in rank_tensors(found)}
+
+
+def _sources(graph: Graph, held: Mapping[str, Floats], wholes: tuple[Whole, ...]) -> dict[str, Source]:
+    """The recorded tensors that are made of the model's, by the names of their nodes."""
+    flat = np.concatenate([held[whole.name].reshape(-1) for whole in wholes]) if wholes else np.zeros(0)
+    numbers, first, counts = np.unique(flat, return_index=True, return_counts=True)
+    out: dict[str, Source] = {}
+    for node in graph.nodes:
+        constant = graph.constants.get(node.target) if node.op == "constant" else None
+        if constant is None or not _is_weight(constant):
+            continue
+        value = np.array([float(cast("float", x)) for x in constant.data]).reshape(constant.type.shape)
+        index = _alike(value, held, wholes)
+        if index is None and numbers.size:
+            at = np.searchsorted(numbers, value).clip(0, numbers.size - 1)
+            if bool((numbers[at] == value).all()) and bool((counts[at] == 1).all()):
+                index = first[at].astype(np.int64)
+        expression = None if index is None else expression_of(index, wholes)
+        if index is not None and expression is not None and bool((flat[index] == value).all()):
+            out[node.name] = Source(expression, sources=index)
+    return out
+
+
+def _alike(value: Floats, held: Mapping[str, Floats], wholes: tuple[Whole, ...]) -> Numbers | None:
+    """The numbers of the elements of the one parameter that a tensor is, as it is or transposed; ``None`` if it is none
+    or several, or the same number everywhere."""
+    if bool((value == value.reshape(-1)[0]).all()):
+        return None
+    found: list[Numbers] = []
+    for whole in wholes:
+        index: Numbers = np.arange(whole.start, whole.stop, dtype=np.int64).reshape(whole.shape)
+        ways = [(held[whole.name], index)] + ([(held[whole.name].T, index.T)] if len(whole.shape) == 2 else [])
+        found += [numbers for tensor, numbers in ways if tensor.shape == value.shape and np.array_equal(tensor, value)]
+    return found[0] if len(found) == 1 else None
+
+
+def _with_inputs(graph: Graph, sources: Mapping[str, Source]) -> Program:
+    """The graph as a program, with inputs for the recorded tensors that have a source."""
+    document = dict(graph_document(graph))
+    nodes: list[dict[str, Any]] = []
+    for node in cast("list[dict[str, Any]]", document["nodes"]):
+        if node["name"] in sources:
+            node = {**node, "op": "placeholder", "target": node["name"]}
+        nodes.append(node)
+    document["nodes"] = nodes
+    return Program(graph_of(document, graph.path, limits_from_environment()), document)

@@ -1,0 +1,72 @@
+"""A graph file with its weights on record against the model that it was made of: the numbers say which is which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from support.onnx_models import model, node, tensor
+from tantamount.answers import compare
+from tantamount.capture.readers import read_graph
+from tantamount.verdict import Verdict
+
+pytest.importorskip("torch", reason="models are PyTorch's")
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def network() -> nn.Module:
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    return nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4, bias=False))
+
+
+def file(folder: Path, change: str = "") -> Path:
+    """The network as an exporter writes it: weights transposed, the norm's as they are."""
+    state = {name: value.detach().numpy() for name, value in network().state_dict().items()}
+    up, down = state["1.weight"].T.copy(), state["3.weight"].T.copy()
+    if change == "swapped":
+        up, down = down, up
+    if change == "one number":
+        up[1, 2] += 0.5
+    if change == "as it is":
+        up = up.T.copy()
+    shift = state["1.bias"] + (np.float32(0.25) if change == "shift" else 0)
+    epsilon = 1e-3 if change == "epsilon" else 1e-5
+    nodes = [
+        node("LayerNormalization", ["x", "scale", "bias"], ["n"], axis=-1, epsilon=epsilon),
+        node("MatMul", ["n", "up"], ["u"]),
+        node("Add", ["u", "shift"], ["s"]),
+        node("Relu", ["s"], ["r"]),
+        node("MatMul", ["r", "down"], ["y"]),
+    ]
+    given = {"scale": state["0.weight"], "bias": state["0.bias"], "up": up, "shift": shift, "down": down}
+    tensors = [tensor(name, value.astype(np.float32)) for name, value in given.items()]
+    path = folder / "net.onnx"
+    path.write_bytes(model(nodes, [("x", [3, 4])], ["y"], tensors))
+    return path
+
+
+@pytest.mark.parametrize("file_first", [True, False])
+def test_an_export_is_its_model(tmp_path: Path, file_first: bool) -> None:
+    import torch
+
+    pair = (read_graph(file(tmp_path)), network())
+    found = compare(*(pair if file_first else pair[::-1]), inputs=(torch.zeros(3, 4),))
+    assert found.verdict is Verdict.PROVED
+    assert {one.name for one in found.assumptions} <= {"real-arithmetic", "rounded-constants"}
+    assert found.notes[0].startswith("3 of 5 recorded tensors")  # the norm's are ones and zeros
+
+
+@pytest.mark.parametrize("change", ["swapped", "one number", "as it is", "shift", "epsilon"])
+def test_an_export_that_is_another_model_is_none(tmp_path: Path, change: str) -> None:
+    import torch
+
+    found = compare(network(), read_graph(file(tmp_path, change)), inputs=(torch.zeros(3, 4),))
+    assert found.verdict is Verdict.REFUTED, found.text()
