@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +26,7 @@ from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale, draw
 from tantamount.ir.graph import references
 from tantamount.ops.algebra import Tensor
+from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repair"]
 
@@ -336,14 +337,29 @@ def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int) -
     start = _start(plan, names, (seed,))
     if start is None:
         return True  # the two sides agree there
+    rest = set(names) - set(start.failing)
+    if candidate.edit.kind == "value":
+        again = _same(start.matches, candidate.edit)
+        return again is not None and not set(candidate.repaired) - set(_repaired(start, again)) - rest
     c = next((c for c in start.matches.classes if c.places == candidate.c.places), None)
     if c is None:
         return False
     kind = "reduce" if candidate.edit.kind in _REDUCTIONS else candidate.edit.kind
     for edit in edits_of(start.matches, c, (kind,)):
         if edit.signature == candidate.edit.signature:
-            return not set(candidate.repaired) - set(_repaired(start, edit)) - (set(names) - set(start.failing))
+            return not set(candidate.repaired) - set(_repaired(start, edit)) - rest
     return False
+
+
+def _same(matches: ValueMatches, edit: Edit) -> Edit | None:
+    """The same parts in the same places, on another input."""
+    changes: dict[Place, Array] = {}
+    for place in edit.places:
+        value = matches.part(edit.wanted[place], matches.value(place).shape)
+        if value is None:
+            return None
+        changes[place] = value
+    return replace(edit, changes=changes)
 
 
 def _cost(start: _Start, edit: Edit, c: Class, number: int, repaired: tuple[str, ...]) -> tuple[int, ...]:

@@ -69,9 +69,11 @@ class Values(Names):
 
     def _attempts(self) -> list[Callable[[Part], Account | None]]:
         """Ways to account for a value that no tensor of the specification has, the most telling first."""
+        if self.matches.value(self.place).dtype.kind == "i":
+            return [self._integers]
         found = [self._factor, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
-        found += [self._unreached, self._integers, self._region]
+        found += [self._unreached, self._region]
         return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.matches.frontier(self.c) else found
 
     def _rows_of_places(self) -> str:
@@ -223,7 +225,7 @@ class Values(Names):
                 return None
         head = f"{self.impl(self.place)} applies {one} to {listed(ours)} where the specification applies {other}"
         text = f"the specification's {self.spec(wanted[0])} is {other}({', '.join(reads)})"
-        return self.made("different", head, text, f"{other} instead of {one} in {self.place[1]}", wanted[0], wanted)
+        return self.made("operator", head, text, f"{other} instead of {one} in {self.place[1]}", wanted[0], wanted)
 
     def _by_operand(self, wanted: Part) -> Account | None:
         """The specification's operator is the same; one operand is another tensor, or another part."""

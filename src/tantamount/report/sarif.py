@@ -32,6 +32,7 @@ _RULES = {
     "extra": "There is a term too many",
     "offset": "Positions are shifted",
     "attribute": "An operator has another attribute",
+    "operator": "Another operator is applied",
     "different": "The two sides compute different values",
     "refuted": "The implementation does not refine the specification",
     "unknown": "Neither a proof nor a counterexample was found",
