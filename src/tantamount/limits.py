@@ -214,7 +214,6 @@ class Bounds:
     repair_inputs: int = _bound(4, DIAGNOSIS, "Random inputs that are tried until outputs differ.", "fixed")
     repair_executions: int = _bound(300, DIAGNOSIS, "Executions of both programs that looking for a repair may take.")
     repair_nodes: int = _bound(100_000, DIAGNOSIS, "Nodes of all executions that looking for a repair may take.")
-    repair_near: int = _bound(48, DIAGNOSIS, "Nodes of every rank below a change that say whether it helps.")
     repair_promising: int = _bound(
         6, DIAGNOSIS, "Changes of one kind that help nearby and are followed to the outputs."
     )

@@ -328,7 +328,7 @@ NOT_HERE = {
     "settled_factors", "settled_elements", "mask_candidates", "undefined_terms", "undefined_pieces",
     "implied_cases", "cover_tiles", "repair_numbers",
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
-    "repair_layouts", "repair_near", "repair_promising", "repair_seconds",
+    "repair_layouts", "repair_promising", "repair_seconds",
     "mismatch_depth", "reduced_rounds",
 }  # fmt: skip
 

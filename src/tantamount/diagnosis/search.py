@@ -30,6 +30,8 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repair"]
 
+_NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
+
 _FIRST_SEED = 11
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
@@ -283,7 +285,7 @@ def _gain(start: _Start, edit: Edit) -> int:
     """How many tensors of the specification that the implementation lacks are there below a change, and how many
     places that something corresponded to it takes that from."""
     matches = start.matches
-    near = matches.replay.nearby(edit.changes, matches.effort.bounds.repair_near)
+    near = matches.replay.nearby(edit.changes, _NEAR)
     if near is None:
         return 1  # unknown: the outputs will tell
     gained: set[str] = set()
