@@ -72,8 +72,8 @@ def _token(node: Node) -> object:
 
 
 def _periods(tokens: Sequence[int]) -> list[int]:
-    """The most frequent distances between a stretch of a few nodes and the next one like it; of those that are too short
-    for a piece, multiples that are not."""
+    """The most frequent distances between a stretch of a few nodes and the next one like it; of those that are too
+    short for a piece, multiples that are not."""
     last: dict[tuple[int, ...], int] = {}
     distances: Counter[int] = Counter()
     for k in range(len(tokens) - _GRAM + 1):

@@ -92,8 +92,8 @@ class Builder:
         return self.cast(Tensor((size,), DType.INT64, self.interpretation.iota(size)), dtype)
 
     def unknown(self, shape: Sequence[int], dtype: DType) -> Tensor:
-        stored = TensorType(tuple(shape), dtype).stored
-        return Tensor(tuple(shape), dtype, self.interpretation.unknown(stored.shape, stored.dtype, self.site))
+        of = TensorType(tuple(shape), dtype).stored
+        return Tensor(tuple(shape), dtype, self.interpretation.unknown(of.shape, of.dtype, self.site))
 
     def uninitialised(self, shape: Sequence[int], dtype: DType, like: Tensor | None = None) -> Tensor:
         """Memory that nobody wrote, where floats may be NaN or infinite; made in the image of ``like``, if of any."""
@@ -579,13 +579,9 @@ class Builder:
         return bool(found) if x.dtype is DType.BOOL else found
 
     def rows(
-        self,
-        name: str,
-        xs: Sequence[Tensor],
-        dim: int,
-        attributes: tuple[Number | str, ...] = (),
-        results: Sequence[tuple[int, DType]] = (),
-    ) -> tuple[Tensor, ...]:
+        self, name: str, xs: Sequence[Tensor], dim: int,
+        attributes: tuple[Number | str, ...] = (), results: Sequence[tuple[int, DType]] = (),
+    ) -> tuple[Tensor, ...]:  # fmt: skip
         """An opaque function of whole rows along ``dim``; ``results`` gives the length and type of each result."""
         first = _real(xs[0])
         k = self.dim(first, dim)
@@ -593,10 +589,8 @@ class Builder:
         moved = [self.permute(x, order) for x in xs]
         values = self.interpretation.rows(name, [x.value for x in moved], attributes, [size for size, _ in results])
         back = sorted(range(first.rank), key=order.__getitem__)
-        out = [
-            Tensor((*moved[0].shape[:-1], size), dtype, value)
-            for (size, dtype), value in zip(results, values, strict=True)
-        ]
+        rest = moved[0].shape[:-1]
+        out = [Tensor((*rest, size), dtype, value) for (size, dtype), value in zip(results, values, strict=True)]
         return tuple(self.permute(x, back) for x in out)
 
     @property
