@@ -225,7 +225,7 @@ class Values(Names):
                 return None
         head = f"{self.impl(self.place)} applies {one} to {listed(ours)} where the specification applies {other}"
         text = f"the specification's {self.spec(wanted[0])} is {other}({', '.join(reads)})"
-        return self.made("operator", head, text, f"{other} instead of {one} in {self.place[1]}", wanted[0], wanted)
+        return self.made("operation", head, text, f"{other} instead of {one} in {self.place[1]}", wanted[0], wanted)
 
     def _by_operand(self, wanted: Part) -> Account | None:
         """The specification's operator is the same; one operand is another tensor, or another part."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isqrt, prod
 from typing import Any, cast
 
 from tantamount.effort import Effort
@@ -18,6 +18,7 @@ __all__ = ["Region", "find_sizes", "generic_sizes", "small_sizes", "varied_sizes
 
 Region = Sequence[Condition]  # sizes at which all of these hold
 _GENERIC = (5, 11, 23, 47, 97, 197, 397, 797, 1597, 3203)  # primes, each more than twice the one before
+_LARGEST_PRIME = 1 << 20
 _ORDERS = 5_000  # assignments of these to symbols that are tried
 _SMALL = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 32, 48, 64)
 
@@ -30,6 +31,13 @@ class Found:
     none: bool = False
 
 
+def _prime_above(n: int) -> int:
+    """The least prime that is not less; the number itself where none is near enough to be looked for."""
+    if n > _LARGEST_PRIME:
+        return n
+    return next(p for p in itertools.count(n) if all(p % d for d in range(2, isqrt(p) + 1)))
+
+
 def generic_sizes(domain: Domain) -> dict[str, int]:
     """Sizes of the domain that depend on nothing but its ranges and conditions, and of which none divides another or is
     a sum of others if that can be: a proof there rests on few coincidences. The hints if none of those tried fit."""
@@ -39,7 +47,8 @@ def generic_sizes(domain: Domain) -> dict[str, int]:
         values: dict[str, int] = {}
         for s, prime in zip(symbols, order, strict=False):
             step = steps.get(s.name, 1)
-            values[s.name] = max(step * prime, -(-s.low // step) * step)
+            least = -(-s.low // step)
+            values[s.name] = step * (prime if least == 1 else _prime_above(2 * least + prime))
         if len(values) == len(symbols) and domain.contains(values):
             return {s.name: values[s.name] for s in domain.symbols}
     return domain.hints

@@ -38,7 +38,7 @@ class Class(Enum):
     NUMBER = ("another number is given", ("attribute", "factor", "constant", "exponent", "offset"))
     STEP_MISSING = ("an operator is left out", ("missing", "operand", "factor"))
     STEP_TWICE = ("an operator is applied twice", ("extra", "factor"))
-    FUNCTION = ("another function is applied", ("operator",))
+    FUNCTION = ("another function is applied", ("operation",))
     TENSOR = ("another tensor is read", ("operand", "offset", "missing"))
     SWAPPED = ("two operands are exchanged", ("operand",))
     PART = ("another part of a tensor is taken", ("offset", "operand"))
