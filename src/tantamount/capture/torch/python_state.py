@@ -29,6 +29,7 @@ _MOST = 100_000  # objects
 _DEEP = 6
 _PLAIN = (int, float, complex, str, bytes, type(None))
 _OWN_OF_MODULES = {"_parameters", "_buffers", "_modules"}
+_DERIVED = {"_flat_weights", "_flat_weight_refs"}  # of recurrent modules: made anew of their parameters by __setattr__
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ def held(owner: Any) -> list[tuple[Any, Any]]:
     if isinstance(owner, type):
         return [(k, v) for k, v in vars(owner).items() if not k.startswith("__") and not inspect.isroutine(v)]
     if isinstance(owner, nn.Module):
-        return [(k, v) for k, v in vars(owner).items() if k not in _OWN_OF_MODULES and not k.endswith("_hooks")]
+        own = _OWN_OF_MODULES | _DERIVED if isinstance(owner, nn.RNNBase) else _OWN_OF_MODULES
+        return [(k, v) for k, v in vars(owner).items() if k not in own and not k.endswith("_hooks")]
     values = list(vars(owner).items()) if hasattr(owner, "__dict__") else []
     return values + [(name, getattr(owner, name)) for name in _slots(type(owner)) if hasattr(owner, name)]
 

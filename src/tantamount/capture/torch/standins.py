@@ -221,7 +221,10 @@ _ABSENT: Any = object()
 class Guard(TorchDispatchMode):
     """Refuses operators that would change what the program does without a trace in its graph: those that compute with
     an original, because no function of PyTorch was called with it, and those that write to a tensor that was there
-    before and is neither state nor argument. Collectives get the stand-ins of their tensors."""
+    before and is neither state nor argument. Collectives get the stand-ins of their tensors.
+
+    Batch normalisation in training is traced as the operator that returns the new running statistics, and their
+    copies into the old ones."""
 
     def __init__(self, stand_ins: StandIns) -> None:
         super().__init__()
@@ -250,6 +253,11 @@ class Guard(TorchDispatchMode):
                     needed="a buffer of a module, or an argument of the function",
                     hint='module.register_buffer("name", tensor); a tensor that a function closes over is a constant',
                 )  # fmt: skip
+        if func is torch.ops.aten.native_batch_norm.default and args[5] and args[3] is not None:
+            *results, mean, variance = torch.ops.aten._native_batch_norm_legit_functional.default(*args, **kwargs)
+            args[3].copy_(mean)
+            args[4].copy_(variance)
+            return tuple(results)
         return func(*args, **kwargs)
 
 

@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from tantamount.capture.torch.calls import same_at_every_call
 from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
+from tantamount.capture.torch.flexible import as_defined
 from tantamount.capture.torch.hooks import carry, check_same_hooks, registered
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
@@ -195,6 +196,7 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
             communication = stack.enter_context(Functional())
             stack.enter_context(Annotate(paths))
             stack.enter_context(Guard(stand_ins))
+            stack.enter_context(as_defined())
             with state.replaced(own):
                 returned = stand_ins.of(program.function(*args, **kwargs))
                 results = _results(returned)

@@ -166,3 +166,32 @@ def native_group_norm(
     if input.rank < 2 or input.shape[:2] != (N, C) or prod(input.shape[2:]) != HxW:
         raise ShapeProblem(f"{N} samples, {C} channels of {HxW} elements in {input.type}")
     return _group_norm(b, input, weight, bias, group, eps)
+
+
+def _norms_beside(b: Builder, x: Tensor, like: Tensor, dim: int) -> tuple[int, ...]:
+    """The dimensions of x other than ``dim``; ``like`` has size 1 along them."""
+    kept = b.dim(x, dim)
+    others = tuple(k for k in range(x.rank) if k != kept)
+    if like.shape != tuple(1 if k in others else size for k, size in enumerate(x.shape)):
+        raise ShapeProblem(f"norms {like.type} of {x.type} along all dimensions but {dim}")
+    return others
+
+
+@operator("aten._weight_norm_interface.default", category=_NORM, statistics=(1,))
+def weight_norm(b: Builder, v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
+    """v * (g / norm); norm is the root of the sum of squares of v over all dimensions but dim"""
+    others = _norms_beside(b, v, g, dim)
+    norm = b.sqrt(b.sum(b.mul(v, v), others, keepdim=True)) if others else b.function("abs", v)
+    return b.mul(v, b.div(g, norm)), norm
+
+
+@operator("aten._weight_norm_interface_backward.default", category=_NORM)
+def weight_norm_backward(
+    b: Builder, grad_w: Tensor, saved_v: Tensor, saved_g: Tensor, saved_norms: Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    """the gradients of v and g: g / norm * (grad_w - v * s / norm^2) and s / norm, s the sum of grad_w * v"""
+    others = _norms_beside(b, saved_v, saved_g, dim)
+    product = b.mul(grad_w, saved_v)
+    total = b.sum(product, others, keepdim=True) if others else product
+    along = b.mul(saved_v, b.div(total, b.mul(saved_norms, saved_norms)))
+    return b.mul(b.div(saved_g, saved_norms), b.sub(grad_w, along)), b.div(total, saved_norms)

@@ -23,6 +23,9 @@ _NORM: list[Sample] = [
     call("group_norm.default", f(2, 6), 2),
     call("native_group_norm.default", f(2, 6, 3, 2), f(6), f(6), 2, 6, 6, 3, 1e-5),
     call("native_group_norm.default", f(2, 6, 3), None, None, 2, 6, 3, 2, 1e-3),
+    call("_weight_norm_interface.default", f(3, 4), f(3, 1)),
+    call("_weight_norm_interface.default", f(3, 2, 4), f(1, 1, 4), 2),
+    call("_weight_norm_interface_backward.default", f(3, 4), f(3, 4), f(3, 1), positive(3, 1), 0),
 ]
 
 _Q, _K, _V = f(2, 4, 5, 8), f(2, 4, 6, 8), f(2, 4, 6, 8)

@@ -1,0 +1,121 @@
+"""What PyTorch runs as one kernel is captured as what it is defined to be: against the same thing written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tantamount as tt
+from tantamount import Verdict
+
+torch = pytest.importorskip("torch", reason="captures need PyTorch")
+nn, functional = torch.nn, torch.nn.functional
+
+
+def _flex(score: Callable[..., Any] | None = None, mask: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    blocks = None if mask is None else create_block_mask(mask, None, None, 4, 4, device="cpu")
+    return lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=blocks)
+
+
+def _causal(q: Any, k: Any, v: Any) -> Any:
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def _verdict(ours: Any, theirs: Any, *given: Any) -> Verdict:
+    return tt.refine(tt.capture(ours, given), tt.capture(theirs, given)).verdict
+
+
+QKV = [torch.randn(1, 2, 4, 8) for _ in range(3)]
+
+
+def _masked(shift: int) -> Callable[..., Any]:
+    return lambda score, b, h, i, j: torch.where(i + shift >= j, score, -float("inf"))
+
+
+def test_flexible_attention_with_a_causal_score_is_causal_attention() -> None:
+    assert _verdict(_causal, _flex(_masked(0)), *QKV) is Verdict.PROVED
+    assert _verdict(_causal, _flex(_masked(1)), *QKV) is Verdict.REFUTED
+
+
+def _gradients(attend: Callable[..., Any]) -> Callable[..., Any]:
+    def step(q: Any, k: Any, v: Any) -> Any:
+        q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+        return torch.autograd.grad(attend(q, k, v).square().sum(), (q, k, v))
+
+    return step
+
+
+def test_the_gradients_of_flexible_attention() -> None:
+    def written(q: Any, k: Any, v: Any) -> Any:
+        return torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1) @ v
+
+    assert _verdict(_gradients(written), _gradients(_flex()), *QKV) is Verdict.PROVED
+
+
+class Normalised(nn.Module):
+    def __init__(self, momentum: float) -> None:
+        super().__init__()
+        self.own = nn.BatchNorm1d(3, momentum=momentum)
+
+    def forward(self, x: Any) -> Any:
+        return self.own(x), self.own.running_mean * 1
+
+
+class Written(Normalised):
+    def forward(self, x: Any) -> Any:
+        mean, variance = x.mean(0), x.var(0, unbiased=False)
+        with torch.no_grad():
+            self.own.running_mean.mul_(0.75).add_(0.25 * mean)
+            self.own.running_var.mul_(0.75).add_(0.25 * x.var(0))
+            self.own.num_batches_tracked.add_(1)
+        y = (x - mean) / torch.sqrt(variance + self.own.eps) * self.own.weight + self.own.bias
+        return y, self.own.running_mean * 1
+
+
+def test_batch_normalisation_in_training_and_its_statistics() -> None:
+    x = torch.randn(4, 3)
+    assert _verdict(Normalised(0.25), Written(0.25), x) is Verdict.PROVED
+    assert _verdict(Normalised(0.5), Written(0.25), x) is Verdict.REFUTED
+
+
+def test_a_normed_weight() -> None:
+    layer = torch.nn.utils.parametrizations.weight_norm(nn.Linear(4, 3, bias=False))
+
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parametrizations = layer.parametrizations
+
+        def forward(self, input: Any) -> Any:  # noqa: A002  (the name that Linear has)
+            g, v = self.parametrizations.weight.original0, self.parametrizations.weight.original1
+            return input @ (g * v / v.norm(dim=1, keepdim=True)).T
+
+    assert _verdict(layer, Product(), torch.randn(2, 4)) is Verdict.PROVED
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, pytest.param(nn.GRU, marks=pytest.mark.slow)])
+def test_recurrent_layers(kind: Any) -> None:
+    layer, x = kind(3, 2, batch_first=True), torch.randn(1, 2, 3)
+
+    class First(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x)[0][:, :1]
+
+    class Alone(First):
+        def forward(self, x: Any) -> Any:
+            return self.layer(x[:, :1])[0]
+
+    class Last(First):
+        def forward(self, x: Any) -> Any:
+            return self.layer(x)[0][:, 1:]
+
+    assert _verdict(First(), Alone(), x) is Verdict.PROVED
+    assert _verdict(First(), Last(), x) is Verdict.REFUTED
