@@ -12,19 +12,21 @@ from __future__ import annotations
 import torch
 
 import tantamount as tt
+from tantamount.capture.torch.models import state_shapes
 from tantamount.capture.torch.recipes import Built, built
 
-SIZES = (
-    "vocab_size=96,num_hidden_layers=1,hidden_size=64,num_attention_heads=4,num_key_value_heads=2,intermediate_size=96"
-)
-HEADS = f"{SIZES},head_dim=16"
-LIT = (
-    "n_embd=64,n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96,padded_vocab_size=96,block_size=64,head_size=16"
-)
+SIZES = "vocab_size=96,num_hidden_layers=1,hidden_size=64,num_attention_heads=4,num_key_value_heads=2"
+HEADS = f"{SIZES},intermediate_size=96,head_dim=16"
+LIT_SIZES = "n_embd=64,n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96"
+LIT = f"{LIT_SIZES},padded_vocab_size=96,block_size=64,head_size=16"
 FALCON = "vocab_size=96,num_hidden_layers=1,hidden_size=64,num_attention_heads=4,alibi=true,multi_query=false"
 
 FOUND = (
-    ("litgpt's Gemma adds 1e-5 in its norms, Gemma's configuration says 1e-6", f"hf:gemma,{HEADS}", f"litgpt:Gemma-7b,{LIT}"),
+    (
+        "litgpt's Gemma adds 1e-5 in its norms, Gemma's configuration says 1e-6",
+        f"hf:gemma,{HEADS}",
+        f"litgpt:Gemma-7b,{LIT}",
+    ),
     (
         "litgpt's Gemma 2 does so, too",
         f"hf:gemma2,{HEADS},sliding_window=4,query_pre_attn_scalar=16,attn=eager",
@@ -61,7 +63,8 @@ def filled(side: Built, state: dict[str, torch.Tensor]) -> torch.nn.Module:
 def apart(first: Built, second: Built) -> tuple[float, float]:
     """By how much the outputs of both differ on one checkpoint and one sequence, and the largest element."""
     torch.manual_seed(0)
-    state = {name: torch.randn_like(value, dtype=torch.float64) / 8 for name, value in first.model.state_dict().items()}
+    shapes = state_shapes(first.model)  # tied weights once
+    state = {name: torch.randn(shape, dtype=torch.float64) / 8 for name, shape in shapes.items()}
     tokens = torch.arange(8)[None] * 11
     outputs: list[torch.Tensor] = []
     for side in (first, second):
