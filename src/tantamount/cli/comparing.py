@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from tantamount.errors import UserError
 if TYPE_CHECKING:
     from tantamount.answers import Answer
 
-__all__ = ["Request", "compared"]
+__all__ = ["Request", "compared", "swept"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,36 @@ class Request:
     outputs: Sequence[str] = ()
     allow_outside: bool = False
     save: Path | None = None
+
+
+def swept(request: Request, sweeps: Sequence[str]) -> Iterator[tuple[str, Request]]:
+    """A request for every combination of the values of ``KEY=VALUE,VALUE,...``, with what was chosen: both names get
+    the key, or the one that ``a.KEY`` and ``b.KEY`` say. Raises :class:`UserError` for names that take no keys."""
+    from tantamount.capture.torch.recipes import RECIPES, settings_of
+
+    names = [request.first, request.second or ""]
+    for name in names:
+        if name.partition(":")[0] not in RECIPES:
+            raise UserError(
+                "command-line", place="--sweep", found=name or "a job", needed=f"models by name: {', '.join(RECIPES)}",
+                hint="their configurations have keys: hf:llama,hidden_size=64",
+            )  # fmt: skip
+    choices: list[list[tuple[str, str]]] = []
+    for sweep in sweeps:
+        key, equals, values = sweep.partition("=")
+        if not equals or not key or not values:
+            raise UserError("command-line", place="--sweep", found=sweep, needed="KEY=VALUE,VALUE,...")
+        choices.append([(key, value) for value in settings_of(values)])
+    for chosen in product(*choices):
+        sides = list(names)
+        for key, value in chosen:
+            side, dot, rest = key.partition(".")
+            only = side if dot and side in ("a", "b") else ""
+            for k, own in enumerate("ab"):
+                if only in ("", own):
+                    sides[k] += f",{rest if only else key}={value}"
+        label = ", ".join(f"{key}={value}" for key, value in chosen)
+        yield label, replace(request, first=sides[0], second=sides[1])
 
 
 def compared(request: Request, **options: Any) -> Answer:

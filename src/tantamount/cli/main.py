@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from tantamount.cli.fuzzing import fuzz
 from tantamount.cli.process import INTERRUPTED, Interruption, leave_on_interrupt, open_streams, reserve
 from tantamount.cli.runners import RayOption
 from tantamount.report.outcomes import INTERNAL
+
+if TYPE_CHECKING:
+    from tantamount.answers import Answer
 
 __all__ = ["app", "main"]
 
@@ -238,6 +241,10 @@ def compare(
     accept: Annotated[
         list[str] | None, typer.Option("--accept", metavar="NAME", help="Let the verdict rest on it: relation-guessed.")
     ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option("--sweep", metavar="KEY=V,W,...", help="Every value of a key of both models (a.KEY: of A)."),
+    ] = None,
     json: Json = None,
     html: Html = None,
     strict: Strict = False,
@@ -250,9 +257,10 @@ def compare(
 ) -> int:
     """Do two implementations of one model compute the same? MODULE:FUNCTION imports and runs your code."""
     from tantamount.cli.checking import load
-    from tantamount.cli.comparing import Request, compared
+    from tantamount.cli.comparing import Request, compared, swept
     from tantamount.cli.results import Results
     from tantamount.report import text
+    from tantamount.report.outcomes import worst_exit
     from tantamount.writing import check_writable
 
     results = Results({"--json": json} if json is not None else {}, github=False)
@@ -261,22 +269,21 @@ def compare(
         check_writable(html, "--html")
     load(operators or ())
     request = Request(first, second, tuple(inputs or ()), tuple(outputs or ()), allow_outside)
-    with terminal.progress(" ".join(name for name in (first, second) if name)) as progress:
-        answer = compared(
-            request,
-            accept=tuple(accept or ()),
-            strict=strict,
-            progress=progress,
-            effort=effort,
-            timeout=timeout,
-            memory=memory,
-        )
-    if results.text:
-        terminal.lines(text.render(answer, verbose=verbose))
+    options: dict[str, Any] = {"accept": tuple(accept or ()), "strict": strict, "effort": effort}
+    options |= {"timeout": timeout, "memory": memory}
+    requests = list(swept(request, sweep)) if sweep else [("", request)]
+    answers: list[Answer] = []
+    for label, one in requests:
+        with terminal.progress(label or " ".join(name for name in (first, second) if name)) as progress:
+            answers.append(compared(one, progress=progress, **options))
+        if results.text and label:
+            terminal.lines(f"{answers[-1].verdict.value:8} {label}\n")
+        if results.text and (not label or not answers[-1].proved):
+            terminal.lines(text.render(answers[-1], verbose=verbose))
     if html is not None:
-        answer.save(html)
-    results.write([answer])
-    return answer.exit_code
+        answers[-1].save(html)
+    results.write(answers)
+    return worst_exit(answer.exit_code for answer in answers)
 
 
 @app.command()

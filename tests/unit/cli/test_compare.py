@@ -138,3 +138,23 @@ def test_a_model_beside_a_file_that_cannot_be_built(files: tuple[str, str]) -> N
     found = CliRunner().invoke(app, ["compare", files[0], "some_module:build"])
     assert found.exit_code == 2
     assert "error[compare-recipe]" in found.output
+
+
+def test_a_sweep_names_every_combination() -> None:
+    pytest.importorskip("torch", reason="recipes build PyTorch models")
+    from tantamount.cli.comparing import Request, swept
+
+    found = dict(swept(Request("hf:llama,x=1", "litgpt:L"), ["b.y=2,[3,4]", "z=5"]))
+    assert {label: (one.first, one.second) for label, one in found.items()} == {
+        "b.y=2, z=5": ("hf:llama,x=1,z=5", "litgpt:L,y=2,z=5"),
+        "b.y=[3,4], z=5": ("hf:llama,x=1,z=5", "litgpt:L,y=[3,4],z=5"),
+    }
+
+
+@pytest.mark.parametrize("words", [["a.graph", "b.graph"], ["hf:llama", "hf:llama", "key"], ["hf:llama"]])
+def test_a_sweep_is_over_models_by_name(words: list[str]) -> None:
+    pytest.importorskip("torch", reason="recipes build PyTorch models")
+    names, sweep = words[:2], words[2] if len(words) > 2 else "attn=eager,sdpa"
+    found = CliRunner().invoke(app, ["compare", *names, "--sweep", sweep])
+    assert found.exit_code == 2
+    assert "error[command-line] --sweep" in found.output

@@ -21,7 +21,7 @@ from torch import nn
 from tantamount.capture.torch.problems import said
 from tantamount.errors import TantamountError, UserError
 
-__all__ = ["RECIPES", "Built", "built"]
+__all__ = ["RECIPES", "Built", "built", "settings_of"]
 
 _LENGTH = 8  # of the example sequence
 
@@ -82,7 +82,7 @@ def _own(module: str, attribute: str) -> Built:
 
 def _split(text: str) -> tuple[str, dict[str, Any]]:
     """``WHAT,key=value,...`` as what and the values by key."""
-    what, *settings = _settings(text)
+    what, *settings = settings_of(text)
     values: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -95,7 +95,7 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
     return what, values
 
 
-def _settings(text: str) -> list[str]:
+def settings_of(text: str) -> list[str]:
     """The text at its commas, but for those inside brackets, braces and quotes of JSON values."""
     parts, depth, quoted = [""], 0, False
     for before, letter in zip(" " + text, text, strict=False):

@@ -1,0 +1,97 @@
+"""Inconsistencies between released packages, found by comparing configurations: each one proved wrong, and shown by
+executing the packages as they are.
+
+    python examples/released_inconsistencies.py
+
+Needs transformers 5.23.0 and litgpt 0.5.13 beside Tantamount; other releases may have other answers. Models are built
+from configurations, at small sizes; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import torch
+
+import tantamount as tt
+from tantamount.capture.torch.models import state_shapes
+from tantamount.capture.torch.recipes import Built, built
+
+SIZES = "vocab_size=96,num_hidden_layers=1,hidden_size=64,num_attention_heads=4,num_key_value_heads=2"
+HEADS = f"{SIZES},intermediate_size=96,head_dim=16"
+LIT_SIZES = "n_embd=64,n_head=4,n_query_groups=2,n_layer=1,intermediate_size=96"
+LIT = f"{LIT_SIZES},padded_vocab_size=96,block_size=64,head_size=16"
+FALCON = "vocab_size=96,num_hidden_layers=1,hidden_size=64,num_attention_heads=4,alibi=true,multi_query=false"
+
+FOUND = (
+    (
+        "litgpt's Gemma adds 1e-5 in its norms, Gemma's configuration says 1e-6",
+        f"hf:gemma,{HEADS}",
+        f"litgpt:Gemma-7b,{LIT}",
+    ),
+    (
+        "litgpt's Gemma 2 does so, too",
+        f"hf:gemma2,{HEADS},sliding_window=4,query_pre_attn_scalar=16,attn=eager",
+        f"litgpt:Gemma-2-2b,{LIT},sliding_window_size=4,attention_scores_scalar=16",
+    ),
+    (
+        "and its Gemma 3",
+        f"hf:gemma3_text,{HEADS},sliding_window=4,query_pre_attn_scalar=16,attn=eager",
+        f"litgpt:Gemma-3-1b-it,{LIT},sliding_window_size=4,attention_scores_scalar=16",
+    ),
+    (
+        "litgpt's Mistral 7B v0.1 has no sliding window",
+        f"hf:mistral,{HEADS},rms_norm_eps=1e-5,sliding_window=4",
+        f"litgpt:Mistral-7B-v0.1,{LIT}",
+    ),
+    (
+        "transformers' Falcon with ALiBi: eager attention is not the fused one",
+        f"hf:falcon,{FALCON},attn=eager",
+        f"hf:falcon,{FALCON},attn=sdpa",
+    ),
+)  # fmt: skip
+
+
+def filled(side: Built, state: dict[str, torch.Tensor]) -> torch.nn.Module:
+    """The model in float64 with a checkpoint."""
+    model = side.model.double()
+    if side.load is None:
+        model.load_state_dict(state, strict=False)
+    else:
+        side.load(model, state)
+    return model
+
+
+def apart(first: Built, second: Built) -> tuple[float, float]:
+    """By how much the outputs of both differ on one checkpoint and one sequence, and the largest element."""
+    torch.manual_seed(0)
+    shapes = state_shapes(first.model)  # tied weights once
+    state = {name: torch.randn(shape, dtype=torch.float64) / 8 for name, shape in shapes.items()}
+    tokens = torch.arange(8)[None] * 11
+    outputs: list[torch.Tensor] = []
+    for side in (first, second):
+        model = filled(side, state)
+        given = {**side.inputs, "input_ids": tokens} if isinstance(side.inputs, dict) else None
+        with torch.no_grad():
+            outputs.append(model(**given).logits if given is not None else model(tokens))
+    return float((outputs[0] - outputs[1]).abs().max()), float(outputs[0].abs().max())
+
+
+def main() -> None:
+    for what, one, other in FOUND:
+        first, second = built(one), built(other)
+        report = tt.compare(
+            first.model, second.model, inputs=[first.inputs, second.inputs], loaders=(first.load, second.load)
+        )
+        difference, largest = apart(first, second)
+        print(f"{report.verdict.value:8} {what}")
+        print(f"         executed: the outputs differ by {difference:.1e}, the largest element is {largest:.1f}")
+    # a conversion that fails: "gemma-2b" begins like "gemma-2"
+    first, second = built(f"hf:gemma,{HEADS}"), built(f"litgpt:Gemma-2b,{LIT}")
+    try:
+        filled(second, dict(first.model.state_dict()))
+    except RuntimeError as problem:
+        print("FAILED   litgpt converts Gemma 2b, a model of the first generation, as Gemma 2")
+        print(f"         {' '.join(str(problem).split())[:150]}")
+
+
+if __name__ == "__main__":
+    main()
