@@ -194,6 +194,12 @@ def job(effort: Effort, folder: Path, specification: str, *ranks: str, tables: s
     refine(read_job(job_files(folder, specification, ranks, tables, mesh, {"tp": tuple(mesh)})), effort=effort)
 
 
+def elementwise(effort: Effort, folder: Path) -> None:
+    clamped = "x: float32[2]\nc = lt(x, 0)\ny = masked_fill(x, c, 0)\n-> y"
+    path = job_files(folder, "x: float32[2]\ny = relu(x)\n-> y", [clamped], EVERYTHING, {}, {})
+    refine(read_job(path), engine="smt", effort=effort)
+
+
 LAYER = "x: float32[4, 4]\nw: float32[4, 4]\nv: float32[4, 4]\na = mm(x, w)\nb = mm(a, v)\nc = relu(b)\n-> c"
 
 
@@ -306,6 +312,10 @@ HITS: dict[str, tuple[Work, int]] = {
     "single_ranks": (by_rank, 0),
     "tried_sizes": (sizes, 1),
     "solver_steps": (sizes, 1),
+    "smt_work": (elementwise, 1),
+    "smt_terms": (elementwise, 1),
+    "smt_steps": (elementwise, 1),
+    "smt_questions": (elementwise, 0),
     "witness_inputs": (true_but_unknown, 1),
     "refuting_inputs": (two_outputs, 0),
     "simplified_trials": (wrong, 1),
@@ -345,7 +355,7 @@ def test_every_bound_is_hit_or_named() -> None:
 
 @pytest.mark.parametrize("name", HITS)
 def test_a_bound_is_hit_by_something_small(name: str, tmp_path: Path) -> None:
-    if name == "solver_steps":
+    if name == "solver_steps" or name.startswith("smt_"):
         pytest.importorskip("z3", reason="the extra smt")
     work, value = HITS[name]
     effort = Effort(bounds=replace(Bounds(), **{name: value}))

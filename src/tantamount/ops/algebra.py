@@ -2,9 +2,9 @@
 
 An operator definition is written once, against :class:`~tantamount.ops.builder.Builder`. The builder settles shapes,
 broadcasting and dtype promotion, and asks an :class:`Interpretation` for the value of each primitive. There are
-four interpretations: types only (here), NumPy (``semantics.reference``), normal forms (``calculus.symbolic``) and
-records of what is done (``ops.recording``, which facts of operators follow from). Adding an operator therefore never
-touches an interpretation; adding a primitive touches all four.
+several interpretations: types only (here), NumPy (``semantics.reference``), normal forms (``calculus.symbolic``), terms
+(``smt.interpretation``) and records of what is done (``ops.recording``, which facts of operators follow from). Adding
+an operator therefore never touches an interpretation; adding a primitive touches them all.
 """
 
 from __future__ import annotations

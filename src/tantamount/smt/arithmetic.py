@@ -140,7 +140,7 @@ def enter_factors(t: Table, x: Term, times: Exact, found: dict[Term, Exact]) -> 
         for base, exponent in x.args:
             enter_power(t, found, base, exponent, times)
         return 1
-    if x.op == "sum":
+    if x.op == "sum" and not x.boolean:  # 1 - b is a factor of its own: a product of booleans is one
         c, factors, rest = content(t, x)
         for base, exponent in factors:
             enter_power(t, found, base, exponent, times)
@@ -161,12 +161,11 @@ def enter_power(t: Table, found: dict[Term, Exact], base: Term, exponent: Exact,
     total = new if old is None else whole(old + new)
     if base.boolean and isinstance(total, int) and total > 1:
         total = 1
-    if base.partial or domain_of(base, exponent) or domain_of(base, new):
-        kept = domain_of(base, total) if total else ""
-        for one in (exponent, new, *(() if old is None else (old,))):
-            lost = domain_of(base, one)
-            if lost and lost != kept and kept != "positive":
-                t.lost.setdefault(Condition(lost, base), "")
+    kept = domain_of(base, total)
+    for one in (exponent, new, 1 if old is None else old):
+        lost = domain_of(base, one)
+        if lost and lost != kept and kept != "positive":
+            t.lost.setdefault(Condition(lost, base), "")
     if total:
         found[base] = total
     else:
@@ -239,8 +238,10 @@ def where(t: Table, condition: Element, x: Element, y: Element) -> Element:
     """``x`` where the condition (0 or 1) holds, else ``y``."""
     if type(condition) is not Term:
         return x if condition else y
-    if condition.op == "sum":  # 1 - b
-        condition, x, y = condition.args[1][0][0], y, x
+    if condition.op == "sum" and condition.args[0] == 1 and len(condition.args[1]) == 1:
+        ((opposite, c),) = condition.args[1]
+        if c == -1:  # 1 - b
+            condition, x, y = opposite, y, x
     if x is y or (type(x) is not Term and type(y) is not Term and x == y):
         t.lose(condition)
         return x

@@ -188,6 +188,11 @@ def less(t: Table, x: Element, y: Element) -> Element:
     """1 where ``x < y``, else 0."""
     if type(x) is float or type(y) is float:
         if type(x) is Term or type(y) is Term:
+            for one in (x, y):
+                if type(one) is Term and one.infinite:
+                    condition, a, b = one.args
+                    sides = [(v, y) if one is x else (x, v) for v in (a, b)]
+                    return where(t, condition, less(t, *sides[0]), less(t, *sides[1]))
             t.lose(x)
             t.lose(y)
             bound, strict = (x, -inf) if type(x) is float else (y, inf)

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tantamount.errors import Unsupported
+from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
 from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI, ROW_FUNCTIONS
@@ -176,7 +176,8 @@ class Elements(Interpretation):
         for x, labels in operands:
             own = list(dict.fromkeys(labels))
             number = {label: k for k, label in enumerate(own)}
-            x = np.einsum(x, [number[label] for label in labels], list(range(len(own))))  # diagonals
+            if len(own) < len(labels):  # diagonals
+                x = np.einsum(x, [number[label] for label in labels], list(range(len(own))))
             x = np.transpose(x, [number[label] for label in order if label in number])
             x = x.reshape([sizes[label] if label in number else 1 for label in order])
             spread.append(np.broadcast_to(x, [sizes[label] for label in order]))
@@ -298,6 +299,13 @@ class Elements(Interpretation):
             self.terms.make("row", name, key, j, k, row, integer=known is not None and name != "sinkhorn")
             for k in range(size)
         ]
+
+    # -- what data decide: known of numbers
+    def number(self, x: Array) -> Number:
+        found = x.item()
+        if type(found) is Term:
+            raise DataDependent("a size or an attribute depends on data")
+        return found
 
     # -- process groups: this rank alone; ops.lockstep does the rest
     def enter_group(self, x: Array, shape: Shape, group: str) -> tuple[Interpretation, Array]:

@@ -32,6 +32,8 @@ def required(elements: Iterable[Element], *, infinities: bool = True) -> dict[Co
 
     while pending:
         term, strict = pending.pop()
+        if term.op == "prod" and any(base.boolean for base, _ in term.args):
+            continue  # a choice, written as a product
         for condition in conditions_of(term):
             kind = condition.kind
             if kind == "positive" and not strict:  # at 0 there is an infinity

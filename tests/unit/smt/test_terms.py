@@ -84,9 +84,11 @@ def test_sigmoid_in_both_forms(w: Bench) -> None:
 
 
 def test_what_cancels_is_remembered(w: Bench) -> None:
-    assert w.over(w.x, w.x) == 1
-    assert w.lost() == {("nonzero", w.x)}
-    w.t.forgive()
+    inverse = power(w.t, w.x, Fraction(-1))
+    for factors in ((w.x, inverse), (inverse, w.x), (w.x, w.x, inverse), (inverse, w.x, w.x)):
+        w.mul(*factors)
+        assert w.lost() == {("nonzero", w.x)}
+        w.t.forgive()
     root = power(w.t, w.y, Fraction(1, 2))
     assert w.mul(root, root) is w.y
     assert w.lost() == {("nonnegative", w.y)}
@@ -114,6 +116,18 @@ def test_booleans_are_numbers(w: Bench) -> None:
     assert w.mul(w.x, w.x) is not w.x
 
 
+def test_a_condition_that_is_a_sum(w: Bench) -> None:
+    c = w.t.variable("c", integer=True, boolean=True)
+    either = add(w.t, [(1, w.b), (1, c), (-1, w.mul(w.b, c))])  # a disjunction, written as a sum
+    chosen = where(w.t, either, w.x, w.y)
+    assert isinstance(chosen, Term)
+    assert chosen.args == (either, w.x, w.y)
+    neither = w.mul(w.sub(1, w.b), w.sub(1, c))
+    assert isinstance(neither, Term)
+    assert neither.boolean
+    assert where(w.t, w.sub(1, neither), w.x, w.y) is where(w.t, neither, w.y, w.x)
+
+
 def test_comparisons_have_one_form(w: Bench) -> None:
     assert less(w.t, w.x, w.y) is less(w.t, w.mul(-1, w.y), w.mul(-1, w.x))
     assert equal(w.t, w.x, w.y) is equal(w.t, w.mul(2, w.y), w.mul(2, w.x))
@@ -128,6 +142,8 @@ def test_infinities_fold_or_are_refused(w: Bench) -> None:
     assert less(w.t, -inf, w.x) == 1
     assert add(w.t, [(1, w.x), (1, -inf)]) == -inf
     masked = where(w.t, w.b, w.x, -inf)
+    assert less(w.t, -inf, masked) is w.b
+    assert equal(w.t, masked, -inf) is w.sub(1, w.b)
     assert exp(w.t, masked) is where(w.t, w.b, exp(w.t, w.x), 0)
     with pytest.raises(Unsupported, match="an infinity times a number that is not known"):
         w.mul(w.x, inf)
@@ -156,6 +172,7 @@ def test_what_a_finite_output_needs(w: Bench) -> None:
     assert set(required([tanh])) == {Condition("nonnegative", w.y)}
     chosen = where(w.t, w.b, inverse, 0)
     assert not required([chosen])
+    assert not required([w.mul(w.b, inverse)])  # the same choice, of a place by comparisons
     total = w.sum(1, inverse)
     assert isinstance(total, Term)
     assert set(required([power(w.t, total, Fraction(-1))])) == {Condition("nonzero", total)}  # 1 / infinity is 0
