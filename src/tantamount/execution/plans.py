@@ -23,7 +23,7 @@ from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Number
-from tantamount.ops.functions import FUNCTIONS, Ties
+from tantamount.ops.functions import Ties, rounded_by
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.semantics.interpret import Constants, Evaluation, interpret, interpret_ranks, random_constants
@@ -205,15 +205,8 @@ def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
             if scale.sparse:
                 value = _in_rows(generator, value * generator.integers(0, 2, leaf.shape), (0.0,))
             value = np.abs(value) if scale.positive else value
-            found[leaf.name] = _held(value, leaf.rounded) if leaf.rounded else value
+            found[leaf.name] = rounded_by(leaf.rounded, value) if leaf.rounded else value
     return found
-
-
-def _held(value: Array, rounding: str) -> Array:
-    """The nearest numbers that a float type of 8 bits has."""
-    known = FUNCTIONS[rounding]
-    found = known.evaluate(np.clip(value, -known.largest, known.largest))
-    return np.asarray(found, dtype=np.float64)
 
 
 def _spread(generator: np.random.Generator, shape: Shape, low: int, high: int) -> Array:
