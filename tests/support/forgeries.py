@@ -82,6 +82,8 @@ BOTH_WAYS: tuple[Pair, ...] = (
     ),
     *_integers(
         "rounding of quotients",
+        ("y = aten.remainder.Scalar(i, 7)", "y = aten.fmod.Scalar(i, 7)"),
+        ("y = aten.bitwise_right_shift.Tensor_Scalar(i, 1)", _trunc("i", 2)),
         (_trunc("i", 2), _floor("i", 2)),
         (_trunc("i", 7), _floor("i", 7)),
         ("y = aten.remainder.Scalar(i, 3)", "y = aten.fmod.Scalar(i, 3)"),
@@ -124,6 +126,8 @@ BOTH_WAYS: tuple[Pair, ...] = (
     ),
     *_integers(
         "reductions to booleans",
+        ("y = aten.any.dim(b, 1)", "a = slice(b, 1, 0, 29)\ny = aten.any.dim(a, 1)"),
+        ("y = aten.all.dim(b, 1)", "a = slice(b, 1, 1, 30)\ny = aten.all.dim(a, 1)"),
         ("a = aten.gt.Scalar(i, 0)\ny = aten.all.dim(a, 1)", _NEVER),
         ("a = aten.eq.Tensor(i, j)\ny = aten.all.dim(a, 1)", _NEVER),
         ("a = aten.eq.Scalar(i, 77)\ny = aten.any.dim(a, 1)", _NEVER),
@@ -167,6 +171,8 @@ BOTH_WAYS: tuple[Pair, ...] = (
     ),
     *_reals(
         "rounding",
+        ("a = aten._to_copy.default(x, dtype=float8_e5m2)\ny = aten._to_copy.default(a, dtype=float32)",
+         "a = aten._to_copy.default(x, dtype=float8_e4m3fn)\ny = aten._to_copy.default(a, dtype=float32)"),
         ("y = aten.floor.default(x)", "a = aten.ceil.default(x)\ny = sub(a, 1)"),
         ("y = aten.trunc.default(x)", "y = aten.floor.default(x)"),
         ("y = aten.round.default(x)", "a = add(x, 0.5)\ny = aten.floor.default(a)"),

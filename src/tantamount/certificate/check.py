@@ -186,7 +186,10 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
     problems = [f"{_shown(step.name)} {step.wrong}" for step in steps.values() if step.wrong]
     if seen.failed:
         places = ", ".join(sorted(seen.failed))
-        problems.append(f"an index of the implementation leaves its range where the specification's do not: {places}")
+        problems.append(
+            "the implementation stops where the specification does not (an index out of range, a whole number divided"
+            f" by 0): {places}"
+        )
     unchecked = [
         f"{_shown(step.name)}: {step.why or 'the specification was not defined on any input that was tried'}"
         for step in steps.values()

@@ -197,7 +197,7 @@ class _Recipe:
     """``source``: small, pool, wide, limits or mixed numbers. ``fill``: one number for a whole tensor (2: two, at
     random; 3: one for a row). ``linked``: tensors have equal numbers at equal places. ``strange``: the share of
     elements of which this is not true. ``true``: the share of true booleans. ``wild``: indices may leave their
-    range."""
+    range. ``lone``: one boolean of every row is not as the others, often the first or the last."""
 
     source: str
     fill: int = 0
@@ -205,6 +205,7 @@ class _Recipe:
     strange: float = 0.0
     true: float = 0.5
     wild: bool = False
+    lone: bool = False
 
 
 _RECIPES = (
@@ -216,15 +217,31 @@ _RECIPES = (
     _Recipe("small", fill=2),
     _Recipe("limits", wild=True),
     _Recipe("wide"),
-    _Recipe("pool", linked=True, strange=0.2),
+    _Recipe("pool", linked=True, strange=0.2, true=0.0, lone=True),
     _Recipe("positive", true=1.0),
     _Recipe("pool", fill=1, linked=True, strange=0.05, true=0.95),
     _Recipe("mixed", fill=1, true=0.0),
     _Recipe("negative", true=0.5),
     _Recipe("pool", fill=3, strange=0.02),
     _Recipe("small", fill=3, linked=True, strange=0.02),
-    _Recipe("small", fill=3),
+    _Recipe("small", fill=3, true=1.0, lone=True),
 )
+
+
+def _one_of_each_row(elements: Elements, generator: np.random.Generator) -> Array:
+    """One element of every row of every tensor: the first or the last of half of the rows, else any."""
+    count = len(elements)
+    rows, of = np.unique(elements.row * (1 << 12) + elements.tensor, return_inverse=True)
+    of = of.reshape(-1)
+    way = generator.integers(0, 4, len(rows))[of]
+    key = np.where(
+        way == 0, -elements.place, np.where(way == 1, elements.place, generator.integers(0, count + 1, count))
+    )
+    order = np.lexsort((key, of))  # the last of every row has its largest key
+    last = np.append(of[order][1:] != of[order][:-1], True) if count else np.zeros(0, dtype=np.bool_)
+    found = np.zeros(count, dtype=np.bool_)
+    found[order[last]] = True
+    return found
 
 
 @dataclass(frozen=True)
@@ -265,7 +282,8 @@ class Sampler:
             own = np.where(generator.random(len(elements)) < recipe.strange, other, own)
         else:
             own = generator.random(len(elements))
-        return np.asarray(own < recipe.true, dtype=np.bool_)
+        found = np.asarray(own < recipe.true, dtype=np.bool_)
+        return found ^ _one_of_each_row(elements, generator) if recipe.lone else found
 
     def _indices(self, recipe: _Recipe, elements: Elements, generator: np.random.Generator) -> Array:
         """Numbers below the bounds, by the same recipe; some runs count from the end, or take the first and last."""

@@ -23,7 +23,7 @@ from tantamount.certificate.literals import stands_for
 from tantamount.certificate.residues import Field, Residues
 from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
-from tantamount.ops.algebra import Interpretation, Law, Number, PerRank, Scalar, Value
+from tantamount.ops.algebra import Doubt, Interpretation, Law, Number, PerRank, Scalar, Value
 from tantamount.ops.functions import DISTINCT_IN_A_ROW, FUNCTIONS, evaluate_rows
 from tantamount.semantics.reference import Array, Reference
 
@@ -36,6 +36,15 @@ class Exact(Reference):
     """One rank's meaning of the primitives, floats being :class:`Residues`. ``readings``: literals of all digits are
     the numbers that they round (:mod:`tantamount.certificate.literals`). ``discrete`` collects what integers and
     booleans were made from that has no meaning here: they do not remember it themselves."""
+
+    def doubted(self, x: Value, doubt: Doubt) -> Value:
+        """Residues know where they are undefined."""
+        return x
+
+    def contract_chosen(
+        self, operands: Sequence[tuple[Value, tuple[int, ...]]], result: tuple[int, ...], choices: int
+    ) -> Value:
+        return self.contract(operands, result)
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import InputRelation, Partial, Replicate, Shard
 from tantamount.ir.types import Kind, TensorType
 from tantamount.ops.algebra import Interpretation, Value
+from tantamount.ops.functions import ROUNDINGS, rounded_by
 from tantamount.ops.relations import evaluate, has_sum, pairs, reduced
 from tantamount.semantics.reference import Array, Reference
 from tantamount.semantics.survey import index_bounds
@@ -234,7 +235,9 @@ def draw_inputs(
         type_ = graph.by_name[key[1]].type
         kind = Kind.FLOAT if type_ is None else type_.stored.dtype.kind
         if key[0] != SPECIFICATION or key[1] not in layout.computed:
-            values[key] = on.gather(drawn[kind], [np.searchsorted(layout.kinds[kind], classes)])
+            value = on.gather(drawn[kind], [np.searchsorted(layout.kinds[kind], classes)])
+            rounding = None if type_ is None else ROUNDINGS.get(type_.dtype)
+            values[key] = rounded_by(rounding, value) if rounding and isinstance(value, np.ndarray) else value
     specification: dict[str, Value] = {}
     for node in job.specification.inputs:
         relation = job.inputs[node.name]

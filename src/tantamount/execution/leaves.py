@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from tantamount.ir.types import Kind, Shape
-from tantamount.ops.functions import FUNCTIONS
+from tantamount.ops.functions import rounded_by
 from tantamount.semantics.reference import Array
 
 __all__ = ["SAMPLED", "Leaf", "LeafName", "Leaves", "Pool", "Scale", "draw_leaves"]
@@ -92,7 +92,7 @@ def draw_leaves(leaves: Sequence[Leaf], pool: Pool, seed: int, scale: Scale) -> 
     found: dict[LeafName, Array] = {}
     for leaf in leaves:
         value = _drawn(leaf, pool, seed, scale)
-        found[leaf.name] = _held(value, leaf.rounded) if leaf.rounded else value
+        found[leaf.name] = rounded_by(leaf.rounded, value) if leaf.rounded else value
     return found
 
 
@@ -111,13 +111,6 @@ def _drawn(leaf: Leaf, pool: Pool, seed: int, scale: Scale) -> Array:
     if scale.sparse:
         value = _in_rows(generator, value * generator.integers(0, 2, leaf.shape), (0.0,))
     return np.abs(value) if scale.positive else value
-
-
-def _held(value: Array, rounding: str) -> Array:
-    """The nearest numbers that a float type of 8 bits has."""
-    known = FUNCTIONS[rounding]
-    found = known.evaluate(np.clip(value, -known.largest, known.largest))
-    return np.asarray(found, dtype=np.float64)
 
 
 # ------------------------------------------------------------------------------------------------ sampled numbers

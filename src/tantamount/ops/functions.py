@@ -17,7 +17,7 @@ from tantamount.ir.types import DType
 
 __all__ = [
     "CHOOSING", "DISTINCT_IN_A_ROW", "FITTING", "FUNCTIONS", "MODULI", "POSITIONS_IN_A_ROW", "ROUNDINGS",
-    "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties", "evaluate_rows", "tied_rows",
+    "ROW_FUNCTIONS", "STAND_IN_FEATURES", "Function", "Ties", "evaluate_rows", "rounded_by", "tied_rows",
 ]  # fmt: skip
 
 
@@ -138,6 +138,12 @@ FUNCTIONS: dict[str, Function] = {
     # the identity on what a type holds; undefined elsewhere (here: some number that it holds)
     **{name: _modulo(high - low + 1, low) for name, (low, high) in FITTING.items()},
 }
+
+
+def rounded_by(name: str, x: Any) -> Any:
+    """The nearest numbers, none of which is infinite, that the type of a rounding has."""
+    known = FUNCTIONS[name]
+    return np.asarray(known.evaluate(np.clip(x, -known.largest, known.largest)), dtype=np.float64)
 
 
 _STEPS = 10_000
