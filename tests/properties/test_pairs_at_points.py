@@ -1,5 +1,5 @@
-"""Random pairs of programs that differ at single numbers, or nowhere: eager does not contradict a verdict. The long run is
-``benchmarks/fuzz_points.py``."""
+"""Random pairs of programs that differ at single numbers, or nowhere: eager does not contradict a verdict. The long run
+is ``benchmarks/fuzz_points.py``."""
 
 from __future__ import annotations
 

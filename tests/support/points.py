@@ -2,8 +2,8 @@
 
 A program is a list of calls on floats, integers and booleans, with comparisons, maxima, quotients, orders, masks and
 random numbers. Its partner writes some calls otherwise: with the same meaning everywhere, or everywhere but at ties,
-zeros, negative integers or masked rows. What is REFUTED has to differ in eager on the counterexample; what is PROVED must not
-differ anywhere. Where numbers are drawn, both run several times.
+zeros, negative integers or masked rows. What is REFUTED has to differ in eager on the counterexample; what is PROVED
+must not differ anywhere. Where numbers are drawn, both run several times.
 """
 
 from __future__ import annotations
