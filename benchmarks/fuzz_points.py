@@ -44,6 +44,8 @@ def main() -> int:
             open_pairs["differ in eager" if found else "equal in eager"] += 1
             if sum(open_pairs.values()) <= options.unknown:
                 print(f"---- UNKNOWN, seed {seed}, {'differ' if found else 'equal'}\n{ours.text}\n{theirs.text}")
+        if (k + 1) % 250 == 0:
+            print(f"{k + 1} pairs, {len(wrong)} contradicted: {dict(verdicts)}", flush=True)
     spent = time.process_time() - started
     shown = ", ".join(f"{name} {count}" for name, count in sorted(verdicts.items()))
     print(f"{options.programs} pairs in {spent:.0f} s of CPU: {shown}")

@@ -71,12 +71,6 @@ PAIRS = (
         "PROVED",
     ),
     Pair(
-        "index const neg",
-        "x: float32[4, 6];c = constant int64[2] [-1, 0]; z = index(x, [c]); -> z",
-        "x: float32[4, 6];c = constant int64[2] [3, 0]; z = index(x, [c]); -> z",
-        "PROVED",
-    ),
-    Pair(
         "neg index wrap",
         "x: float32[4, 6]; i: int64[3];z = index(x, [i]); -> z",
         "x: float32[4, 6]; i: int64[3];m = aten.lt.Scalar(i, 0); j = add(i, 4); k = aten.where.self(m, j, i); z = index(x, [k]); -> z",

@@ -19,6 +19,7 @@ TWINS = {
     "megatron_linear": ("linear(self.copy.apply(x)", "a sum over tp is missing", "grad norm.weight", "output"),
     "tensor_parallel": (".view(batch, length, self.heads, -1)", "q.weight stands where", "output", None),
     "sequence_parallel": ("self.norm(x)", "a sum over tp is missing", "grad norm.weight", "grad up.weight"),
+    "dropout_tensor_parallel": ("self.dropout(y)", "bernoulli is needed", "output", None),
     "loss_parallel": ("each = nn.functional.cross_entropy", "without head.weight[16:32]", "grad head.weight", None),
     "fsdp2": ("(model(x) - target).square().mean()", "2 times too large", "grad head.weight", "output"),
     "fsdp2_tensor_parallel": ("loss.backward()", "2 times too small", "grad 0.gate.weight", "output"),

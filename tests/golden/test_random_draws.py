@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.decided import Pair, check
+from support.decided import Pair, check, verdict_of
+from tantamount.certificate.check import check_certificate
 
 PAIRS = (
     Pair(
@@ -290,3 +291,11 @@ PAIRS = (
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_random_draws(pair: Pair, tmp_path: Path) -> None:
     check(pair, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "pair", [pair for pair in PAIRS if pair.ranks and pair.verdict == "PROVED"], ids=lambda p: p.name
+)
+def test_draws_are_paired_by_the_checker_too(pair: Pair, tmp_path: Path) -> None:
+    verdict_of(pair, tmp_path).save_certificate(tmp_path / "c.json")
+    assert check_certificate(tmp_path / "c.json").accepted

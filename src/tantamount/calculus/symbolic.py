@@ -244,10 +244,6 @@ class Symbolic(Interpretation):
         key = (place, law, ordinal)
         return self._leaf("mask" if law.name == "kept" else "draw", (law, key, self.batch), shape, facts_of(law))
 
-    def recorded_negative(self, x: Form) -> bool:
-        numbers = [sole_number(value) if value else 0 for _, value in x.pieces]
-        return all(n is not None and not is_size(n) for n in numbers) and any(n < 0 for n in numbers if n is not None)
-
     # -- layout
     def permute(self, x: Form, order: tuple[int, ...]) -> Form:
         self.store.fired["layout"] += 1

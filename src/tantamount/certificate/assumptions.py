@@ -33,7 +33,7 @@ _REAL = (
 _LITERALS = "literals of all digits stand for the number they round: "
 _FRESH = "dropouts with a mask of their own"
 _DRAWS = "the k-th draw of every rank from a distribution is its part of the specification's k-th draw from it: "
-_SEEDS = "ranks draw by generators with the "
+_SEEDS = "random generators of the ranks: "
 _SIZES = "operators of the implementation whose sizes data decide do not fail"
 _INDICES = "indices of the specification are in range (0 <= i < n)"
 _DEFINED = "where the specification is defined: divisors are not 0, arguments of roots and logarithms are not negative"

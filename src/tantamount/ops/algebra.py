@@ -259,10 +259,6 @@ class Interpretation(ABC):
         """A 0-d value as a number that may be a size."""
         raise DataDependent("a size or an attribute depends on data")
 
-    def recorded_negative(self, x: Value) -> bool:
-        """True if integers are known, and some of them are negative. By default none are known."""
-        return False
-
     def lost(self, shape: Shape | None, problem: DataDependent) -> Value:
         """A placeholder for a value that is known in an execution only, if all that is known is its shape (``None``:
         not even that). By default the problem is the caller's."""

@@ -68,7 +68,7 @@ def gather_assumptions(
         )
     if job.assume.seeds and (laws or specification.dropouts):
         said = ", ".join(f"{what} along {axis}" for axis, what in job.assume.seeds)
-        out.append(Assumption("random-seeds", f"ranks draw by generators with the {said}"))
+        out.append(Assumption("random-seeds", f"random generators of the ranks: {said}"))
     constants = {**specification.constants, **implementation.constants}
     if constants:
         what = (

@@ -145,10 +145,6 @@ class Reference(Interpretation):
             raise InternalError(f"a draw at {site}: shape {given.shape} where {shape} is needed")
         return np.asarray(given, dtype=_DTYPE[dtype.kind])
 
-    def recorded_negative(self, x: Array) -> bool:
-        """True if some of the numbers are negative: in an execution all are known."""
-        return bool((x < 0).any())
-
     # -- layout
     def permute(self, x: Array, order: tuple[int, ...]) -> Array:
         return np.transpose(x, order)

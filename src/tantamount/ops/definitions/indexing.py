@@ -1,5 +1,4 @@
-"""Reading and writing at computed places. Indices are counted from 0: negative ones are out of range, but for recorded
-ones, which ``index`` and ``index_put`` count from the end."""
+"""Reading and writing at computed places. Indices are counted from 0: negative ones are out of range."""
 
 from __future__ import annotations
 
@@ -28,17 +27,7 @@ def _positions(b: Builder, x: Tensor, indices: Tensors) -> list[Tensor | None]:
             return _positions(b, x, (*indices[:k], *columns, *indices[k + 1 :]))
     if len(indices) > x.rank or all(index is None for index in indices):
         raise ShapeProblem(f"{len(indices)} index positions for {x.type}")
-    counted = [
-        None if index is None else _from_start(b, index, size) for index, size in zip(indices, x.shape, strict=False)
-    ]
-    return [*counted, *[None] * (x.rank - len(indices))]
-
-
-def _from_start(b: Builder, index: Tensor, size: int) -> Tensor:
-    """The index, with recorded negative numbers counted from the end."""
-    if not b.interpretation.recorded_negative(index.value):
-        return index
-    return b.where(b.less(index, 0), b.add(index, size), index)
+    return [*indices, *[None] * (x.rank - len(indices))]
 
 
 def _leading(positions: Sequence[Tensor | None]) -> int:
