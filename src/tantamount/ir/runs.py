@@ -26,16 +26,27 @@ _PERIODS = 64  # distances between equal places that are looked at, the most fre
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``count`` consecutive pieces of ``period`` nodes each, from position ``start`` of the program on."""
+    """``count`` consecutive pieces of ``period`` nodes each, from position ``start`` of the program on. What repeats
+    may be shorter than a piece: ``unit`` nodes, ``units`` times, the last of which may belong to no piece."""
 
     start: int
     period: int
     count: int
+    unit: int
+    units: int
 
     @property
     def cuts(self) -> tuple[int, ...]:
         """Where a piece begins, and where the last one ends."""
         return tuple(self.start + k * self.period for k in range(self.count + 1))
+
+    def in_units(self, units: int) -> Run:
+        """The run as so many units, which divide those that it has."""
+        return Run(self.start, self.period, self.count, self.unit * (self.units // units), units)
+
+    def pieces_of(self, units: int) -> Run:
+        """The run with pieces of so many units."""
+        return Run(self.start, units * self.unit, self.units // units, self.unit, self.units)
 
 
 def written(argument: Argument) -> Any:
@@ -62,13 +73,20 @@ def runs(graph: Graph) -> list[Run]:
     for length, period, start in sorted(found):
         stop = start - length
         if all(stop <= one.start or one.cuts[-1] <= start for one in out):
-            out.append(_placed(graph, start, stop, period))
+            unit = _unit(tokens[start:stop], period)
+            out.append(_placed(graph, start, stop, period, unit))
     return sorted(out, key=lambda one: one.start)
 
 
 def _token(node: Node) -> object:
     kwargs = tuple((key, written(value)) for key, value in node.kwargs.items())
     return node.op, node.target if node.op == "call" else "", written(node.args), kwargs, node.type
+
+
+def _unit(tokens: np.ndarray[tuple[int], np.dtype[np.int64]], period: int) -> int:
+    """The shortest stretch that a run repeats."""
+    divisors = (d for d in range(1, period) if period % d == 0)
+    return next((d for d in divisors if bool((tokens[:-d] == tokens[d:]).all())), period)
 
 
 def _periods(tokens: Sequence[int]) -> list[int]:
@@ -85,12 +103,12 @@ def _periods(tokens: Sequence[int]) -> list[int]:
     return [d for d, _ in distances.most_common(_PERIODS)]
 
 
-def _placed(graph: Graph, start: int, stop: int, period: int) -> Run:
+def _placed(graph: Graph, start: int, stop: int, period: int, unit: int) -> Run:
     """The run, moved to where a piece hands the least on to the next one."""
     count = (stop - start) // period
     best = min(range(min(stop - start - count * period, period - 1) + 1),
                key=lambda shift: (_handed_on(graph, start + shift, period), shift))  # fmt: skip
-    return Run(start + best, period, count)
+    return Run(start + best, period, count, unit, (stop - start - best) // unit)
 
 
 def _handed_on(graph: Graph, start: int, period: int) -> int:

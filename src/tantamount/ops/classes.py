@@ -46,6 +46,8 @@ def rank_classes(graphs: Sequence[Graph], mesh: Mesh, fold: bool = True) -> tupl
         {axis: mesh.axes[axis] for axis in names},
         {group: tuple(axis for axis in axes if axis in names) for group, axes in mesh.groups.items()},
     )
+    if len(names) == len(mesh.names):
+        return (RankClass(tuple(range(len(graphs))), inside),)
     leaders = product(*(range(1 if k in folded else size) for k, size in enumerate(mesh.sizes)))
     steps = [*product(*(range(size if k in folded else 1) for k, size in enumerate(mesh.sizes)))]
     return tuple(
@@ -56,6 +58,8 @@ def rank_classes(graphs: Sequence[Graph], mesh: Mesh, fold: bool = True) -> tupl
 
 def _folded(graphs: Sequence[Graph], mesh: Mesh) -> frozenset[int]:
     """The positions of the mesh axes that are folded."""
+    if all(graph is graphs[0] for graph in graphs) and not any(True for _ in _posts(_said(graphs[0]))):
+        return frozenset(range(len(mesh.sizes)))  # one program, and nobody speaks to a single rank
     coordinates = [mesh.coordinates(rank) for rank in range(len(graphs))]
     programs = _numbered(graphs)
     said = {key: _said(graph) for key, graph in {id(graph): graph for graph in graphs}.items()}

@@ -160,8 +160,8 @@ class Copies:
     _layouts: dict[int, tuple[int, Layout]] = field(default_factory=dict[int, "tuple[int, Layout]"])
     _pure: dict[Hashable, bool] = field(default_factory=dict[Hashable, bool])
     nodes: list[dict[int, str]] = field(default_factory=list[dict[int, str]])
-    needed: set[str] = field(default_factory=set[str])
-    joined: set[str] = field(default_factory=set[str])
+    needed: dict[str, None] = field(default_factory=dict[str, None])
+    joined: dict[str, None] = field(default_factory=dict[str, None])
     _dropped: set[str] = field(default_factory=set[str])  # splits of inputs into blocks
 
     @property
@@ -216,7 +216,7 @@ class Copies:
                 self._read(read)
         elif node.target in JOINS and copies:
             self._join(node, read)
-            self.joined.add(name)
+            self.joined[name] = None
             self.label[name] = AFTER
         elif copies:
             raise NotAlike  # copies meet otherwise
@@ -356,7 +356,7 @@ class Copies:
         for name in names:
             if self.label[name] == SUM and name not in self.needed:
                 self.summands(name)
-                self.needed.add(name)
+                self.needed[name] = None
 
     def _join(self, node: Node, read: Sequence[str]) -> None:
         """Check that a node puts one tensor of each copy together, in their order, along the first dimension."""

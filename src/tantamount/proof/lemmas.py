@@ -288,9 +288,11 @@ def _proved(piece: Piece, options: Options) -> _Lemma:
 def _summands(proof: Proof, piece: Piece, name: str) -> tuple[str, tuple[Placement, ...]]:
     """The tensor of which the ranks hold summands, among those that later pieces read, and those that this one reads
     (where summands are added up on the way). Raises :class:`Unfit`."""
-    for whole in (*piece.read, *(node.name for node in piece.job.specification.inputs)):
-        if _total(proof.store, proof.specification.values.get(whole)):
-            placements = partial_layout_of(proof, whole, name)
+    wholes = [*piece.read, *(node.name for node in piece.job.specification.inputs)]
+    wholes = [whole for whole in wholes if _total(proof.store, proof.specification.values.get(whole))]
+    for expand in (False, True):
+        for whole in wholes:
+            placements = partial_layout_of(proof, whole, name, expand=expand)
             if placements is not None:
                 return whole, placements
     raise Unfit

@@ -38,9 +38,9 @@ def copies_of(job: Job) -> Copies | None:
     graphs = [*{id(graph): graph for graph in job.implementation}.values()]
     if job.at is not None or any(graph.groups or graph.sizes.symbols for graph in graphs):
         return None
-    if len(rank_classes(job.implementation, job.mesh)) > 1:
-        return None
     found = blocks(graphs)
+    if not found or len(rank_classes(job.implementation, job.mesh)) > 1:
+        return None
     for count in sorted({block.count for block in found.values()}, reverse=True):
         mine = {name: block for name, block in found.items() if block.count == count}
         try:
@@ -93,19 +93,24 @@ class Folding:
         kept = self.copies.kept()
         nodes: list[Node] = []
         instead = {name: block.input for name, block in self.copies.blocks.items()}
+        after: dict[str, list[str]] = {}  # sums by what is summed last in the first copy: in the same layer
+        position = {node.name: k for k, node in enumerate(graph.nodes)}
+        for name in self.copies.needed:
+            mine, others = self.copies.summands(name)
+            after.setdefault(max((*mine, *others), key=position.__getitem__), []).append(name)
         inputs = {block.input: block for block in self.copies.blocks.values()}
         for node in graph.nodes:
             if node.op == "input" and node.name in inputs and node.type is not None:
                 block = inputs[node.name]
                 nodes.append(replace(node, type=TensorType(block.part_of(node.type.shape), node.type.dtype)))
-            elif node.name not in kept:
+            elif node.name not in kept or self.copies.label[node.name] == SUM:
                 continue
-            elif self.copies.label[node.name] == SUM:
-                nodes += self._reduction(node)
             elif node.name in self.copies.joined:
                 nodes += self._gathering(node)
             else:
                 nodes.append(reading(node, instead))
+            for name in after.get(node.name, ()):
+                nodes += self._reduction(graph.by_name[name])
         outputs = tuple(
             Output(o.name, o.node) for o in graph.outputs if o.node in kept and self.copies.label[o.node] < 0
         )

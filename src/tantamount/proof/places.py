@@ -18,7 +18,7 @@ def places_of(job: Job) -> list[tuple[int, int]]:
     at those of runs of one side between them (gradients that are reduced in the end), where what is before and behind
     looks most alike."""
     ours, theirs = job.specification, job.implementation[0]
-    pairs = _paired(ours, runs(ours), theirs, runs(theirs))
+    pairs = [_alike(a, b) for a, b in _paired(ours, runs(ours), theirs, runs(theirs))]
     out: list[tuple[int, int]] = []
     before, gap = (0, 0), list[Run]()
     ends: tuple[Run | None, Run | None] = (None, None)
@@ -69,7 +69,7 @@ def _paired(
                 found.append(best[i - 1, j])
             if j:
                 found.append(best[i, j - 1])
-            if i and j and first[i - 1].count == second[j - 1].count:
+            if i and j and _fit(first[i - 1], second[j - 1]):
                 score, pairs = best[i - 1, j - 1]
                 found.append((score + _likeness(left[i - 1], right[j - 1]), (*pairs, (i - 1, j - 1))))
             best[i, j] = max(found)
@@ -81,6 +81,21 @@ def _paired(
             out.append((first[a], second[b]))
         j = b + 1
     return out
+
+
+def _fit(a: Run, b: Run) -> bool:
+    """True if two runs can have as many pieces: of as many units, or of so many of one for each of the other."""
+    return a.count == b.count or a.units % b.units == 0 or b.units % a.units == 0
+
+
+def _alike(a: Run | None, b: Run | None) -> tuple[Run | None, Run | None]:
+    """A pair of runs with as many pieces."""
+    if a is None or b is None or a.count == b.count:
+        return a, b
+    units = min(a.units, b.units)
+    first, second = a.in_units(units), b.in_units(units)
+    each = max(-(-a.period // first.unit), -(-b.period // second.unit))
+    return first.pieces_of(each), second.pieces_of(each)
 
 
 def _operators(graph: Graph, run: Run) -> Counter[str]:

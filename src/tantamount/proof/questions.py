@@ -47,10 +47,11 @@ def layout_of(proof: Proof, tensor: str, name: str) -> tuple[Placement, ...] | N
     return _first(proof, tensor, name, partial=False)
 
 
-def partial_layout_of(proof: Proof, tensor: str, name: str) -> tuple[Placement, ...] | None:
-    """The first placements, with sums over at least one mesh axis, under which ``name`` is proved to be ``tensor``.
-    Replicas are never summed to make a fit. Raises :class:`UserError` for a tensor that a program lacks."""
-    return _first(proof, tensor, name, partial=True)
+def partial_layout_of(proof: Proof, tensor: str, name: str, *, expand: bool = True) -> tuple[Placement, ...] | None:
+    """The first placements, with sums over at least one mesh axis, under which ``name`` is proved to be ``tensor``;
+    without ``expand``, products are not multiplied out for that. Replicas are never summed to make a fit. Raises
+    :class:`UserError` for a tensor that a program lacks."""
+    return _first(proof, tensor, name, partial=True, expand=expand)
 
 
 def multiple_of(proof: Proof, tensor: str, name: str) -> Multiple | None:
@@ -92,7 +93,7 @@ def _scaled(store: Store, form: Form, factor: Fraction) -> Form:
     return pointwise(store, apply, [form])
 
 
-def _first(proof: Proof, tensor: str, name: str, *, partial: bool) -> tuple[Placement, ...] | None:
+def _first(proof: Proof, tensor: str, name: str, *, partial: bool, expand: bool = True) -> tuple[Placement, ...] | None:
     whole, stacked = _pair(proof, tensor, name)
     sizes = proof.job.mesh.sizes
     for placements in layouts(whole.shape, sizes, local=stacked.shape[len(sizes) :], partial=partial):
@@ -102,7 +103,7 @@ def _first(proof: Proof, tensor: str, name: str, *, partial: bool) -> tuple[Plac
         if not even(whole.shape, placements, sizes):
             continue
         try:
-            if holds(proof.store, whole, placements, proof.implementation, name) is None:
+            if holds(proof.store, whole, placements, proof.implementation, name, expand) is None:
                 return placements
         except Unsupported:
             continue
