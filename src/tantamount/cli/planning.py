@@ -114,7 +114,11 @@ def show(
 @exits
 def new(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="llama (with its sizes), llama3-8b, llama3-70b or llama3-405b.")
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="llama (with its sizes), llama3-8b, -70b, -405b; deepseek-v3-16b, -236b, -671b; qwen3-moe-30b, -235b.",
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write (made if need be).")],
     dp: Annotated[int, typer.Option("--dp", min=1, help="Data-parallel ranks.")] = 1,
@@ -135,8 +139,9 @@ def new(
     ffn: Annotated[int | None, typer.Option("--ffn", min=1, help="Likewise.")] = None,
     vocab: Annotated[int | None, typer.Option("--vocab", min=1, help="Likewise.")] = None,
 ) -> int:
-    """Write the plan of a Llama's training iteration, its parts captured at their real sizes (needs PyTorch):
-    Megatron's tensor parallelism, a pipeline, data parallelism, clipping by the global norm, SGD or AdamW."""
+    """Write the plan of a model's training iteration, its parts captured at their real sizes (needs PyTorch):
+    Megatron's tensor parallelism (experts are parallel over the same ranks), a pipeline, data parallelism, clipping by
+    the global norm, SGD or AdamW."""
     from tantamount.capture import new_plan
     from tantamount.plan.named import named_schedule
 

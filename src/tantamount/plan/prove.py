@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from tantamount.calculus.infinities import is_real
 from tantamount.effort import Effort, Stopped, stopping
+from tantamount.errors import Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.check import check_graph
 from tantamount.plan.parts import Part
 from tantamount.plan.result import PartReport
 from tantamount.plan.verify import CheckPart
@@ -24,7 +26,7 @@ Refine = Callable[[Job], Report]
 
 _LONG = 4  # axes of so many ranks or fewer are as short as they get
 _RANKS = 64  # of a part that is looked at closely
-_PATIENCE = 10.0  # seconds for what was not proved in any simpler way
+_PATIENCE = 60.0  # seconds for what was not proved in any simpler way
 _SECONDS = 10.0  # to see whether what is refuted at small sizes is equal at its own
 
 
@@ -124,18 +126,16 @@ def _passed_on(part: Part, proof: Proof) -> tuple[Assumption, ...]:
 def _with_effort(proof: Proof, known: Mapping[str, OutputReport], effort: Effort) -> dict[str, OutputReport]:
     """A report on every output that is not proved, products multiplied out, for as long as that may take."""
     found: dict[str, OutputReport] = {}
-    left = effort.left()
-    brief = Effort(
-        effort.factor, seconds=_PATIENCE * effort.factor if left is None else min(left, _PATIENCE * effort.factor)
-    )
-    for name, expected in proof.job.outputs.items():
-        if name in known and known[name].verdict is Verdict.PROVED:
-            continue
-        try:
-            with stopping(brief):
+    left, most = effort.left(), _PATIENCE * effort.factor
+    open_ = [name for name in proof.job.outputs if name not in known or known[name].verdict is not Verdict.PROVED]
+    try:
+        with stopping(Effort(effort.factor, seconds=most if left is None else min(left, most))):
+            for name in open_:
                 (found[name],) = proof.check(only=[name], infer=False)
-        except Stopped as stop:
-            found[name] = OutputReport(name, Verdict.UNKNOWN, None, expected.text, str(stop))
+    except Stopped as stop:  # nothing more is asked of the proof, whose work may be half done
+        for name in open_:
+            expected = proof.job.outputs[name].text
+            found.setdefault(name, OutputReport(name, Verdict.UNKNOWN, None, expected, str(stop)))
     return found
 
 
@@ -186,9 +186,21 @@ def _shortened(job: Job, axes: Sequence[str], effort: Effort) -> Job:
             shorter = replace(sketch(small, [axis], effort), outputs=job.outputs)
         except NotReduced:
             continue
-        if not check_relations(shorter):
+        if not check_relations(shorter) and _is_typed(shorter):
             small = shorter
     return small
+
+
+def _is_typed(job: Job) -> bool:
+    """True if every node has the type that is on record: a size that a sketch took for a number may not fit."""
+    sizes = {group: job.mesh.group_size(group) for group in job.mesh.groups}
+    try:
+        check_graph(job.specification, None)
+        for graph in {id(graph): graph for graph in job.implementation}.values():
+            check_graph(graph, sizes)
+    except (UserError, Unsupported):
+        return False
+    return True
 
 
 def _smaller(job: Job, axes: tuple[str, ...], effort: Effort) -> tuple[Job | None, str]:

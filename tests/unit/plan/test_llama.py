@@ -60,12 +60,33 @@ def test_a_sum_that_is_missing_in_the_backward_pass_is_found(llama: Path, tmp_pa
     assert proved == {"y", "d_gate", "d_up", "d_down"}
 
 
+def test_a_layer_with_experts_is_proved(tmp_path: Path) -> None:
+    """Latent attention, and routed and shared experts, cut over the ranks of tp; its tensors fit its neighbours'."""
+    from tantamount.answers import refine
+    from tantamount.capture.torch.llama.experts import ExpertShape
+    from tantamount.capture.torch.llama.plan import Degrees, write_plan
+    from tantamount.plan.prove import part_checker
+    from tantamount.plan.wiring import joints_of
+
+    shape = ExpertShape(1, 8, 2, 6, 8, 2, 4, latent=(6, 5, 4, 2, 3), shared=1, groups=4, chosen_groups=2, scale=2.5)
+    degrees = Degrees(dp=1, tp=2, pp=1, microbatches=2, batch=4, seq=3, optimizer="sgd")
+    plan = read_plan(write_plan(tmp_path / "plan", "experts", shape, degrees))
+    report = part_checker(refine)(plan.parts["moe"])
+    assert report.verdict is Verdict.PROVED, report
+    assert {"d_router", "d_egate", "d_sdown", "d_kvb"} <= {output.name for output in report.outputs}
+    assert not [joint for joint in joints_of(plan) if joint.problem]
+    assert plan.parts["moe"].frozen == ("bias",)
+
+
 @pytest.mark.parametrize(
     ("model", "sizes", "degrees", "code"),
     [
         ("gpt", {}, {}, "plan-model"),
         ("llama", {"layers": 2}, {}, "plan-model"),
         ("llama", SIZES, {"optimizer": "lion"}, "plan-model"),
+        ("deepseek-v3-671b", {"kv_heads": 8}, {}, "plan-model"),
+        ("deepseek-v3-671b", {}, {"tp": 3}, "plan-sizes"),
+        ("qwen3-moe-30b", {}, {"tp": 8}, "plan-sizes"),
         ("llama", SIZES, {"tp": 3}, "plan-sizes"),
         ("llama", SIZES, {"batch": 5}, "plan-sizes"),
         ("llama", SIZES, {"pp": 4}, "plan-sizes"),

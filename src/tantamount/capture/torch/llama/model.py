@@ -45,12 +45,6 @@ class Shape:
             "norm2": (h,), "gate": (self.ffn, h), "up": (self.ffn, h), "down": (h, self.ffn),
         }  # fmt: skip
 
-    def embedding(self) -> dict[str, tuple[int, ...]]:
-        return {"table": (self.vocab, self.hidden)}
-
-    def head_of(self) -> dict[str, tuple[int, ...]]:
-        return {"norm": (self.hidden,), "output": (self.vocab, self.hidden)}
-
 
 class _Copy(torch.autograd.Function):
     """The same on all ranks; what the ranks find as its gradient is added up."""

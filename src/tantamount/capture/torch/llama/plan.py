@@ -1,4 +1,4 @@
-"""A Llama's training iteration as a plan: every part captured once, at its real sizes, on tensors without data.
+"""A model's training iteration as a plan: every part captured once, at its real sizes, on tensors without data.
 
 Ranks are numbered over (pp, dp, tp), row-major. What a rank runs depends on its coordinates only where the vocabulary
 is cut, so that one program stands for all ranks elsewhere.
@@ -17,10 +17,12 @@ import torch
 import torch.distributed as dist
 
 from tantamount.capture.programs import Program, write_document
+from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.model import Shape
 from tantamount.capture.torch.llama.steps import (
     Step,
     embedding_step,
+    expert_step,
     head_step,
     layer_step,
     norm_step,
@@ -32,15 +34,33 @@ from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.writing import make_folder, write_file
 
-__all__ = ["PRESETS", "Degrees", "new_plan", "write_llama_plan"]
+__all__ = ["PRESETS", "Degrees", "EXPERTS", "new_plan", "write_plan"]
 
 PRESETS = {
     "llama3-8b": Shape(32, 4096, 32, 8, 14336, 128256),
     "llama3-70b": Shape(80, 8192, 64, 8, 28672, 128256),
     "llama3-405b": Shape(126, 16384, 128, 8, 53248, 128256),
 }
+EXPERTS = {
+    "deepseek-v3-671b": ExpertShape(
+        61, 7168, 128, 129280, 256, 8, 2048, latent=(1536, 512, 128, 64, 128), dense=3, ffn=18432, shared=1, groups=8,
+        chosen_groups=4, scale=2.5,
+    ),
+    "deepseek-v3-236b": ExpertShape(
+        60, 5120, 128, 102400, 160, 6, 1536, latent=(1536, 512, 128, 64, 128), dense=1, ffn=12288, shared=2, groups=8,
+        chosen_groups=3, scale=16.0,
+    ),
+    "deepseek-v3-16b": ExpertShape(
+        27, 2048, 16, 102400, 64, 6, 1408, latent=(1536, 512, 128, 64, 128), dense=1, ffn=10944, shared=2, groups=8,
+        chosen_groups=4,
+    ),
+    "qwen3-moe-235b": ExpertShape(94, 4096, 64, 151936, 128, 8, 1536, kv_heads=4, head=128, theta=1e6),
+    "qwen3-moe-30b": ExpertShape(48, 2048, 32, 151936, 128, 8, 768, kv_heads=4, head=128, theta=1e6),
+}  # fmt: skip
 # The dimension along which tensor parallelism cuts a parameter; what is not here, every rank has whole.
 CUT = {"table": 0, "q": 0, "k": 0, "v": 0, "o": 1, "gate": 0, "up": 0, "down": 1, "output": 0}
+CUT |= {"qb": 0, "kvb": 0, "egate": 0, "eup": 0, "edown": 0, "sgate": 0, "sup": 0, "sdown": 1}
+FROZEN = ("bias",)  # without a gradient: what balances the experts changes it by other means
 
 Sizes = Mapping[str, tuple[int, ...]]
 
@@ -74,20 +94,29 @@ def new_plan(model: str, sizes: Mapping[str, int], degrees: Mapping[str, Any], f
     """The plan of a preset, or of ``llama`` with all its sizes, written to a folder; the path of the plan. ``sizes``
     are fields of :class:`Shape`, ``degrees`` of :class:`Degrees`. Raises :class:`UserError` for what does not fit."""
     preset = PRESETS.get(model)
-    wanted = [field.name for field in fields(Shape) if field.name != "theta"]
-    if preset is None and model != "llama":
-        raise UserError("plan-model", place="plan new", found=model, needed=f"llama, {', '.join(PRESETS)}")
-    missing = [name for name in wanted if name not in sizes]
-    if preset is None and missing:
-        raise UserError("plan-model", place="plan new llama", found=f"no {', '.join(missing)}", needed="all its sizes")
     known = Degrees(**degrees)
     if known.optimizer not in ("adamw", "sgd"):
         raise UserError("plan-model", place="plan new", found=f"optimizer {known.optimizer}", needed="adamw or sgd")
+    if model in EXPERTS:
+        return write_plan(folder, model, _with_sizes(EXPERTS[model], model, sizes), known)
+    wanted = [field.name for field in fields(Shape) if field.name != "theta"]
+    if preset is None and model != "llama":
+        raise UserError("plan-model", place="plan new", found=model, needed=f"llama, {', '.join((*PRESETS, *EXPERTS))}")
+    missing = [name for name in wanted if name not in sizes]
+    if preset is None and missing:
+        raise UserError("plan-model", place="plan new llama", found=f"no {', '.join(missing)}", needed="all its sizes")
     shape = Shape(**sizes) if preset is None else replace(preset, **sizes)
-    return write_llama_plan(folder, model, shape, known)
+    return write_plan(folder, model, shape, known)
 
 
-def write_llama_plan(folder: Path, name: str, shape: Shape, degrees: Degrees) -> Path:
+def _with_sizes(shape: ExpertShape, model: str, sizes: Mapping[str, int]) -> ExpertShape:
+    unknown = [name for name in sizes if name not in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")]
+    if unknown or (shape.latent is not None and "kv_heads" in sizes):
+        raise UserError("plan-model", place=f"plan new {model}", found=", ".join(sizes), needed="sizes that it has")
+    return replace(shape, **sizes)
+
+
+def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Degrees) -> Path:
     """Capture the parts, and write the plan and its graphs to a folder (made if need be); the path of the plan.
 
     Raises :class:`UserError` for sizes that cannot be spread in this way."""
@@ -103,13 +132,13 @@ def write_llama_plan(folder: Path, name: str, shape: Shape, degrees: Degrees) ->
         "mesh": {"axes": degrees.mesh, "pipeline": "pp"},
         "data": {"microbatches": degrees.microbatches},
         "model": {
-            "pieces": ["embedding", f"layer * {shape.layers}", "head"],
-            "stages": list(_stages(shape.layers, degrees.pp * degrees.chunks)),
+            "pieces": ["embedding", *(f"{name} * {count}" for name, count in _layers(shape)), "head"],
+            "stages": list(_stages(_layers(shape), degrees.pp * degrees.chunks)),
         },
         "schedule": {"name": degrees.schedule, **({"chunks": degrees.chunks} if degrees.chunks > 1 else {})},
         "finish": {
-            "reduce": ["embedding_reduce", "layer_reduce", "head_reduce"],
-            "update": ["norm", "embedding_update", "layer_update", "head_update"],
+            "reduce": [f"{piece}_reduce" for piece in _pieces(shape)],
+            "update": ["norm", *(f"{piece}_update" for piece in _pieces(shape))],
         },
         "part": parts,
     }
@@ -122,11 +151,41 @@ def _symbols(degrees: Degrees) -> tuple[str, ...]:
     return ("lr", "correction1", "correction2") if degrees.optimizer == "adamw" else ("lr",)
 
 
-def _check(shape: Shape, degrees: Degrees) -> None:
+def _layers(shape: Shape | ExpertShape) -> tuple[tuple[str, int], ...]:
+    """The kinds of layers, and how many there are of each, one after the other."""
+    if isinstance(shape, Shape):
+        return (("layer", shape.layers),)
+    found = (("dense", shape.dense), ("moe", shape.layers - shape.dense))
+    return tuple((name, count) for name, count in found if count > 0)
+
+
+def _pieces(shape: Shape | ExpertShape) -> dict[str, Sizes]:
+    """The shapes of the parameters of every kind of piece."""
+    ends = {"table": (shape.vocab, shape.hidden)}, {"norm": (shape.hidden,), "output": (shape.vocab, shape.hidden)}
+    if isinstance(shape, Shape):
+        return {"embedding": ends[0], "layer": shape.layer(), "head": ends[1]}
+    own = {"dense": shape.dense_layer, "moe": shape.expert_layer}
+    return {"embedding": ends[0], **{name: own[name]() for name, _ in _layers(shape)}, "head": ends[1]}
+
+
+def _trained(shapes: Sizes) -> Sizes:
+    return {name: sizes for name, sizes in shapes.items() if name not in FROZEN}
+
+
+def _check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
+    kv_heads = shape.kv_heads or shape.heads
+    own = (
+        [(shape.hidden % (2 * shape.heads), f"hidden {shape.hidden}", f"a multiple of twice {shape.heads} heads")]
+        if isinstance(shape, Shape)
+        else [
+            (shape.experts % degrees.tp, f"{shape.experts} experts", f"a multiple of tp, {degrees.tp}"),
+            (int(shape.layers <= shape.dense), f"{shape.layers} layers", f"more than {shape.dense} dense ones"),
+        ]
+    )
     problems = [
-        (shape.hidden % (2 * shape.heads), f"hidden {shape.hidden}", f"a multiple of twice {shape.heads} heads"),
-        (shape.heads % shape.kv_heads, f"{shape.heads} heads", f"a multiple of {shape.kv_heads} heads for keys"),
-        (shape.kv_heads % degrees.tp, f"{shape.kv_heads} heads for keys", f"a multiple of tp, {degrees.tp}"),
+        *own,
+        (shape.heads % kv_heads, f"{shape.heads} heads", f"a multiple of {kv_heads} heads for keys"),
+        (kv_heads % degrees.tp, f"{kv_heads} heads for keys", f"a multiple of tp, {degrees.tp}"),
         (shape.ffn % degrees.tp, f"ffn {shape.ffn}", f"a multiple of tp, {degrees.tp}"),
         (shape.vocab % degrees.tp, f"vocabulary {shape.vocab}", f"a multiple of tp, {degrees.tp}"),
         (
@@ -140,8 +199,9 @@ def _check(shape: Shape, degrees: Degrees) -> None:
             raise UserError("plan-sizes", place="plan new", found=found, needed=needed)
 
 
-def _stages(layers: int, stages: int) -> Iterator[str]:
+def _stages(kinds: Sequence[tuple[str, int]], stages: int) -> Iterator[str]:
     """Which pieces every stage owns: the first and the last have fewer layers, for they have more beside them."""
+    layers = sum(count for _, count in kinds)
     counts = [layers // stages] * stages
     middle = [*range(1, stages - 1), *range(stages - 1, stages), 0]
     for k in range(layers % stages):
@@ -149,7 +209,12 @@ def _stages(layers: int, stages: int) -> Iterator[str]:
     first = 0
     for stage, count in enumerate(counts):
         owned = ["embedding"] if stage == 0 else []
-        owned.append(f"layer {first}-{first + count - 1}")
+        start = 0
+        for name, many in kinds:
+            low, high = max(first, start), min(first + count, start + many)
+            if low < high:
+                owned.append(f"{name} {low - start}-{high - start - 1}")
+            start += many
         yield ", ".join([*owned, *(["head"] if stage == stages - 1 else [])])
         first += count
 
@@ -210,17 +275,17 @@ def _weight(name: str, **more: str) -> dict[str, str]:
     return {**more, **({"tp": f"Shard({CUT[name]})"} if name in CUT else {})}
 
 
-def _parts(shape: Shape, degrees: Degrees) -> Iterator[_Part]:
-    pieces = {"embedding": shape.embedding(), "layer": shape.layer(), "head": shape.head_of()}
+def _parts(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Part]:
+    pieces = _pieces(shape)
     yield from _passes(shape, degrees, pieces)
     for piece, shapes in pieces.items():
-        yield _reduce(piece, shapes, degrees)
+        yield _reduce(piece, _trained(shapes), degrees)
     yield _norm(degrees)
     for piece, shapes in pieces.items():
-        yield _update(piece, shapes, degrees)
+        yield _update(piece, _trained(shapes), degrees)
 
 
-def _passes(shape: Shape, degrees: Degrees, pieces: Mapping[str, Sizes]) -> Iterator[_Part]:
+def _passes(shape: Shape | ExpertShape, degrees: Degrees, pieces: Mapping[str, Sizes]) -> Iterator[_Part]:
     tp, seq, tokens = degrees.tp, degrees.seq, degrees.batch * degrees.seq
     rows = {"microbatch": "Shard(0)", "dp": "Shard(0)"}
     summed = {"microbatch": 'Partial("sum")', "dp": 'Partial("sum")'}
@@ -238,18 +303,19 @@ def _passes(shape: Shape, degrees: Degrees, pieces: Mapping[str, Sizes]) -> Iter
     ) -> _Part:
         weights = pieces[name]
         table = {
-            "parameters": {w: f"d_{w}" for w in weights},
+            "parameters": {w: f"d_{w}" for w in _trained(weights)},
+            **({"frozen": frozen} if (frozen := [w for w in weights if w in FROZEN]) else {}),
             "inputs": {**dict.fromkeys(names, rows), **{w: _weight(w) or "Replicate()" for w in weights}},
             "outputs": {
                 **({"d_x": rows} if "x" in names else {}),
                 made: summed if made == "loss" else rows,
-                **{f"d_{w}": _weight(w, **summed) for w in weights},
+                **{f"d_{w}": _weight(w, **summed) for w in _trained(weights)},
             },
             **more,
         }
         return _Part(
             name, build, arguments(degrees.batch, 1, name, *names), arguments(degrees.rows, tp, name, *names),
-            {"tp": tp}, table, cut=name != "layer" and tp > 1,
+            {"tp": tp}, table, cut=name not in ("layer", "dense") and tp > 1,
         )  # fmt: skip
 
     def group(groups: Mapping[str, Any] | None) -> Any:
@@ -263,14 +329,19 @@ def _passes(shape: Shape, degrees: Degrees, pieces: Mapping[str, Sizes]) -> Iter
         "y",
         {"data": ["tokens"], **after},
     )
-    yield part(
-        "layer", lambda g, rank: layer_step(shape, group(g), 1 if g is None else tp), ("x", "d_y"), "y",
-        {**before, **after},
-    )  # fmt: skip
+    for kind, _ in _layers(shape):
+        yield part(
+            kind, lambda g, rank: _layer_step(shape, group(g), 1 if g is None else tp, rank), ("x", "d_y"), "y",
+            {**before, **after},
+        )  # fmt: skip
     yield part(
         "head", lambda g, rank: head_step(tokens, group(g), rank), ("x", "labels"), "loss",
         {"data": ["labels"], "results": ["loss"], **before},
     )  # fmt: skip
+
+
+def _layer_step(shape: Shape | ExpertShape, group: Any, tp: int, rank: int) -> Step:
+    return layer_step(shape, group, tp) if isinstance(shape, Shape) else expert_step(shape, group, tp, rank)
 
 
 def _reduce(piece: str, shapes: Sizes, degrees: Degrees) -> _Part:

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tantamount.capture.torch.llama.experts import ExpertShape, expert_layer
 from tantamount.capture.torch.llama.model import Shape, embedded, layer, loss
 
-__all__ = ["embedding_step", "head_step", "layer_step", "norm_step", "reduce_step", "update_step"]
+__all__ = ["embedding_step", "expert_step", "head_step", "layer_step", "norm_step", "reduce_step", "update_step"]
 
 Step = Callable[..., dict[str, torch.Tensor]]
 
@@ -42,6 +43,17 @@ def layer_step(shape: Shape, group: Any = None, tp: int = 1) -> Step:
     def run(x: torch.Tensor, d_y: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
         given = _watched({"x": x, **w})
         y = layer(given["x"], given, shape, group, tp)
+        return {"y": y.detach(), **_gradients(y, given, d_y)}
+
+    return run
+
+
+def expert_step(shape: ExpertShape, group: Any, tp: int, rank: int) -> Step:
+    """A layer of a model with experts forward and backward, on one of ``tp`` ranks. ``bias`` has no gradient."""
+
+    def run(x: torch.Tensor, d_y: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
+        given = _watched({"x": x, **{name: weight for name, weight in w.items() if name != "bias"}})
+        y = expert_layer(given["x"], {**w, **given}, shape, group, tp, rank)
         return {"y": y.detach(), **_gradients(y, given, d_y)}
 
     return run
