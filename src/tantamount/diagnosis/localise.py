@@ -19,7 +19,7 @@ from tantamount.calculus.forms import Form
 from tantamount.calculus.terms import Polynomial
 from tantamount.diagnosis.explain import Finding, describe
 from tantamount.diagnosis.relations import relation_that_proves
-from tantamount.diagnosis.search import find_repair
+from tantamount.diagnosis.search import Repair, find_repairs
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.diagnosis.value_matches import Part
 from tantamount.diagnosis.words import Account, account
@@ -48,8 +48,16 @@ def find_mismatch(
     nodes = {output.name: output.node for output in proof.job.specification.outputs}
     search = _Search(proof)
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
-    repair = find_repair(plan, refuted, seconds) if plan is not None and refuted else None
-    told = account(repair) if repair is not None else None
+    repair: Repair | None = None
+    told: Account | None = None
+    for found in find_repairs(plan, refuted, seconds) if plan is not None and refuted else ():
+        said = account(found)
+        if found.repaired:
+            repair, told = found, said
+        elif said.sure and said.kind in _ONCE_MORE:
+            repair, told = found, replace(said, hint="")  # nothing was made right: no hint
+        if told is not None and told.sure:
+            break
     if repair is not None and told is not None and repair.of_input:
         relation = relation_that_proves(repair.matches, repair.edit, repair.repaired, proof.options.silent())
         if relation:
@@ -77,6 +85,9 @@ def find_mismatch(
         first = search.repaired(told, nodes, failing)
     return first, reductions
 
+
+# what is said of a change that repairs no output alone: formulas do not say it
+_ONCE_MORE = ("extra", "unreduced")
 
 # what says all there is to say when it is found in the output itself, not inside one of its atoms
 _PLAIN = ("factor", "constant", "missing", "extra")

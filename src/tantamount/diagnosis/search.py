@@ -28,7 +28,7 @@ from tantamount.ir.graph import references
 from tantamount.ops.algebra import Tensor
 from tantamount.semantics.reference import Array
 
-__all__ = ["Repair", "find_repair"]
+__all__ = ["Repair", "find_repairs"]
 
 _NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
 
@@ -38,7 +38,8 @@ _CONFIRMATIONS = 1  # more inputs that a change must repair
 
 @dataclass(frozen=True)
 class Repair:
-    """``edit`` of the class ``c`` makes ``repaired`` outputs right. ``matches`` has the values."""
+    """``edit`` of the class ``c`` makes ``repaired`` outputs right; none, but what follows, if there is more to repair.
+    ``matches`` has the values."""
 
     edit: Edit
     c: Class
@@ -51,9 +52,9 @@ class Repair:
         return self.edit.kind == "value" and self.matches.node(self.edit.places[0]).op == "input"
 
 
-def find_repair(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Repair | None:
-    """The change that repairs the first of the failing ``outputs``, and more of them if it can. ``seconds`` of CPU time
-    may be taken beyond the bound ``repair_seconds``."""
+def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Iterator[Repair]:
+    """The change that repairs the first of the failing ``outputs``, and more of them if it can; then one that makes
+    most of what follows right. ``seconds`` of CPU time may be taken beyond the bound ``repair_seconds``."""
     effort = plan.store.effort
     every = list(dict.fromkeys((*outputs, *(o.name for o in plan.job.specification.outputs))))
     names = effort.first("repair_outputs", every)
@@ -63,14 +64,34 @@ def find_repair(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Rep
     start = _start(plan, names, seeds)
     if start is None:
         effort.hit("repair_inputs")
-        return None
+        return
     found = sorted(_accepted(start, effort, budget), key=lambda one: one.cost)
     if found:
         found[0] = _hoisted(start, found[0], budget)
     for candidate in effort.first("repair_outputs", found):
         if all(_again(plan, names, candidate, seed) for seed in seeds[-_CONFIRMATIONS:]):
-            return Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
-    return None
+            yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
+            break
+    nearest = _nearest(start, budget)
+    if nearest is not None:
+        yield nearest
+
+
+def _nearest(start: _Start, budget: Budget) -> Repair | None:
+    """The change where values first stop corresponding that makes most of what follows right, though no output is:
+    the same mistake may have been made in every layer."""
+    matches, location = start.matches, start.location
+    first = list(dict.fromkeys((*location.frontier, *sorted(location.apart))))
+    best: tuple[int, int, Edit, Class] | None = None
+    for number in matches.effort.first("repair_promising", first):
+        c = matches.classes[number]
+        for edit in edits_of(matches, c, ("reduce", "bypass", "value")):
+            if budget.spent(matches.effort, matches):
+                break
+            gain = _gain(start, edit)
+            if gain > 1 and (best is None or gain > best[0]):
+                best = (gain, number, edit, c)
+    return None if best is None else Repair(best[2], best[3], (), matches)
 
 
 @dataclass(frozen=True)
@@ -408,11 +429,16 @@ def _summed(matches: ValueMatches, c: Class) -> bool:
             seen.add(reader)
             if reader not in matches.class_of or _still_summands(matches, reader):
                 pending.append(reader)
-            elif matches.aligned(reader) is None or not matches.facts(reader).sums:
+            elif not matches.facts(reader).sums or not _known(matches, reader):
                 return False
             else:
                 added = True
     return added
+
+
+def _known(matches: ValueMatches, place: Place) -> bool:
+    """True if a value is a part of a tensor, or a multiple of one."""
+    return any(True for _ in matches.multiples(matches.value(place)))
 
 
 def _still_summands(matches: ValueMatches, place: Place) -> bool:

@@ -1,0 +1,97 @@
+"""Mistakes of parallel programs in the words of those who make them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.jobs import job_files
+from tantamount import read_job
+from tantamount.answers import refine
+from tantamount.verdict import Mismatch, Verdict
+
+EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+SPLIT = '[inputs]\nx = "Shard(0)"\ng = "Shard(0)"\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+
+
+def mismatch(folder: Path, specification: str, ranks: list[str], tables: str = EVERYTHING) -> Mismatch:
+    mesh = {} if len(ranks) == 1 else {"dp": len(ranks)}
+    report = refine(read_job(job_files(folder, specification, ranks, tables, mesh, {"dp": tuple(mesh)})))
+    assert report.verdict is Verdict.REFUTED
+    assert report.mismatch is not None
+    return report.mismatch
+
+
+def linears(wide: int, reduced: str) -> str:
+    text, x = "x: float32[4, 6]\n", "x"
+    for k in range(2):
+        text += f"u{k}: float32[6, {wide}]\nd{k}: float32[{wide}, 6]\nb{k}: float32[6]\n"
+        text += f"h{k} = mm({x}, u{k})\nf{k} = aten.gelu.default(h{k})\np{k} = aten.addmm.default(b{k}, f{k}, d{k})\n"
+        text += reduced.format(k=k) + f"x{k} = add({x}, {'r' if reduced else 'p'}{k})\n"
+        x = f"x{k}"
+    return f"{text}y = aten.sin.default(x1)\n-> y"
+
+
+def test_a_bias_on_every_rank_is_one_in_every_layer(tmp_path: Path) -> None:
+    """``F.linear(x, w, b)`` under row parallelism, in two layers: no one change repairs the output, so no hint."""
+    rows = "".join(f'u{k} = "Shard(1)"\nd{k} = "Shard(0)"\n' for k in range(2))
+    tables = f'[inputs]\n{rows}default = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+    rank = linears(4, 'r{k} = all_reduce(p{k}, "sum", "dp")\n')
+    found = mismatch(tmp_path, linears(8, ""), [rank] * 2, tables)
+    assert (found.implementation, found.kind, found.hint) == ("p0", "extra", "")
+    assert found.headline == "r0 has b0 2 times: p0 adds it on every rank"
+
+
+def test_swapped_microbatches(tmp_path: Path) -> None:
+    inputs = "x: float32[8, 6]\nt: float32[8, 5]\nw: float32[6, 5]\n"
+    whole = "m = mm(x, w)\nd = sub(m, t)\ns = mul(d, d)\ny = aten.sum.default(s)\n-> y"
+    parts = "".join(
+        f"x{k} = slice(x, 0, {4 * k}, {4 * k + 4})\nt{k} = slice(t, 0, {4 - 4 * k}, {8 - 4 * k})\nm{k} = mm(x{k}, w)\n"
+        f"d{k} = sub(m{k}, t{k})\ns{k} = mul(d{k}, d{k})\na{k} = aten.sum.default(s{k})\n"
+        for k in range(2)
+    )
+    found = mismatch(tmp_path, inputs + whole, [f"{inputs}{parts}y = add(a0, a1)\n-> y"])
+    assert (found.implementation, found.kind) == ("t0", "offset")
+    assert found.headline == "t0 takes t[4:8] where t[0:4] is needed"
+
+
+STEP = "x: float32[{n}, 6]\ng: float32[{n}, 5]\nw: float32[6, 5]\nt = aten.t.default(x)\ndw = mm(t, g)\n{more}-> y"
+UPDATE = "n = mul({of}, 0.01)\ny = sub(w, n)\n"
+GRADIENTS = {  # of a sum over all rows
+    "divided by the number of ranks": (
+        'r = all_reduce(dw, "sum", "dp")\nq = div(r, 2)\n' + UPDATE.format(of="q"), "q",
+        "q divides by 2 once too often: it comes out 2 times too small",
+    ),
+    "averaged over the ranks": (
+        'r = all_reduce(dw, "avg", "dp")\n' + UPDATE.format(of="r"), "r",
+        "r is 2 times too small: 2 is the size of dp: a sum over dp where the mean is needed",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", GRADIENTS)
+def test_gradients_scaled_by_the_number_of_ranks(tmp_path: Path, how: str) -> None:
+    more, place, headline = GRADIENTS[how]
+    ranks = [STEP.format(n=4, more=more)] * 2
+    found = mismatch(tmp_path, STEP.format(n=8, more=UPDATE.format(of="dw")), ranks, SPLIT)
+    assert (found.implementation, found.kind) == (place, "factor")
+    assert found.headline.startswith(headline)
+
+
+def test_a_tensor_of_the_specification_is_called_so_where_both_have_the_name(tmp_path: Path) -> None:
+    specification = "x: float32[4, 6]\nm = mul(x, x)\nn = aten.sin.default(m)\ny = mul(n, m)\n-> y"
+    other = "x: float32[4, 6]\nn = mul(x, x)\nm = aten.sin.default(n)\ny = mul(m, m)\n-> y"
+    found = mismatch(tmp_path, specification, [other])
+    assert "the specification's" in found.headline
+
+
+def test_formulas_in_headlines_are_short(tmp_path: Path) -> None:
+    names = "".join(f"{chr(97 + k)}: float32[4, 4]\n" for k in range(8))
+    product = "".join(
+        f"{chr(105 + k)} = mm({chr(97 + k) if not k else chr(104 + k)}, {chr(98 + k)})\n" for k in range(7)
+    )
+    specification = f"{names}{product}y = aten.atan2.default(o, a)\nz = mul(y, o)\n-> z"
+    implementation = f"{names}{product}y = aten.atan2.default(a, o)\nv = aten.exp.default(y)\nz = mul(v, n)\n-> z"
+    found = mismatch(tmp_path, specification, [implementation])
+    assert len(found.headline) < 250, found.headline
