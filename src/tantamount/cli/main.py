@@ -277,7 +277,7 @@ def compare(
         with terminal.progress(label or " ".join(name for name in (first, second) if name)) as progress:
             answers.append(compared(one, progress=progress, **options))
         if results.text and label:
-            terminal.lines(f"{answers[-1].verdict.value:8} {label}\n")
+            terminal.out(f"{answers[-1].verdict.value:8} {label}\n")
         if results.text and (not label or not answers[-1].proved):
             terminal.lines(text.render(answers[-1], verbose=verbose))
     if html is not None:

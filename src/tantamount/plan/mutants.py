@@ -215,7 +215,8 @@ def _program(plan: Plan, table: Table, random_: random.Random, kind: str, edit: 
     new: dict[str, Graph] = {}
     said = ""
     value = table["part"][part.name]["impl"]
-    files: list[str] = [name for listed in value.values() for name in listed] if isinstance(value, dict) else [value]
+    listed = cast("list[list[str]]", [*value.values()]) if isinstance(value, dict) else [[str(value)]]
+    files = [name for names in listed for name in names]
     for k, (graph, name) in enumerate(zip(graphs, files, strict=False)):
         found = edit(graph, graph.by_name[node.name], part, random.Random(seed))
         if found is None or (chosen is not None and k != chosen):

@@ -15,7 +15,7 @@ from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Expectation, InputRelation, RankTensor, Replicate, Shard, rank_tensors
+from tantamount.ir.relation import Expectation, Expression, InputRelation, RankTensor, Replicate, Shard, rank_tensors
 from tantamount.ir.types import TensorType
 from tantamount.ops.classes import rank_classes
 from tantamount.ops.relations import even
@@ -68,7 +68,9 @@ def _asked(job: Job) -> set[str]:
     for asked in job.outputs.values():
         if asked.infer or asked.problem:
             raise NotAlike
-        terms = {term.name for pair in asked.equal for term in pair} | {term.name for term in _terms(asked)}
+        terms = {term.name for pair in asked.equal for side in pair for term in rank_tensors(side)} | {
+            term.name for term in _terms(asked)
+        }
         if asked.placements is not None:
             terms.add(asked.name)
         found.update(output_node(job, 0, term or asked.name) for term in terms)
@@ -178,7 +180,7 @@ class Folding:
             raise NotAlike
         outputs: dict[str, Expectation] = {}
         for name, asked in job.outputs.items():
-            equal = tuple((self._first(a), self._first(b)) for a, b in asked.equal)
+            equal = tuple((renamed(a, self._first), renamed(b, self._first)) for a, b in asked.equal)
             if asked.placements is not None:
                 placements = (*asked.placements[:at], Replicate(), *asked.placements[at:])
                 outputs[name] = replace(asked, placements=placements, equal=equal)
@@ -235,10 +237,13 @@ class Folding:
         """The tensor, on the rank that does the first copy."""
         return RankTensor(self._rank(term.rank, 0), term.name)
 
-    def _equal(self, relation: InputRelation) -> tuple[tuple[RankTensor, RankTensor], ...]:
+    def _equal(self, relation: InputRelation) -> tuple[tuple[Expression, Expression], ...]:
         """The equalities of a relation, and that all ranks along the new axis have the same."""
-        equal = [(self._first(a), self._first(b)) for a, b in relation.equal]
-        terms = {(t.rank, t.name): t for t in (*_terms(relation), *(t for pair in relation.equal for t in pair))}
+        equal: list[tuple[Expression, Expression]] = [
+            (renamed(a, self._first), renamed(b, self._first)) for a, b in relation.equal
+        ]
+        sides = [t for pair in relation.equal for side in pair for t in rank_tensors(side)]
+        terms = {(t.rank, t.name): t for t in (*_terms(relation), *sides)}
         for term in terms.values():
             ranks = [self._rank(term.rank, copy) for copy in range(self.copies.count)]
             equal += [(RankTensor(ranks[0], term.name), RankTensor(k, term.name)) for k in ranks[1:]]

@@ -65,14 +65,18 @@ def renamed(expression: Expression, change: Callable[[RankTensor], Expression]) 
 
 
 def as_placements(
-    whole: Shape, local: Shape, mesh: Mesh, expression: Expression, equal: Sequence[tuple[RankTensor, RankTensor]]
+    whole: Shape, local: Shape, mesh: Mesh, expression: Expression, equal: Sequence[tuple[Expression, Expression]]
 ) -> tuple[str, tuple[Placement, ...]] | None:
     """The name and the placements of a tensor that every rank of a mesh holds a part of, if an expression and
     equalities say neither more nor less."""
     boxes: dict[Where, Box] = {}
     if not _boxes(expression, tuple((0, n) for n in whole), local, boxes):
         return None
-    pairs = [((a.rank, a.name or ""), (b.rank, b.name or "")) for a, b in equal]
+    pairs: list[tuple[Where, Where]] = []
+    for a, b in equal:
+        if not isinstance(a, RankTensor) or not isinstance(b, RankTensor):
+            return None  # slices
+        pairs.append(((a.rank, a.name or ""), (b.rank, b.name or "")))
     near: dict[Where, list[Where]] = {}
     for a, b in pairs:
         near.setdefault(a, []).append(b)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 from tantamount.errors import TantamountError
@@ -359,8 +360,9 @@ class _Merging:
                 continue
             if relation.expression is None:
                 raise _Unfit
-            expression = renamed(relation.expression, lambda term, r=relation: tensor(term, r.name))
-            equal = tuple((tensor(a, relation.name), tensor(b, relation.name)) for a, b in relation.equal)
+            one = partial(tensor, name=relation.name)
+            expression = renamed(relation.expression, one)
+            equal = tuple((renamed(a, one), renamed(b, one)) for a, b in relation.equal)
             found = _placed(job.specification.by_name[name], first, mesh, expression, equal)
             if found is not None:
                 inputs[name] = InputRelation(found[0], found[1], text=show(found[1]))
@@ -394,9 +396,13 @@ class _Merging:
     ) -> Expectation:
         if asked.infer or asked.problem or node is None:
             raise _Unfit
-        equal = [(tensor(a, asked.name), tensor(b, asked.name)) for a, b in asked.equal]
+
+        def one(term: RankTensor) -> RankTensor:
+            return tensor(term, asked.name)
+
+        equal = [(renamed(a, one), renamed(b, one)) for a, b in asked.equal]
         if asked.expression is not None:
-            expression = renamed(asked.expression, lambda term: tensor(term, asked.name))
+            expression = renamed(asked.expression, one)
             found = _placed(node, graph, self.mesh, expression, equal)
             if found is not None:
                 return Expectation(found[0], found[1], text=asked.text)
@@ -448,7 +454,7 @@ def _name_of(value: Result) -> str:
 
 
 def _placed(
-    node: Node, graph: Graph, mesh: Mesh, expression: Expression, equal: Sequence[tuple[RankTensor, RankTensor]]
+    node: Node, graph: Graph, mesh: Mesh, expression: Expression, equal: Sequence[tuple[Expression, Expression]]
 ) -> tuple[str, tuple[Placement, ...]] | None:
     """What an expression about tensors of the one program says, as placements of one of them."""
     name = next(term.name or "" for term in rank_tensors(expression))
