@@ -43,7 +43,7 @@ FOUND = (
         f"litgpt:Mistral-7B-v0.1,{LIT}",
     ),
     (
-        "transformers' Falcon with ALiBi: eager attention is not the fused one",
+        "transformers' Falcon adds the ALiBi bias twice in eager attention, once in the fused one",
         f"hf:falcon,{FALCON},attn=eager",
         f"hf:falcon,{FALCON},attn=sdpa",
     ),

@@ -46,7 +46,7 @@ def _rewritten(graph: Graph) -> Graph:
     known = exact_constants(graph)
     runs: dict[str, tuple[Node, ...]] = {}
     for node in graph.nodes:
-        if node.target not in _COMPARISONS or node.name not in known or node.type is None:
+        if node.target not in _COMPARISONS or node.name not in known:
             continue
         operands = [known[name] for name in references(node) if name in known]
         if any(_is_broken(value) for value in operands):
@@ -66,7 +66,7 @@ def _is_broken(value: Array) -> bool:
 def _runs(node: Node, value: Array) -> Iterator[Node]:
     """Nodes that write a vector of booleans run by run, the last of which has the name of the comparison; none for a
     matrix, or for too many runs."""
-    if node.type is None or sum(size != 1 for size in value.shape) > 1:
+    if sum(size != 1 for size in value.shape) > 1:
         return
     lengths = [(bool(key), len(list(members))) for key, members in groupby(value.reshape(-1).tolist())]
     if not 0 < len(lengths) <= _RUNS:
@@ -82,4 +82,5 @@ def _runs(node: Node, value: Array) -> Iterator[Node]:
         found = TensorType((value.size,), DType.BOOL)
         yield Node(f"{node.name} runs", "call", "aten.cat.default", (tuple(parts),), {}, found)
         joined = Ref(f"{node.name} runs")
-    yield Node(node.name, "call", "aten.reshape.default", (joined, node.type.shape), {}, node.type)
+    found = TensorType(tuple(value.shape), DType.BOOL)
+    yield Node(node.name, "call", "aten.reshape.default", (joined, found.shape), {}, found)

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from support.jobs import graph_of
 from support.onnx_models import model, node, tensor
 from tantamount.answers import compare
 from tantamount.capture.readers import read_graph
+from tantamount.comparison import Comparing, compare_pair
+from tantamount.comparison.programs import pair_of
 from tantamount.verdict import Verdict
 
 pytest.importorskip("torch", reason="models are PyTorch's")
@@ -70,3 +73,21 @@ def test_an_export_that_is_another_model_is_none(tmp_path: Path, change: str) ->
 
     found = compare(network(), read_graph(file(tmp_path, change)), inputs=(torch.zeros(3, 4),))
     assert found.verdict is Verdict.REFUTED, found.text()
+
+
+@pytest.mark.parametrize(
+    ("number", "verdict"),
+    [
+        (1.4142135381698608, Verdict.PROVED),  # the float32 of 2 ** 0.5
+        (1.4142136573791504, Verdict.UNKNOWN),  # its neighbour: too near for a counterexample
+        (1.4142, Verdict.REFUTED),
+    ],
+)
+def test_a_recorded_root_of_32_bits(number: float, verdict: Verdict) -> None:
+    inputs = {"x": {"relation": 'rank(0, "x")'}}
+    written = graph_of(f"x: float32[4]\nc = constant float32[] [{number}]\ny = mul(x, c)\n-> y")
+    computed = graph_of("x: float32[4]\nc = aten.full.default([], 2.0, dtype=float32)\ns = aten.sqrt.default(c)\n"
+                        "y = mul(x, s)\n-> y")  # fmt: skip
+    found = compare_pair(pair_of(computed, written, inputs=inputs, guess=False), Comparing())
+    assert found.verdict is verdict
+    assert ("rounded-constants" in {one.name for one in found.assumptions}) is (verdict is Verdict.PROVED)
