@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Run", "runs", "written"]
 
@@ -60,6 +61,8 @@ def written(argument: Argument) -> Any:
 
 def runs(graph: Graph) -> list[Run]:
     """The runs of equal pieces, without overlaps, in order. They are cut where the least is handed on."""
+    import numpy as np  # here: most programs are too short to be looked at
+
     known: dict[object, int] = {}
     tokens = np.array([known.setdefault(_token(node), len(known)) for node in graph.nodes], dtype=np.int64)
     found: list[tuple[int, int, int]] = []  # minus the length, period, start

@@ -7,13 +7,25 @@ from dataclasses import dataclass
 from enum import Enum
 from math import erf, exp, inf, nan, pi, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tantamount.ir.types import DType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+
+    class _NumPy:
+        """NumPy, imported when one of its functions is used: proofs read this table, executions use it."""
+
+        def __getattr__(self, name: str) -> Any:
+            import numpy
+
+            return getattr(numpy, name)
+
+    np = _NumPy()
 
 __all__ = [
     "CHOOSING", "DISTINCT_IN_A_ROW", "FITTING", "FUNCTIONS", "MODULI", "POSITIONS_IN_A_ROW", "ROUNDINGS",
@@ -46,7 +58,17 @@ class Function:
     limits: tuple[int, int] | None = None
 
 
-_erf = np.vectorize(erf, otypes=[np.float64])
+def _numpy(name: str) -> Callable[..., Any]:
+    """NumPy's function of that name."""
+
+    def evaluate(*xs: Any) -> Any:
+        return getattr(np, name)(*xs)
+
+    return evaluate
+
+
+def _erf(x: Any) -> Any:
+    return np.vectorize(erf, otypes=[np.float64])(x)
 
 
 def _inverse_erf(y: float) -> float:
@@ -57,7 +79,8 @@ def _inverse_erf(y: float) -> float:
     return x - (erf(x) - y) * sqrt(pi) / 2 * exp(x * x)
 
 
-_erfinv = np.vectorize(_inverse_erf, otypes=[np.float64])
+def _erfinv(x: Any) -> Any:
+    return np.vectorize(_inverse_erf, otypes=[np.float64])(x)
 
 
 def _pi_times(x: Any) -> Any:
@@ -109,31 +132,31 @@ ROUNDINGS: dict[DType, str] = {  # names of functions by the type that they roun
 FUNCTIONS: dict[str, Function] = {
     ROUNDINGS[DType.FLOAT8_E4M3FN]: _float8(3, -6, 448.0, 448.0),
     ROUNDINGS[DType.FLOAT8_E5M2]: _float8(2, -14, 57344.0, inf),
-    "sin": Function(np.sin, odd=True, at_zero=0),
-    "cos": Function(np.cos, even=True, at_zero=1),
-    "atan": Function(np.arctan, odd=True, at_zero=0, growing=True, keeps_sign=True),
-    "atan2": Function(np.arctan2, arity=2),
-    "asinh": Function(np.arcsinh, odd=True, at_zero=0, growing=True, keeps_sign=True),
-    "tanh": Function(np.tanh, odd=True, at_zero=0, growing=True, keeps_sign=True, limits=(-1, 1)),
+    "sin": Function(_numpy("sin"), odd=True, at_zero=0),
+    "cos": Function(_numpy("cos"), even=True, at_zero=1),
+    "atan": Function(_numpy("arctan"), odd=True, at_zero=0, growing=True, keeps_sign=True),
+    "atan2": Function(_numpy("arctan2"), arity=2),
+    "asinh": Function(_numpy("arcsinh"), odd=True, at_zero=0, growing=True, keeps_sign=True),
+    "tanh": Function(_numpy("tanh"), odd=True, at_zero=0, growing=True, keeps_sign=True, limits=(-1, 1)),
     "erfinv": Function(_erfinv, odd=True, at_zero=0, growing=True, keeps_sign=True),
-    "isnan": Function(np.isnan, integer=True, nonnegative=True),  # 0 or 1, in the type of its operand
+    "isnan": Function(_numpy("isnan"), integer=True, nonnegative=True),  # 0 or 1, in the type of its operand
     "erf": Function(_erf, odd=True, at_zero=0, growing=True, keeps_sign=True, limits=(-1, 1)),
     "pi_times": Function(
         _pi_times, odd=True, at_zero=0, growing=True, keeps_sign=True
     ),  # pi * x: how definitions write the constant pi
-    "abs": Function(np.abs, even=True, nonnegative=True, at_zero=0),
+    "abs": Function(_numpy("abs"), even=True, nonnegative=True, at_zero=0),
     "sign": Function(_sign, integer=True, odd=True, at_zero=0, growing=True, keeps_sign=True, limits=(-1, 1)),
-    "floor": Function(np.floor, integer=True, fixes_integers=True, at_zero=0, growing=True),
-    "trunc": Function(np.trunc, integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True),
+    "floor": Function(_numpy("floor"), integer=True, fixes_integers=True, at_zero=0, growing=True),
+    "trunc": Function(_numpy("trunc"), integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True),
     "round": Function(
-        np.round, integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True
+        _numpy("round"), integer=True, fixes_integers=True, odd=True, at_zero=0, growing=True
     ),  # halves to the even neighbour
-    "pow": Function(np.power, arity=2),  # x ** y, both operands variable
+    "pow": Function(_numpy("power"), arity=2),  # x ** y, both operands variable
     "integer_pow": Function(_integer_pow, arity=2, integer=True),  # of integers; x ** -1 is 1 / x rounded towards 0
-    "floor_divide": Function(np.floor_divide, arity=2, integer=True),  # floor(x / y) of integers
-    "bitwise_and": Function(np.bitwise_and, arity=2, integer=True, commutative=True),  # of integers
-    "bitwise_or": Function(np.bitwise_or, arity=2, integer=True, commutative=True),
-    "bitwise_xor": Function(np.bitwise_xor, arity=2, integer=True, commutative=True),
+    "floor_divide": Function(_numpy("floor_divide"), arity=2, integer=True),  # floor(x / y) of integers
+    "bitwise_and": Function(_numpy("bitwise_and"), arity=2, integer=True, commutative=True),  # of integers
+    "bitwise_or": Function(_numpy("bitwise_or"), arity=2, integer=True, commutative=True),
+    "bitwise_xor": Function(_numpy("bitwise_xor"), arity=2, integer=True, commutative=True),
     **{name: _modulo(1 << bits) for name, bits in MODULI.items()},
     # the identity on what a type holds; undefined elsewhere (here: some number that it holds)
     **{name: _modulo(high - low + 1, low) for name, (low, high) in FITTING.items()},

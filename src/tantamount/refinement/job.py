@@ -6,17 +6,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tantamount.calculus.atoms import Store
 from tantamount.clock import Clock
-from tantamount.correspond.alignment import align
-from tantamount.diagnosis.localise import find_mismatch
 from tantamount.effort import Effort, Stopped, stopping
 from tantamount.errors import UserError
-from tantamount.execution.plans import TooLarge
-from tantamount.execution.reduced import search_reduced
-from tantamount.execution.witness import Searched, search
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.classes import RankClass
@@ -26,9 +21,11 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
 from tantamount.proof.outputs import PARTLY
 from tantamount.proof.simplified import prove_simplified
-from tantamount.refinement.all_sizes import refine_at_all_sizes
 from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Relation, Verdict, worst
+
+if TYPE_CHECKING:
+    from tantamount.execution.witness import Searched
 
 __all__ = ["Captured", "job_of", "refine_job", "whole_proof"]
 
@@ -88,6 +85,8 @@ def refine_job(
     try:
         with stopping(how):
             if job.at is not None:
+                from tantamount.refinement.all_sizes import refine_at_all_sizes
+
                 one = partial(refine_job, strict=strict, fold=fold, limits=bounds, effort=how)
                 return replace(refine_at_all_sizes(job, job.at, one, options, strict), limits=limits_hit(how))
             _refine(state, options)
@@ -112,6 +111,8 @@ def _once() -> Align:
         ]
         key = (*names, tuple((one.leader, tuple(one.ranks)) for one in classes), tuple(job.mesh.axes.items()))
         if key not in known:
+            from tantamount.correspond.alignment import align  # executes programs: for long jobs only
+
             known[key] = align(store, job, inputs, classes, limits)
         return known[key]
 
@@ -121,7 +122,7 @@ def _once() -> Align:
 def whole_proof(found: Refinement) -> Proof | None:
     """The one proof behind a report, if there is one; of what was proved in pieces it is made now."""
     if found.in_pieces and found.subject is not None:
-        return prove(found.subject, Options(align=align))
+        return prove(found.subject, Options(align=_align))
     return found.proof
 
 
@@ -134,22 +135,34 @@ def _refine(state: _State, options: Options) -> None:
         state.outputs = {output.name: output for output in state.pieces.outputs}
         return
     proof = state.proof = prove(job, options)
-    searched = Searched(_checked(state, proof, expand=False))
+    checked = _checked(state, proof, expand=False)
     clock.lap("outputs")
     proof.relations()
     clock.lap("relation")
-    if _open(searched.outputs):
-        proof, searched = _with_effort(state, proof, searched.outputs)
+    if _open(checked):
+        proof, checked = _not_proved(state, proof, checked)
+    state.know(proof, checked)
+    state.assumptions = proof.assumptions()
+
+
+def _not_proved(
+    state: _State, proof: Proof, checked: tuple[OutputReport, ...]
+) -> tuple[Proof, tuple[OutputReport, ...]]:
+    """The proof and the reports on outputs that were not proved at once, with what is wrong with them. What executes
+    and explains is imported here: most jobs are proved."""
+    from tantamount.diagnosis.localise import find_mismatch
+
+    proof, searched = _with_effort(state, proof, checked)
     checked = searched.outputs
     state.know(proof, checked)
     failing = _open(checked)
-    mismatch, reductions = find_mismatch(proof, failing, searched.plan, 0.5 * sum(clock.seconds.values()))
-    clock.lap("localise")
-    if len(failing) > 1:  # of one the mismatch says it
-        checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
-    state.mismatch = mismatch
-    state.know(proof, checked)
-    state.assumptions = proof.assumptions()
+    if failing:
+        mismatch, reductions = find_mismatch(proof, failing, searched.plan, 0.5 * sum(state.clock.seconds.values()))
+        state.clock.lap("localise")
+        if len(failing) > 1:  # of one the mismatch says it
+            checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
+        state.mismatch = mismatch
+    return proof, checked
 
 
 @dataclass
@@ -264,6 +277,8 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
     """The proof and the reports on outputs that were not proved at once: values first, for what
     differs on an input needs no search for a proof, which takes longest where there is none; then with products
     multiplied out; then rank by rank."""
+    from tantamount.execution.witness import Searched
+
     clock = state.clock
     state.at = "looking for a counterexample"
     searched = _executed(proof, before)
@@ -301,6 +316,10 @@ def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
 
 
 def _executed(proof: Proof, checked: tuple[OutputReport, ...]) -> Searched:
+    from tantamount.execution.plans import TooLarge
+    from tantamount.execution.reduced import search_reduced
+    from tantamount.execution.witness import search
+
     try:
         return search(proof, checked, proof.options.limits)
     except TooLarge as problem:
