@@ -18,6 +18,7 @@ from tantamount.calculus.terms import IOTA, Factor, Polynomial, Rational, Term, 
 __all__ = ["Finding", "describe"]
 
 _READABLE = 60  # characters of a formula in a sentence
+_NAMED = 3  # inputs that are named where it is longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,23 @@ class _Walk:
     def show(self, x: Polynomial) -> str:
         return show_polynomial(self.store, x, self.names)
 
-    def said(self, x: Polynomial) -> str:
-        """A polynomial in a sentence: what would be too long to read there is left to the equations."""
+    def said(self, x: Polynomial, what: str) -> str:
+        """A polynomial in a sentence, as the ``term`` or ``factor`` that it is: what would be too long to read there is
+        left to the equations, but for what it is made of."""
         text = self.show(x)
-        if len(text) <= _READABLE:
-            return text
-        return f"a sum of {len(x)} terms" if len(x) > 1 else "a longer expression"
+        return f"the {what} {text}" if len(text) <= _READABLE else f"a {what} in {self._made_of(x)}"
+
+    def _made_of(self, x: Polynomial) -> str:
+        """The names of the first inputs in a polynomial."""
+        found: dict[str, None] = {}
+        pending = [f for m, _ in x for f in m][::-1]
+        while pending and len(found) <= _NAMED:
+            atom = self.store.atoms[pending.pop().atom]
+            if atom.op == "leaf" and atom.number != IOTA and "input" in str(atom.attributes[0]):
+                found[show_polynomial(self.store, single(atom.number, ()), self.names)] = None
+            pending += [f for argument in atom.arguments for m, _ in argument for f in m][::-1]
+        names = list(found)[:_NAMED]
+        return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "numbers"
 
     def found(
         self, kind: str, text: str, x: Polynomial, y: Polynomial, inside: int | None, term: Term | None = None
@@ -96,13 +108,13 @@ class _Walk:
         if not left and right:
             return self.found(
                 "extra",
-                f"the implementation adds {self.said(right)}, which the specification does not have",
+                f"the implementation adds {self.said(right, 'term')}, which the specification does not have",
                 x,
                 y,
                 inside,
             )
         if left and not right:
-            return self.found("missing", f"the implementation lacks the term {self.said(left)}", x, y, inside, left[0])
+            return self.found("missing", f"the implementation lacks {self.said(left, 'term')}", x, y, inside, left[0])
         pair = self._pair(left, right)
         if pair is None:
             return self.found("different", "the two sides share no term", x, y, inside, left[0] if left else None)
@@ -171,7 +183,7 @@ class _Walk:
             for g in right:
                 if f[0] == g[0] and f[1] != g[1]:
                     is_where = f"{show_number(g[1])} where {show_number(f[1])} is wanted"
-                    text = f"the exponent of {self.said((Term((f,), 1),))} is {is_where}"
+                    text = f"the exponent of {self.said((Term((f,), 1),), 'factor')} is {is_where}"
                     if self._op(f) == "exp":
                         ratio = Fraction(g[1]) / Fraction(f[1])
                         how = (
@@ -196,16 +208,17 @@ class _Walk:
         if leaves:
             return self._operand(*leaves[0], x, y, inside, s)
         if left and not right:
-            text = f"the factor {self.said((Term(tuple(left), 1),))} is missing"
+            text = f"{self.said((Term(tuple(left), 1),), 'factor')} is missing"
             return self.found("missing", text, x, y, inside, s)
         if right and not left:
-            return self.found(
-                "extra", f"there is an extra factor {self.said((Term(tuple(right), 1),))}", x, y, inside, s
-            )
-        wanted, given = (self.said((Term(tuple(side), 1),)) for side in (left, right))
+            extra: Polynomial = (Term(tuple(right), 1),)
+            formula = self.show(extra)
+            what = formula if len(formula) <= 2 * _READABLE else f"in {self._made_of(extra)}"
+            return self.found("extra", f"there is an extra factor {what}", x, y, inside, s)
+        wanted, given = (self.show((Term(tuple(side), 1),)) for side in (left, right))
         text = f"{wanted} is wanted, the implementation has {given}"
-        if wanted == given:
-            text = "the two sides are different expressions"
+        if max(len(wanted), len(given)) > _READABLE:
+            text = f"the implementation has another expression in {self._made_of((Term(tuple(right), 1),))}"
         return self.found("different", text, x, y, inside, s)
 
     def _offset(self, f: Factor, g: Factor, x: Polynomial, y: Polynomial, inside: int | None, term: Term) -> Finding:
