@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -81,7 +82,7 @@ def plan_mutants(plan: Plan, seed: int = 0) -> Iterator[PlanMutant]:
     random_ = random.Random(seed)
     makers: list[Callable[[], PlanMutant | None]] = []
     for kind, edits in _EDITS.items():
-        makers.append(lambda kind=kind, edits=edits: _program(plan, table, random_, kind, edits))
+        makers.append(partial(_program, plan, table, random_, kind, edits))
     makers += [
         lambda: _stages(plan, table, random_), lambda: _early(plan, table, random_),
         lambda: _shuffled(plan, table, random_), lambda: _broken(plan, table, random_),
@@ -215,8 +216,7 @@ def _program(plan: Plan, table: Table, random_: random.Random, kind: str, edit: 
     new: dict[str, Graph] = {}
     said = ""
     value = table["part"][part.name]["impl"]
-    listed = cast("list[list[str]]", [*value.values()]) if isinstance(value, dict) else [[str(value)]]
-    files = [name for names in listed for name in names]
+    files: list[str] = list(_files({"spec": "", "impl": value}))[1:]
     for k, (graph, name) in enumerate(zip(graphs, files, strict=False)):
         found = edit(graph, graph.by_name[node.name], part, random.Random(seed))
         if found is None or (chosen is not None and k != chosen):
