@@ -28,10 +28,14 @@ class Calculus(Store):
         return guards.absorb(self, m, c, box)
 
     def covered(self, factor: Factor, size: int, box: Ranges) -> bool:
-        return comparisons.covered(self, factor, size, box) or index_ranges.covered(self, factor, size, box)
+        if comparisons.covered(self, factor, size, box):
+            return True
+        # by cases only where two polynomials are compared: elsewhere a sum that is 1 on one side would hide what it is
+        # the sum of, and the masked gradients of a vocabulary shard would have nothing in common with the whole's
+        return isinstance(box, Mapping) and index_ranges.covered(self, factor, size, box)
 
     def missed(self, factor: Factor, size: int, box: Ranges) -> bool:
-        return index_ranges.missed(self, factor, size, box)
+        return isinstance(box, Mapping) and index_ranges.missed(self, factor, size, box)
 
     def permuted(self, factor: Factor, v: int, size: int, box: Ranges, ranges: tuple[int, ...]) -> bool:
         return comparisons.permuted(self, factor, v, size, box, ranges)

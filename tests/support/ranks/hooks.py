@@ -354,7 +354,7 @@ of_all_modules("register_module_full_backward_pre_hook", lambda m, outputs: (ave
 of_all_modules("register_module_full_backward_hook", lambda m, inputs, outputs: (inputs[0] * 2,))
 
 
-@case(MODULES, "weight_norm as a forward-pre hook", refused="operator-unknown")
+@case(MODULES, "weight_norm as a forward-pre hook")
 def _(rank: int) -> Built:
     old = nn.utils.weight_norm(linear())
     return Built(lambda x: old(x).detach() + 0, (batch(rank),), {"": old})

@@ -25,7 +25,7 @@ class Buffered(nn.Module):
         self.layer = linear()
 
 
-@case(BUFFERS, "BatchNorm in training", refused="operator-types")
+@case(BUFFERS, "BatchNorm in training")
 def _(rank: int) -> Built:
     layer = nn.Sequential(nn.BatchNorm1d(3), linear())
     return Built(lambda x: layer(x).detach() + 0, (batch(rank, 4, 3),), {"": layer})
