@@ -195,7 +195,7 @@ class Bounds:
     tried_sizes: int = _bound(20_000, SIZES, "Combinations of small sizes that are tried.")
     solver_steps: int = _bound(1_000_000, SIZES, "Steps of the solver for one question about sizes.")
     # the second engine
-    smt_work: int = _bound(6_000_000, SMT, "Element operations of all programs that are executed with terms.")
+    smt_work: int = _bound(2_500_000, SMT, "Element operations of all programs that are executed with terms.")
     smt_terms: int = _bound(4_000, SMT, "Terms of one question to z3.")
     smt_steps: int = _bound(1_000_000, SMT, "Steps of z3 for one question.")
     smt_questions: int = _bound(400, SMT, "Questions to z3 that are different but for names of variables.")

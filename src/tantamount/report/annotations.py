@@ -48,7 +48,7 @@ def _open(report: Report, root: Path) -> Annotation:
     job = Path(report.job)
     mismatch = report.mismatch
     places: list[tuple[str, Location]] = []
-    rule = report.verdict.value.lower()
+    rule = report.verdict.value.lower().replace(" ", "-")
     if mismatch is not None:
         rule = mismatch.kind or rule
         sides = (

@@ -149,7 +149,7 @@ def enter_factors(t: Table, x: Term, times: Exact, found: dict[Term, Exact]) -> 
                 enter_factors(t, rest, times, found)
             else:
                 enter_power(t, found, rest, 1, times)
-        return Fraction(c) ** times
+        return Fraction(c) ** int(times)
     enter_power(t, found, x, 1, times)
     return 1
 
@@ -191,7 +191,7 @@ def product_of(t: Table, found: dict[Term, Exact]) -> Element:
 
 def content(t: Table, x: Term) -> tuple[Exact, tuple[tuple[Term, Exact], ...], Element]:
     """A sum as coefficient * powers of exps * a sum that has neither in common: of unique form."""
-    known = t._contents.get(x)
+    known = t.contents.get(x)
     if known is not None:
         return known
     constant, pairs = cast("tuple[Exact, tuple[tuple[Term, Exact], ...]]", x.args)
@@ -217,7 +217,7 @@ def content(t: Table, x: Term) -> tuple[Exact, tuple[tuple[Term, Exact], ...], E
         rest = add(t, [(whole(Fraction(1) / lead), x)])
     else:
         rest = x
-    t._contents[x] = found = (whole(lead), factors, rest)
+    t.contents[x] = found = (whole(lead), factors, rest)
     return found
 
 

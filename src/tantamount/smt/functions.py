@@ -28,7 +28,7 @@ def power(t: Table, x: Element, exponent: Fraction) -> Element:
     """``x ** exponent``, the real power."""
     e = whole(exponent)
     if type(x) is not Term:
-        return _power_of_number(t, cast("Exact | float", x), e)
+        return _power_of_number(t, x, e)
     if not e:
         t.lose(x)
         return 1
@@ -171,7 +171,7 @@ def maximum(t: Table, xs: Iterable[Element]) -> Element:
             if type(one) is Term:
                 found[one] = None
             else:
-                most = max(most, one)
+                most = max(most, cast("Exact | float", one))
     if most == inf or not found:
         for term in found:
             t.lose(term)

@@ -8,6 +8,8 @@ nothing is known of is a function of its whole row, and choices among equal elem
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any, cast
 
@@ -115,30 +117,39 @@ class Elements(Interpretation):
             out.append(found)
         return array_of(out, xs[0].shape)
 
+    def _sum(self, a: Element, b: Element) -> Element:
+        return add(self.terms, ((1, a), (1, b)))
+
+    def _product(self, a: Element, b: Element) -> Element:
+        return mul(self.terms, (a, b))
+
+    def _greater(self, a: Element, b: Element) -> Element:
+        return maximum(self.terms, (a, b))
+
     def convert(self, x: Array, source: Kind, target: Kind) -> Array:
         if source is Kind.FLOAT and any(type(one) is float for one in x.flat):
             raise Unsupported("an infinity converted to an integer")
         return x
 
     def add(self, x: Array, y: Array) -> Array:
-        return self._each(lambda a, b: add(self.terms, ((1, a), (1, b))), x, y)
+        return self._each(self._sum, x, y)
 
     def mul(self, x: Array, y: Array) -> Array:
-        return self._each(lambda a, b: mul(self.terms, (a, b)), x, y)
+        return self._each(self._product, x, y)
 
-    def power(self, x: Array, exponent: Any) -> Array:
-        return self._each(lambda a: power(self.terms, a, exponent), x)
+    def power(self, x: Array, exponent: Fraction) -> Array:
+        return self._each(partial(power, self.terms, exponent=exponent), x)
 
     def exp(self, x: Array) -> Array:
-        return self._each(lambda a: exp(self.terms, a), x)
+        return self._each(partial(exp, self.terms), x)
 
     def log(self, x: Array) -> Array:
-        return self._each(lambda a: log(self.terms, a), x)
+        return self._each(partial(log, self.terms), x)
 
     def function(self, name: str, xs: Sequence[Array]) -> Array:
-        return self._each(lambda *items: self._function(name, items), *xs)
+        return self._each(partial(self._function, name), *xs)
 
-    def _function(self, name: str, xs: tuple[Element, ...]) -> Element:
+    def _function(self, name: str, *xs: Element) -> Element:
         known = FUNCTIONS[name]
         if any(type(x) is float for x in xs):
             raise Unsupported(f"{name} of an infinity")
@@ -156,16 +167,16 @@ class Elements(Interpretation):
         return self.terms.make("fn", name, *xs, integer=known.integer, boolean=name == "isnan")
 
     def less(self, x: Array, y: Array) -> Array:
-        return self._each(lambda a, b: less(self.terms, a, b), x, y)
+        return self._each(partial(less, self.terms), x, y)
 
     def equal(self, x: Array, y: Array) -> Array:
-        return self._each(lambda a, b: equal(self.terms, a, b), x, y)
+        return self._each(partial(equal, self.terms), x, y)
 
     def maximum(self, x: Array, y: Array) -> Array:
-        return self._each(lambda a, b: maximum(self.terms, (a, b)), x, y)
+        return self._each(self._greater, x, y)
 
     def where(self, condition: Array, x: Array, y: Array) -> Array:
-        return self._each(lambda c, a, b: where(self.terms, c, a, b), condition, x, y)
+        return self._each(partial(where, self.terms), condition, x, y)
 
     # -- contraction, reduction, indexing
     def contract(self, operands: Sequence[tuple[Array, tuple[int, ...]]], result: tuple[int, ...]) -> Array:
@@ -296,7 +307,7 @@ class Elements(Interpretation):
                 order = np.array([distinct.index(cast(Exact, x)) for x in row[0]], dtype=np.float64)
                 return [int(i) for i in known(order, attributes)[j][:size]]
         return [
-            self.terms.make("row", name, key, j, k, row, integer=known is not None and name != "sinkhorn")
+            self.terms.make("row", name, key, j, k, row, attributes, integer=known is not None and name != "sinkhorn")
             for k in range(size)
         ]
 

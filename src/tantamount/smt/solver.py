@@ -111,6 +111,10 @@ class Solver:
             self.tally.renamed += kind == "equal" and self._known[found] is True
             return self._known[found]
         self.effort.check()
+        if max(_monomials(x, opaque) for x in (a, b) if type(x) is Term) > self.effort.bounds.smt_terms:
+            self.effort.hit("smt_terms")
+            self._known[found] = None
+            return None
         if self.effort.exceeds("smt_questions", len(self._known) + 1):
             return None
         translation = _Translation(self.z3, self.knowledge, opaque)
@@ -208,6 +212,33 @@ class Solver:
         else:
             inner = [numbers[x] if type(x) is Term else ("number", x) for x in term.args]
         return (term.op, tuple(inner), facts)
+
+
+def _monomials(x: Term, opaque: Callable[[Term], bool]) -> float:
+    """The number of monomials, or more, of a term whose products are multiplied out; a choice counts as one."""
+    known: dict[Term, float] = {}
+    pending = [x]
+    while pending:
+        term = pending[-1]
+        inner = () if opaque(term) or term.op not in ("sum", "prod", "cut") else tuple(children(term))
+        missing = [one for one in inner if one not in known]
+        if missing:
+            pending += missing
+            continue
+        pending.pop()
+        if not inner:
+            known[term] = 1.0
+        elif term.op == "sum":
+            known[term] = 1.0 + sum(known[one] for one, _ in term.args[1])
+        elif term.op == "cut":
+            known[term] = known[term.args[0]]
+        else:
+            count = 1.0
+            for base, exponent in term.args:  # roots and divisors are numbers of their own
+                times = int(exponent) if type(exponent) is int and exponent > 0 else 0
+                count = min(count * known[base] ** min(times, 16), 1e12)
+            known[term] = count
+    return known[x]
 
 
 class _TooLarge(Exception):

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isinf, isnan
-from typing import Any, Union
+from typing import Any, Union, final
 
 from tantamount.errors import Unsupported
 
@@ -40,6 +40,7 @@ Exact = Union[int, Fraction]
 PARTIAL = frozenset({"pow", "floor_divide", "integer_pow", "erfinv"})  # functions that are not defined everywhere
 
 
+@final
 class Term:
     """A node of the graph of terms: made by :class:`Table` only, once for equal operators and arguments. ``number``
     counts them; ``integer``: its values are whole numbers, ``boolean``: 0 or 1; ``partial``: it may be undefined;
@@ -151,7 +152,7 @@ class Table:
 
     def __init__(self) -> None:
         self._table: dict[tuple[str, tuple[Any, ...]], Term] = {}
-        self._contents: dict[Term, tuple[Exact, tuple[tuple[Term, Exact], ...], Element]] = {}
+        self.contents: dict[Term, tuple[Exact, tuple[tuple[Term, Exact], ...], Element]] = {}
         self._undefined = 0
         self._dropped: set[Term] = set()  # of which all conditions are in lost, or were taken out
         self.lost: dict[Condition, str] = {}

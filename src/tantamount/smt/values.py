@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import cast
 from zlib import crc32
@@ -19,6 +19,7 @@ __all__ = ["Signature", "Values"]
 Signature = tuple[int, ...]
 POINTS = 4  # at the last one all variables are positive
 _SIMPLE_FACTOR = 4096  # the largest denominator of one
+_ZERO = 1e-12  # what is less is 0, but for rounding
 _DIGITS = 30  # binary ones that equal numbers share, but for rounding
 
 
@@ -125,9 +126,15 @@ class Values:
             for base, exponent in args:
                 found *= math.pow(value(base), exponent if isinstance(exponent, int) else float(exponent))
             return found
-        simple = _SIMPLE.get(op)
-        if simple is not None:
-            return simple(*map(value, args))
+        if op == "ite":
+            return value(args[1] if value(args[0]) else args[2])
+        if op == "max":
+            return max(map(value, args))
+        if op in ("num", "cut", "exp", "log", "pos", "zero"):
+            x = value(args[0])
+            if op in ("exp", "log"):
+                return math.exp(x) if op == "exp" else math.log(x)
+            return float(x > 0) if op == "pos" else float(abs(x) < _ZERO) if op == "zero" else x
         if op == "fn":
             operands = [np.asarray(value(x)) for x in args[1:]]
             with np.errstate(all="ignore"):
@@ -139,15 +146,3 @@ class Values:
                 found = evaluate_rows(name, [np.array([value(x) for x in row]) for row in rows], attributes, results)
             return float(found[j][..., k])
         return math.nan
-
-
-_SIMPLE: dict[str, Callable[..., float]] = {
-    "num": lambda x: x,
-    "cut": lambda x: x,
-    "exp": math.exp,
-    "log": math.log,
-    "max": max,
-    "pos": lambda x: float(x > 0),
-    "zero": lambda x: float(abs(x) < 1e-12),
-    "ite": lambda c, x, y: x if c else y,
-}

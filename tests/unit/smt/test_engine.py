@@ -168,6 +168,13 @@ def test_a_disjunction_as_a_condition() -> None:
     assert not equal(masked.format("c = aten.bitwise_and.Tensor(a, b)"), twice)
 
 
+def test_rows_are_functions_of_their_rows() -> None:
+    order = "x: float32[3]\nv, i = aten.sort.default(x)\ns = mul(v, 2)\n-> s"
+    assert equal(order, order.replace("mul(v, 2)", "add(v, v)"))
+    assert not equal(order, order.replace("sort.default(x)", "sort.default(x, 0, True)"))
+    assert not equal(order, order.replace("v, i", "y, i").replace("mul(v, 2)", "mul(x, 2)"))
+
+
 def test_random_numbers_are_not_shared() -> None:
     drop = "x: float32[3]\nz, k = native_dropout(x, 0.5, True)\n-> z"
     with pytest.raises(Unsupported, match="does not say"):
