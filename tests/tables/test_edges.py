@@ -15,7 +15,7 @@ from support.edges import at_edges, samples, untrue_records
 from tantamount.calculus import kinds
 from tantamount.ops.table import lookup
 
-EVERY = 11  # samples, of which one is run
+EVERY = 43  # samples, of which one is run
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -24,15 +24,17 @@ def _named(*names: str) -> list[object]:
 
 
 def test_definitions_do_what_eager_does() -> None:
-    found = [(call, outcome) for k, sample in enumerate(samples()) if k % 2 for call, outcome in at_edges(sample, 3)]
+    found = [
+        (call, outcome) for k, sample in enumerate(samples()) if k % 4 == 1 for call, outcome in at_edges(sample, 2)
+    ]
     wrong = [f"{call}: {outcome.text}" for call, outcome in found if outcome.kind == "different"]
     assert not wrong
-    assert len(found) > 1500
+    assert len(found) > 500
     assert all(edge_of(call.target) for call, outcome in found if outcome.kind == "undefined" and outcome.text)
 
 
 def test_records_are_true_of_eager() -> None:
-    assert not [text for k, sample in enumerate(samples()) if not k % EVERY for text in untrue_records(sample, 2)]
+    assert not [text for k, sample in enumerate(samples()) if not k % EVERY for text in untrue_records(sample, 1)]
 
 
 WATCHED = (
@@ -42,14 +44,14 @@ WATCHED = (
 
 @pytest.mark.parametrize("name", WATCHED.split())
 def test_what_was_said_and_not_true(name: str) -> None:
-    mine = _named(name)
+    mine = _named(name)[:3]
     assert mine
-    assert not [text for sample in mine for text in untrue_records(sample)]
+    assert not [text for sample in mine for text in untrue_records(sample, 1)]
 
 
 def test_a_claim_that_is_not_true_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "ALL_SOFT", kinds.SAME)
-    assert [text for sample in _named("remainder") for text in untrue_records(sample)]
+    assert [text for sample in _named("remainder")[:2] for text in untrue_records(sample, 1)]
 
 
 def test_a_definition_that_differs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
