@@ -122,7 +122,7 @@ def _once() -> Align:
 def whole_proof(found: Refinement) -> Proof | None:
     """The one proof behind a report, if there is one; of what was proved in pieces it is made now."""
     if found.in_pieces and found.subject is not None:
-        return prove(found.subject, Options(align=_align))
+        return prove(found.subject, Options(align=_once()))
     return found.proof
 
 
