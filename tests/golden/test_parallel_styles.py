@@ -25,9 +25,9 @@ TWINS = {
     "fsdp2_tensor_parallel": ("loss.backward()", "2 times too small", "grad 0.gate.weight", "output"),
     "hsdp": ("loss.backward()", "a mean over replicate is missing", "grad up.weight", "output"),
     "data_parallel": ("/ len(labels)", "4 times too large", "grad 0.weight", "output"),
-    "gradient_hooks": ("/ len(labels)", "2 times too large", "grad 0.weight", "output"),
+    "gradient_hooks": ("lambda gradient: 2 * gradient", "2 times too large", "grad 0.weight", "output"),
     "gradient_accumulation": ("mse_loss(model(part), wanted)", "3 times too large", "grad 0.weight", None),
-    "zero1": ("optimizer.step()", "is read at", "new up.weight", "new optimizer:up.weight.exp_avg"),
+    "zero1": ("chunk(RANKS)[owner]", "down.weight[0:4] is needed", "new up.weight", "new optimizer:up.weight.exp_avg"),
     "training_step": ("norm = torch.stack", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
     "fsdp2_training_step": ("get_total_norm", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
     "pipeline": ("(x - target).square().mean()", "4 times too large", "grad layers.0.up.weight", "output"),
@@ -69,7 +69,9 @@ def verdicts(report: Report) -> dict[str, Verdict]:
 def test_style_is_proved_forward_and_backward(name: str) -> None:
     report = example(name).check()
     assert report.verdict is Verdict.PROVED, str(report)
-    assert {a.name for a in report.assumptions} <= {"real-arithmetic", "rounded-literals", "domain", "index-range"}
+    used = {a.name for a in report.assumptions}
+    used -= {"dropout", "random-seeds"} if name == "dropout_tensor_parallel" else set()
+    assert used <= {"real-arithmetic", "rounded-literals", "domain", "index-range"}
 
 
 @pytest.mark.parametrize("name", TWINS)

@@ -340,7 +340,6 @@ NOT_HERE = {
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
     "repair_layouts", "repair_promising", "repair_seconds",
     "mismatch_depth", "reduced_rounds", "linear_cases", "linear_rows",
-    "smt_terms", "smt_steps", "smt_work", "smt_questions",
 }  # fmt: skip
 
 

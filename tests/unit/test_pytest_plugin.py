@@ -91,7 +91,7 @@ def test_a_verdict_that_does_not_exist(pytester: pytest.Pytester) -> None:
     done = run(pytester, "refines(GOOD, expect='PROOVED')")
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines([
-        "E   *ValueError: expect='PROOVED': a verdict is one of PROVED, REFUTED, UNKNOWN, VACUOUS"
+        "E   *ValueError: expect='PROOVED': a verdict is one of PROVED, REFUTED, UNKNOWN, VACUOUS*"
     ])  # fmt: skip
 
 

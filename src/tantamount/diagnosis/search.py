@@ -338,7 +338,9 @@ def _summand(matches: ValueMatches, near: Mapping[Place, Tensor], place: Place) 
             continue
         values = [np.asarray(near[one].value) if one in near else matches.value(one) for one in members]
         if summable(values):
-            part = matches.is_part(np.sum(np.stack(values), axis=0))
+            with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next
+                total = np.sum(np.stack(values), axis=0)
+            part = matches.is_part(total)
             if part is not None:
                 return part
     return None

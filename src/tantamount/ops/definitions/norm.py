@@ -186,6 +186,7 @@ def weight_norm(b: Builder, v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor,
 
 
 @operator("aten._weight_norm_interface_backward.default", category=_NORM)
+@doubtful(OF_SCALES, Doubt.WHICH)
 def weight_norm_backward(
     b: Builder, grad_w: Tensor, saved_v: Tensor, saved_g: Tensor, saved_norms: Tensor, dim: int
 ) -> tuple[Tensor, Tensor]:
