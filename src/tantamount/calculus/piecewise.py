@@ -75,6 +75,7 @@ class _Reader:
     chosen: dict[object, Value] = field(default_factory=dict[object, Value])
     where: list[Row] = field(default_factory=list[Row])
     space: Space | None = None
+    known: dict[object, Value] = field(default_factory=dict[object, Value])  # of atoms, with what is chosen
 
     # -- variables
     def variable(self, key: object, *, whole: bool, low: object = None, high: object = None) -> Value:
@@ -169,6 +170,14 @@ class _Reader:
         key = (a, index)
         if key in self.chosen:
             return self.chosen[key]
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._value(a, index)
+        return found
+
+    def _value(self, a: int, index: tuple[Coordinate, ...]) -> Value:
+        """What an atom is with the choices made; a variable where this theory knows nothing of it."""
+        key = (a, index)
         atom = self.store.atoms[a]
         try:
             if atom.op in ("less", "equal"):
@@ -368,14 +377,16 @@ def equal_in_all_cases(store: Store, x: Polynomial, y: Polynomial, box: Ranges) 
     difference = add(store, x, scale(y, -1))
     if not difference:
         return True
-    if unbounded(store, difference) or not any(_is_read(store, f) for f in factors_of(difference)):
+    if unbounded(store, difference) or not any(
+        _is_read(store, f, store.memo.piecewise) for f in factors_of(difference)
+    ):
         return False
     return _in_all_cases(store, box, lambda reader: reader.vanishes(reader.polynomial(difference)))
 
 
 def never_negative(store: Store, x: Polynomial, box: Ranges) -> bool:
     """True if ``x >= 0`` was shown in every case."""
-    if unbounded(store, x) or not any(_is_read(store, f) for f in factors_of(x)):
+    if unbounded(store, x) or not any(_is_read(store, f, store.memo.piecewise) for f in factors_of(x)):
         return False
     return _in_all_cases(store, box, lambda reader: reader.follows(Row(reader.polynomial(x), strict=False)))
 
@@ -392,6 +403,7 @@ def _in_all_cases(store: Store, box: Ranges, holds: Callable[[_Reader], bool]) -
         if left < 0:
             store.effort.hit("split_cases")
             return False
+        reader.known.clear()
         try:
             return holds(reader)
         except _Opaque:
@@ -414,11 +426,19 @@ def _in_all_cases(store: Store, box: Ranges, holds: Callable[[_Reader], bool]) -
     return found
 
 
-def _is_read(store: Store, factor: Factor) -> bool:
-    """True if a factor is, or is made of, something that this theory knows more of than an interval."""
-    atom = store.atoms[factor.atom]
-    if atom.op in _READ or factor.exponent == Fraction(1, 2):
+def _is_read(store: Store, factor: Factor, known: dict[int, bool]) -> bool:
+    """True if a factor is, or is made of, something that this theory knows more of than an interval; ``known`` are
+    the answers for atoms."""
+    if factor.exponent == Fraction(1, 2):
         return True
-    if atom.op == "sum":
-        return len(atom.summand) == 1 and store.atoms[atom.summand[0].atom].op == "equal"
-    return atom.op == "polynomial" and any(_is_read(store, f) for f in factors_of(*atom.arguments))
+    found = known.get(factor.atom)
+    if found is None:
+        atom = store.atoms[factor.atom]
+        if atom.op == "sum":
+            found = len(atom.summand) == 1 and store.atoms[atom.summand[0].atom].op == "equal"
+        else:
+            found = atom.op in _READ or (
+                atom.op == "polynomial" and any(_is_read(store, f, known) for f in factors_of(*atom.arguments))
+            )
+        known[factor.atom] = found
+    return found

@@ -63,12 +63,17 @@ class _Walk:
     def _made_of(self, x: Polynomial) -> str:
         """The names of the first inputs in a polynomial."""
         found: dict[str, None] = {}
-        pending = [f for m, _ in x for f in m][::-1]
+        seen: set[int] = set()
+        pending = [f.atom for m, _ in x for f in m][::-1]
         while pending and len(found) <= _NAMED:
-            atom = self.store.atoms[pending.pop().atom]
+            number = pending.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            atom = self.store.atoms[number]
             if atom.op == "leaf" and atom.number != IOTA and "input" in str(atom.attributes[0]):
                 found[show_polynomial(self.store, single(atom.number, ()), self.names)] = None
-            pending += [f for argument in atom.arguments for m, _ in argument for f in m][::-1]
+            pending += [f.atom for argument in atom.arguments for m, _ in argument for f in m][::-1]
         names = list(found)[:_NAMED]
         return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "numbers"
 

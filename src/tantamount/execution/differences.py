@@ -228,10 +228,11 @@ def confirm(
     """True if a difference is one of the real functions: no rounding and no tie. It dwarfs what the last digits of the
     inputs and other rounding errors of the operators do to either side (Parker's Monte Carlo arithmetic: a cosine near
     its zero has few right digits, whatever the inputs), and persists nearby; or, where values jump, it is there
-    whatever the rounding errors are. Where an operator chose among equal elements as PyTorch does not promise, it persists under other
-    choices. ``done`` keeps the executions for other claims about the same leaves. ``singular``: the implementation is
-    known to be equal where it is defined; ``quick``: with few rounding errors, for a difference that is confirmed
-    again; ``sampled``: the leaves are no random numbers, and may be where values that differ are rounded to one."""
+    whatever the rounding errors are. Where an operator chose among equal elements as PyTorch does not promise, it
+    persists under other choices. ``done`` keeps the executions for other claims about the same leaves. ``singular``:
+    the implementation is known to be equal where it is defined; ``quick``: with few rounding errors, for a difference
+    that is confirmed again; ``sampled``: the leaves are no random numbers, and may be where values that differ are
+    rounded to one."""
     done = {} if done is None else done
 
     def persists(*kinds: str) -> bool:
