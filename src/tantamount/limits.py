@@ -158,6 +158,7 @@ class Bounds:
     )
     linear_rows: int = _bound(400, COMPARISON, "Linear inequalities that follow from those of one case.")
     common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
+    lifted_atoms: int = _bound(16, COMPARISON, "Atoms inside a function that a selection is lifted out of.")
     split_cases: int = _bound(300, COMPARISON, "Cases of comparisons, maxima and roundings that one comparison takes.")
     case_rows: int = _bound(600, COMPARISON, "Inequalities at once, where a case is shown to be impossible.")
     leaf_places: int = _bound(64, COMPARISON, "Places at which one function reads tensors.")

@@ -38,7 +38,7 @@ def test_the_wrong_slice_is_named(shared: Path) -> None:
     assert [o.verdict for o in report.outputs] == [Verdict.UNKNOWN, Verdict.UNKNOWN, Verdict.PROVED]
     assert report.mismatch is not None
     assert (report.mismatch.specification, report.mismatch.implementation) == ("slice.54", "slice.54")
-    assert "1024i+l" in report.mismatch.difference
+    assert "2048 x 64 x 64 x 4 x 4 x 2 elements" in report.mismatch.difference
 
 
 @pytest.mark.parametrize("name", ["llama_hlo_tp2_l1", "llama_hlo_tp4_l1"])

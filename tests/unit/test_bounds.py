@@ -339,7 +339,7 @@ NOT_HERE = {
     "implied_cases", "cover_tiles", "repair_numbers",
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
     "repair_layouts", "repair_promising", "repair_seconds",
-    "mismatch_depth", "reduced_rounds", "linear_cases", "linear_rows",
+    "mismatch_depth", "reduced_rounds", "linear_cases", "linear_rows", "lifted_atoms",
 }  # fmt: skip
 
 

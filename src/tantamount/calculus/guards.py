@@ -225,6 +225,8 @@ def _lifted(
                 store.fired["lifted-selections"] += 1
                 return solved
             continue
+        if not _few_atoms(store, other.atom):
+            continue
         result = store.under(factor, other, box, flat.ranges)
         if result is None:
             continue
@@ -234,6 +236,18 @@ def _lifted(
         c, factors = as_factors(store, result)
         return [Flat(exact(flat.coefficient * c), (*rest, *factors), flat.ranges)]
     return None
+
+
+def _few_atoms(store: Store, number: int) -> bool:
+    """True if an atom is made of few others: of a whole model, computing it anew costs more than it shows."""
+    seen, pending = {number}, [number]
+    while pending:
+        inside = {f.atom for f in factors_of(*store.atoms[pending.pop()].arguments)} - seen
+        seen |= inside
+        pending += inside
+        if store.effort.exceeds("lifted_atoms", len(seen)):
+            return False
+    return True
 
 
 def _bound(index: Index) -> set[int]:
