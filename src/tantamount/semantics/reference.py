@@ -17,11 +17,11 @@ from typing import Any, Union
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Doubt, Interpretation, Law, Number, PerRank, Scalar
+from tantamount.ops.arrays import Array, ArrayLayout
 from tantamount.ops.draws import sample
 from tantamount.ops.functions import (
     CHOOSING,
@@ -35,7 +35,6 @@ from tantamount.ops.functions import (
 
 __all__ = ["STOPS", "Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
 
-Array = NDArray[Any]
 Masks = Callable[[str, int, Shape, Union[Number, Law]], Union[Array, None]]
 """Site, ordinal of the dropout (or of the draw of this law) on this rank, shape, drop probability (or law) -> keep-mask
 (or numbers; ``None``: fresh ones)."""
@@ -71,7 +70,7 @@ class Flag:
     site: str = ""
 
 
-class Reference(Interpretation):
+class Reference(ArrayLayout):
     """One rank's meaning of the primitives. Values are arrays of the shape that the builder tracks.
 
     ``masks`` gives what is drawn at a site; by default the keep-mask of the k-th dropout is random by ``seed`` and k,
@@ -144,25 +143,6 @@ class Reference(Interpretation):
         if given.shape != shape:
             raise InternalError(f"a draw at {site}: shape {given.shape} where {shape} is needed")
         return np.asarray(given, dtype=_DTYPE[dtype.kind])
-
-    # -- layout
-    def permute(self, x: Array, order: tuple[int, ...]) -> Array:
-        return np.transpose(x, order)
-
-    def reshape(self, x: Array, shape: Shape) -> Array:
-        return np.reshape(x, shape)
-
-    def expand(self, x: Array, shape: Shape) -> Array:
-        return np.broadcast_to(x, shape)
-
-    def slice(self, x: Array, dim: int, start: int, stop: int, step: int) -> Array:
-        return x[(slice(None),) * dim + (slice(start, stop, step),)]
-
-    def flip(self, x: Array, dim: int) -> Array:
-        return np.flip(x, dim)
-
-    def concat(self, xs: Sequence[Array], dim: int) -> Array:
-        return np.concatenate(list(xs), axis=dim)
 
     # -- pointwise
     def convert(self, x: Array, source: Kind, target: Kind) -> Array:

@@ -14,11 +14,11 @@ from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tantamount.errors import DataDependent, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar
+from tantamount.ops.arrays import Array, ArrayLayout
 from tantamount.ops.functions import FITTING, FUNCTIONS, MODULI, ROW_FUNCTIONS
 from tantamount.smt.arithmetic import add, mul, where
 from tantamount.smt.functions import equal, exp, less, log, maximum, power
@@ -26,7 +26,6 @@ from tantamount.smt.terms import Condition, Element, Exact, Table, Term, exact_n
 
 __all__ = ["Array", "Elements", "Masks", "array_of"]
 
-Array = NDArray[Any]  # of objects: elements
 Masks = Callable[[int, Array], Array]  # number of the dropout on its rank, what it is of -> the mask
 
 
@@ -38,7 +37,7 @@ def array_of(values: Sequence[Element], shape: Shape) -> Array:
     return out.reshape(shape)
 
 
-class Elements(Interpretation):
+class Elements(ArrayLayout):
     """One rank's meaning of the primitives. ``ranges`` are the terms that were used as indices, with the size that they
     index: conditions, on the specification's side assumed, on a rank's to be shown."""
 
@@ -85,25 +84,6 @@ class Elements(Interpretation):
         return array_of(
             [self.terms.variable((*name, k), integer=integer, boolean=boolean) for k in range(count)], shape
         )
-
-    # -- layout
-    def permute(self, x: Array, order: tuple[int, ...]) -> Array:
-        return np.transpose(x, order)
-
-    def reshape(self, x: Array, shape: Shape) -> Array:
-        return np.reshape(x, shape)
-
-    def expand(self, x: Array, shape: Shape) -> Array:
-        return np.broadcast_to(x, shape)
-
-    def slice(self, x: Array, dim: int, start: int, stop: int, step: int) -> Array:
-        return x[(slice(None),) * dim + (slice(start, stop, step),)]
-
-    def flip(self, x: Array, dim: int) -> Array:
-        return np.flip(x, dim)
-
-    def concat(self, xs: Sequence[Array], dim: int) -> Array:
-        return np.concatenate(list(xs), axis=dim)
 
     # -- pointwise
     def _each(self, function: Callable[..., Element], *xs: Array) -> Array:

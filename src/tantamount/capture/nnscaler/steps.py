@@ -15,6 +15,7 @@ from typing import Any, Union
 from tantamount.capture.nnscaler.modules import GeneratedModule
 from tantamount.capture.nnscaler.statements import Call, Dotted, Function, Name, Statement, Value, refused
 from tantamount.capture.nnscaler.together import components, outside, ranks_in
+from tantamount.errors import InternalError
 
 __all__ = ["ADAPTERS", "Event", "Made", "RankSteps", "Steps", "follow"]
 
@@ -110,7 +111,8 @@ def follow(modules: Sequence[GeneratedModule]) -> Steps:
 
     def go_on(rank: int, given: _Tracked | None) -> None:
         run = runs[rank]
-        assert run is not None
+        if run is None:
+            raise InternalError(f"rank {rank} goes on after its end")
         try:
             waits[rank] = run.send(given)
         except StopIteration:

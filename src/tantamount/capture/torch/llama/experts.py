@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from tantamount.capture.torch.llama.model import _added, _copied, _normed, _rotary, _rotated
+from tantamount.errors import InternalError
 
 __all__ = ["ExpertShape", "expert_layer"]
 
@@ -161,7 +162,8 @@ def _grouped(y: torch.Tensor, w: Weights, shape: ExpertShape, group: Any, tp: in
 def _latent(y: torch.Tensor, w: Weights, shape: ExpertShape, group: Any, tp: int) -> torch.Tensor:
     """Attention whose queries, and keys and values, come from two short vectors, which every rank has whole; of the
     keys a rotary part is shared by all heads."""
-    assert shape.latent is not None
+    if shape.latent is None:
+        raise InternalError("latent attention of a model that has none")
     batch, seq, _ = y.shape
     _, latent, plain, turned, value = shape.latent
     heads = shape.heads // tp

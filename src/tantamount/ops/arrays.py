@@ -1,0 +1,38 @@
+"""What the layout primitives do to NumPy arrays, whatever their elements are: numbers, or terms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tantamount.ir.types import Shape
+from tantamount.ops.algebra import Interpretation
+
+__all__ = ["Array", "ArrayLayout"]
+
+Array = NDArray[Any]
+
+
+class ArrayLayout(Interpretation):
+    """An interpretation whose values are arrays of the shape that the builder tracks: its layout primitives."""
+
+    def permute(self, x: Array, order: tuple[int, ...]) -> Array:
+        return np.transpose(x, order)
+
+    def reshape(self, x: Array, shape: Shape) -> Array:
+        return np.reshape(x, shape)
+
+    def expand(self, x: Array, shape: Shape) -> Array:
+        return np.broadcast_to(x, shape)
+
+    def slice(self, x: Array, dim: int, start: int, stop: int, step: int) -> Array:
+        return x[(slice(None),) * dim + (slice(start, stop, step),)]
+
+    def flip(self, x: Array, dim: int) -> Array:
+        return np.flip(x, dim)
+
+    def concat(self, xs: Sequence[Array], dim: int) -> Array:
+        return np.concatenate(list(xs), axis=dim)
