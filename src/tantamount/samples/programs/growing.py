@@ -156,7 +156,7 @@ class _Careful(Reference):
             self._near(np.asarray(scaled - np.round(scaled)) if scaled.dtype == np.float64 else scaled)
         found = super().function(name, xs)
         if name == "sign" and xs[0].dtype.kind == "f":
-            # In eager the sign of NaN is 0, which records of definedness know: a form alone says nothing of such elements.
+            # In eager the sign of NaN is 0, which records of definedness know; a form says nothing of such elements.
             return np.where(np.isnan(xs[0]), np.nan, found)
         return found
 
