@@ -70,7 +70,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "openvino": ("fuzz/hosts",),
     "egglog": (),
     "z3": ("sizes/search.py", "smt/solver.py"),
-    "typer": ("cli",),
+    "click": ("cli",),
     "rich": ("cli",),
     "jinja2": ("report/html",),
     "pytest": ("pytest_plugin",),
@@ -225,7 +225,7 @@ def test_a_violation_is_found(tmp_path: Path, file: str, source: str, message: s
             "proof/run.py",
             "from tantamount.calculus.polynomials import Polynomial\nfrom .cover import cover\nimport numpy",
         ),
-        ("cli/main.py", "import typer\nfrom tantamount import __version__\nfrom tantamount.report import text"),
+        ("cli/main.py", "import click\nfrom tantamount import __version__\nfrom tantamount.report import text"),
         ("capture/torch/trace.py", "import torch"),
         ("ir/short.py", "\n" * MAX_LINES),
     ],
@@ -248,7 +248,7 @@ def loaded_by(statement: str) -> set[str]:
 def test_importing_the_package_is_light() -> None:
     assert not loaded_by("import tantamount; tantamount.Verdict") & {
         "torch",
-        "typer",
+        "click",
         "rich",
         "jinja2",
         "numpy",

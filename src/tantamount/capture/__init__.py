@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
@@ -36,27 +35,32 @@ def __getattr__(name: str) -> Any:
 
 
 def _jax() -> Any:
-    try:
-        version("jax")
-    except PackageNotFoundError:
+    if not _version("jax"):
         raise UserError(
             "jax-version", place="capture", found="no JAX", needed="JAX", hint="pip install 'tantamount[jax]'"
-        ) from None
+        )
     return import_module("tantamount.capture.jax")
 
 
 def _check_torch() -> None:
     """Raise :class:`UserError` unless the PyTorch that captures were written for is installed."""
-    try:
-        found = version("torch")
-    except PackageNotFoundError:
-        found = ""
+    found = _version("torch")
     if not found.startswith(f"{_TORCH}."):
         raise UserError(
             "torch-version", place="capture", found=f"PyTorch {found}" if found else "no PyTorch",
             needed=f"PyTorch {_TORCH}",
             hint="pip install 'tantamount[torch]'; reading and proving jobs needs no PyTorch",
         )  # fmt: skip
+
+
+def _version(package: str) -> str:
+    """The version of a package, or an empty text if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # here: it imports much, and reading graphs needs none
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 class _Called(ModuleType):

@@ -14,8 +14,6 @@ from tantamount.capture.fields import shown
 from tantamount.capture.files import BYTES, read_text
 from tantamount.capture.fx_json import graph_of, parse_graph
 from tantamount.capture.graph_document import graph_document
-from tantamount.capture.hlo import parse_hlo
-from tantamount.capture.onnx import parse_onnx, sniff_onnx
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.text import parse_graph as parse_text
@@ -90,6 +88,24 @@ _ONNX_EXAMPLE = (
 )
 
 
+def _onnx(text: str) -> bool:
+    """True for bytes that begin like those of a model: with the version of the format, as every writer begins."""
+    return len(text) > 2 and text[0] == "\x08" and "\x01" <= text[1] <= "\x20" and text[2] in "\x12:B\x1a"
+
+
+# Readers of formats that most jobs do not use are imported when a file is of theirs.
+def _parse_hlo(text: str, path: str, limits: Limits) -> Graph:
+    from tantamount.capture.hlo import parse_hlo
+
+    return parse_hlo(text, path, limits)
+
+
+def _parse_onnx(text: str, path: str, limits: Limits) -> Graph:
+    from tantamount.capture.onnx import parse_onnx
+
+    return parse_onnx(text, path, limits)
+
+
 def _parse_text(text: str, path: str, limits: Limits) -> Graph:
     # What is checked of names, numbers and overwritten memory is checked in one place, for both formats of ours.
     return graph_of(graph_document(parse_text(text, path, limits)), path, limits)
@@ -109,7 +125,7 @@ READERS: tuple[Reader, ...] = (
 """,
     ),
     Reader(
-        "HLO text", (".hlo",), _hlo, parse_hlo, ("graph",),
+        "HLO text", (".hlo",), _hlo, _parse_hlo, ("graph",),
         """HloModule example
 
 ENTRY main {
@@ -128,7 +144,7 @@ ENTRY main {
 output second = %second
 """,
     ),
-    Reader("ONNX", (".onnx",), sniff_onnx, parse_onnx, ("graph",), _ONNX_EXAMPLE, BYTES),
+    Reader("ONNX", (".onnx",), _onnx, _parse_onnx, ("graph",), _ONNX_EXAMPLE, BYTES),
 )  # fmt: skip
 
 EXPORTED = Converted(

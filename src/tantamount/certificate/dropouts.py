@@ -19,7 +19,8 @@ from tantamount.ir.relation import Replicate, Shard
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import DType, Shape
 from tantamount.ops.algebra import Law, Number, Value
-from tantamount.ops.draws import kept, sample
+from tantamount.ops.draws import kept
+from tantamount.semantics.draws import sample
 from tantamount.semantics.reference import Array, Reference
 
 __all__ = ["Drawing", "Dropouts"]

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tantamount.cli import terminal
-from tantamount.cli.process import reserve
 from tantamount.cli.runners import runner
 from tantamount.effort import MEMORY, TIMEOUT, Effort, Stopped, effort_of, stopping
 from tantamount.errors import UserError
 from tantamount.report.outcomes import ENVIRONMENT, Failure, Outcome, failure
 from tantamount.verdict import LimitHit, Report, Statistics, Verdict
-from tantamount.work import pool
+
+if TYPE_CHECKING:
+    from tantamount.work.pool import Lost
 
 __all__ = ["Options", "check", "check_all", "load"]
 
@@ -69,8 +70,6 @@ def check(
     try:
         effort = options.start()
         from tantamount.answers import refine
-
-        reserve()
         from tantamount.capture.job import read_job
 
         _refuse_what_shells_leave(path)
@@ -108,6 +107,8 @@ def check_all(
             outcome = check(paths[0], options, progress)
         yield outcome
         return
+    from tantamount.work import pool
+
     with terminal.queue(len(paths)) as display:
 
         def watch(done: int, running: Sequence[Path]) -> None:
@@ -125,6 +126,7 @@ def check_all(
                 "tantamount.cli.checking",
                 "tantamount.capture.job",
                 "tantamount.answers",
+                "tantamount.semantics.reference",
             ),
         )
         for path, outcome in zip(paths, outcomes, strict=True):
@@ -177,7 +179,7 @@ def _ended(path: Path, stop: Stopped, so_far: object) -> Report:
     )  # fmt: skip
 
 
-def _lost(path: Path, lost: pool.Lost, options: Options) -> Outcome:
+def _lost(path: Path, lost: Lost, options: Options) -> Outcome:
     stop: Stopped | None = None
     if lost.overdue:
         stop = Stopped(TIMEOUT, f"{options.timeout:g} s")

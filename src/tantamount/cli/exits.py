@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import ParamSpec
 
-import typer
+import click
 
 from tantamount.cli.process import INTERRUPTED, Output
 from tantamount.cli.terminal import error
@@ -67,16 +67,16 @@ def exits(command: Callable[P, int]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             code = command(*args, **kwargs)
-        except (typer.Exit, typer.Abort, typer.BadParameter):
+        except (click.exceptions.Exit, click.Abort, click.ClickException):
             raise
         except KeyboardInterrupt:
             error("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
+            raise click.exceptions.Exit(INTERRUPTED) from None
         except SystemExit as problem:  # of code of the user's that a command ran: its exit code would be taken for ours
-            raise typer.Exit(explained(_left(problem))) from None
+            raise click.exceptions.Exit(explained(_left(problem))) from None
         except Exception as problem:
-            raise typer.Exit(explained(problem, verbose=kwargs.get("verbose") is True)) from None
-        raise typer.Exit(code)
+            raise click.exceptions.Exit(explained(problem, verbose=kwargs.get("verbose") is True)) from None
+        raise click.exceptions.Exit(code)
 
     return run
 

@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits
-from tantamount.cli.runners import RayOption, runner
+from tantamount.cli.options import FILE, POSITIVE, RAY, Group, argument
+from tantamount.cli.runners import runner
 from tantamount.errors import UserError
 from tantamount.writing import write_file
 
 __all__ = ["fuzz"]
 
-fuzz = typer.Typer(
-    name="fuzz", help="Find the tensor programs that compilers get wrong.", no_args_is_help=True, rich_markup_mode=None
-)
-
-Pythons = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--python", metavar="BACKEND=PATH", help="The Python in whose environment a backend is; default: this one."
-    ),
-]
-RuleFiles = Annotated[
-    list[Path] | None,
-    typer.Option("--rules", metavar="FILE", help="Run a Python file that registers rules. Only for files you trust."),
-]
+_PYTHONS = click.option(
+    "--python", multiple=True, metavar="BACKEND=PATH",
+    help="The Python in whose environment a backend is; default: this one.",
+)  # fmt: skip
+_RULES = click.option(
+    "--rules", type=FILE, multiple=True, metavar="FILE",
+    help="Run a Python file that registers rules. Only for files you trust.",
+)  # fmt: skip
 _EPILOG = "Exit codes: 0 no finding; 1 findings; 2 the command line is wrong; 4 a bug of Tantamount; 130 interrupted."
 
 
-def _pythons(given: list[str] | None) -> dict[str, str]:
+@click.group(cls=Group, no_args_is_help=True)
+def fuzz() -> None:
+    """Find the tensor programs that compilers get wrong."""
+
+
+def _pythons(given: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for item in given or ():
+    for item in given:
         name, equals, path = item.partition("=")
         if not equals or not Path(path).is_file():
             raise UserError(
@@ -49,13 +50,13 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _rules(files: list[Path] | None) -> dict[str, Any]:
+def _rules(files: Sequence[Path]) -> dict[str, Any]:
     """The proved rules, those of files among them. A rule of a file that is not proved is an error."""
     from tantamount.rules.library import rules
     from tantamount.rules.record import known_evidence, proved_rules
 
     own = set(rules())
-    for file in files or ():
+    for file in files:
         _run(file)
     for name in set(rules()) - own:
         found = known_evidence(rules()[name])
@@ -77,37 +78,51 @@ def _run(file: Path) -> None:
 
 
 @fuzz.command(epilog=_EPILOG)
+@click.option("--backend", required=True, metavar="NAMES", help="Backends, separated by commas.")
+@click.option(
+    "-o",
+    "--out",
+    type=FILE,
+    required=True,
+    metavar="DIR",
+    help="Where findings and the log go; an earlier campaign there goes on.",
+)
+@click.option("--seed", type=int, default=0, help="The same seed gives the same cases.")
+@click.option("--seconds", type=float, help="Stop after that long.")
+@click.option("--cases", type=int, help="Stop after that many cases.")
+@click.option("--workers", type=POSITIVE, default=1, help="Processes that run cases.")
+@click.option(
+    "--report",
+    "without_deviation",
+    multiple=True,
+    metavar="DEVIATION",
+    help="Report what this declared deviation would hide.",
+)
+@click.option("--hide", multiple=True, metavar="DEVIATION", help="Apply a declared deviation that is off.")
+@click.option("--known", type=FILE, metavar="FILE", help="Signatures, one a line, that are no news.")
+@click.option("--operators", default="", show_default=False, metavar="NAMES", help="Only these operators: amax,abs.")
+@click.option("--dtypes", default="", show_default=False, metavar="NAMES", help="Only these element types.")
+@_RULES
+@_PYTHONS
+@click.option("--forms", type=click.IntRange(min=0), default=1, help="Random forms of every case.")
+@RAY
 @exits
 def run(
-    backend: Annotated[str, typer.Option("--backend", metavar="NAMES", help="Backends, separated by commas.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Where findings and the log go; an earlier campaign there goes on."
-        ),
-    ],
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same cases.")] = 0,
-    seconds: Annotated[float | None, typer.Option("--seconds", help="Stop after that long.")] = None,
-    cases: Annotated[int | None, typer.Option("--cases", help="Stop after that many cases.")] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that run cases.")] = 1,
-    without_deviation: Annotated[
-        list[str] | None,
-        typer.Option("--report", metavar="DEVIATION", help="Report what this declared deviation would hide."),
-    ] = None,
-    hide: Annotated[
-        list[str] | None, typer.Option("--hide", metavar="DEVIATION", help="Apply a declared deviation that is off.")
-    ] = None,
-    known: Annotated[
-        Path | None, typer.Option("--known", metavar="FILE", help="Signatures, one a line, that are no news.")
-    ] = None,
-    operators: Annotated[
-        str, typer.Option("--operators", metavar="NAMES", help="Only these operators: amax,abs.")
-    ] = "",
-    dtypes: Annotated[str, typer.Option("--dtypes", metavar="NAMES", help="Only these element types.")] = "",
-    rules: RuleFiles = None,
-    python: Pythons = None,
-    forms: Annotated[int, typer.Option("--forms", min=0, help="Random forms of every case.")] = 1,
-    ray: RayOption = None,
+    backend: str,
+    out: Path,
+    seed: int,
+    seconds: float | None,
+    cases: int | None,
+    workers: int,
+    without_deviation: tuple[str, ...],
+    hide: tuple[str, ...],
+    known: Path | None,
+    operators: str,
+    dtypes: str,
+    rules: tuple[Path, ...],
+    python: tuple[str, ...],
+    forms: int,
+    ray: str | None,
 ) -> int:
     """Run random programs and their rewritten forms on compilers, and keep what comes out wrong."""
     from tantamount.fuzz.campaign import Setup, run_campaign
@@ -118,8 +133,8 @@ def run(
         )
     names = _names(backend)
     setup = Setup(
-        names, seed, 0, cases, seconds, 0, workers, tuple(without_deviation or ()), forms, _pythons(python),
-        frozenset(known.read_text().splitlines()) if known is not None else frozenset(), tuple(hide or ()),
+        names, seed, 0, cases, seconds, 0, workers, without_deviation, forms, _pythons(python),
+        frozenset(known.read_text().splitlines()) if known is not None else frozenset(), hide,
         _names(operators), _names(dtypes),
     )  # fmt: skip
     start = time.monotonic()
@@ -151,12 +166,11 @@ def _line(told: dict[str, Any]) -> str:
 @fuzz.command(
     epilog="Exit codes: 0 every bug is gone; 1 one is still there; 2 a file is wrong; 3 of one it is not clear."
 )
+@argument("folders", "DIR...", "Findings, or folders of them.", many=True, type=FILE)
+@click.option("--seconds", type=float, default=300.0, help="For each.")
+@_PYTHONS
 @exits
-def replay(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Findings, or folders of them.")],
-    seconds: Annotated[float, typer.Option("--seconds", help="For each.")] = 300.0,
-    python: Pythons = None,
-) -> int:
+def replay(folders: tuple[Path, ...], seconds: float, python: tuple[str, ...]) -> int:
     """Run the reproducers of findings, each in a fresh process: which bugs are still there?"""
     from tantamount.fuzz.findings import read_findings
     from tantamount.fuzz.findings import replay as again
@@ -176,11 +190,10 @@ def replay(
 
 
 @fuzz.command()
+@argument("folder", "DIR", "A campaign's folder.", type=FILE)
+@click.option("--html", type=FILE, metavar="OUT", help="Write a page, too.")
 @exits
-def triage(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A campaign's folder.")],
-    html: Annotated[Path | None, typer.Option("--html", metavar="OUT", help="Write a page, too.")] = None,
-) -> int:
+def triage(folder: Path, html: Path | None) -> int:
     """List findings, the smallest programs first."""
     from tantamount.fuzz.triage import page, rows
 
@@ -199,20 +212,19 @@ def triage(
 
 
 @fuzz.command(name="rules")
+@argument("names", "[NAME]...", "Only these.", many=True, required=False)
+@click.option("--prove", is_flag=True, help="Prove them now instead of reading the record.")
+@_RULES
 @exits
-def rules_(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.")] = None,
-    prove: Annotated[bool, typer.Option("--prove", help="Prove them now instead of reading the record.")] = False,
-    rules: RuleFiles = None,
-) -> int:
+def rules_(names: tuple[str, ...], prove: bool, rules: tuple[Path, ...]) -> int:
     """Show the rules that programs are rewritten by, and the evidence for each. Exit code 1: one is not proved."""
     from tantamount.rules.evidence import evidence
     from tantamount.rules.library import rules as table
     from tantamount.rules.record import known_evidence
 
-    for file in rules or ():
+    for file in rules:
         _run(file)
-    unknown = [name for name in names or () if name not in table()]
+    unknown = [name for name in names if name not in table()]
     if unknown:
         raise UserError(
             "fuzz-rule",
@@ -240,13 +252,10 @@ def rules_(
 
 
 @fuzz.command()
+@_PYTHONS
+@click.option("--probe", metavar="NAME", help="Find out which operators it has for which types.")
 @exits
-def backends(
-    python: Pythons = None,
-    probe: Annotated[
-        str | None, typer.Option("--probe", metavar="NAME", help="Find out which operators it has for which types.")
-    ] = None,
-) -> int:
+def backends(python: tuple[str, ...], probe: str | None) -> int:
     """List the compilers that can be asked, which are installed, and how to install the others."""
     from tantamount.fuzz.backends import BACKENDS
     from tantamount.fuzz.backends.base import Hosted, deviations
@@ -281,19 +290,16 @@ def backends(
 
 
 @fuzz.command()
+@click.option("-o", "--out", type=FILE, required=True, metavar="DIR")
+@click.option("--format", "format_", default="torch", metavar="NAMES", help="torch, onnx, jax; separated by commas.")
+@click.option("--count", type=POSITIVE, default=100)
+@click.option("--seed", type=int, default=0)
 @exits
-def suite(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR")],
-    format_: Annotated[
-        str, typer.Option("--format", metavar="NAMES", help="torch, onnx, jax; separated by commas.")
-    ] = "torch",
-    count: Annotated[int, typer.Option("--count", min=1)] = 100,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
-) -> int:
+def suite(out: Path, format_: str, count: int, seed: int) -> int:
     """Write equivalent programs with inputs and expected outputs, for compilers that are not run here."""
     from tantamount.fuzz.suite import write_suite
 
     names = _names(format_)
-    written = write_suite(out, names, count, seed, _rules(None), lambda _: None)
+    written = write_suite(out, names, count, seed, _rules(()), lambda _: None)
     terminal.out(f"{written} cases in {out}\n")
     return 0

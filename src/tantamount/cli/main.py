@@ -5,16 +5,30 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from tantamount import __version__
-from tantamount.cli import planning, terminal
+from tantamount.cli import terminal
 from tantamount.cli.exits import exits, explain, explained, finished
-from tantamount.cli.fuzzing import fuzz
-from tantamount.cli.process import INTERRUPTED, Interruption, leave_on_interrupt, open_streams, reserve
-from tantamount.cli.runners import RayOption
+from tantamount.cli.options import (
+    ALLOW_OUTSIDE,
+    EFFORT,
+    EXIT_CODES,
+    FILE,
+    JSON,
+    MEMORY,
+    OPERATORS,
+    POSITIVE,
+    RAY,
+    STRICT,
+    TIMEOUT,
+    VERBOSE,
+    Group,
+    argument,
+)
+from tantamount.cli.process import INTERRUPTED, Interruption, leave_on_interrupt, open_streams
 from tantamount.report.outcomes import INTERNAL
 
 if TYPE_CHECKING:
@@ -22,134 +36,109 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-_EPILOG = (
-    "Exit codes: 0 every job is PROVED; 1 one is REFUTED; 2 the command line, a job or a graph is wrong; "
-    "3 one is UNKNOWN or VACUOUS; 4 a bug of Tantamount; 5 the machine gave out (memory, disk, output); "
-    "130 interrupted. Several jobs: the first of 4, 5, 2, 1, 3, 0 that one has."
-)
+_COMPLETE = "_TANTAMOUNT_COMPLETE"
 
 # Executions are many small products: more threads spin and finish no sooner. Read when NumPy is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-app = typer.Typer(
-    name="tantamount",
-    help="Proves that two tensor programs compute the same thing, or shows where they stop doing so.",
-    epilog=_EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(planning.app, name="plan")
+
+class _Commands(Group):
+    """All commands; those of ``plan`` and ``fuzz`` are loaded when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), "plan", "fuzz"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "plan":
+            from tantamount.cli.planning import plan
+
+            return plan
+        if cmd_name == "fuzz":
+            from tantamount.cli.fuzzing import fuzz
+
+            return fuzz
+        return super().get_command(ctx, cmd_name)
 
 
-def _version(asked: bool) -> None:
+def _version(context: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked:
         terminal.out(f"tantamount {__version__}\n")
-        raise typer.Exit
+        context.exit()
 
 
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
+def _completion(context: click.Context, option: click.Parameter, shell: str | None) -> None:
+    if shell is not None:
+        from click.shell_completion import get_completion_class
+
+        kind = get_completion_class(shell)
+        if kind is not None:
+            terminal.out(kind(app, {}, "tantamount", _COMPLETE).source() + "\n")
+        context.exit()
+
+
+@click.group(
+    name="tantamount", cls=_Commands, epilog=EXIT_CODES, no_args_is_help=True, context_settings={"show_default": True}
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version and exit."
+)
+@click.option(
+    "--show-completion", type=click.Choice(["bash", "zsh", "fish"]), is_eager=True, expose_value=False,
+    callback=_completion, help="Print what a shell's own start-up file needs to complete commands and options.",
+)  # fmt: skip
+def app() -> None:
     """Proves that two tensor programs compute the same thing, or shows where they stop doing so."""
 
 
-Jobs = Annotated[list[Path], typer.Argument(metavar="JOB", help="Job files (TOML, format job/1).")]
-Json = Annotated[
-    Path | None,
-    typer.Option(
-        "--json", metavar="OUT", help="Write the result as JSON (tantamount-report/1); - is stdout, without the text."
-    ),
-]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Refuse every assumption that the job names: no PROVED rests on one.")
-]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Add the relation per operator, all places, and statistics.")
-]
-Outside = Annotated[
-    bool, typer.Option("--allow-outside", help="Let a job name graphs outside its own folder. Only for jobs you trust.")
-]
-
-
-Operators = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--operators", metavar="FILE", help="Run a Python file that declares operators. Only for files you trust."
-    ),
-]
-
-
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, help="Check that many of several jobs at a time; default: one for every core."),
-]
-
-Html = Annotated[
-    Path | None,
-    typer.Option(
-        "--html", metavar="OUT", help="Write a page that shows both programs; of several jobs, into a folder."
-    ),
-]
-JUnit = Annotated[
-    Path | None, typer.Option("--junit", metavar="OUT", help="Write the result as JUnit XML; - is stdout.")
-]
-Sarif = Annotated[
-    Path | None, typer.Option("--sarif", metavar="OUT", help="Write what is wrong as SARIF 2.1.0; - is stdout.")
-]
-GitHub = Annotated[
-    bool | None,
-    typer.Option(
-        "--github/--no-github", help="Print GitHub annotations; default: if GITHUB_ACTIONS is true.", show_default=False
-    ),
-]
-
-EffortOption = Annotated[
-    str,
-    typer.Option("--effort", metavar="LEVEL", help="How far searches go: low, normal, high, or N times normal."),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option("--timeout", metavar="S", help="What is not proved of a job after S seconds is UNKNOWN."),
-]
-Memory = Annotated[
-    int | None, typer.Option("--memory", metavar="MB", help="The same when its process holds more than MB megabytes.")
-]
-EngineOption = Annotated[
-    str,
-    typer.Option(
-        "--engine", metavar="NAME", help="calculus proves; smt compares all elements at reduced shapes by z3."
-    ),
-]
-CertificateOut = Annotated[
-    Path | None,
-    typer.Option("--certificate", metavar="CERT", help="Write what `tantamount check` needs, if the job is PROVED."),
-]
-
-
-@app.command(epilog=_EPILOG)
+@app.command(epilog=EXIT_CODES)
+@argument("jobs", "JOB...", "Job files (TOML, format job/1).", many=True, type=FILE)
+@JSON
+@STRICT
+@VERBOSE
+@ALLOW_OUTSIDE
+@OPERATORS
+@click.option(
+    "--workers", type=POSITIVE, help="Check that many of several jobs at a time; default: one for every core."
+)
+@click.option(
+    "--html", type=FILE, metavar="OUT", help="Write a page that shows both programs; of several jobs, into a folder."
+)
+@click.option("--junit", type=FILE, metavar="OUT", help="Write the result as JUnit XML; - is stdout.")
+@click.option("--sarif", type=FILE, metavar="OUT", help="Write what is wrong as SARIF 2.1.0; - is stdout.")
+@click.option(
+    "--github/--no-github", default=None, show_default=False,
+    help="Print GitHub annotations; default: if GITHUB_ACTIONS is true.",
+)  # fmt: skip
+@click.option(
+    "--certificate", type=FILE, metavar="CERT", help="Write what `tantamount check` needs, if the job is PROVED."
+)
+@EFFORT
+@TIMEOUT
+@MEMORY
+@RAY
+@click.option(
+    "--engine", default="calculus", metavar="NAME",
+    help="calculus proves; smt compares all elements at reduced shapes by z3.",
+)  # fmt: skip
 @exits
 def refine(
-    jobs: Jobs,
-    json: Json = None,
-    strict: Strict = False,
-    verbose: Verbose = False,
-    allow_outside: Outside = False,
-    operators: Operators = None,
-    workers: Workers = None,
-    html: Html = None,
-    junit: JUnit = None,
-    sarif: Sarif = None,
-    github: GitHub = None,
-    certificate: CertificateOut = None,
-    effort: EffortOption = "normal",
-    timeout: Timeout = None,
-    memory: Memory = None,
-    ray: RayOption = None,
-    engine: EngineOption = "calculus",
+    jobs: tuple[Path, ...],
+    json: Path | None,
+    strict: bool,
+    verbose: bool,
+    allow_outside: bool,
+    operators: tuple[Path, ...],
+    workers: int | None,
+    html: Path | None,
+    junit: Path | None,
+    sarif: Path | None,
+    github: bool | None,
+    certificate: Path | None,
+    effort: str,
+    timeout: float | None,
+    memory: int | None,
+    ray: str | None,
+    engine: str,
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.cli.certifying import certify, check_certifiable
@@ -165,11 +154,11 @@ def refine(
     results.check()
     if certificate is not None:
         check_certifiable(jobs, certificate)
-    load(operators or ())
+    load(operators)
     options = Options(
         strict=strict,
         allow_outside=allow_outside,
-        operators=tuple(operators or ()),
+        operators=operators,
         pages=pages_of(html, jobs),
         effort=effort,
         timeout=timeout,
@@ -205,55 +194,61 @@ def refine(
     "3 nothing contradicts it, but not all of it could be checked; 4 a bug of Tantamount; 5 the machine gave "
     "out (memory, disk, output); 130 interrupted."
 )
+@argument("certificate", "CERT", "What `refine --certificate` wrote.", type=FILE)
+@click.option("--job", type=FILE, metavar="JOB", help="The job; default: the one that the certificate names.")
+@ALLOW_OUTSIDE
+@OPERATORS
+@VERBOSE
 @exits
-def check(
-    certificate: Annotated[Path, typer.Argument(metavar="CERT", help="What `refine --certificate` wrote.")],
-    job: Annotated[
-        Path | None, typer.Option("--job", metavar="JOB", help="The job; default: the one that the certificate names.")
-    ] = None,
-    allow_outside: Outside = False,
-    operators: Operators = None,
-    verbose: Verbose = False,
-) -> int:
+def check(certificate: Path, job: Path | None, allow_outside: bool, operators: tuple[Path, ...], verbose: bool) -> int:
     """Evaluate again what a certificate claims, with code that took no part in proving it."""
-    reserve()
     from tantamount.certificate.check import check_certificate
     from tantamount.certificate.text import render
     from tantamount.cli.checking import load
 
-    load(operators or ())
+    load(operators)
     found = check_certificate(certificate, job=job, allow_outside=allow_outside)
     terminal.out("".join(f"{line}\n" for line in render(found, verbose=verbose)))
     return found.exit_code
 
 
-@app.command(epilog=_EPILOG)
+@app.command(epilog=EXIT_CODES)
+@argument("first", "A", "A graph file, MODULE:FUNCTION, or a job (alone).")
+@argument("second", "[B]", "The other program; the first is the reference.", required=False)
+@click.option("--input", "inputs", multiple=True, metavar="NAME=RELATION", help="An input of A, made of those of B.")
+@click.option("--output", "outputs", multiple=True, metavar="NAME=RELATION", help="Likewise.")
+@click.option("--accept", multiple=True, metavar="NAME", help="Let the verdict rest on it: relation-guessed.")
+@click.option(
+    "--sweep", multiple=True, metavar="KEY=V,W,...", help="Every value of a key of both models (a.KEY: of A)."
+)
+@JSON
+@click.option(
+    "--html", type=FILE, metavar="OUT", help="Write a page that shows both programs; of several jobs, into a folder."
+)
+@STRICT
+@VERBOSE
+@ALLOW_OUTSIDE
+@OPERATORS
+@EFFORT
+@TIMEOUT
+@MEMORY
 @exits
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A graph file, MODULE:FUNCTION, or a job (alone).")],
-    second: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="The other program; the first is the reference.")
-    ] = None,
-    inputs: Annotated[
-        list[str] | None, typer.Option("--input", metavar="NAME=RELATION", help="An input of A, made of those of B.")
-    ] = None,
-    outputs: Annotated[list[str] | None, typer.Option("--output", metavar="NAME=RELATION", help="Likewise.")] = None,
-    accept: Annotated[
-        list[str] | None, typer.Option("--accept", metavar="NAME", help="Let the verdict rest on it: relation-guessed.")
-    ] = None,
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option("--sweep", metavar="KEY=V,W,...", help="Every value of a key of both models (a.KEY: of A)."),
-    ] = None,
-    json: Json = None,
-    html: Html = None,
-    strict: Strict = False,
-    verbose: Verbose = False,
-    allow_outside: Outside = False,
-    operators: Operators = None,
-    effort: EffortOption = "normal",
-    timeout: Timeout = None,
-    memory: Memory = None,
+    first: str,
+    second: str | None,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    accept: tuple[str, ...],
+    sweep: tuple[str, ...],
+    json: Path | None,
+    html: Path | None,
+    strict: bool,
+    verbose: bool,
+    allow_outside: bool,
+    operators: tuple[Path, ...],
+    effort: str,
+    timeout: float | None,
+    memory: int | None,
 ) -> int:
     """Do two implementations of one model compute the same? MODULE:FUNCTION imports and runs your code."""
     from tantamount.cli.checking import load
@@ -267,9 +262,9 @@ def compare(
     results.check()
     if html is not None:
         check_writable(html, "--html")
-    load(operators or ())
-    request = Request(first, second, tuple(inputs or ()), tuple(outputs or ()), allow_outside)
-    options: dict[str, Any] = {"accept": tuple(accept or ()), "strict": strict, "effort": effort}
+    load(operators)
+    request = Request(first, second, inputs, outputs, allow_outside)
+    options: dict[str, Any] = {"accept": accept, "strict": strict, "effort": effort}
     options |= {"timeout": timeout, "memory": memory}
     requests = list(swept(request, sweep)) if sweep else [("", request)]
     answers: list[Answer] = []
@@ -287,38 +282,41 @@ def compare(
 
 
 @app.command()
+@argument("specification", "MODULE:FUNCTION", "Returns (function, args): what one device runs.")
+@argument(
+    "implementation", "[MODULE:FUNCTION]", "The same for the implementation; of the rank, if there are.", required=False
+)
+@click.option("-o", "--out", "output", type=FILE, default=Path(), metavar="DIR", help="Where graphs and job go.")
+@click.option("--world-size", type=POSITIVE, help="Simulate that many ranks.")
+@click.option("--mesh", multiple=True, metavar="AXIS=SIZE", help="Axes, first to last.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="NAME=RELATION",
+    help="'x=Shard(0)'; several axes: 'x=Shard(0); Replicate()'.",
+)  # fmt: skip
+@click.option("--output", "outputs", multiple=True, metavar="NAME=RELATION", help="Likewise.")
 @exits
 def capture(
-    specification: Annotated[
-        str, typer.Argument(metavar="MODULE:FUNCTION", help="Returns (function, args): what one device runs.")
-    ],
-    implementation: Annotated[
-        str | None,
-        typer.Argument(metavar="[MODULE:FUNCTION]", help="The same for the implementation; of the rank, if there are."),
-    ] = None,
-    output: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where graphs and job go.")] = Path(),
-    world_size: Annotated[int | None, typer.Option("--world-size", min=1, help="Simulate that many ranks.")] = None,
-    mesh: Annotated[list[str] | None, typer.Option("--mesh", metavar="AXIS=SIZE", help="Axes, first to last.")] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="NAME=RELATION", help="'x=Shard(0)'; several axes: 'x=Shard(0); Replicate()'."),
-    ] = None,
-    outputs: Annotated[list[str] | None, typer.Option("--output", metavar="NAME=RELATION", help="Likewise.")] = None,
+    specification: str,
+    implementation: str | None,
+    output: Path,
+    world_size: int | None,
+    mesh: tuple[str, ...],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
 ) -> int:
     """Capture PyTorch programs as graphs and a job. This imports and runs your code."""
     from tantamount.cli.capturing import capture_to
 
-    done = capture_to(output, specification, implementation, world_size, mesh or (), inputs or (), outputs or ())
+    done = capture_to(output, specification, implementation, world_size, mesh, inputs, outputs)
     terminal.out("".join(f"{line}\n" for line in done))
     return 0
 
 
 @app.command()
+@argument("job", "JOB", "A job file whose [inputs] may be incomplete.", type=FILE)
+@ALLOW_OUTSIDE
 @exits
-def suggest(
-    job: Annotated[Path, typer.Argument(metavar="JOB", help="A job file whose [inputs] may be incomplete.")],
-    allow_outside: Outside = False,
-) -> int:
+def suggest(job: Path, allow_outside: bool) -> int:
     """Propose relations for the inputs that a job does not relate. They are guesses, and marked as such."""
     from tantamount.capture.job import read_unresolved
     from tantamount.correspond.suggest import suggest as proposals
@@ -329,10 +327,9 @@ def suggest(
 
 
 @app.command()
+@argument("graph", "GRAPH", "A graph file of any format.", type=FILE)
 @exits
-def show(
-    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph file of any format.")],
-) -> int:
+def show(graph: Path) -> int:
     """Print a graph in its text form."""
     from tantamount.capture.readers import read_graph
     from tantamount.ir.text import format_graph
@@ -342,11 +339,10 @@ def show(
 
 
 @app.command()
+@argument("name", "[NAME]", "One operator, by any of its names.", required=False)
+@OPERATORS
 @exits
-def ops(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One operator, by any of its names.")] = None,
-    operators: Operators = None,
-) -> int:
+def ops(name: str | None, operators: tuple[Path, ...]) -> int:
     """List the operators that are understood, or show one."""
     from tantamount.cli.checking import load
     from tantamount.cli.explaining import page
@@ -354,28 +350,22 @@ def ops(
     from tantamount.explanations.operators import operator_topic
     from tantamount.ops.table import lookup, table
 
-    load(operators or ())
+    load(operators)
     terminal.lines(overview(table()) if name is None else page(operator_topic(lookup(name, "command line"))))
     return 0
 
 
 @app.command(name="explain")
+@argument("name", "[NAME]", "An error code, verdict, difference, assumption, rule, limit or operator.", required=False)
+@OPERATORS
 @exits
-def explain_topic(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME]", help="An error code, verdict, difference, assumption, rule, limit or operator."
-        ),
-    ] = None,
-    operators: Operators = None,
-) -> int:
+def explain_topic(name: str | None, operators: tuple[Path, ...]) -> int:
     """Explain a name that messages and reports use; without one, list the names."""
     from tantamount.cli.checking import load
     from tantamount.cli.explaining import list_of, page
     from tantamount.explanations.topics import find, topics
 
-    load(operators or ())
+    load(operators)
     terminal.lines(list_of(topics().values()) if name is None else page(find(name)))
     return 0
 
@@ -386,9 +376,6 @@ def version() -> int:
     """Print the version."""
     terminal.out(f"tantamount {__version__}\n")
     return 0
-
-
-app.add_typer(fuzz)
 
 
 def main() -> None:
@@ -407,9 +394,15 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        app()
-    except SystemExit as done:
+        code = app.main(prog_name="tantamount", complete_var=_COMPLETE, standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.Abort:  # an interruption that came while the command line was read
+        terminal.error("interrupted")
+        return INTERRUPTED
+    except click.ClickException as problem:
+        problem.show()
+        return problem.exit_code
+    except SystemExit as done:  # of the completion of shells
         return done.code if isinstance(done.code, int) else INTERNAL
     except Exception as problem:
         return explained(problem)
-    return 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits
+from tantamount.cli.options import FILE, POSITIVE, Group, argument
 from tantamount.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,56 +18,53 @@ if TYPE_CHECKING:
     from tantamount.plan.flow import Flow
     from tantamount.plan.result import PlanReport
 
-__all__ = ["app"]
+__all__ = ["plan"]
 
 _SHOWN = 20  # problems that are printed without --verbose
 
-app = typer.Typer(
-    help="Training plans: whether a whole training iteration is right at its parallel plan.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
-
-@app.callback()
-def group() -> None:
+@click.group(cls=Group, no_args_is_help=True)
+def plan() -> None:
     """Training plans: whether a whole training iteration is right at its parallel plan."""
 
 
-@app.command()
+@plan.command()
+@argument(
+    "plans",
+    "SOURCE...",
+    "Plans (TOML, format plan/1), jobs, or folders of modules that nnScaler generated.",
+    many=True,
+    type=FILE,
+)
+@click.option(
+    "--model",
+    metavar="FILE.py:NAME",
+    help="Of generated modules, the model of one device: a class or function that is called (this runs it), "
+    "with numbers if need be, as in 'llama.py:Llama(layers=4)'.",
+)
+@click.option(
+    "--data",
+    multiple=True,
+    metavar="KEY=DTYPE[SIZES]",
+    help="Likewise, what is in a sample, if NAME returns a model only.",
+)
+@click.option(
+    "--json", type=FILE, metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Print every joint, output and problem.")
+@click.option("--effort", default="normal", metavar="LEVEL", help="As for refine.")
+@click.option("--timeout", type=float, metavar="S", help="What is not proved after S seconds is UNKNOWN.")
+@click.option("--memory", type=int, metavar="MB", help="The same above MB megabytes.")
 @exits
 def verify(
-    plans: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCE", help="Plans (TOML, format plan/1), jobs, or folders of modules that nnScaler generated."
-        ),
-    ],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="FILE.py:NAME",
-            help="Of generated modules, the model of one device: a class or function that is called (this runs it), "
-            "with numbers if need be, as in 'llama.py:Llama(layers=4)'.",
-        ),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--data", metavar="KEY=DTYPE[SIZES]", help="Likewise, what is in a sample, if NAME returns a model only."
-        ),
-    ] = None,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."),
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every joint, output and problem.")] = False,
-    effort: Annotated[str, typer.Option("--effort", metavar="LEVEL", help="As for refine.")] = "normal",
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="S", help="What is not proved after S seconds is UNKNOWN.")
-    ] = None,
-    memory: Annotated[int | None, typer.Option("--memory", metavar="MB", help="The same above MB megabytes.")] = None,
+    plans: tuple[Path, ...],
+    model: str | None,
+    data: tuple[str, ...],
+    json: Path | None,
+    verbose: bool,
+    effort: str,
+    timeout: float | None,
+    memory: int | None,
 ) -> int:
     """Prove that a training iteration computes what one device would on the whole batch: every part, where parts meet,
     which stage owns what, and the schedule. Exit code as for refine: the worst of several plans."""
@@ -81,9 +79,7 @@ def verify(
     for path in plans:
         with terminal.progress(str(path)) as told:
             reports.append(
-                verify_plan(
-                    path, model=model, data=data or (), effort=effort, timeout=timeout, memory=memory, told=told
-                )
+                verify_plan(path, model=model, data=data, effort=effort, timeout=timeout, memory=memory, told=told)
             )
         if json is None or str(json) != "-":
             terminal.out(printable_rows(reports[-1].text(verbose=verbose)) + "\n")
@@ -96,11 +92,10 @@ def verify(
     return worst_exit([report.exit_code for report in reports])
 
 
-@app.command()
+@plan.command()
+@argument("path", "PLAN", "A plan (TOML, format plan/1).", type=FILE)
 @exits
-def show(
-    path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan (TOML, format plan/1).")],
-) -> int:
+def show(path: Path) -> int:
     """Print what a plan says, without proving it: its mesh, which stage owns what, and how its parts are joined."""
     from tantamount.plan.read import read_plan
     from tantamount.plan.show import described
@@ -110,34 +105,47 @@ def show(
     return 0
 
 
-@app.command()
+@plan.command()
+@argument(
+    "model",
+    "MODEL",
+    "llama (with its sizes), llama3-8b, -70b, -405b; deepseek-v3-16b, -236b, -671b; qwen3-moe-30b, -235b.",
+)
+@click.option("-o", "--out", type=FILE, required=True, metavar="DIR", help="The folder to write (made if need be).")
+@click.option("--dp", type=POSITIVE, default=1, help="Data-parallel ranks.")
+@click.option("--tp", type=POSITIVE, default=1, help="Tensor-parallel ranks.")
+@click.option("--pp", type=POSITIVE, default=1, help="Pipeline ranks.")
+@click.option("-m", "--microbatches", type=POSITIVE, default=1, help="Microbatches.")
+@click.option("--schedule", default="1f1b", help="A named schedule of a pipeline.")
+@click.option("-v", "--chunks", type=POSITIVE, default=1, help="Virtual stages on every device.")
+@click.option("--batch", type=POSITIVE, help="Sequences of one iteration; default: dp x microbatches.")
+@click.option("--seq", type=POSITIVE, default=8192, help="Tokens of a sequence.")
+@click.option("--optimizer", default="adamw", help="adamw or sgd.")
+@click.option("--layers", type=POSITIVE, help="Of llama, or instead of the preset's.")
+@click.option("--hidden", type=POSITIVE, help="Likewise.")
+@click.option("--heads", type=POSITIVE, help="Likewise.")
+@click.option("--kv-heads", type=POSITIVE, help="Likewise.")
+@click.option("--ffn", type=POSITIVE, help="Likewise.")
+@click.option("--vocab", type=POSITIVE, help="Likewise.")
 @exits
 def new(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="llama (with its sizes), llama3-8b, -70b, -405b; deepseek-v3-16b, -236b, -671b; qwen3-moe-30b, -235b.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write (made if need be).")],
-    dp: Annotated[int, typer.Option("--dp", min=1, help="Data-parallel ranks.")] = 1,
-    tp: Annotated[int, typer.Option("--tp", min=1, help="Tensor-parallel ranks.")] = 1,
-    pp: Annotated[int, typer.Option("--pp", min=1, help="Pipeline ranks.")] = 1,
-    microbatches: Annotated[int, typer.Option("--microbatches", "-m", min=1, help="Microbatches.")] = 1,
-    schedule: Annotated[str, typer.Option("--schedule", help="A named schedule of a pipeline.")] = "1f1b",
-    chunks: Annotated[int, typer.Option("--chunks", "-v", min=1, help="Virtual stages on every device.")] = 1,
-    batch: Annotated[
-        int | None, typer.Option("--batch", min=1, help="Sequences of one iteration; default: dp x microbatches.")
-    ] = None,
-    seq: Annotated[int, typer.Option("--seq", min=1, help="Tokens of a sequence.")] = 8192,
-    optimizer: Annotated[str, typer.Option("--optimizer", help="adamw or sgd.")] = "adamw",
-    layers: Annotated[int | None, typer.Option("--layers", min=1, help="Of llama, or instead of the preset's.")] = None,
-    hidden: Annotated[int | None, typer.Option("--hidden", min=1, help="Likewise.")] = None,
-    heads: Annotated[int | None, typer.Option("--heads", min=1, help="Likewise.")] = None,
-    kv_heads: Annotated[int | None, typer.Option("--kv-heads", min=1, help="Likewise.")] = None,
-    ffn: Annotated[int | None, typer.Option("--ffn", min=1, help="Likewise.")] = None,
-    vocab: Annotated[int | None, typer.Option("--vocab", min=1, help="Likewise.")] = None,
+    model: str,
+    out: Path,
+    dp: int,
+    tp: int,
+    pp: int,
+    microbatches: int,
+    schedule: str,
+    chunks: int,
+    batch: int | None,
+    seq: int,
+    optimizer: str,
+    layers: int | None,
+    hidden: int | None,
+    heads: int | None,
+    kv_heads: int | None,
+    ffn: int | None,
+    vocab: int | None,
 ) -> int:
     """Write the plan of a model's training iteration, its parts captured at their real sizes (needs PyTorch):
     Megatron's tensor parallelism (experts are parallel over the same ranks), a pipeline, data parallelism, clipping by
@@ -160,15 +168,14 @@ def new(
     return 0
 
 
-@app.command()
+@plan.command()
+@argument("path", "PLAN", "A plan (TOML, format plan/1).", type=FILE)
+@click.option("-o", "--out", type=FILE, required=True, metavar="DIR", help="The folder to write (made if need be).")
+@click.option("--count", type=click.IntRange(min=1, max=10000), default=20, help="How many, at most.")
+@click.option("--seed", type=int, default=0, help="Which pieces, ranks, events and operators are drawn.")
+@click.option("--kind", metavar="TEXT", help="Only kinds that contain TEXT.")
 @exits
-def mutate(
-    path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan (TOML, format plan/1).")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write (made if need be).")],
-    count: Annotated[int, typer.Option("--count", min=1, max=10000, help="How many, at most.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", help="Which pieces, ranks, events and operators are drawn.")] = 0,
-    kind: Annotated[str | None, typer.Option("--kind", metavar="TEXT", help="Only kinds that contain TEXT.")] = None,
-) -> int:
+def mutate(path: Path, out: Path, count: int, seed: int, kind: str | None) -> int:
     """Write plans with one mistake each, to test what verifies plans: a reduction left out, done twice, of another kind
     or over other ranks; layers on wrong stages; ranks with each other's parts; wrong factors; schedules that reduce too
     early, exchange microbatches, or lose an event. Half of the changes concern one layer, rank or event alone."""
@@ -187,23 +194,22 @@ def mutate(
     return 0
 
 
-@app.command()
+@plan.command()
+@argument(
+    "source",
+    "NAME|FILE.csv",
+    "gpipe, 1f1b, interleaved, breadth-first, zero-bubble, dualpipe; or a table of actions, a row per "
+    "device, as torch.distributed.pipelining writes it.",
+)
+@click.option("-p", "--devices", type=POSITIVE, default=4, help="Pipeline ranks, of a named schedule.")
+@click.option("-m", "--microbatches", type=POSITIVE, default=8, help="Likewise.")
+@click.option("-v", "--chunks", type=POSITIVE, default=1, help="Virtual stages on every device, likewise.")
+@click.option("--svg", type=FILE, metavar="OUT", help="Write a picture of the time line.")
+@click.option("--actions", is_flag=True, help="Print what every device does.")
+@click.option("--verbose", is_flag=True, help="Print every problem.")
 @exits
 def schedule(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME|FILE.csv",
-            help="gpipe, 1f1b, interleaved, breadth-first, zero-bubble, dualpipe; or a table of actions, a row per "
-            "device, as torch.distributed.pipelining writes it.",
-        ),
-    ],
-    devices: Annotated[int, typer.Option("--devices", "-p", min=1, help="Pipeline ranks, of a named schedule.")] = 4,
-    microbatches: Annotated[int, typer.Option("--microbatches", "-m", min=1, help="Likewise.")] = 8,
-    chunks: Annotated[int, typer.Option("--chunks", "-v", min=1, help="Virtual stages on every device, likewise.")] = 1,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="OUT", help="Write a picture of the time line.")] = None,
-    actions: Annotated[bool, typer.Option("--actions", help="Print what every device does.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print every problem.")] = False,
+    source: str, devices: int, microbatches: int, chunks: int, svg: Path | None, actions: bool, verbose: bool
 ) -> int:
     """Check a schedule: that every pass happens once, on what it needs, without deadlock, and that every gradient is in
     the reduction; and what it costs. Exit code 0 if nothing is wrong with it, 1 if something is, 2 for bad input."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import errno
 import io
-import mmap
 import os
 import select
 import signal
@@ -20,10 +19,9 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["INTERRUPTED", "Interruption", "Output", "leave_on_interrupt", "open_streams", "reserve"]
+__all__ = ["INTERRUPTED", "Interruption", "Output", "leave_on_interrupt", "open_streams"]
 
 INTERRUPTED = 130
-_PRODUCTS = 192 << 20  # bytes of address space: NumPy itself, and its buffers for products
 
 
 class Output(io.RawIOBase):
@@ -56,19 +54,6 @@ class Output(io.RawIOBase):
         if self._broken.errno != errno.EPIPE:
             self.problem = self._broken
         return len(data)
-
-
-def reserve() -> None:
-    """Raise :class:`MemoryError` where there is not even the memory that NumPy's products need: OpenBLAS, when it gets
-    none, ends the process with exit code 1, which would mean REFUTED. What it needs, it has after this."""
-    try:
-        mmap.mmap(-1, _PRODUCTS).close()
-    except OSError:
-        raise MemoryError from None
-    import numpy
-
-    square = numpy.ones((64, 64))
-    numpy.dot(square, square)
 
 
 def open_streams() -> tuple[Output, Output] | None:

@@ -1,4 +1,4 @@
-"""The files that CI systems read, and where everything is written."""
+"""The files that CI systems read, and where everything is written. What writes a file is imported when it is wanted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from pathlib import Path
 from tantamount import __version__
 from tantamount.cli import terminal
 from tantamount.errors import UserError
-from tantamount.report import github, json_report, junit, sarif
-from tantamount.report.annotations import annotate
 from tantamount.report.outcomes import Failure, Outcome, worst_exit
-from tantamount.report.places import root_of
 from tantamount.writing import check_writable, write_file
 
 __all__ = ["Results"]
@@ -56,6 +53,8 @@ class Results:
         if not (self.text and self.remarks):
             yield
             return
+        from tantamount.report import github
+
         begin, end = github.fence()
         terminal.out(begin)
         try:
@@ -72,18 +71,33 @@ class Results:
             else:
                 write_file(path, content)
         if self.remarks:
+            from tantamount.report import github
+            from tantamount.report.annotations import annotate
+            from tantamount.report.places import root_of
+
             commands = github.commands(annotate(outcomes, root_of(Path.cwd())))
             terminal.out(commands) if self.text else terminal.error(commands)
 
 
 def _json(outcomes: Sequence[Outcome]) -> str:
+    from tantamount.report import json_report
+
     entries = [json_report.as_error(one) if isinstance(one, Failure) else json_report.as_job(one) for one in outcomes]
     code = worst_exit(outcome.exit_code for outcome in outcomes)
     return json_report.as_text(json_report.as_document(entries, exit_code=code, version=__version__))
 
 
+def _junit(outcomes: Sequence[Outcome]) -> str:
+    from tantamount.report.junit import as_xml
+
+    return as_xml(outcomes)
+
+
 def _sarif(outcomes: Sequence[Outcome]) -> str:
+    from tantamount.report import sarif
+    from tantamount.report.places import root_of
+
     return sarif.as_text(outcomes, root_of(Path.cwd()), __version__)
 
 
-_RENDER = {"--json": _json, "--junit": junit.as_xml, "--sarif": _sarif}
+_RENDER = {"--json": _json, "--junit": _junit, "--sarif": _sarif}

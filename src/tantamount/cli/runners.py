@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from tantamount.errors import UserError
-from tantamount.work import pool
 
-__all__ = ["RayOption", "RunAll", "runner"]
+__all__ = ["RunAll", "runner"]
 
 RunAll = Callable[..., Iterator[Any]]
-
-RayOption = Annotated[
-    str | None,
-    typer.Option("--ray", metavar="ADDRESS", help="Run on a Ray cluster: HOST:PORT, auto, or local."),
-]
 
 
 def runner(ray: str | None) -> RunAll:
     """The function that runs pieces: :func:`tantamount.work.pool.run_all`, or the same on the Ray cluster at an
     address."""
-    return pool.run_all if ray is None else partial(_on_ray, ray)
+    from tantamount.work.pool import run_all
+
+    return run_all if ray is None else partial(_on_ray, ray)
 
 
 def _on_ray(address: str, work: Callable[..., Any], items: Sequence[Any], workers: int | None, **more: Any) -> Any:

@@ -24,11 +24,11 @@ from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Law, Number
-from tantamount.ops.draws import sample
 from tantamount.ops.functions import Ties
 from tantamount.proof.draws import DRAWN, law_of
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
+from tantamount.semantics.draws import sample
 from tantamount.semantics.interpret import Constants, Evaluation, interpret, interpret_ranks, random_constants
 from tantamount.semantics.reference import STOPS, Array, IntegerOverflow, Masks
 from tantamount.semantics.survey import survey

@@ -1,4 +1,4 @@
-"""Distributions that random numbers are drawn from, as far as a proof and an execution need them: their support.
+"""Distributions that random numbers are drawn from, as far as a proof needs them: their support.
 
 A random operator is defined by draws from one of a few laws and arithmetic on them: ``uniform(a, b)`` is
 ``a + (b - a) u`` with u from the unit interval. So what its numbers may be follows, and an execution draws nothing that
@@ -8,13 +8,10 @@ PyTorch does not.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
 
 from tantamount.ops.algebra import Law, Number
 
-__all__ = ["CAUCHY", "COUNTS", "EXPONENTIAL", "NORMAL", "UNIT", "below", "kept", "sample"]
+__all__ = ["CAUCHY", "COUNTS", "EXPONENTIAL", "NORMAL", "UNIT", "below", "kept"]
 
 UNIT = Law("unit")  # 0 <= u < 1
 NORMAL = Law("normal")  # any real number
@@ -31,28 +28,3 @@ def below(size: int) -> Law:
 def kept(p: Number) -> Law:
     """The keep-mask of a dropout that drops with probability ``p``: true or false, both if ``0 < p < 1``."""
     return Law("kept", Fraction(p))
-
-
-_LARGEST = 1 << 61  # what executions can still add
-_COARSE = 4  # parts of 1: numbers of which some are equal, and some the ends of the support
-
-
-def sample(law: Law, generator: np.random.Generator, shape: tuple[int, ...], coarse: bool = False) -> Any:
-    """An array of numbers of a law. ``coarse``: multiples of a quarter, so that some are equal and some are at the ends
-    of the support, as they may be."""
-    if law.name == "kept":
-        return np.asarray(generator.random(shape) >= float(law.parameter))
-    if law.name == "below":
-        most = min(int(law.parameter), _LARGEST)
-        return np.asarray(generator.integers(0, most, shape), dtype=np.int64)
-    if law.name == "counts":
-        return np.asarray(generator.poisson(2.0, shape), dtype=np.int64)
-    if law.name == "unit":
-        found = np.asarray(generator.random(shape))
-        return np.floor(found * _COARSE) / _COARSE if coarse else found
-    if law.name == "exponential":
-        found = np.maximum(np.asarray(generator.standard_exponential(shape)), np.finfo(np.float64).tiny)
-        return np.ceil(found * _COARSE) / _COARSE if coarse else found
-    draw = generator.standard_normal if law.name == "normal" else generator.standard_cauchy
-    found = np.asarray(draw(shape))
-    return np.round(found * _COARSE) / _COARSE if coarse else found

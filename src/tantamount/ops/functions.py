@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import erf, exp, inf, nan, pi, sqrt
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -75,6 +74,8 @@ def _inverse_erf(y: float) -> float:
     """From the normal distribution's quantile: erf(x) = 2 Phi(x sqrt 2) - 1, and one Newton step."""
     if not -1 < y < 1:
         return nan
+    from statistics import NormalDist  # here: few programs need it, and it imports much
+
     x = NormalDist().inv_cdf((y + 1) / 2) / sqrt(2)
     return x - (erf(x) - y) * sqrt(pi) / 2 * exp(x * x)
 

@@ -22,7 +22,6 @@ from tantamount.errors import InternalError, TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Doubt, Interpretation, Law, Number, PerRank, Scalar
 from tantamount.ops.arrays import Array, ArrayLayout
-from tantamount.ops.draws import sample
 from tantamount.ops.functions import (
     CHOOSING,
     FITTING,
@@ -32,8 +31,12 @@ from tantamount.ops.functions import (
     evaluate_rows,
     tied_rows,
 )
+from tantamount.semantics.draws import sample
+from tantamount.semantics.memory import reserve
 
 __all__ = ["STOPS", "Array", "Flag", "IntegerOverflow", "Masks", "Reference"]
+
+reserve()  # before the first product: most jobs are proved, and execute nothing
 
 Masks = Callable[[str, int, Shape, Union[Number, Law]], Union[Array, None]]
 """Site, ordinal of the dropout (or of the draw of this law) on this rank, shape, drop probability (or law) -> keep-mask

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from support.plans import write_plan
 from tantamount.cli.main import app

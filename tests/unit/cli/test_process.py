@@ -1,21 +1,17 @@
-"""Streams that may fail, interruptions, and what must be there before products are computed."""
+"""Streams that may fail, and interruptions."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import resource
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from support.interruptions import heed_interruptions
 from support.pieces import piece
-from tantamount.cli.checking import Options, check
-from tantamount.cli.process import Interruption, Output, reserve
-from tantamount.report.outcomes import Failure
+from tantamount.cli.process import Interruption, Output
 from tantamount.work import pool
 
 
@@ -71,19 +67,6 @@ def test_an_interruption_that_is_ignored_stays_so() -> None:
     interruption = Interruption()
     signal.raise_signal(signal.SIGINT)
     assert not interruption.came
-
-
-def test_without_memory_for_products_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> None:
-        raise OSError(12, "Cannot allocate memory")
-
-    reserve()
-    monkeypatch.setattr(mmap, "mmap", none)
-    with pytest.raises(MemoryError):
-        reserve()
-    outcome = check(Path("job.toml"), Options())
-    assert isinstance(outcome, Failure)
-    assert (outcome.exit_code, outcome.code) == (5, "environment-memory")
 
 
 def test_a_process_that_may_open_no_files_starts_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -346,7 +346,7 @@ def test_code_of_the_users_that_leaves_the_process_gives_no_verdict(command: Com
     assert command.calls == []
 
 
-@pytest.mark.parametrize("module", ["typer", "tantamount.ops.table"])
+@pytest.mark.parametrize("module", ["click", "tantamount.ops.table"])
 def test_an_interruption_is_130_whatever_is_imported(module: str) -> None:
     program = (
         "import builtins, os, signal, sys; from tantamount import __main__; old = builtins.__import__\n"

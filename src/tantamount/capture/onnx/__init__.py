@@ -6,6 +6,6 @@ numbers of a tensor, in the file or beside it; ``rows`` says what every operator
 executed but arithmetic on shapes.
 """
 
-from tantamount.capture.onnx.read import parse_onnx, sniff_onnx
+from tantamount.capture.onnx.read import parse_onnx
 
-__all__ = ["parse_onnx", "sniff_onnx"]
+__all__ = ["parse_onnx"]

@@ -24,14 +24,9 @@ from tantamount.ops.execute import Environment, recorded_constant, run_node
 from tantamount.ops.execute import Result as Evaluated
 from tantamount.semantics.reference import Array, Reference
 
-__all__ = ["parse_onnx", "sniff_onnx"]
+__all__ = ["parse_onnx"]
 
 _KNOWN = 1 << 12  # elements of a tensor whose numbers are followed: shapes, scalars, indices
-
-
-def sniff_onnx(text: str) -> bool:
-    """True for bytes that begin like those of a model: with the version of the format, as every writer begins."""
-    return len(text) > 2 and text[0] == "\x08" and "\x01" <= text[1] <= "\x20" and text[2] in "\x12:B\x1a"
 
 
 def parse_onnx(text: str, path: str, limits: Limits) -> Graph:
