@@ -194,7 +194,20 @@ def _values(found: Discrepancy) -> str:
 
 # ------------------------------------------------------------------------------------------------ the simplest input
 def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
-    """The same difference (of the same kind, and not much smaller) on an input that reads well."""
+    """The same difference (of the same kind, and not much smaller) on an input that reads well. It is confirmed in the
+    end; at every step on the way there only where values jump, or if it turns out in the end that it is none."""
+    for cautious in (True,) if singular or found.sampled else (False, True):
+        simplest = _simplified(plan, found, singular, cautious)
+        if simplest is found or confirm(
+            plan, output_claim(plan.job, found.difference.output), simplest.leaves, found.seed, simplest.difference,
+            singular=singular,
+        ):  # fmt: skip
+            return simplest
+    return found
+
+
+def _simplified(plan: Plan, found: _Found, singular: bool, cautious: bool) -> _Found:
+    """The same difference on the simplest input that was found; ``cautious``: each step is confirmed."""
     claim = output_claim(plan.job, found.difference.output)
     least = 0.1 * found.difference.ratio
     best = [found]
@@ -210,7 +223,7 @@ def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
             return False
         if difference.fails and not difference.stop and execution.underflow:
             return False
-        if not confirm(
+        if (cautious or execution.tied) and not confirm(
             plan, claim, leaves, found.seed, difference, singular=singular, quick=True, sampled=found.sampled
         ):
             return False
@@ -218,10 +231,7 @@ def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
         return True
 
     simplify(plan, found.leaves, differs)
-    simplest = best[0]
-    if simplest is found or confirm(plan, claim, simplest.leaves, found.seed, simplest.difference, singular=singular):
-        return simplest
-    return found
+    return best[0]
 
 
 def _counterexample(plan: Plan, found: _Found) -> Counterexample:

@@ -162,6 +162,8 @@ class Builder:
     def expand(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Broadcast to ``shape``: new dimensions in front, sizes 1 repeated; -1 keeps a size."""
         extra = len(shape) - x.rank
+        if not extra and alike(shape, x.shape):
+            return x
         if extra < 0:
             raise ShapeProblem(f"{x.type} does not expand to {tuple(shape)}")
         padded = (1,) * extra + x.shape
@@ -170,8 +172,6 @@ class Builder:
         )
         if any(new < 0 or not (same(old, new) or old == 1) for old, new in zip(padded, target, strict=True)):
             raise ShapeProblem(f"{x.type} does not expand to {tuple(shape)}")
-        if not extra and alike(target, x.shape):
-            return x
         value = x.value if not extra else self.interpretation.reshape(x.value, _stored(x, padded))
         if not alike(target, padded):
             value = self.interpretation.expand(value, _stored(x, target))
@@ -270,7 +270,7 @@ class Builder:
         it rounds; to integers it truncates, to bool it tests for non-zero. From complex numbers to others it drops the
         imaginary part, as PyTorch does (with a warning)."""
         if dtype is x.dtype:
-            return Tensor(x.shape, dtype, x.value)
+            return Tensor(x.shape, dtype, x.value) if x.weak else x
         old, new = x.dtype.kind, dtype.kind
         if old is Kind.COMPLEX and new is Kind.BOOL:
             return self.not_(self.equal(x, self.full(x.shape, 0, x.dtype)))
@@ -337,6 +337,8 @@ class Builder:
 
     def broadcast(self, *xs: Tensor) -> list[Tensor]:
         """All operands expanded to their common shape; types stay."""
+        if all(x.shape is xs[0].shape for x in xs):
+            return list(xs)
         rank = max(x.rank for x in xs)
         shape = [1] * rank
         for x in xs:

@@ -38,6 +38,9 @@ def _complex(dtype: DType) -> DType:
 def promote(xs: Sequence[Tensor], default: DType = DType.FLOAT32) -> DType:
     """The common type of operands: a lower class (0-d tensors, then numbers) counts only where its kind is higher.
     ``default`` is the float type that float numbers have."""
+    first = xs[0].dtype if xs else default
+    if all(x.dtype is first and not x.weak for x in xs):
+        return first
     result: DType | None = None
     for members in (
         [x.dtype for x in xs if x.shape and not x.weak],

@@ -40,9 +40,13 @@ def joined(
     b: Builder, fine: int, coarse: int, kernel: int, stride: int, padding: int, dilation: int, dtype: DType
 ) -> Tensor:
     """``T[f, c, k] = 1 where f = c * stride + k * dilation - padding, else 0``, of shape (fine, coarse, kernel)."""
-    place = b.add(b.mul(b.unsqueeze(b.iota(coarse), 1), stride), b.mul(b.iota(kernel), dilation))
-    own = b.reshape(b.add(b.iota(fine), padding), (fine, 1, 1))
+    place = b.add(_times(b, b.unsqueeze(b.iota(coarse), 1), stride), _times(b, b.iota(kernel), dilation))
+    own = b.reshape(b.add(b.iota(fine), padding) if padding else b.iota(fine), (fine, 1, 1))
     return b.cast(b.equal(own, place), dtype)
+
+
+def _times(b: Builder, x: Tensor, factor: int) -> Tensor:
+    return x if factor == 1 else b.mul(x, factor)
 
 
 @dataclass(frozen=True)
