@@ -414,7 +414,7 @@ def is_one(value: Any) -> bool:
 def alike(a: Iterable[Any], b: Iterable[Any]) -> bool:
     """True if two sequences have the same numbers, as :func:`same` has it: ``False`` claims nothing."""
     left, right = tuple(a), tuple(b)
-    return left is right or len(left) == len(right) and all(same(x, y) for x, y in zip(left, right, strict=True))
+    return left is right or (len(left) == len(right) and all(same(x, y) for x, y in zip(left, right, strict=True)))
 
 
 def _polynomial_of(value: Any) -> Polynomial:
