@@ -22,8 +22,9 @@ from tantamount.ir.graph import Graph, Node, references
 from tantamount.ir.job import Job
 from tantamount.ir.relation import rank_tensors
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
-from tantamount.ops.execute import Environment, run
+from tantamount.ops.execute import Environment, Result, run, run_node
 from tantamount.ops.lockstep import run_ranks
 from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import Evaluation, constant_of, input_tensors, interpret
@@ -60,11 +61,29 @@ class Replay:
         constants, masks = self.given.constants, self.given.masks(None)
         return interpret(self.job.specification, inputs, seed=self.seed, constants=constants, masks=masks)
 
-    def _run(self, graphs: Sequence[Graph], inputs: Sequence[Mapping[str, Tensor]]) -> list[Environment]:
-        references = [Reference(rank=rank, seed=self.seed, masks=self.given.masks(rank)) for rank in range(len(graphs))]
+    def _run(
+        self,
+        graphs: Sequence[Graph],
+        inputs: Sequence[Mapping[str, Tensor]],
+        before: Sequence[Environment] | None = None,
+    ) -> list[Environment]:
+        """The values of all nodes. Those whose operands are what they were ``before`` are not computed again, and what
+        comes out as it was is the same object, so that nothing below is either."""
+        on = [Reference(rank=rank, seed=self.seed, masks=self.given.masks(rank)) for rank in range(len(graphs))]
+        constant = constant_of(self.given.constants)
+
+        def compute(rank: int, node: Node, environment: Environment) -> Result:
+            known = None if before is None else before[rank].get(node.name)
+            if before is not None and known is not None and _same(node, environment, before[rank]):
+                return known
+            return run_node(graphs[rank], node, Builder(on[rank], node.name), environment, constant, None)
+
+        def each(rank: int, node: Node, result: Result) -> Result:
+            known = None if before is None else before[rank].get(node.name)
+            return known if known is not None and _unchanged(known, result) else result
+
         with np.errstate(all="ignore"):
-            constant = constant_of(self.given.constants)
-            return run_ranks(graphs, self.job.mesh, references, inputs, constant=constant)
+            return run_ranks(graphs, self.job.mesh, on, inputs, constant=constant, each=each, compute=compute)
 
     def computed(self, place: Place, node: Node, more: Mapping[str, Tensor] | None = None) -> Array | None:
         """The value that a node would have; ``more`` are values that its arguments may name. ``None`` if it cannot be
@@ -285,7 +304,7 @@ class Replay:
             graphs.append(replace(graph, nodes=(*nodes, *computed), outputs=()))
             inputs.append(given_)
         try:
-            environments = self._run(graphs, inputs)
+            environments = self._run(graphs, inputs, self.environments)
         except (ValueError, IndexError) as problem:  # NumPy on values that were never meant to meet
             raise Unsupported(str(problem)) from None
         for new in environments:
@@ -293,6 +312,17 @@ class Replay:
                 1 + prod(value.shape) // _ELEMENTS for value in new.values() if isinstance(value, Tensor)
             )
         return environments
+
+
+def _same(node: Node, environment: Environment, before: Environment) -> bool:
+    """True if the operands of a node are what they were before."""
+    return all(environment[name] is before.get(name) for name in references(node))
+
+
+def _unchanged(before: Result, after: Result) -> bool:
+    if not (isinstance(before, Tensor) and isinstance(after, Tensor)) or before.type != after.type:
+        return False
+    return before.value is after.value or np.array_equal(before.value, after.value, equal_nan=True)
 
 
 def _closure(places: Iterable[Place], edges: Mapping[Place, tuple[Place, ...]]) -> set[Place]:
