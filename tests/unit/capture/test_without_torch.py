@@ -77,7 +77,7 @@ def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             raise importlib.metadata.PackageNotFoundError(name)
         return str(request.param)
 
-    monkeypatch.setattr("tantamount.capture.version", other)
+    monkeypatch.setattr("importlib.metadata.version", other)
     return request.param
 
 
@@ -106,5 +106,5 @@ def test_the_command_says_so_before_it_imports_what_needs_torch(
 @pytest.mark.parametrize("found", ["2.13.0", "2.13.1+cpu"])
 def test_the_right_version_is_taken(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="captures need PyTorch")
-    monkeypatch.setattr("tantamount.capture.version", lambda name: found)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: found)
     assert callable(tt.capture_ranks)
