@@ -54,6 +54,7 @@ class Replay:
         graphs = self.job.implementation
         inputs = [input_tensors(graph, values) for graph, values in zip(graphs, on.ranks, strict=True)]
         self.environments = self._run(graphs, inputs)
+        self._needs: dict[tuple[str, ...], set[Place]] = {}
         self.effort = 0  # of all that was computed again: nodes, and a thousand elements for one more
 
     def specification(self, inputs: Mapping[str, Array]) -> Evaluation:
@@ -68,7 +69,7 @@ class Replay:
         before: Sequence[Environment] | None = None,
     ) -> list[Environment]:
         """The values of all nodes. Those whose operands are what they were ``before`` are not computed again, and what
-        comes out as it was is the same object, so that nothing below is either."""
+        a collective gives as it was is the same object, so that nothing below is either."""
         on = [Reference(rank=rank, seed=self.seed, masks=self.given.masks(rank)) for rank in range(len(graphs))]
         constant = constant_of(self.given.constants)
 
@@ -79,7 +80,7 @@ class Replay:
             return run_node(graphs[rank], node, Builder(on[rank], node.name), environment, constant, None)
 
         def each(rank: int, node: Node, result: Result) -> Result:
-            known = None if before is None else before[rank].get(node.name)
+            known = before[rank].get(node.name) if before is not None and (rank, node.name) in self.partners else None
             return known if known is not None and _unchanged(known, result) else result
 
         with np.errstate(all="ignore"):
@@ -185,6 +186,16 @@ class Replay:
         """Everything that depends on these places, they included. Across messages: everything."""
         return set(self.order) if self.messages else _closure(places, self.readers)
 
+    def _needed(self, outputs: tuple[str, ...]) -> set[Place]:
+        """All that some outputs depend on, all members of a collective at once. Across messages: everything."""
+        if self.messages:
+            return set(self.order)
+        if outputs not in self._needs:
+            edges = {place: (*some, *self.partners.get(place, ())) for place, some in self.operands.items()}
+            ends = [place for output in outputs for place in self.output_places(output)]
+            self._needs[outputs] = _closure(ends, edges)
+        return self._needs[outputs]
+
     # -- outputs
     def output_places(self, output: str) -> tuple[Place, ...]:
         """The nodes of all ranks that the expectation of an output is about."""
@@ -209,7 +220,7 @@ class Replay:
 
         Raises :class:`tantamount.errors.TantamountError` where the rest cannot be computed from them."""
         other = instead or {}
-        environments = self._changed(changes or {}, other) if changes or other else self.environments
+        environments = self._changed(changes or {}, other, outputs) if changes or other else self.environments
         nodes = {output.name: output.node for output in self.job.specification.outputs}
         found: dict[str, int] = {}
         for name in outputs:
@@ -268,8 +279,10 @@ class Replay:
             for k, node in enumerate(graph.nodes)
         }
 
-    def _changed(self, changes: Changes, instead: Mapping[Place, Node]) -> list[Environment]:
-        environments = self._computed(changes, self.below([*changes, *instead]), instead)
+    def _changed(self, changes: Changes, instead: Mapping[Place, Node], outputs: Sequence[str]) -> list[Environment]:
+        """The values of all places once values are changed; those that no output of ``outputs`` depends on stay."""
+        below = self.below([*changes, *instead]) & self._needed(tuple(outputs))
+        environments = self._computed(changes, below, instead)
         return [{**old, **new} for old, new in zip(self.environments, environments, strict=True)]
 
     def _computed(

@@ -348,13 +348,14 @@ def _summand(matches: ValueMatches, near: Mapping[Place, Tensor], place: Place) 
 
 def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
     """The outputs that become right, if none becomes wrong."""
+    replay = start.matches.replay
     try:
-        after = start.matches.replay.wrong(list(start.wrong), edit.changes)
+        after = replay.wrong(start.failing, edit.changes)
+        repaired = tuple(name for name in start.failing if not after[name])
+        right = [name for name, count in start.wrong.items() if not count]
+        return () if not repaired or any(replay.wrong(right, edit.changes).values()) else repaired
     except TantamountError:
         return ()
-    if any(after[name] and not count for name, count in start.wrong.items()):
-        return ()
-    return tuple(name for name in start.failing if not after[name])
 
 
 def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int) -> bool:

@@ -97,6 +97,17 @@ class Operator:
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
     @cached_property
+    def positional(self) -> tuple[str, ...]:
+        """The parameters that may be given by position."""
+        every = self.signature.parameters.values()
+        return tuple(one.name for one in every if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+    @cached_property
+    def keywords(self) -> tuple[str, ...]:
+        """The parameters that are given by name only."""
+        return tuple(name for name in self.signature.parameters if name not in self.positional)
+
+    @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
         hints = get_type_hints(self.define)
         found: dict[str, Parameter] = {}
@@ -302,37 +313,51 @@ def bind(
     Raises :class:`UserError` for an unknown, missing or doubled attribute and for one of the wrong kind.
     """
     where = f"{place}: {target}"
-    try:
-        bound = row.signature.bind(*args, **kwargs)
-    except TypeError as problem:
-        raise UserError(
-            "operator-attribute",
-            place=where,
-            found=str(problem),
-            needed=f"the schema {target}{row.signature}",
-            hint=f"`tantamount ops {target}` shows the operator",
-        ) from None
-    bound.apply_defaults()
-    for name, value in bound.arguments.items():
+    bound = _given(row, args, kwargs)
+    if bound is None:
+        try:
+            found = row.signature.bind(*args, **kwargs)
+            found.apply_defaults()
+            bound = found.arguments
+        except TypeError as problem:
+            raise UserError(
+                "operator-attribute",
+                place=where,
+                found=str(problem),
+                needed=f"the schema {target}{row.signature}",
+                hint=f"`tantamount ops {target}` shows the operator",
+            ) from None
+    for name, value in bound.items():
         kind = row.parameters[name].kind
         if kind.endswith("?"):
             if value is None:
                 continue
             kind = kind[:-1]
         if concrete is not None and kind not in _OF_TENSORS:
-            value = bound.arguments[name] = _numbers_of(value, concrete)
+            value = bound[name] = _numbers_of(value, concrete)
         accepts, needed = _ACCEPTS[kind]
         if not accepts(value):
             raise UserError("operator-attribute", place=f"{where}: {name}", found=_show(value), needed=needed)
-    return bound.arguments
+    return bound
+
+
+def _given(row: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Arguments by parameter, in the order of the schema, with its defaults: what ``signature.bind`` gives, in a tenth
+    of the time; ``None`` if they do not fit."""
+    known = dict(zip(row.positional, args, strict=False))
+    if len(args) > len(row.positional) or not known.keys().isdisjoint(kwargs):
+        return None
+    known.update(kwargs)
+    bound = {name: known.get(name, one.default) for name, one in row.signature.parameters.items()}
+    missing = any(value is inspect.Parameter.empty for value in bound.values())
+    return None if missing or not known.keys() <= bound.keys() else bound
 
 
 def invoke(row: Operator, builder: Any, arguments: Mapping[str, Any]) -> Any:
     """The definition applied to arguments that :func:`bind` has bound. Raises :class:`ShapeProblem` for what the
     definition refuses, and for numbers that it cannot compute with (a quotient by 0, infinity as a size)."""
-    kinds, keyword = row.signature.parameters, inspect.Parameter.KEYWORD_ONLY
-    positional = [arguments[name] for name in kinds if kinds[name].kind is not keyword]
-    named = {name: arguments[name] for name in kinds if kinds[name].kind is keyword}
+    positional = [arguments[name] for name in row.positional]
+    named = {name: arguments[name] for name in row.keywords}
     try:
         return row.define(builder, *positional, **named)
     except ArithmeticError as problem:
