@@ -12,8 +12,8 @@ from support.agreement import Figures, check, fuzz
 from tantamount.effort import LEVELS
 from tantamount.samples.programs.growing import grow
 
-PARTS = 8
-PROGRAMS = 400
+PARTS = 4
+PROGRAMS = 200
 
 
 @pytest.mark.parametrize("part", range(PARTS))

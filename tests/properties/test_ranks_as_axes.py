@@ -32,7 +32,7 @@ from tantamount.proof.sharing import Shared
 from tantamount.proof.specification import run_specification
 from tantamount.semantics.interpret import interpret_ranks
 
-PROGRAMS = 25  # per test
+PROGRAMS = 15  # per test
 STEPS = 7
 MAX_ELEMENTS = 150
 MESHES = (
