@@ -20,7 +20,7 @@ from tantamount.plan.read import read_plan
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.verify import verify
 
-__all__ = ["PROGRAMS", "document", "verified", "write_plan"]
+__all__ = ["GROUPS", "PROGRAMS", "document", "verified", "write_plan"]
 
 GROUPS = {"pp": 2, "dp": 2, "tp": 2}
 

@@ -189,13 +189,16 @@ class Graph:
 
 def references(node: Node) -> Iterator[str]:
     """The names of the nodes whose values ``node`` reads, in order, with repetitions."""
-
-    def walk(argument: Argument) -> Iterator[str]:
+    for argument in (*node.args, *node.kwargs.values()):
         if isinstance(argument, Ref):
             yield argument.name
         elif isinstance(argument, tuple):
-            for item in argument:
-                yield from walk(item)
+            yield from _referred(argument)
 
-    for argument in (*node.args, *node.kwargs.values()):
-        yield from walk(argument)
+
+def _referred(argument: tuple[Argument, ...]) -> Iterator[str]:
+    for item in argument:
+        if isinstance(item, Ref):
+            yield item.name
+        elif isinstance(item, tuple):
+            yield from _referred(item)

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from support.plans import verified, write_plan
+from support.jobs import typed_graph
+from support.plans import GROUPS, verified, write_plan
+from tantamount.capture.graph_document import graph_document
+from tantamount.capture.programs import write_document
 from tantamount.cli.main import app
 from tantamount.plan.mutants import KINDS, PlanMutant, plan_mutants, write_mutant
 from tantamount.plan.read import read_plan
@@ -69,9 +72,40 @@ def test_they_are_written_by_the_command(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, [*arguments[:-1], "nonsense"]).exit_code == 2
 
 
+# A loss whose gradient each tensor-parallel rank computes half of, so that ranks run different programs.
+HALF = """
+    x: float32[4, 4]
+    q = mul(x, x)
+    t = sum(q)
+    loss = div(t, 64)
+    own = slice(x, 1, {0}, {1})
+    half = div(own, 32)
+    turned = t(half)
+    rows = all_gather(turned, 2, "tp")
+    d_x = t(rows)
+    -> loss, d_x
+"""
+
+
+def with_halves(folder: Path) -> Path:
+    """The small plan with two programs of its last part, by tensor-parallel rank."""
+    names = [f"last.{rank}.json.gz" for rank in range(2)]
+    for rank, name in enumerate(names):
+        graph = typed_graph(HALF.format(2 * rank, 2 * rank + 2), GROUPS)
+        write_document(folder / name, graph_document(graph))
+    return write_plan(folder, edit=lambda table: table["part"]["last"].update(impl={"tp": names}))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_mutants(kind: str, tmp_path: Path) -> None:
-    if kind == "partitioning":
-        pytest.skip("the ranks of the small plan run one program")
-    plan = read_plan(write_plan(tmp_path))
+    plan = read_plan(with_halves(tmp_path) if kind == "partitioning" else write_plan(tmp_path))
     assert any(mutant.kind == kind for mutant in islice(plan_mutants(plan, 2), 60))
+
+
+def test_ranks_with_each_other_s_programs_are_refuted(tmp_path: Path) -> None:
+    plan = with_halves(tmp_path)
+    assert verified(plan).verdict is Verdict.PROVED
+    mutant = next(m for m in plan_mutants(read_plan(plan), 2) if m.kind == "partitioning")
+    report = verified(write_mutant(mutant, plan, tmp_path / "exchanged"))
+    assert report.verdict is Verdict.REFUTED, mutant.what
+    assert wrong_places(report) == ["last"] == [mutant.place]

@@ -132,7 +132,7 @@ class Running:
             kwargs["device"] = torch.device("cpu")
         try:
             return self._function(name, statement)(*args, **kwargs)
-        except (UserError, NotImplementedError):
+        except UserError:
             raise
         except (TypeError, ValueError, IndexError, KeyError, RuntimeError, AttributeError) as problem:
             raise self.error(
