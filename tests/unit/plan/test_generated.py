@@ -203,6 +203,7 @@ def test_text_that_is_refused(old: str, new: str, found: str, tmp_path: Path) ->
         ("torch.sum(pow_9)", "builtins.getattr(pow_9, '__class__')", "__class__"),
         ("torch.sum(pow_9)", "torch.sum(self.module)", "self.module"),
         ("torch.sum(pow_9)", "torch.matmul(pow_9, self.a_weight_1)", "RuntimeError"),
+        ("torch.sum(pow_9)", "torch.hspmm(pow_9, pow_9)", "NotImplementedError"),
     ],
 )
 def test_calls_that_are_refused(old: str, new: str, found: str, tmp_path: Path) -> None:
