@@ -227,7 +227,7 @@ class _Memory:
 
     # -- one node after the other
     def run(self, node: Node) -> None:
-        """What a node reads, makes and overwrites."""
+        """Record the memory that a node reads, makes and overwrites."""
         reader = f"node {node.name}"
         names = dict.fromkeys(references(node))
         here = {name: self.current(name, reader) for name in names}

@@ -66,14 +66,14 @@ class Dropouts:
     def of_specification(
         self, on: Drawing, like: Value | None, law: Law, shape: Shape, dtype: DType, site: str
     ) -> Value:
-        """What the specification draws."""
+        """The value of the specification's next draw of this law."""
         known = self.drawn if law.name == "kept" else self.others.setdefault(law, [])
         value = self._number(on, law, shape, dtype, site, (len(known),), law.name == "kept" or self.assume.dropout)
         known.append(_Drawn(like, law, value, shape))
         return value
 
     def of_rank(self, rank: int) -> Callable[[Drawing, Value | None, Law, Shape, DType, str], Value]:
-        """What a rank draws, in the order in which it asks."""
+        """The function that gives the draws of a rank, in the order in which it asks."""
         count: dict[Hashable, int] = {}
 
         def draw(on: Drawing, like: Value | None, law: Law, shape: Shape, dtype: DType, site: str) -> Value:

@@ -261,7 +261,7 @@ class _Check:
         return self.seen[key]
 
     def _key(self, name: str, path: Sequence[str]) -> object:
-        """What a node on the path computes, but for the names of scores."""
+        """A key of what a node on the path computes, in which names of scores do not count."""
         number = {n: k for k, n in enumerate(path)}
 
         def of(argument: Argument) -> object:

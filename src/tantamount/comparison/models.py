@@ -89,7 +89,7 @@ def pair_of_models(
 
 
 def _problems(side: Side) -> list[str]:
-    """What the loader of a side leaves open, one sentence each."""
+    """Sentences about what the loader of a side does not determine."""
     wanted = {node.name for node in side.program.graph.inputs}
     out: list[str] = []
     for name, source in side.sources.items():

@@ -76,7 +76,7 @@ def _masks(graph: Graph) -> Iterator[Node]:
 
 
 def _value(graph: Graph, name: str) -> Array | None:
-    """What a node without inputs is; ``None`` where that is not known."""
+    """The value of a node that depends on no inputs; ``None`` where it is not known."""
     needed = graph.ancestors(name)
     part = replace(graph, nodes=tuple(n for n in graph.nodes if n.name in needed), outputs=(Output(name, name),))
     try:

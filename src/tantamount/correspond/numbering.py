@@ -31,7 +31,7 @@ Loader = Callable[[Mapping[str, Floats]], Mapping[str, Floats]]
 
 _NUMBERINGS = 3
 RUNS = _NUMBERINGS + 2
-"""How often a loader is run: on zeros, on ones, on whole numbers, and on random ones."""
+"""The number of checkpoints that a loader is run on: zeros, ones, whole numbers, random ones."""
 _ULPS = 4  # that a product and a sum in float64 may be off, in units of the last place
 
 

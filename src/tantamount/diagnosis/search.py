@@ -143,7 +143,7 @@ class _Start:
 
     @cached_property
     def location(self) -> Location:
-        """Where the two sides part above the first failing output."""
+        """The places above the first failing output at which the two sides part."""
         replay, first = self.matches.replay, self.failing[0]
         node = next(output.node for output in self.matches.job.specification.outputs if output.name == first)
         return locate(self.matches, replay.output_places(first), node)

@@ -241,7 +241,7 @@ class Campaign:
 
 
 def _rough(failure: Failure) -> str:
-    """What can be said of a failure before it is made small."""
+    """A signature of a failure that was not made small yet: what can be told of it without running it again."""
     graph = failure.form.graph
     if failure.kind != "wrong":
         return f"{failure.backend} {failure.kind} {message_pattern(failure.message)}"

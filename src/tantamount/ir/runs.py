@@ -38,7 +38,7 @@ class Run:
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        """Where a piece begins, and where the last one ends."""
+        """The positions of the nodes at which pieces begin, and the one behind the last piece."""
         return tuple(self.start + k * self.period for k in range(self.count + 1))
 
     def in_units(self, units: int) -> Run:

@@ -71,7 +71,7 @@ class DType(Enum):
         return self.kind is Kind.INT and self.bits < 32
 
     def holds(self, other: DType) -> bool:
-        """Whether this type has every number of another integer or boolean type."""
+        """True if this type has every number of another integer or boolean type."""
         (low, high), (least, greatest) = self.bounds, other.bounds
         return low <= least and greatest <= high
 

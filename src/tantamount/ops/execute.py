@@ -28,6 +28,7 @@ __all__ = [
     "check_types",
     "constant_type",
     "group_size_problem",
+    "input_type",
     "lost_operand",
     "place_of",
     "recorded_constant",
@@ -55,6 +56,18 @@ def resolve(argument: Argument, environment: Mapping[str, Result]) -> Any:
     if isinstance(argument, tuple):
         return tuple(resolve(item, environment) for item in argument)
     return argument
+
+
+def input_type(graph: Graph, node: Node) -> TensorType:
+    """The recorded type of an input node. Raises :class:`UserError` if there is none."""
+    if node.type is None:
+        raise UserError(
+            "input-type",
+            place=place_of(graph, node),
+            found="an input without a recorded type",
+            needed="its shape and dtype",
+        )
+    return node.type
 
 
 def constant_type(graph: Graph, node: Node) -> TensorType:

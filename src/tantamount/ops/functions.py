@@ -99,7 +99,7 @@ def _integer_pow(x: Any, y: Any) -> Any:
 
 
 def _modulo(size: int, low: int = 0) -> Function:
-    """What an integer is modulo ``size``, from ``low`` on."""
+    """The number that is an integer modulo ``size``, among ``low, ..., low + size - 1``."""
 
     def evaluate(x: Any) -> Any:
         return np.mod(x - low, size) + low

@@ -20,7 +20,7 @@ __all__ = ["COMPUTE", "MESSAGES", "Action", "Chain", "Event", "Kind", "Schedule"
 
 
 class Kind(StrEnum):
-    """What an action does, as the notation writes it."""
+    """The kinds of actions, as the notation of schedules writes them."""
 
     FORWARD = "F"
     BACKWARD = "B"

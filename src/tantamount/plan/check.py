@@ -25,7 +25,7 @@ _MEETS = {Kind.SEND_FORWARD: Kind.RECEIVE_FORWARD, Kind.SEND_BACKWARD: Kind.RECE
 
 
 class ProblemKind(StrEnum):
-    """What is wrong with a schedule; stable names."""
+    """The kinds of problems of a schedule; their names are stable."""
 
     UNKNOWN = "unknown"  # a stage or microbatch that the plan does not have
     PLACE = "place"  # on another device than the stage's

@@ -21,7 +21,7 @@ __all__ = ["Held", "Part", "Piece", "Plan", "Runs", "Stream", "is_sum", "shown"]
 
 
 class Runs(StrEnum):
-    """How often a part runs in one iteration."""
+    """The number of times that a part runs in one iteration: for every microbatch, once for every piece, or once."""
 
     PASS = "pass"  # forward and backward of a piece, once for every microbatch
     PIECE = "piece"  # once for every piece of a part, after all microbatches
@@ -95,7 +95,7 @@ class Part:
     state: tuple[str, ...] = ()
 
     def input(self, tensor: str) -> Held:
-        """What the ranks are given of an input."""
+        """The layout that the ranks hold an input in."""
         relation = self.job.inputs[tensor]
         whole = self.job.specification.by_name[tensor].type
         local = self.job.implementation[0].by_name[relation.name].type
@@ -162,7 +162,7 @@ class Plan:
         return self.mesh.axes.get(self.pipeline, 1)
 
     def numbers(self) -> Mapping[str, int]:
-        """How many pieces are instances of every part."""
+        """The number of pieces that are instances of every part, by its name."""
         found: dict[str, int] = {}
         for piece in self.pieces:
             found[piece.part] = found.get(piece.part, 0) + 1

@@ -185,7 +185,7 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
 
 
 def _why(part: PartReport, verbose: bool) -> list[str]:
-    """What is wrong with a part, or what was proved of it."""
+    """Lines that say what is wrong with a part, or what was proved of it."""
     rows: list[str] = []
     open_ = [output for output in part.outputs if output.verdict is not Verdict.PROVED]
     for output in part.outputs if verbose else open_[:1]:

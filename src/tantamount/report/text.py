@@ -100,7 +100,7 @@ _NOT_ACCEPTED = "nobody accepted"
 
 
 def _refusal(report: Report) -> str:
-    """Who refuses what the verdict would rest on."""
+    """The words for who refuses assumptions: ``--strict``, or nobody having accepted them."""
     return _NOT_ACCEPTED if report.refused == ("relation-guessed",) else "--strict refuses"
 
 

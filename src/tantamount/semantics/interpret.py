@@ -15,7 +15,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, TensorType
 from tantamount.ops.algebra import Tensor, Unsized
 from tantamount.ops.builder import Builder
-from tantamount.ops.execute import Result, constant_type, place_of, recorded_constant, run
+from tantamount.ops.execute import Result, constant_type, input_type, place_of, recorded_constant, run
 from tantamount.ops.functions import Ties
 from tantamount.ops.lockstep import run_ranks
 from tantamount.semantics.noisy import Noisy
@@ -241,14 +241,9 @@ def random_inputs(graph: Graph, seed: int, integer_bounds: Mapping[str, int] | N
     bounds = integer_bounds or {}
     found: dict[str, Array] = {}
     for node in graph.inputs:
-        if node.type is None:
-            raise UserError(
-                "input-type",
-                place=place_of(graph, node),
-                found="an input without a recorded type",
-                needed="its shape and dtype",
-            )
-        found[node.name] = random_array(node.type, (seed, crc32(node.name.encode())), bounds.get(node.name, _SMALL))
+        found[node.name] = random_array(
+            input_type(graph, node), (seed, crc32(node.name.encode())), bounds.get(node.name, _SMALL)
+        )
     return found
 
 

@@ -12,12 +12,12 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
-from tantamount.errors import DataDependent, UserError
+from tantamount.errors import DataDependent
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.types import DType, Kind, Shape
 from tantamount.ops.algebra import Interpretation, Number, PerRank, Scalar, Tensor
 from tantamount.ops.builder import Builder
-from tantamount.ops.execute import constant_type, place_of, run
+from tantamount.ops.execute import constant_type, input_type, run
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW, ROW_FUNCTIONS, STAND_IN_FEATURES
 
 __all__ = ["Survey", "elements", "index_bounds", "survey"]
@@ -64,19 +64,11 @@ def survey(graph: Graph, groups: Mapping[str, int] | None = None) -> Survey:
     sketching = _Sketching(groups or {})
     inputs: dict[str, Tensor] = {}
     for node in graph.inputs:
-        if node.type is None:
-            raise UserError(
-                "input-type",
-                place=place_of(graph, node),
-                found="an input without a recorded type",
-                needed="its shape and dtype",
-            )
+        type_ = input_type(graph, node)
         origins = (
-            frozenset({(node.name, Fraction(0))})
-            if node.type.dtype.kind is Kind.INT
-            else frozenset[tuple[str, Fraction]]()
+            frozenset({(node.name, Fraction(0))}) if type_.dtype.kind is Kind.INT else frozenset[tuple[str, Fraction]]()
         )
-        inputs[node.name] = Tensor(node.type.shape, node.type.dtype, _Sketch(node.type.stored.shape, origins))
+        inputs[node.name] = Tensor(type_.shape, type_.dtype, _Sketch(type_.stored.shape, origins))
     environment = run(graph, sketching, inputs, constant=_constant, groups=groups)
     kept = largest = 0
     for result in environment.values():

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
 from tantamount.smt.arithmetic import add
-from tantamount.smt.terms import Condition, Element, Exact, Table, Term, children, conditions_of
+from tantamount.smt.terms import Condition, Element, Exact, Table, Term, bottom_up, children, conditions_of
 
 __all__ = ["Knowledge", "conditions_in", "required"]
 
@@ -143,18 +143,7 @@ class Knowledge:
 
     def sign(self, x: Term) -> int:
         """2 if a term is positive wherever it is defined, 1 if it is not negative, else 0."""
-        known = self._signs
-        pending = [x]
-        while pending:
-            term = pending[-1]
-            missing = [one for one in children(term) if one not in known]
-            if missing:
-                pending += missing
-                continue
-            pending.pop()
-            if term not in known:
-                known[term] = max(self._sign(term), self._assumed(term))
-        return known[x]
+        return bottom_up(x, self._signs, lambda term: max(self._sign(term), self._assumed(term)))
 
     def _assumed(self, x: Term) -> int:
         if Condition("positive", x) in self.assumed:

@@ -15,11 +15,11 @@ the point is to be wrong, if at all, in other places.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isinf, isnan
-from typing import Any, Union, final
+from typing import Any, TypeVar, Union, final
 
 from tantamount.errors import Unsupported
 
@@ -29,12 +29,15 @@ __all__ = [
     "Exact",
     "Table",
     "Term",
+    "bottom_up",
     "children",
     "conditions_of",
     "domain_of",
     "exact_number",
     "whole",
 ]
+
+V = TypeVar("V")
 
 Exact = Union[int, Fraction]
 PARTIAL = frozenset({"pow", "floor_divide", "integer_pow", "erfinv"})  # functions that are not defined everywhere
@@ -74,6 +77,21 @@ class Condition:
     kind: str
     term: Term
     size: int = 0
+
+
+def bottom_up(term: Term, known: dict[Term, V], compute: Callable[[Term], V]) -> V:
+    """``compute`` of a term, after that of all terms that it is made of; ``known`` keeps what was computed."""
+    pending = [term]
+    while pending:
+        one = pending[-1]
+        missing = [child for child in children(one) if child not in known]
+        if missing:
+            pending += missing
+            continue
+        pending.pop()
+        if one not in known:
+            known[one] = compute(one)
+    return known[term]
 
 
 def children(term: Term) -> Iterator[Term]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tantamount.errors import TantamountError
 from tantamount.ops.functions import FUNCTIONS, evaluate_rows
-from tantamount.smt.terms import Element, Term, children
+from tantamount.smt.terms import Element, Term, bottom_up
 
 __all__ = ["Signature", "Values"]
 
@@ -39,20 +39,7 @@ class Values:
         """The value at every point; NaN where it is undefined."""
         if type(x) is not Term:
             return (float(cast(float, x)),) * POINTS
-        known = self._known
-        if x in known:
-            return known[x]
-        pending = [x]
-        while pending:
-            term = pending[-1]
-            missing = [one for one in children(term) if one not in known]
-            if missing:
-                pending += missing
-                continue
-            pending.pop()
-            if term not in known:
-                known[term] = self._compute(term)
-        return known[x]
+        return bottom_up(x, self._known, self._compute)
 
     def same(self, x: Element, y: Element) -> bool | None:
         """True if two elements have the same values, but for rounding; ``None`` where none of them is defined."""

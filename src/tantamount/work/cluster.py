@@ -81,7 +81,7 @@ def _connected(address: str) -> Any:
 
 
 class _Board:
-    """What pieces told last; an actor."""
+    """An actor that keeps what each piece of work told last."""
 
     def __init__(self) -> None:
         self.told: dict[int, Any] = {}

@@ -35,7 +35,7 @@ _LARGEST = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server said: a header and arrays."""
+    """The answer of a server: a header and arrays."""
 
     header: Mapping[str, Any]
     arrays: tuple[Array, ...] = ()

@@ -148,7 +148,7 @@ def _constants(nodes: Sequence[ast.stmt]) -> dict[str, object]:
 
 
 class _Built:
-    """What the constructor makes, statement by statement."""
+    """The content of a generated constructor, read statement by statement."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -292,7 +292,7 @@ class _Rank:
         return next(iter(found), None)
 
     def _number(self, *channel: object) -> int:
-        """How many calls of a channel for a microbatch there were before; this is one more."""
+        """The number of calls of a channel for a microbatch before this one, which counts from now on."""
         found = self.calls.get(channel, 0)
         self.calls[channel] = found + 1
         return found
@@ -469,7 +469,7 @@ class _Rank:
 
     # ------------------------------------------------------------------------------------------ afterwards
     def problems(self) -> Generator[str]:
-        """What is wrong with a step that came to its end."""
+        """The problems of a step that came to its end, one line each."""
         module, count = self.module, self.module.microbatches
         where = f"{module.path}: rank {module.rank}"
         if not self.cleared:

@@ -75,7 +75,7 @@ class Running:
 
     # ------------------------------------------------------------------------------------------ functions
     def call(self, function: Function, args: Sequence[Any]) -> Any:
-        """What a segment or adapter returns."""
+        """The values that a segment or adapter returns for these arguments."""
         known = dict(zip(function.parameters, args, strict=True))
         for statement in function.body:
             note = statement.note.removeprefix("File ") if statement.note.startswith("File ") else ""

@@ -206,7 +206,7 @@ def policy_of(
 
 
 def _deviating(policy: Policy, row: Deviation) -> Policy:
-    """What is left of a policy when a deviation is on."""
+    """The policy without what a deviation excludes."""
     targets, limit = policy.targets, policy.integer_limit
     if row.integer_limit is not None:
         limit = min(row.integer_limit, limit or row.integer_limit)

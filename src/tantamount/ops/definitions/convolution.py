@@ -61,7 +61,8 @@ class _Windows:
     def product(
         self, b: Builder, fine: Tensor | Integers, coarse: Tensor | Integers, weight: Tensor | Integers
     ) -> Tensor:
-        """What multiplies, in S, the one operand of which only the shape is given, which is the result's shape."""
+        """The derivative of S with respect to the one operand of which only the shape is given, which is the result's:
+        the product of the other two, summed over their positions."""
         count = len(self.stride)
         operands = (fine, coarse, weight)
         shapes = [x.shape if isinstance(x, Tensor) else x for x in operands]

@@ -1,4 +1,4 @@
-"""Where two formulas differ."""
+"""Two formulas with the stretches marked in which they differ."""
 
 from __future__ import annotations
 

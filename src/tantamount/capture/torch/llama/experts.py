@@ -128,7 +128,7 @@ def _marked(scores: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def _experts(y: torch.Tensor, weights: torch.Tensor, w: Weights) -> torch.Tensor:
-    """What the experts of a rank make of all tokens, by weight."""
+    """The sum over the experts of a rank of their outputs for all tokens, each times its weight."""
     batch, seq, hidden = y.shape
     tokens = y.reshape(1, batch * seq, hidden).expand(w["egate"].shape[0], -1, -1)
     inner = F.silu(tokens @ w["egate"].transpose(1, 2)) * (tokens @ w["eup"].transpose(1, 2))

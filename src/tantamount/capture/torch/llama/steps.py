@@ -93,7 +93,7 @@ def reduce_step(names: Sequence[str], cut: Mapping[str, int], group: Any = None)
 
 
 def norm_step(most: float, tp_group: Any = None, pp_group: Any = None) -> Step:
-    """What all gradients are multiplied by, so that their norm is at most ``most``."""
+    """The factor for all gradients with which their norm is at most ``most``."""
 
     def run(cut_squares: torch.Tensor, whole_squares: torch.Tensor) -> dict[str, torch.Tensor]:
         if tp_group is not None:
