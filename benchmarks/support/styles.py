@@ -9,7 +9,15 @@ from pathlib import Path
 from benchmarks.support.rows import absent, head, refining, row, timed
 
 _EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-_ELSEWHERE = {"jax_shard_map", "jax_sharding", "megatron_core", "vllm_llama", "symbolic_sizes", "test_with_pytest"}
+_ELSEWHERE = {
+    "compare_models",
+    "jax_shard_map",
+    "jax_sharding",
+    "megatron_core",
+    "vllm_llama",
+    "symbolic_sizes",
+    "test_with_pytest",
+}
 
 
 def section() -> Iterator[str]:

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tantamount.capture.torch.hooks import check_same_hooks, registered
 from tantamount.capture.torch.python_state import roots_of, watch
@@ -61,7 +63,15 @@ def _same(first: fx.GraphModule, second: fx.GraphModule) -> bool:
     if str(first.graph) != str(second.graph):
         return False
     constants = [str(node.target) for node in first.graph.nodes if node.op == "get_attr"]
-    return all(getattr(first, name) is getattr(second, name) for name in constants)
+    return all(_equal(getattr(first, name), getattr(second, name)) for name in constants)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """True if two constants are one object, or tensors of the same numbers: each call makes its own."""
+    if a is b or not (type(a) is type(b) is Tensor) or (a.dtype, a.shape) != (b.dtype, b.shape):
+        return a is b
+    with unset_fake_temporarily():
+        return torch.equal(a, b)
 
 
 def _listed(names: list[str]) -> str:

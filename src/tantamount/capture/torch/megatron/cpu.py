@@ -2,8 +2,9 @@
 
 Nothing here computes anything that a model computes: it says which device is the current one, and which generator
 random numbers are drawn from. Two things are replaced: ``WrappedTorchNorm`` refuses sequence parallelism, which its
-counterparts of Apex and Transformer Engine support by marking their parameters, and so does the one here; and the
-default causal mask is kept on the GPU for all models.
+counterparts of Apex and Transformer Engine support by marking their parameters, and so does the one here; and what is
+kept on the GPU for all models is made anew: the default causal mask, the angles of
+rotary embeddings, and memory for results, which nothing is read from.
 """
 
 # pyright: basic
@@ -44,16 +45,25 @@ def without_cuda() -> Generator[None]:
         tracker = import_module("megatron.core.tensor_parallel.random").CudaRNGStatesTracker
         wrapped = import_module("megatron.core.transformer.torch_norm").WrappedTorchNorm
         moe_utils = import_module("megatron.core.transformer.moe.moe_utils")
+        buffers = import_module("megatron.core.utils").GlobalMemoryBuffer
+        rotary = import_module("megatron.core.models.common.embeddings.rotary_pos_embedding").RotaryEmbedding
         mask = fused_softmax.get_default_causal_mask
         for owner, name, value in (
             (tracker, "fork", lambda *_, **__: nullcontext()),
+            (buffers, "get_tensor", _new_memory),
             (wrapped, "__new__", _norm(wrapped.__new__)),
             (fused_softmax, "get_default_causal_mask", getattr(mask, "__wrapped__", mask)),
+            (rotary, "forward", getattr(rotary.forward, "__wrapped__", rotary.forward)),
         ):
             stack.enter_context(patch.object(owner, name, value))
         # read where Transformer Engine is absent, and not defined there
         stack.enter_context(patch.object(moe_utils, "te_general_gemm", None, create=True))
         yield
+
+
+def _new_memory(_: Any, tensor_shape: Any, dtype: torch.dtype, name: str, *more: Any, **options: Any) -> Tensor:
+    """Memory for results: that of an earlier call would be a tensor which that call made."""
+    return torch.empty(tensor_shape, dtype=dtype)
 
 
 class _Stream:
