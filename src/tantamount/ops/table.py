@@ -100,12 +100,18 @@ class Operator:
     def positional(self) -> tuple[str, ...]:
         """The parameters that may be given by position."""
         every = self.signature.parameters.values()
-        return tuple(one.name for one in every if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return tuple(one.name for one in every if one.kind is not inspect.Parameter.KEYWORD_ONLY)
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
         """The parameters that are given by name only."""
         return tuple(name for name in self.signature.parameters if name not in self.positional)
+
+    @cached_property
+    def named(self) -> bool:
+        """True if every parameter may be given by name."""
+        kinds = {one.kind for one in self.signature.parameters.values()}
+        return kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -345,7 +351,7 @@ def _given(row: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> d
     """Arguments by parameter, in the order of the schema, with its defaults: what ``signature.bind`` gives, in a tenth
     of the time; ``None`` if they do not fit."""
     known = dict(zip(row.positional, args, strict=False))
-    if len(args) > len(row.positional) or not known.keys().isdisjoint(kwargs):
+    if not row.named or len(args) > len(row.positional) or not known.keys().isdisjoint(kwargs):
         return None
     known.update(kwargs)
     bound = {name: known.get(name, one.default) for name, one in row.signature.parameters.items()}
