@@ -12,7 +12,6 @@ on. Who changes a definition removes the entries that it concerns.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections import Counter
@@ -58,7 +57,7 @@ def _one(number: int, most: int | None, kept: Path | None) -> tuple[int, Tally]:
     tally = check(op, most=most)
     if path is not None:
         part = path.with_suffix(".part")
-        part.write_text(json.dumps(dataclasses.asdict(tally)), encoding="utf-8")
+        part.write_text(json.dumps(vars(tally)), encoding="utf-8")
         part.replace(path)
     return number, tally
 

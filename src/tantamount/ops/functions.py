@@ -72,8 +72,8 @@ def _erf(x: Any) -> Any:
 
 
 def _inverse_erf(y: float) -> float:
-    """From the normal distribution's quantile, of the smaller half (1 - |y| is not rounded): erf(x) = 2 Phi(x sqrt 2) - 1,
-    and one Newton step."""
+    """From the normal distribution's quantile at the smaller half (1 - |y| is not rounded): erf(x) = 2 Phi(x sqrt 2)
+    - 1, and one Newton step."""
     if not -1 < y < 1:
         return nan
     x = copysign(NormalDist().inv_cdf((1 - abs(y)) / 2), y) / sqrt(2)

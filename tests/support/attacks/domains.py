@@ -131,6 +131,8 @@ SOFT = family(
     lambda x, y: torch.logaddexp2(x * 1.4426950408889634, y * 1.4426950408889634) * 0.6931471805599453,
     lambda x, y: torch.where(x - y > 20, x, torch.logaddexp(x, y)),
     lambda x, y: x + F.binary_cross_entropy_with_logits(x - y, torch.ones_like(x), reduction="none"),
+    values={"x": (-30.0, -21.0, -1.0, 0.0, 0.5, 10.0, 22.0, 30.0), "y": (-9.0, -1.0, 0.0, 0.5, 9.0)},
+    close=1e-12,
 )  # fmt: skip
 QUOTIENTS = family(
     G, "rounded quotients of numbers", XY,

@@ -165,6 +165,10 @@ def accumulator(p: Tensor) -> Any:
     return p.expand_as(p).grad_fn.next_functions[0][0]
 
 
+def double(p: Tensor) -> None:
+    p.grad.mul_(2)
+
+
 def scaled_in_place(factor: float) -> Callable[[Tensor], Any]:
     def change(p: Tensor) -> None:
         p.grad.mul_(factor)
@@ -217,7 +221,7 @@ GRADIENTS = family(
     lambda w, x: trained(w, x, scaled_in_place(0)),
     lambda w, x: trained(w, x, lambda p: (scaled_in_place(2)(p), p.register_hook(times(2)))),
     lambda w, x: trained(w, x, lambda p: [a := accumulator(p), a.register_prehook(lambda g: (2 * g[0],))]),
-    lambda w, x: trained(w, x, lambda p: [a := accumulator(p), a.register_hook(lambda i, o: [p.grad.mul_(2)][1:] or None)]),
+    lambda w, x: trained(w, x, lambda p: [a := accumulator(p), a.register_hook(lambda i, o: double(p))]),
     lambda w, x: trained(w, x, loss=lambda p, x: hooked(p, x, lambda y: y.register_hook(times(2)))),
     lambda w, x: trained(w, x, loss=lambda p, x: hooked(p, x, on_node(2))),
     lambda w, x: trained(w, x, loss=lambda p, x: hooked(p, x, before_node(2))),
@@ -226,7 +230,6 @@ GRADIENTS = family(
     lambda w, x: trained(w, x, loss=lambda p, x: packed(p, x, lambda t: t, lambda t: t)),
     lambda w, x: trained(w, x, loss=lambda p, x: packed(p, x, lambda t: 2 * t, lambda t: t)),
     lambda w, x: trained(w, x, loss=lambda p, x: packed(p, x, lambda t: 2 * t, lambda t: t / 2)),
-    lambda w, x: trained(w, x, loss=lambda p, x: packed(p, x, lambda t: t.float(), lambda t: t.double())),
     lambda w, x: trained(w, x, loss=lambda p, x: checkpoint(squares, p, x, use_reentrant=False)),
     lambda w, x: trained(w, x, loss=lambda p, x: (p.detach() * x).square().sum() + 0 * p.sum()),
     lambda w, x: trained(w, x, loss=lambda p, x: (p.data * x * (p * x)).sum()),

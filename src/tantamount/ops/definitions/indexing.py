@@ -16,7 +16,7 @@ _INDEXING = "indexing"
 
 
 def from_end(b: Builder, index: Tensor, size: int) -> Tensor:
-    """The index where it is not negative, else what is as far from the end: -size is 0. What is below stays negative."""
+    """The index where it is not negative, else what is as far from the end: -size is 0, what is below stays below 0."""
     return b.where(b.less(index, 0), b.add(index, size), index)
 
 

@@ -1,0 +1,10 @@
+"""Every family."""
+
+from __future__ import annotations
+
+from support.attacks import domains, masks, narrow, states, ties
+from support.attacks.judge import Family
+
+__all__ = ["FAMILIES"]
+
+FAMILIES: tuple[Family, ...] = tuple(one for part in (ties, masks, narrow, domains, states) for one in part.FAMILIES)
