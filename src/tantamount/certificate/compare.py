@@ -133,16 +133,16 @@ def compare_floats(
                 gap = np.abs(_reals(wanted) - _reals(found))
                 worst = int(np.argmax(np.where(left, np.where(np.isfinite(gap), gap, np.inf), -1)))
                 at = [int(i) for i in np.unravel_index(worst, wanted.shape)]
-                step.wrong = (
-                    f"fails: element {at} of {pair.where} is {_text(found.flat[worst])}, "
-                    f"{_text(wanted.flat[worst])} in the specification (float64, {how})"
-                )
+                one, other = _texts(found.flat[worst], wanted.flat[worst])
+                step.wrong = f"fails: element {at} of {pair.where} is {one}, {other} in the specification (float64, {how})"
         if compared > 2 * excused or all(np.asarray(pair.wanted).size == 0 for pair in sides):
             step.floats += 1
 
 
-def _text(x: object) -> str:
-    return f"{x:.9g}" if isinstance(x, float) else str(x)
+def _texts(*xs: object) -> tuple[str, ...]:
+    """Numbers as text, with as many digits as tell them apart."""
+    short, whole = ([f"{x:.{n}g}" if isinstance(x, float) else str(x) for x in xs] for n in (9, 17))
+    return tuple(short if len(set(short)) == len(xs) else whole)
 
 
 def _reals(x: Array) -> Array:
