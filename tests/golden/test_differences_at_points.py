@@ -105,13 +105,13 @@ PAIRS = (
         "neg index",
         "x: float32[4, 6]; i: int64[3];z = index(x, [i]); -> z",
         "x: float32[4, 6]; i: int64[3];r = aten.remainder.Scalar(i, 4); z = index(x, [r]); -> z",
-        "UNKNOWN",
+        "PROVED",
     ),
     Pair(
         "neg index bad",
         "x: float32[4, 6]; i: int64[3];z = index(x, [i]); -> z",
         "x: float32[4, 6]; i: int64[3];r = aten.clamp_min.default(i, 0); z = index(x, [r]); -> z",
-        "REFUTED",
+        "PROVED",
     ),
     Pair(
         "round",

@@ -80,7 +80,7 @@ PAIRS = (
         "neg index rem",
         "x: float32[4, 6]; i: int64[3];z = index(x, [i]); -> z",
         "x: float32[4, 6]; i: int64[3];k = aten.remainder.Scalar(i, 4); z = index(x, [k]); -> z",
-        "UNKNOWN",
+        "PROVED",
     ),
     Pair(
         "neg index sub",

@@ -134,7 +134,9 @@ def compare_floats(
                 worst = int(np.argmax(np.where(left, np.where(np.isfinite(gap), gap, np.inf), -1)))
                 at = [int(i) for i in np.unravel_index(worst, wanted.shape)]
                 one, other = _texts(found.flat[worst], wanted.flat[worst])
-                step.wrong = f"fails: element {at} of {pair.where} is {one}, {other} in the specification (float64, {how})"
+                step.wrong = (
+                    f"fails: element {at} of {pair.where} is {one}, {other} in the specification (float64, {how})"
+                )
         if compared > 2 * excused or all(np.asarray(pair.wanted).size == 0 for pair in sides):
             step.floats += 1
 

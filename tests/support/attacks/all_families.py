@@ -7,4 +7,6 @@ from support.attacks.judge import Family
 
 __all__ = ["FAMILIES"]
 
-FAMILIES: tuple[Family, ...] = tuple(one for part in (ties, masks, narrow, domains, states, windows) for one in part.FAMILIES)
+_PARTS = (ties, masks, narrow, domains, states, windows)
+
+FAMILIES: tuple[Family, ...] = tuple(family for part in _PARTS for family in part.FAMILIES)

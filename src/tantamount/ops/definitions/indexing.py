@@ -16,7 +16,10 @@ _INDEXING = "indexing"
 
 
 def from_end(b: Builder, index: Tensor, size: int) -> Tensor:
-    """The index where it is not negative, else what is as far from the end: -size is 0, what is below stays below 0."""
+    """An index into ``size`` elements where it is not negative, else what is as far from the end: -size is 0, what is
+    below stays below 0."""
+    if b.interpretation.from_start(index.value, id(index) in b.given):
+        return index
     return b.where(b.less(index, 0), b.add(index, size), index)
 
 
@@ -175,7 +178,7 @@ def index_fill(b: Builder, self: Tensor, dim: int, index: Tensor, value: Operand
     k = b.dim(self, dim)
     if not self.rank or index.rank > 1:
         raise ShapeProblem(f"an index {index.type} along dimension {dim} of {self.type}")
-    places = from_end(b, _line(b, index), self.shape[k])
+    places = _line(b, from_end(b, index, self.shape[k]))
     b.gather(b.iota(self.shape[k]), [places])  # the index must be in range, as everywhere
     hit = b.equal(b.unsqueeze(places, 1), b.unsqueeze(b.iota(self.shape[k]), 0))
     rows = b.cast(b.sum(hit, (0,)), DType.BOOL)
