@@ -1,15 +1,18 @@
 """PyTorch's own samples of every operator (its OpInfo database) against our definitions, forward and backward.
 
-    python benchmarks/bench_opinfo.py [docs/opinfo.md] [--samples 50] [--only SUBSTRING] [--workers 2]
+    python benchmarks/bench_opinfo.py [docs/opinfo.md] [--samples 50] [--only SUBSTRING] [--workers 2] [--kept FOLDER]
 
 Every sample is executed in eager; each ATen call on the way whose operator has a definition is executed by the
 reference interpreter, too. Prints (or writes) the table operator -> calls, agreeing, refused, differing. Exit code 1 if
 some call differs. ``--samples``: at most so many samples of an operator in one element type, instead of all.
+``--kept``: what becomes of each entry is written there, and read where it is there already: a run that was ended goes
+on. Who changes a definition removes the entries that it concerns.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -45,9 +48,28 @@ all that autograd calls. Calls that differ in values only are counted up to four
 """
 
 
-def _one(number: int, most: int | None) -> tuple[int, Tally]:
+def _one(number: int, most: int | None, kept: Path | None) -> tuple[int, Tally]:
     torch.set_num_threads(1)
-    return number, check(database()[number], most=most)
+    op = database()[number]
+    path = kept and kept / f"{number}-{op.full_name}-{most}.json"
+    if path is not None and path.exists():
+        return number, _read(path)
+    tally = check(op, most=most)
+    if path is not None:
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(vars(tally)), encoding="utf-8")
+        part.replace(path)
+    return number, tally
+
+
+def _read(path: Path) -> Tally:
+    """The tally of one entry as ``_one`` wrote it."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    for key in ("agreeing_forms", "failed", "undefined"):
+        document[key] = Counter(document[key])
+    for key in ("kinds", "refusals"):
+        document[key] = {name: Counter(counts) for name, counts in document[key].items()}
+    return Tally(**document)
 
 
 def lines(total: Tally, most: int | None) -> list[str]:
@@ -90,11 +112,14 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=None)
     parser.add_argument("--only", default="")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--kept", type=Path, default=None)
     options = parser.parse_args()
     chosen = [k for k, op in enumerate(database()) if options.only in op.full_name]
+    if options.kept is not None:
+        options.kept.mkdir(parents=True, exist_ok=True)
     total = Tally()
     with ProcessPoolExecutor(options.workers) as pool:
-        jobs = [pool.submit(_one, number, options.samples) for number in chosen]
+        jobs = [pool.submit(_one, number, options.samples, options.kept) for number in chosen]
         for done, job in enumerate(as_completed(jobs), 1):
             total.update(job.result()[1])
             if done % 50 == 0:

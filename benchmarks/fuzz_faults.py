@@ -2,19 +2,21 @@
 
     python benchmarks/fuzz_faults.py --seed 1 --times 40
 
-Streams that are closed or full, a deleted working directory, limits on memory, descriptors and file sizes,
-interruptions and killed workers at random times. The exit code must be that of the same command without the fault,
-5 (the machine gave out), or 130 (interrupted); never a traceback, never a file in parts, never more than 60 seconds.
-Exit code 1 if not.
+Streams that are closed or full, a deleted working directory, limits on memory, descriptors and file sizes, file systems
+that are full, interruptions and killed workers at random times. The exit code must be that of the same command without
+the fault, 5 (the machine gave out), or 130 (interrupted); never a traceback, never a file in parts, never more than 60
+seconds. Exit code 1 if not.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,17 +96,36 @@ def run(words: Sequence[str], **options: object) -> Done:
     return finish(start(words, **options), " ".join(words[1:]), started)
 
 
-ALSO = {
-    "two jobs": (("refine", JOB, WRONG), 1),
-    "usage": (("refine",), 2),
-    "help": (("--help",), 0),
-    "explain": (("explain",), 0),
-}
+Command = tuple[tuple[object, ...], int]  # arguments, and the exit code without a fault
+ALSO: tuple[Command, ...] = (
+    (("refine", JOB, WRONG), 1),
+    (("refine",), 2),
+    (("--help",), 0),
+    (("explain",), 0),
+    (("ops", "aten.mm.default"), 0),
+    (("fuzz", "rules"), 0),
+)
+
+
+@cache
+def made() -> tuple[Command, ...]:
+    """Commands on what other commands wrote: a certificate, the same one changed, and a plan."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    good, changed = folder / "good.json", folder / "changed.json"
+    subprocess.run(command("refine", JOB, "--certificate", good), check=True, capture_output=True)
+    changed.write_text(good.read_text().replace("PROVED", "PROVEN"))
+    sizes = {"layers": 2, "hidden": 16, "heads": 2, "kv-heads": 2, "ffn": 16, "vocab": 8}
+    spread = {"dp": 2, "tp": 2, "pp": 1, "microbatches": 1}
+    words = [word for key, value in (sizes | spread).items() for word in (f"--{key}", value)]
+    subprocess.run(command("plan", "new", "llama", *words, "-o", folder / "plan"), check=True, capture_output=True)
+    check = ("check", good, "--job", JOB)
+    return (check, 0), (("check", changed, "--job", JOB), 2), (("plan", "verify", folder / "plan/plan.toml"), 0)
 
 
 # ---------------------------------------------------------------------------------------------- kinds of faults
 def streams(_: random.Random, __: int) -> Iterator[Row]:
-    cases = [(("refine", JOB), 0), (("refine", WRONG), 1), (("refine", "missing.toml"), 2), *ALSO.values()]
+    cases = [(("refine", JOB), 0), (("refine", WRONG), 1), (("refine", "missing.toml"), 2), *ALSO, *made()]
     # redirection -> whether stdout can take nothing
     kinds = {
         "2>&-": False, "2>/dev/full": False, ">&-": True, ">/dev/full": True, "<&- >&- 2>&-": True,
@@ -134,8 +156,8 @@ def deleted_folder(_: random.Random, __: int) -> Iterator[Row]:
 
 
 def memory(rng: random.Random, times: int) -> Iterator[Row]:
-    for words, code in ((("refine", LARGER), 0), (("refine", WRONG), 1), (("refine", JOB, WRONG), 1)):
-        row = Row(f"RLIMIT_AS, {len(words) - 1} jobs, exit {code}")
+    for words, code in ((("refine", LARGER), 0), (("refine", WRONG), 1), (("refine", JOB, WRONG), 1), *made()):
+        row = Row(f"RLIMIT_AS, {words[0]}, {len(words) - 1} words, exit {code}")
         for _ in range(times):
             row.note(run(limited("RLIMIT_AS", rng.randrange(10, 700) << 20, *words)), [code, 5])
         yield row
@@ -165,10 +187,32 @@ def full_disk(rng: random.Random, times: int) -> Iterator[Row]:
     yield row
 
 
+def full_file_system(rng: random.Random, times: int) -> Iterator[Row]:
+    """Reports, certificates and stdout on a tmpfs that has room for a part of them (a mount in a name space of its own:
+    no row where the system has none)."""
+    row = Row("tmpfs of 4 to 64 KiB is full")
+    inner = "mount -t tmpfs -o size={size}k none {at} && {fill}; {run}; code=$?; ls -A {at} | wc -l >&2; exit $code"
+    for option in ("--json", "--html", "--sarif", "--junit", "--certificate", ">"):
+        for _ in range(max(1, times // 6)):
+            with tempfile.TemporaryDirectory() as at:
+                size = rng.choice((4, 8, 16, 64))
+                fill = f"head -c {size * 1024 - rng.randrange(200)} /dev/zero > {at}/filled 2> /dev/null"
+                words = " ".join(f"'{word}'" for word in command("refine", JOB))
+                script = inner.format(size=size, at=at, fill=fill, run=f"{words} {option} {at}/out.html")
+                done = run(["unshare", "-rm", "bash", "-c", script])
+                if "unshare" in done.error or "mount:" in done.error:
+                    return
+                row.note(done, [5])
+                if option != ">" and done.error.split()[-1:] != ["1"]:
+                    row.wrong.append(f"{option}: a part of a file was left: {done.error}")
+    yield row
+
+
 def interruptions(rng: random.Random, times: int) -> Iterator[Row]:
     for label, words, code in (
         ("one job", ("refine", LARGER), 0), ("three jobs", ("refine", LARGER, WRONG, JOB), 1),
         ("help", ("--help",), 0), ("usage", ("refine",), 2),
+        *((" ".join(map(str, words[:2]))[:12], words, code) for words, code in made()),
     ):  # fmt: skip
         for group in (False, True):
             row = Row(f"SIGINT to {'the process group' if group else 'the process'}, {label}")
@@ -241,6 +285,7 @@ def descendants(pid: int) -> list[int]:
 
 KINDS: dict[str, Callable[[random.Random, int], Iterator[Row]]] = {
     "streams": streams, "folder": deleted_folder, "memory": memory, "descriptors": descriptors, "disk": full_disk,
+    "tmpfs": full_file_system,
     "interruptions": interruptions, "workers": killed_workers,
 }  # fmt: skip
 

@@ -125,6 +125,18 @@ def _places_from_the_end() -> Calls:
     yield aten.take.default, (x, torch.tensor(-6)), {}
     yield aten.take_along_dim.default, (x, index, 1), {}
     yield aten.take_along_dim.default, (x, index, None), {}
+    line, plane = torch.tensor([-1, 0, -2]), torch.arange(12.0).reshape(4, 3)
+    yield aten.index.Tensor, (plane, [line]), {}
+    yield aten.index.Tensor, (plane, [None, line]), {}
+    yield aten.index.Tensor, (plane, [line, line]), {}
+    yield aten.index.Tensor, (plane, [torch.tensor([True, False, True, True]), line]), {}
+    yield aten._unsafe_index.Tensor, (plane, [line.int(), torch.tensor([[0], [-2]])]), {}
+    for accumulate in (False, True):
+        yield aten.index_put.default, (plane, [line], torch.ones(3, 3), accumulate), {}
+        yield aten.index_put.default, (plane, [None, line], torch.ones(4, 3), accumulate), {}
+        yield aten._unsafe_index_put.default, (plane, [line, line], torch.ones(3), accumulate), {}
+    yield aten.index_fill.int_Scalar, (plane, 1, line, 7.0), {}
+    yield aten.index_fill.int_Tensor, (plane, 0, line, torch.tensor(7.0)), {}
 
 
 def _complex_gradients() -> Calls:

@@ -178,6 +178,16 @@ BOTH_WAYS: tuple[Pair, ...] = (
         ("y = aten.round.default(x)", "a = add(x, 0.5)\ny = aten.floor.default(a)"),
     ),
     *_reals(
+        "thresholds of formulas",
+        ("y = aten.softplus.default(x)", "a = aten.exp.default(x)\ny = aten.log1p.default(a)"),
+        ("y = aten.softplus.default(x)", "y = aten.softplus.default(x, 1, 24)"),
+        ("y = aten.softplus.default(x, 2, 20)",
+         "a = mul(x, 2)\nk = aten.exp.default(a)\nl = aten.log1p.default(k)\ny = mul(l, 0.5)"),
+        ("y = aten.sigmoid.default(x)",
+         "a = aten.sigmoid.default(x)\nk = aten.gt.Scalar(x, 23)\ny = masked_fill(a, k, 1)"),
+        ("y = tanh(x)", "a = tanh(x)\nk = aten.lt.Scalar(x, -11)\ny = masked_fill(a, k, -1)"),
+    ),
+    *_reals(
         "bounds that never bind",
         ("y = aten.clamp.default(x, -50, 50)", _REAL),
         ("y = aten.clamp.default(x, -10000, 10000)", _REAL),

@@ -471,6 +471,11 @@ class Symbolic(Interpretation):
         number = sole_number(found)
         return None if number is None else Fraction(number)
 
+    def from_start(self, x: Form, given: bool) -> bool:
+        if given and self.trace.assume_indices:  # what is assumed is printed: 0 <= i < n
+            return True
+        return all(index_ranges.never_negative(self.store, value, box) for box, value in x.pieces)
+
     def check_index(self, value: Polynomial, size: int, box: Box) -> None:
         """An index on a box: shown to be in range, assumed to be (in a specification), or an obligation."""
         if index_ranges.in_range(self.store, value, size, box):

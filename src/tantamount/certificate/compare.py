@@ -18,7 +18,8 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Step", "compare_exactly", "compare_floats", "steps_of"]
 
-_SAME = 1e-9  # of the largest element: no difference in float64
+_SAME = 2.0**-46  # of the largest element: no difference in float64
+_LARGE = 1e-9  # what rounding may not hide in half of the elements
 _DWARFS = 100.0  # a difference is one if it exceeds what rounding does by this factor
 _REPEATS = 16  # executions with other rounding errors before a difference is believed
 
@@ -122,43 +123,47 @@ def compare_floats(
             if wanted.shape != found.shape:
                 step.wrong = step.wrong or f"fails: shape {list(found.shape)} where {list(wanted.shape)} is needed"
                 continue
-            bad, defined = _different(wanted, found)
+            bad, large, defined = _different(wanted, found)
             compared += int(defined.sum()) + int((np.isinf(wanted) & (wanted == found)).sum())
             if step.wrong or not bad.any():
                 continue
             left = _beyond_rounding(job, step.name, k, bad, wanted, found, noisy)
-            excused += int(bad.sum() - left.sum())
+            excused += int((large & ~left).sum())
             if left.any():
                 gap = np.abs(_reals(wanted) - _reals(found))
                 worst = int(np.argmax(np.where(left, np.where(np.isfinite(gap), gap, np.inf), -1)))
                 at = [int(i) for i in np.unravel_index(worst, wanted.shape)]
+                one, other = _texts(found.flat[worst], wanted.flat[worst])
                 step.wrong = (
-                    f"fails: element {at} of {pair.where} is {_text(found.flat[worst])}, "
-                    f"{_text(wanted.flat[worst])} in the specification (float64, {how})"
+                    f"fails: element {at} of {pair.where} is {one}, {other} in the specification (float64, {how})"
                 )
         if compared > 2 * excused or all(np.asarray(pair.wanted).size == 0 for pair in sides):
             step.floats += 1
 
 
-def _text(x: object) -> str:
-    return f"{x:.9g}" if isinstance(x, float) else str(x)
+def _texts(*xs: object) -> tuple[str, ...]:
+    """Numbers as text, with as many digits as tell them apart."""
+    short, whole = ([f"{x:.{n}g}" if isinstance(x, float) else str(x) for x in xs] for n in (9, 17))
+    return tuple(short if len(set(short)) == len(xs) else whole)
 
 
 def _reals(x: Array) -> Array:
     return np.asarray(x, dtype=np.float64)
 
 
-def _different(wanted: Array, found: Array) -> tuple[Array, Array]:
-    """Two masks: of the elements that differ by more than float64 may, and of those that are finite in the
-    specification: elsewhere nothing differs. Where it is finite and the other is not, they differ; whole numbers
-    differ if they do."""
+def _different(wanted: Array, found: Array) -> tuple[Array, Array, Array]:
+    """Three masks: of the elements that differ by more than the last digits, of those that differ much, and of those
+    that are finite in the specification: elsewhere nothing differs. Where it is finite and the other is not, they
+    differ much; so do whole numbers that differ."""
     if wanted.dtype.kind != "f" and found.dtype.kind != "f":
-        return np.asarray(wanted != found), np.ones(wanted.shape, dtype=np.bool_)
+        unequal = np.asarray(wanted != found)
+        return unequal, unequal, np.ones(wanted.shape, dtype=np.bool_)
     wanted, found = _reals(wanted), _reals(found)
     defined = np.isfinite(wanted)
     gap = np.abs(np.where(defined, wanted, 0.0) - np.where(defined, found, 0.0))
     size = float(np.abs(wanted[defined]).max(initial=0.0))
-    return np.asarray(defined & ~(gap <= _SAME * size)), np.asarray(defined)
+    bad, large = (np.asarray(defined & ~(gap <= part * size)) for part in (_SAME, _LARGE))
+    return bad, large, np.asarray(defined)
 
 
 class _Noise:

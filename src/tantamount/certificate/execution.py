@@ -156,7 +156,9 @@ class Started:
     def within(self) -> bool:
         """True if the specification's indices were in range, nothing discrete came from something undefined, and
         float64 followed the reals."""
-        return "overflow" not in self.ours.left_range and not any(f.what in _UNDEFINED for f in self.ours.flags)
+        return "overflow" not in self.ours.left_range and not any(
+            f.what in (*_UNDEFINED, "from-end") for f in self.ours.flags
+        )
 
     def finish(self) -> Executed:
         """Execute the implementation, too."""
@@ -290,7 +292,7 @@ def _alone(
             result = run_node(graph, node, Builder(on, node.name), environment, constant, None)
         except Unsupported as problem:
             result = _lost(problem)
-        if len(on.out_of_range) > flags:
+        if len(on.out_of_range) > flags or any(flag.what == "from-end" for flag in on.flags[others:]):
             outside.add(node.name)
         if any(flag.what == "unfit" for flag in on.flags[others:]):
             unfit.add(node.name)

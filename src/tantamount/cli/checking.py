@@ -121,13 +121,7 @@ def check_all(
             watch=watch,
             tells=options.limited,
             seconds=None if options.timeout is None else options.timeout + _GRACE,
-            preload=(
-                "tantamount.cli.main",
-                "tantamount.cli.checking",
-                "tantamount.capture.job",
-                "tantamount.answers",
-                "tantamount.semantics.reference",
-            ),
+            preload=("tantamount.cli.preloaded",),
         )
         for path, outcome in zip(paths, outcomes, strict=True):
             with display.paused():

@@ -43,15 +43,16 @@ def fingerprint(value: Array) -> tuple[tuple[int, ...], str]:
 
 
 def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
-    """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros and what is not
-    finite."""
+    """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros, and of what is
+    not finite or whose projection is not."""
     flat = np.asarray(value, dtype=np.float64).reshape(-1)
     flat = np.where(np.isinf(flat), np.sign(flat) * _INFINITY, flat)  # masks
     if not flat.size or np.isnan(flat).any():
         return None
-    projected = _weights(flat.size) @ flat
+    with np.errstate(over="ignore", invalid="ignore"):  # the largest numbers of a type
+        projected = _weights(flat.size) @ flat
     scale = float(projected[0])
-    if abs(scale) < 1e-12 * max(1.0, float(np.abs(flat).max())) or scale == 0:
+    if not np.isfinite(projected).all() or abs(scale) < 1e-12 * max(1.0, float(np.abs(flat).max())) or scale == 0:
         return None
     return tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:]), scale
 

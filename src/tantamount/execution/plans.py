@@ -111,7 +111,7 @@ class Execution:
     @property
     def within_assumptions(self) -> bool:
         """The specification's indices are in range, and none of its discrete values comes from an undefined one."""
-        return not any(flag.what in _EXACT for flag in self.specification.flags)
+        return not any(flag.what in (*_EXACT, "from-end") for flag in self.specification.flags)
 
 
 def plan_execution(

@@ -220,6 +220,11 @@ class Interpretation(ABC):
         """x, of which less is known than its definition says where it is infinite or NaN: see :class:`Doubt`."""
         return x
 
+    def from_start(self, x: Value, given: bool) -> bool:
+        """True if no element of an index is negative: known, or (of one that the program was ``given``) assumed with
+        its range."""
+        return False
+
     def doubted_at_zero(self, x: Value) -> Value:
         """x, of which the sign counts where it is 0 (among the reals it has none), unless it is as it was given."""
         return x

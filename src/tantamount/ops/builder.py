@@ -45,11 +45,13 @@ def _real(x: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class Builder:
     """Builds values with ``interpretation``. ``site`` is the name of the node being defined; ``default`` is the float
-    type of results whose operands do not settle one (factories without a dtype, quotients of integers)."""
+    type of results whose operands do not settle one (factories without a dtype, quotients of integers); ``given``: the
+    ``id`` of operands that are indices which the program was given."""
 
     interpretation: Interpretation
     site: str = ""
     default: DType = DType.FLOAT32
+    given: frozenset[int] = frozenset()
 
     # ------------------------------------------------------------------ sources
     def number(self, value: Scalar, dtype: DType | None = None) -> Tensor:

@@ -17,6 +17,7 @@ from tantamount.ops.algebra import Interpretation, Tensor, Unsized
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.calls import operator_of
 from tantamount.ops.exchange import exchange
+from tantamount.ops.given_indices import COUNTED, given_indices
 from tantamount.ops.keys import Unkeyed, call_key
 from tantamount.ops.table import Operator, bind, invoke
 
@@ -260,6 +261,8 @@ def _run_node(
         return _getitem(graph, node, environment)
     if node.type is not None and node.type.dtype.is_float:  # what the operands leave open, the record settles
         builder = replace(builder, default=node.type.dtype)
+    if node.target in COUNTED:
+        builder = replace(builder, given=given_indices(graph, node, environment))
     place = place_of(graph, node)
     row = operator_of(graph, node)
     args = resolve(node.args, environment)

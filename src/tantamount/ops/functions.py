@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from math import erf, exp, inf, nan, pi, sqrt
+from math import copysign, erf, exp, inf, nan, pi, sqrt
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -71,12 +71,13 @@ def _erf(x: Any) -> Any:
 
 
 def _inverse_erf(y: float) -> float:
-    """From the normal distribution's quantile: erf(x) = 2 Phi(x sqrt 2) - 1, and one Newton step."""
+    """From the normal distribution's quantile at the smaller half (1 - |y| is not rounded): erf(x) = 2 Phi(x sqrt 2)
+    - 1, and one Newton step."""
     if not -1 < y < 1:
         return nan
     from statistics import NormalDist  # here: few programs need it, and it imports much
 
-    x = NormalDist().inv_cdf((y + 1) / 2) / sqrt(2)
+    x = copysign(NormalDist().inv_cdf((1 - abs(y)) / 2), y) / sqrt(2)
     return x - (erf(x) - y) * sqrt(pi) / 2 * exp(x * x)
 
 

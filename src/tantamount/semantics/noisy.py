@@ -29,7 +29,8 @@ class RoundingNoise(Reference):
         if x.dtype.kind != "f" or bool(np.all(exact)):
             return x
         error = 1 + _LAST_DIGIT * self.generator.standard_normal(x.shape)
-        return np.asarray(np.where(exact, x, x * error))
+        with np.errstate(over="ignore"):  # the largest number times more than 1
+            return np.asarray(np.where(exact, x, x * error))
 
     def add(self, x: Array, y: Array) -> Array:
         return self._rounded(total := super().add(x, y), _exact_sum(x, y, total))
@@ -70,8 +71,14 @@ class RoundingNoise(Reference):
             size *= float(np.abs(x).max(initial=0.0))
         sizes = {label: n for x, labels in operands for label, n in zip(labels, x.shape, strict=True)}
         terms = float(np.prod([n for label, n in sizes.items() if label not in result], dtype=np.float64))
-        exact = size * terms < _WHOLE and all(bool(np.all(x == np.rint(x))) for x in scaled)
-        return self._rounded(found, exact)
+        if size * terms < _WHOLE and all(bool(np.all(x == np.rint(x))) for x in scaled):
+            return found
+        if terms <= 1:
+            return self._rounded(found, False)
+        # what a sum loses is a part of its summands, however small their sum is
+        summands = super().contract([(np.abs(x), labels) for x, labels in operands], result)
+        error = _LAST_DIGIT * self.generator.standard_normal(found.shape)
+        return np.asarray(found + np.where(np.isfinite(summands), summands, 0.0) * error)
 
 
 class Noisy(RoundingNoise):

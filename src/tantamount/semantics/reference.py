@@ -62,6 +62,7 @@ class IntegerOverflow(TantamountError):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something the result rests on that a NaN cannot say. ``what`` is ``out-of-range`` (a gather or scatter),
+    ``from-end`` (a negative index that the program was given, which eager counts from the end),
     ``zero-divisor`` (of whole numbers), ``undefined-comparison`` (of a NaN), ``undefined-integer`` (of a NaN or
     infinity), ``unfit`` (a number that becomes an integer of a type that does not hold it), ``double-write``,
     ``doubtful`` (an infinity or NaN of which the operator may make something else),
@@ -280,6 +281,11 @@ class Reference(ArrayLayout):
             ones = [(np.ones(y.shape) if j != k else 1.0 - np.isfinite(x), at) for j, (y, at) in enumerate(data)]
             read += self.contract([*ones, *guards], result)
         return np.where(read > 0, value, numbers)
+
+    def from_start(self, x: Array, given: bool) -> bool:
+        if given:
+            self._flag("from-end", np.count_nonzero(x < 0))
+        return False
 
     def doubted(self, x: Array, doubt: Doubt) -> Array:
         if x.dtype.kind == "f":

@@ -14,6 +14,7 @@ from support.jobs import job_files
 from tantamount.answers import refine
 from tantamount.capture.job import read_job
 from tantamount.ir.types import DType
+from tantamount.ops.definitions.indexing import from_end
 from tantamount.verdict import Verdict
 
 INT = DType.INT64
@@ -23,7 +24,7 @@ INT = DType.INT64
 @given(st.sampled_from([(6, 1), (3, 2), (2, 3)]), st.sampled_from([1, -2]), st.booleans(), st.integers(0, 3))
 def test_what_is_taken_off_at_distinct_places(rows: tuple[int, int], factor: int, reshaped: bool, seed: int) -> None:
     """``x[i, t_i] = factor * x[i, t_i] - u_i``, rows being one axis or two, is what it says, and for factor 1 it is
-    ``x - [t == v] u``."""
+    ``x - [t == v] u``, t counted from the end where it is negative."""
     w = Workbench()
     shaped, column = w.input("x", *rows, 5), w.input("t", *rows, dtype=INT)
     x, t, u = w.b.reshape(shaped, (6, 5)), w.b.reshape(column, (6,)), w.input("u", 6)
@@ -38,7 +39,7 @@ def test_what_is_taken_off_at_distinct_places(rows: tuple[int, int], factor: int
     expected[at] = factor * expected[at] - data["u"]
     assert np.allclose(w.value(found, data), expected)
     if factor == 1:
-        hit = w.b.equal(w.b.unsqueeze(t, 1), w.b.unsqueeze(w.b.iota(5), 0))
+        hit = w.b.equal(w.b.unsqueeze(from_end(w.b, t, 5), 1), w.b.unsqueeze(w.b.iota(5), 0))
         assert w.same(found, w.b.sub(x, w.b.mul(w.b.cast(hit, DType.FLOAT32), w.b.unsqueeze(u, 1))))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import mmap
 import os
 import resource
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -73,3 +76,15 @@ def test_a_process_that_may_open_no_files_starts_no_workers(monkeypatch: pytest.
     monkeypatch.setattr(resource, "getrlimit", lambda _: (20, 20))
     found = list(pool.run_all(piece, ["a", "b"], 2))
     assert [str(one) for one in found] == ["not started (a process may have 20 open files, and 32 are needed)"] * 2
+
+
+def test_what_processes_share_may_find_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of processes takes no notice of an ImportError, and ended in a traceback at a MemoryError."""
+
+    def none(_: str) -> None:
+        raise MemoryError
+
+    monkeypatch.delitem(sys.modules, "tantamount.cli.preloaded", raising=False)
+    monkeypatch.setattr(importlib, "import_module", none)
+    with pytest.raises(ImportError, match="no room"):
+        __import__("tantamount.cli.preloaded")

@@ -1,4 +1,5 @@
-"""Reading and writing at computed places. Indices are counted from 0: negative ones are out of range."""
+"""Reading and writing at computed places. Of ``index``, ``index_put`` and ``index_fill`` (and of ``take``, in
+:mod:`.searching`) negative indices count from the end, as in eager; of all others they are out of range."""
 
 from __future__ import annotations
 
@@ -14,20 +15,31 @@ from tantamount.ops.table import Layout, Operand, Tensors, operator
 _INDEXING = "indexing"
 
 
+def from_end(b: Builder, index: Tensor, size: int) -> Tensor:
+    """An index into ``size`` elements where it is not negative, else what is as far from the end: -size is 0, what is
+    below stays below 0."""
+    if b.interpretation.from_start(index.value, id(index) in b.given):
+        return index
+    return b.where(b.less(index, 0), b.add(index, size), index)
+
+
 # ---------------------------------------------------------------------------------------------- advanced indexing
 def _positions(b: Builder, x: Tensor, indices: Tensors) -> list[Tensor | None]:
-    """One entry per dimension of x: integers. A mask is an index for every dimension of it: where it holds, which is
-    known in an execution only."""
-    for k, index in enumerate(indices):
+    """One entry per dimension of x: integers, counted from 0. A mask is an index for every dimension of it: where it
+    holds, which is known in an execution only."""
+    found: list[Tensor | None] = []
+    for index in indices:
+        k = len(found)
         if index is not None and index.dtype in (DType.BOOL, DType.UINT8):
             if not index.rank or x.shape[k : k + index.rank] != index.shape:
                 raise ShapeProblem(f"a mask {index.type} at dimension {k} of {x.type}")
             places = b.nonzero(index)
-            columns = [b.select(places, 1, j) for j in range(index.rank)]
-            return _positions(b, x, (*indices[:k], *columns, *indices[k + 1 :]))
-    if len(indices) > x.rank or all(index is None for index in indices):
-        raise ShapeProblem(f"{len(indices)} index positions for {x.type}")
-    return [*indices, *[None] * (x.rank - len(indices))]
+            found += [b.select(places, 1, j) for j in range(index.rank)]
+        else:
+            found.append(index if index is None or k >= x.rank else from_end(b, index, x.shape[k]))
+    if len(found) > x.rank or all(index is None for index in found):
+        raise ShapeProblem(f"{len(found)} index positions for {x.type}")
+    return [*found, *[None] * (x.rank - len(found))]
 
 
 def _leading(positions: Sequence[Tensor | None]) -> int:
@@ -166,8 +178,9 @@ def index_fill(b: Builder, self: Tensor, dim: int, index: Tensor, value: Operand
     k = b.dim(self, dim)
     if not self.rank or index.rank > 1:
         raise ShapeProblem(f"an index {index.type} along dimension {dim} of {self.type}")
-    b.gather(b.iota(self.shape[k]), [_line(b, index)])  # the index must be in range, as everywhere
-    hit = b.equal(b.unsqueeze(_line(b, index), 1), b.unsqueeze(b.iota(self.shape[k]), 0))
+    places = _line(b, from_end(b, index, self.shape[k]))
+    b.gather(b.iota(self.shape[k]), [places])  # the index must be in range, as everywhere
+    hit = b.equal(b.unsqueeze(places, 1), b.unsqueeze(b.iota(self.shape[k]), 0))
     rows = b.cast(b.sum(hit, (0,)), DType.BOOL)
     mask = b.reshape(rows, [size if j == k else 1 for j, size in enumerate(self.shape)])
     filler = b.cast(value, self.dtype) if isinstance(value, Tensor) else b.number(value, self.dtype)

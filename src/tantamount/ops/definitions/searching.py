@@ -97,16 +97,11 @@ def bucketize(b: Builder, self: Operand, boundaries: Tensor, *, out_int32: bool 
 
 
 # ---------------------------------------------------------------------------------------------- reading
-def _from_end(b: Builder, index: Tensor, size: int) -> Tensor:
-    """Negative indices counted from the end."""
-    return b.where(b.less(index, 0), b.add(index, size), index)
-
-
 @operator("aten.take.default", category=_INDEXING)
 def take(b: Builder, self: Tensor, index: Tensor) -> Tensor:
     """y[...] = the element of the flattened tensor at index[...], from its end if negative"""
     flat = b.reshape(self, (-1,))
-    return b.gather(flat, [_from_end(b, index, flat.shape[0])])
+    return b.gather(flat, [indexing.from_end(b, index, flat.shape[0])])
 
 
 @operator("aten.take_along_dim.default", category=_INDEXING)
@@ -115,7 +110,7 @@ def take_along_dim(b: Builder, self: Tensor, indices: Tensor, dim: int | None = 
     if dim is None:
         return take(b, self, b.reshape(indices, (-1,)))
     k = b.dim(self, dim)
-    indices = _from_end(b, indices, self.shape[k]) if self.rank else indices
+    indices = indexing.from_end(b, indices, self.shape[k]) if self.rank else indices
     if indices.rank != self.rank:
         raise ShapeProblem(f"an index {indices.type} for {self.type}")
     shape = b.broadcast(b.full([1 if j == k else size for j, size in enumerate(self.shape)], 0, DType.INT64), indices)[

@@ -1,0 +1,208 @@
+"""Integers of 8 and 16 bits, and what is converted to them."""
+
+from __future__ import annotations
+
+import torch
+
+from support.attacks.judge import Family, family
+
+__all__ = ["FAMILIES"]
+
+A = {"a": (torch.int8, (2, 8))}
+B = {"b": (torch.uint8, (2, 8))}
+AB = {**A, **B}
+S = {"s": (torch.int16, (2, 8))}
+G = "narrow integers"
+I8, U8, I16, I32, I64 = torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64
+
+SIGNS = family(
+    G, "absolute values", A,
+    lambda a: a.abs(),
+    lambda a: torch.maximum(a, -a),
+    lambda a: torch.where(a > 0, a, -a),
+    lambda a: torch.where(a >= 0, a, 0 - a),
+    lambda a: a * a.sign(),
+    lambda a: a.to(I32).abs().to(I8),
+    lambda a: a.to(I32).abs().clamp(max=127).to(I8),
+    lambda a: a.clamp(min=-127).abs(),
+    lambda a: (a ^ (a >> 7)) - (a >> 7),
+    lambda a: torch.where(a < 0, ~a + 1, a),
+    lambda a: torch.where(a < 0, ~a, a),
+    lambda a: a.double().abs().clamp(max=127).to(I8),
+    lambda a: -torch.minimum(a, -a),
+    lambda a: a.relu() + (-a).relu(),
+    lambda a: a.to(U8).to(I16).abs().to(I8),
+    lambda a: a.abs().abs(),
+)  # fmt: skip
+HALVES = family(
+    G, "doubled and halved", A,
+    lambda a: (a + a) // 2,
+    lambda a: (2 * a) >> 1,
+    lambda a: (a << 1) >> 1,
+    lambda a: a.clone(),
+    lambda a: (2 * a.to(I16) // 2).to(I8),
+    lambda a: (2 * a) // 2,
+    lambda a: torch.div(2 * a, 2, rounding_mode="trunc"),
+    lambda a: (2 * a.clamp(-64, 63)) // 2,
+    lambda a: (a & 127) - (a & 64) * 2,
+    lambda a: (a & 127) - (a & 64).to(I16).mul(2).to(I8),
+    lambda a: ((a & 63) + ((a >> 6 & 1) * -64)),
+    lambda a: torch.where((a >= -64) & (a < 64), a, a ^ -128),
+    lambda a: torch.where((a >= -64) & (a < 64), a, a - 128),
+    lambda a: torch.remainder(a.to(I16) + 64, 128).sub(64).to(I8),
+    lambda a: (a * 3) - (a * 2),
+    lambda a: a.to(U8).mul(2).div(2, rounding_mode="floor").to(I8),
+)  # fmt: skip
+UNSIGNED = family(
+    G, "differences of unsigned ones", {"b": (U8, (2, 8)), "c": (U8, (2, 8))},
+    lambda b, c: (b - c).to(I16),
+    lambda b, c: b.to(I16) - c,
+    lambda b, c: (b - c).to(I8).to(I16),
+    lambda b, c: b.to(I8).to(I16) - c.to(I8),
+    lambda b, c: (b.to(I16) - c) % 256,
+    lambda b, c: torch.where(b >= c, (b - c).to(I16), (b - c).to(I16) - 256),
+    lambda b, c: torch.where(b >= c, (b - c).to(I16), -(c - b).to(I16)),
+    lambda b, c: (b.to(I16) - c.to(I16)).to(U8).to(I16),
+    lambda b, c: -(c - b).to(I16),
+    lambda b, c: (-(c - b)).to(I16),
+    lambda b, c: (b + ~c + 1).to(I16),
+    lambda b, c: (b + (255 - c) + 1).to(I16),
+    lambda b, c: b.to(I16) + (~c).to(I16) + 1,
+    lambda b, c: (b ^ c).to(I16) - 2 * (~b & c).to(I16),
+    lambda b, c: (b ^ c).to(I16) - (2 * (~b & c)).to(I16),
+    lambda b, c: torch.maximum(b, c).to(I16) - torch.minimum(b, c).to(I16),
+)  # fmt: skip
+MIDDLES = family(
+    G, "means without overflow", {"b": (U8, (2, 8)), "c": (U8, (2, 8))},
+    lambda b, c: (b + c) // 2,
+    lambda b, c: ((b.to(I16) + c) // 2).to(U8),
+    lambda b, c: (b & c) + ((b ^ c) >> 1),
+    lambda b, c: b // 2 + c // 2,
+    lambda b, c: b // 2 + c // 2 + (b & c & 1),
+    lambda b, c: (b >> 1) + (c >> 1) + ((b & 1) + (c & 1)) // 2,
+    lambda b, c: b + (c - b) // 2,
+    lambda b, c: torch.minimum(b, c) + (torch.maximum(b, c) - torch.minimum(b, c)) // 2,
+    lambda b, c: (b | c) - ((b ^ c) >> 1),
+    lambda b, c: ((b.double() + c) / 2).floor().to(U8),
+    lambda b, c: (b + c) >> 1,
+    lambda b, c: torch.stack([b, c]).to(I32).sum(0).div(2, rounding_mode="floor").to(U8),
+    lambda b, c: torch.stack([b, c]).sum(0, dtype=U8) // 2,
+)  # fmt: skip
+ORDERS = family(
+    G, "comparisons of mixed types", AB,
+    lambda a, b: a < b,
+    lambda a, b: a.to(I16) < b.to(I16),
+    lambda a, b: a < b.to(I8),
+    lambda a, b: a.to(U8) < b,
+    lambda a, b: (a - b) < 0,
+    lambda a, b: (a.to(I16) - b) < 0,
+    lambda a, b: (a - b.to(I8)) < 0,
+    lambda a, b: (a.to(U8) - b) > 127,
+    lambda a, b: (a < 0) | (a.to(U8) < b),
+    lambda a, b: (a < 0) & (a.to(U8) < b),
+    lambda a, b: (a < 0) | (a.abs() < b),
+    lambda a, b: -a > -b,
+    lambda a, b: -a.to(I16) > -b.to(I16),
+    lambda a, b: torch.maximum(a.to(I16), b.to(I16)) > a,
+    lambda a, b: (b - a) > 0,
+    lambda a, b: ~(b <= a),
+)  # fmt: skip
+SUMS = family(
+    G, "sums of narrow ones", A,
+    lambda a: a.sum(1).to(I8),
+    lambda a: a.sum(1, dtype=I8),
+    lambda a: a.to(I32).sum(1).to(I8),
+    lambda a: a.cumsum(1, dtype=I8)[:, -1],
+    lambda a: a.cumsum(1)[:, -1].to(I8),
+    lambda a: a[:, :4].sum(1, dtype=I8) + a[:, 4:].sum(1, dtype=I8),
+    lambda a: a.sum(1).clamp(-128, 127).to(I8),
+    lambda a: (a[:, ::2] + a[:, 1::2]).sum(1).to(I8),
+    lambda a: (a[:, ::2] // 2 + a[:, 1::2] // 2).sum(1).mul(2).to(I8),
+    lambda a: (a @ torch.ones(8, dtype=I8)),
+    lambda a: (a.to(I16) @ torch.ones(8, dtype=I16)).to(I8),
+    lambda a: torch.einsum("ij->i", a).to(I8),
+    lambda a: a.sum(1).remainder(256).to(U8).to(I8),
+    lambda a: a.sum(1).fmod(128).to(I8),
+    lambda a: (a.sum(1) & 255).to(I8),
+)  # fmt: skip
+WIDE = family(
+    G, "sums that do not fit", A,
+    lambda a: a.sum(1),
+    lambda a: a.sum(1, dtype=I8).to(I64),
+    lambda a: a.sum(1, dtype=I16).to(I64),
+    lambda a: a.to(I32).sum(1),
+    lambda a: a.cumsum(1)[:, -1],
+    lambda a: (a + a).sum(1) // 2,
+    lambda a: (a.to(I16) + a).sum(1) // 2,
+    lambda a: a[:, :4].add(a[:, 4:]).sum(1),
+    lambda a: a[:, :4].to(I16).add(a[:, 4:]).sum(1),
+    lambda a: a.to(U8).sum(1) - 256 * (a < 0).sum(1),
+    lambda a: a.to(U8).sum(1),
+    lambda a: (a ^ -128).to(U8).sum(1) - 1024,
+    lambda a: (a.to(U8) + 128).to(I64).sum(1) - 1024,
+    lambda a: (a.to(I64) + 128).to(U8).sum(1) - 1024,
+    lambda a: a.to(I16).sum(1, dtype=I16).to(I64),
+    lambda a: a.prod(1) * 0 + a.sum(1),
+    lambda a: (a.to(I16) * 256).sum(1) // 256,
+)  # fmt: skip
+PRODUCTS = family(
+    G, "products", {"a": (I8, (2, 3)), "c": (I8, (3, 2))},
+    lambda a, c: a @ c,
+    lambda a, c: (a.to(I32) @ c.to(I32)).to(I8),
+    lambda a, c: (a.to(I16) @ c.to(I16)).to(I8),
+    lambda a, c: (a[:, :, None] * c[None]).sum(1, dtype=I8),
+    lambda a, c: (a[:, :, None] * c[None]).sum(1).to(I8),
+    lambda a, c: (a.to(I32) @ c.to(I32)).clamp(-128, 127).to(I8),
+    lambda a, c: ((a // 2) @ c) * 2,
+    lambda a, c: ((2 * a) @ c) // 2,
+    lambda a, c: (c.t() @ a.t()).t(),
+    lambda a, c: (-a) @ (-c),
+    lambda a, c: -(a @ -c),
+    lambda a, c: ((a ^ -1) @ c) * -1 - c.sum(0, dtype=I8),
+    lambda a, c: (a.to(U8).to(I32) @ c.to(I32)).to(I8),
+    lambda a, c: (a.double() @ c.double()).remainder(256).to(U8).to(I8),
+)  # fmt: skip
+SHIFTS = family(
+    G, "shifts", {"s": (I16, (2, 8))},
+    lambda s: s >> 3,
+    lambda s: s // 8,
+    lambda s: torch.div(s, 8, rounding_mode="trunc"),
+    lambda s: (s - (s & 7)) // 8,
+    lambda s: (s - s.remainder(8)) // 8,
+    lambda s: (s - s.fmod(8)) // 8,
+    lambda s: (s.double() / 8).floor().to(I16),
+    lambda s: (s + 4) >> 3,
+    lambda s: (s.to(I32) + 4 >> 3).to(I16),
+    lambda s: ((s >> 2) + 1) >> 1,
+    lambda s: (s >> 1) >> 2,
+    lambda s: (s >> 15) | (s >> 3),
+    lambda s: torch.where(s < 0, -(-s >> 3), s >> 3),
+    lambda s: torch.where(s < 0, ~(~s >> 3), s >> 3),
+    lambda s: (s.to(U8) >> 3).to(I16),
+    lambda s: (s << 1) >> 4,
+    lambda s: ((s.to(I32) << 1) >> 4).to(I16),
+)  # fmt: skip
+QUANTIZED = family(
+    G, "rounded and kept in range", {"x": (torch.float64, (2, 6))},
+    lambda x: (x / 0.25).round().clamp(-128, 127).to(I8),
+    lambda x: (x * 4).round().clamp(-128, 127).to(I8),
+    lambda x: (x * 4).clamp(-128, 127).round().to(I8),
+    lambda x: (x * 4 + 0.5).floor().clamp(-128, 127).to(I8),
+    lambda x: (x * 4).round().clamp(-127, 127).to(I8),
+    lambda x: (x * 4).clamp(-128, 127).to(I8),
+    lambda x: (x * 4).trunc().clamp(-128, 127).to(I8),
+    lambda x: (x * 4).floor().clamp(-128, 127).to(I8),
+    lambda x: ((x * 4).round() + 128).clamp(0, 255).to(U8).to(I8) ^ -128,
+    lambda x: ((x * 4).round() + 128).clamp(0, 255).sub(128).to(I8),
+    lambda x: ((x * 4).round().to(I32)).clamp(-128, 127).to(I8),
+    lambda x: ((x * 4 + 128).round()).clamp(0, 255).sub(128).to(I8),
+    lambda x: ((x * 4 + 127).round()).clamp(-1, 254).sub(127).to(I8),
+    lambda x: -(x * -4).round().clamp(-127, 128).to(I16).to(I8),
+    lambda x: (x * 4).round().to(I64).clamp(-128, 127).to(I8),
+    lambda x: torch.where(x * 4 >= 127, 127, torch.where(x * 4 <= -128, -128, (x * 4).round())).to(I8),
+    values={"x": (-40.0, -32.25, -32.1, -31.875, -1.0, -0.625, -0.375, -0.125, 0.0, 0.125, 0.375, 31.75, 31.875, 32.0)},
+)  # fmt: skip
+
+FAMILIES: tuple[Family, ...] = (
+    SIGNS, HALVES, UNSIGNED, MIDDLES, ORDERS, SUMS, WIDE, PRODUCTS, SHIFTS, QUANTIZED,
+)  # fmt: skip
