@@ -19,16 +19,15 @@ from tantamount.calculus.angles import angles_in, linear_in_angles
 from tantamount.calculus.answers import EQUAL, Answer, Different, GaveUp, Remembered, Undecided
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
+from tantamount.calculus.cases import vanishes
 from tantamount.calculus.cells import common_cells
 from tantamount.calculus.choices import settled
 from tantamount.calculus.extremes import tidied
-from tantamount.calculus.piecewise import equal_in_all_cases
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.sums import close, flatten
 from tantamount.calculus.terms import Factor, Factors, Flat, Polynomial, Rational, Term, factors_of, single
-from tantamount.calculus.vanishing import vanishes
 from tantamount.errors import Unsupported
 from tantamount.limits import COMPARISON
 
@@ -392,8 +391,6 @@ class _Ways:
         if cleared is not None:
             store.fired["cleared-denominators"] += 1
             yield lambda: self._search(cleared, (), of_itself=False)
-        if not in_cell:
-            yield lambda: self._within_effort(lambda: equal_in_all_cases(store, left, right, box))
 
     def _search(self, x: Polynomial, y: Polynomial, *, of_itself: bool = True, turning: bool = False) -> bool:
         search = _Search(self.store, self.box, turning=turning)

@@ -14,7 +14,7 @@ import pytest
 
 from support.calculus import Workbench
 from tantamount.calculus.compare import equal
-from tantamount.calculus.inequalities import Row, impossible
+from tantamount.calculus.inequalities import Row, Steps, impossible
 from tantamount.effort import Effort
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
@@ -145,7 +145,7 @@ def _row(strict: bool = False, constant: int = 0, **coefficients: int) -> Row:
 
 
 def test_inequalities_without_a_solution() -> None:
-    effort = Effort()
+    effort = Steps(Effort())
     between = [_row(x=2, constant=-1), _row(x=-2, constant=1)]  # 2x == 1
     assert impossible(between, {"x"}, effort)
     assert not impossible(between, set(), effort)
@@ -164,7 +164,7 @@ def test_inequalities_against_a_grid() -> None:
     for _ in range(150):
         table = generator.integers(-3, 4, (5, 4))
         rows = [_row(constant=int(r[3]), **{n: int(c) for n, c in zip("xyz", r[:3], strict=True) if c}) for r in table]
-        if impossible(rows, {"x", "y", "z"}, Effort()):
+        if impossible(rows, {"x", "y", "z"}, Steps(Effort())):
             found += 1
             assert not ((points @ table[:, :3].T + table[:, 3]) >= 0).all(axis=1).any()
     assert found > 5
