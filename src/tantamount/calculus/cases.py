@@ -8,7 +8,7 @@ to be impossible. ``docs/design/cases.md`` has the argument.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -184,9 +184,9 @@ class _Search:
             return True
         opposite = {c.value for c in conditions if not c.strict}
         for one in conditions:  # ``v >= 0`` and ``-v >= 0``
-            if one.value and not one.strict and scale(one.value, -1) in opposite:
-                if not self._solved(one._replace(equal=True), x):
-                    return True
+            both = one.value and not one.strict and scale(one.value, -1) in opposite
+            if both and not self._solved(one._replace(equal=True), x):
+                return True
         return False
 
     def _solved(self, one: Condition, x: Polynomial) -> Polynomial:
@@ -199,8 +199,7 @@ class _Search:
                 continue
             (factor,) = m
             rest = tuple(term for term in one.value if term.monomial != m)
-            inside = [f for f in factors_of(rest)]
-            if all(store.atoms[f.atom].op == "leaf" and f.atom != factor.atom for f in inside):
+            if all(store.atoms[f.atom].op == "leaf" and f.atom != factor.atom for f in factors_of(rest)):
                 values = {(factor.atom, factor.at): (scale(rest, -1 / Fraction(c)), 1)}
                 return _Replacing(store, values, self.box).polynomial(x)
         return x

@@ -24,7 +24,7 @@ from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.monotone import argument_of, members_of
 from tantamount.calculus.polynomials import add, constant, polynomial, scale
 from tantamount.calculus.products import monomial
-from tantamount.calculus.terms import IOTA, ONE, Factor, Polynomial, Term, factors_of, single, sole_number
+from tantamount.calculus.terms import IOTA, ONE, Factor, Polynomial, Term, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import MODULI
 from tantamount.sizes import polynomials as forms
@@ -157,16 +157,25 @@ class Reading:
             return out
         if a == IOTA and e == 1:
             return self._position(index[0])
-        if a == IOTA and e == -1 and not index[0].parts and is_size(index[0].offset):
-            ((m, c),) = index[0].offset.polynomial if len(index[0].offset.polynomial) == 1 else (((), 0),)
-            if len(m) == 1 and c and m[0][1] == 1:  # 1 / (c S)
-                name, _ = self._variable(("size", m[0][0], -1), False, signs.between(0, inf, out=True))
-                return forms.times((((), forms.exact(1 / Fraction(c))),), _named(name))
+        if a == IOTA and e == -1 and not index[0].parts:
+            inverse = self._inverse(index[0].offset)
+            if inverse is not None:
+                return inverse
         if e == 1 and self.store.atoms[a].op == "polynomial":
             inside = argument_of(self.store, factor)
             if not unbounded(self.store, inside):
                 return self.value(inside)
         return self._opaque(factor)
+
+    def _inverse(self, size: Any) -> Value | None:
+        """``1 / (c S)`` of a symbol S; ``None`` for another size."""
+        if not is_size(size) or len(size.polynomial) != 1:
+            return None
+        ((m, c),) = size.polynomial
+        if len(m) != 1 or m[0][1] != 1:
+            return None
+        name, _ = self._variable(("size", m[0][0], -1), False, signs.between(0, inf, out=True))
+        return forms.times((((), forms.exact(1 / Fraction(c))),), _named(name))
 
     def _opaque(self, factor: Factor) -> Value:
         """A variable for a factor of which nothing is known but what its facts say."""
@@ -244,7 +253,7 @@ class Reading:
                         names.add(name)
                         found.extend(self.facts[name])
                         found.extend(self._of_rounding(name, conditions))
-                if len(m) > 1 or m[0][1] > 1:
+                if sum(e for _, e in m) > 1:
                     found.extend(self._of_product(m))
             at += 1
             if at == len(found):  # then what holds of sizes, if there are any

@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 from tantamount.calculus import cases
-from tantamount.calculus.affine import Coordinate, coordinate
+from tantamount.calculus.affine import Coordinate
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import bounds_of, comparison
-from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.partial import zero_parts
-from tantamount.calculus.polynomials import add, constant, iota, scale
-from tantamount.calculus.products import is_integer, substitute_factors
+from tantamount.calculus.polynomials import add, constant, scale
+from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import refresh, refresh_ranges
 from tantamount.calculus.terms import Factor, Polynomial, Ranges, factors_of
 
