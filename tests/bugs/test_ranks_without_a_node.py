@@ -1,5 +1,5 @@
-"""Whether ranks are copies of one program was asked node by node, and ended in a KeyError where a later rank has no node
-of that name: causal ring attention on four ranks, whose ranks skip different blocks."""
+"""Whether ranks are copies of one program was asked node by node, and ended in a KeyError where a later rank has no
+node of that name: causal ring attention on four ranks, whose ranks skip different blocks."""
 
 from __future__ import annotations
 
