@@ -362,7 +362,7 @@ class _Ways:
         """Products multiplied out (not in a cell, where more is known); the terms that differ computed anew at the
         positions where they are compared (operands that coincide there, guards that are decided there);
         elements at chosen positions whatever the choice; sums cut into cells; products of sines and cosines as sums,
-        where they are of other angles; denominators cleared."""
+        where they are of other angles; denominators cleared; case by case."""
         store, box = self.store, self.box
         in_cell = isinstance(box, Mapping)
         if in_cell:
@@ -391,6 +391,8 @@ class _Ways:
         if cleared is not None:
             store.fired["cleared-denominators"] += 1
             yield lambda: self._search(cleared, (), of_itself=False)
+        if not in_cell:  # as they are written: multiplied out they may be too long to be looked at
+            yield lambda: self._within_effort(lambda: vanishes(store, add(store, left, scale(right, -1)), box))
 
     def _search(self, x: Polynomial, y: Polynomial, *, of_itself: bool = True, turning: bool = False) -> bool:
         search = _Search(self.store, self.box, turning=turning)

@@ -65,7 +65,9 @@ def narrowed(domain: Domain, value: object, place: Place) -> Domain:
         found[label] = replace(mine, hint=min(max(mine.hint, low), high), low=low, high=high)
     narrow = Domain(tuple(found[s.label] for s in domain.symbols), domain.conditions)
     if not narrow.contains(narrow.hints):
-        raise place.wrong("ranges whose nearest values violate the conditions", f"ranges that fit {domain}", code="size")
+        raise place.wrong(
+            "ranges whose nearest values violate the conditions", f"ranges that fit {domain}", code="size"
+        )
     return narrow.reduced()
 
 

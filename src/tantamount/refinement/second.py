@@ -20,9 +20,9 @@ from tantamount.proof import Options, prove
 from tantamount.proof.assumptions import operator_assumptions
 from tantamount.reduction import NotReduced, reduce_job
 from tantamount.refinement.result import Refinement, limits_hit, statistics
+from tantamount.sizes.domain import shown_sizes
 from tantamount.smt.conditions import side_conditions
 from tantamount.smt.engine import Compared, Output, compare
-from tantamount.sizes.domain import shown_sizes
 from tantamount.verdict import Assumption, Counterexample, Elementwise, OutputReport, Relation, Verdict, worst
 
 __all__ = ["refine_elementwise"]

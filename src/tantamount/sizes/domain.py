@@ -125,8 +125,9 @@ class Domain:
         found = {s.name: s for s in self.symbols}
         labels = {s.label: s for s in self.symbols}
         for s in other.symbols:
-            if labels.get(s.label, s).name != s.name:
-                raise SizeProblem(f"{s.label} is from {1 - labels[s.label].shift} on in one program and from {1 - s.shift} on in another")
+            least = [1 - one.shift for one in (labels.get(s.label, s), s)]
+            if least[0] != least[1]:
+                raise SizeProblem(f"{s.label} is from {least[0]} on in one program and from {least[1]} on in another")
             mine = found.get(s.name, s)
             if mine.hint != s.hint:
                 raise SizeProblem(f"{s.name} is {mine.hint} in one program and {s.hint} in another")

@@ -82,17 +82,19 @@ class Sizes:
                 example = torch.empty(self.symbols[label][0] + 1)
             context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
             carrier = mode.from_tensor(example, symbolic_context=context)
-            self.names[carrier.shape[0].node.expr] = label
+            size: Any = carrier.shape[0]
+            self.names[size.node.expr] = label
             found.append(carrier)
         return found
 
     def number(self, name: str, carriers: Sequence[Tensor]) -> Any:
         """The symbolic number that an argument is."""
         carrier = carriers[list(self.numbers).index(name)]
-        return carrier.shape[0] - 1 - self._shift(self.numbers[name])
+        return self._meant(self.numbers[name], carrier.shape[0])
 
-    def _shift(self, label: str) -> int:
-        return Symbol(label, 1).shift
+    def _meant(self, label: str, value: Any) -> Any:
+        """What a user calls the value that the tracer's symbol has."""
+        return value - 1 - Symbol(label, 1).shift if label in self.numbers.values() else value
 
     def text(self, size: Any, place: str) -> str:
         """A symbolic size as a file has it."""
@@ -106,7 +108,8 @@ class Sizes:
         for symbol, label in sorted(self.names.items(), key=lambda item: item[1]):
             hint, low, high = self.symbols[label]
             if symbol in self.environment.replacements:
-                raise _fixed(label, self.environment.replacements[symbol], place)
+                value = self.environment.replacements[symbol]
+                raise _fixed(Symbol(label, hint).label, self._meant(label, value), place)
             bounds = self.environment.var_to_range[symbol]
             less = label in self.numbers.values()
             upper = int(bounds.upper) - less if bounds.upper.is_Integer else LARGEST
@@ -200,7 +203,9 @@ def sizes_of(
             continue
         if tensor is None or not isinstance(entries, Mapping):
             known = ", ".join((*by_name, *(numbers or ())))
-            raise _wrong(f"sizes of {name!r}", f"dimensions of tensors, or numbers, among the arguments: {known}", place)
+            raise _wrong(
+                f"sizes of {name!r}", f"dimensions of tensors, or numbers, among the arguments: {known}", place
+            )
         dims[name] = {}
         for dim, given in entries.items():
             if not -tensor.dim() <= dim < tensor.dim():
@@ -227,8 +232,8 @@ def sizes_of(
         symbols[label] = (hint, low, high)
         primes = [p for p in primes if hint != size * p]
     for name, (value, low, high) in values.items():
-        if name in symbols:
-            raise _wrong(f"{name} for a size and for a number", "a name of its own", place)
+        if Symbol(name, value).label in symbols:
+            raise _wrong(f"{Symbol(name, value).label} for a size and for a number", "a name of its own", place)
         symbols[name] = (hints[name] if hints else value, low, high)
     return Sizes(dims, symbols, whole)
 

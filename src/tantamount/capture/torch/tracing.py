@@ -98,7 +98,7 @@ def trace(
     paths, structure = pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))
     named = [(_argument_name(function, path), leaf) for path, leaf in paths]
     numbers = {n: leaf for n, leaf in named if type(leaf) is int and isinstance(n, str) and n in (dynamic or {})}
-    reals = {n for n, leaf in named if type(leaf) is float and n in (dynamic or {})}
+    reals = {n for n, leaf in named if type(leaf) is float and isinstance((dynamic or {}).get(n), str)}
     named = [(n, torch.tensor(leaf, dtype=torch.float64) if n in reals else leaf) for n, leaf in named]
     leaves = tuple(_Number(n) if n in numbers else leaf for n, leaf in named)
     given = [(n, leaf) for n, leaf in named if isinstance(leaf, Tensor)]
