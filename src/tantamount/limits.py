@@ -163,7 +163,7 @@ class Bounds:
     merge_rounds: int = _bound(32, FORMS, "Rounds in which the boxes of a sum are merged.", "depth")
     tied_names: int = _bound(24, FORMS, "Orders of bound variables that are tried where nothing tells them apart.")
     opened_factors: int = _bound(48, FORMS, "Factors of a sum that is made part of another sum.")
-    opened_terms: int = _bound(32, FORMS, "Terms of a fraction of sums that are looked at, each with each.")
+    opened_terms: int = _bound(8, FORMS, "Terms of a fraction of sums that are looked at, each with each.")
     exponent_terms: int = _bound(32, FORMS, "Terms that a product of sums in an exponent is multiplied out to.")
     number_bits: int = _bound(1 << 16, FORMS, "Binary digits of a number in a normal form.")
     prime_divisor: int = _bound(1 << 16, FORMS, "Divisors that are tried to factor a number under a root.")

@@ -135,20 +135,28 @@ def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] |
         parts = _opened(store, Term(m, c))
         if len(parts) < 2 or store.effort.exceeds("opened_terms", len(parts)):
             continue
-        others = [Term(n, d) for n, d in total.items() if n != m]
-        left = parts
-        for k, other in enumerate(others):
-            fitting = [part for part in left if _ratio(store, other, part) is not None]
-            # all of them together first: what is taken off may be the sum of several, of keys that are no one range
-            for group in ([fitting] if len(fitting) > 1 else []) + [[part] for part in fitting]:
-                one = _together(store, other, group)
-                if one is not None:
-                    others[k] = one
-                    left = [part for part in left if part not in group]
-                    break
-        if len(left) < len(parts):
-            return [*others, *left]
+        whole = [Term(n, d) for n, d in total.items() if n != m]
+        opened = [part for term in whole for part in _opened(store, term)]
+        for others in (whole, opened) if len(opened) > len(whole) else (whole,):
+            found = _with_parts(store, others, parts)
+            if found is not None:
+                return found
     return None
+
+
+def _with_parts(store: Store, terms: Sequence[Term], parts: Sequence[Term]) -> list[Term] | None:
+    """The sum of terms and parts, where some of them together are one term again; ``None`` if none are."""
+    others, left = list(terms), list(parts)
+    for k, other in enumerate(others):
+        fitting = [part for part in left if _ratio(store, other, part) is not None]
+        # all of them together first: what is taken off may be the sum of several, of keys that are no one range
+        for group in ([fitting] if len(fitting) > 1 else []) + [[part] for part in fitting]:
+            one = _together(store, other, group)
+            if one is not None:
+                others[k] = one
+                left = [part for part in left if part not in group]
+                break
+    return [*others, *left] if len(left) < len(parts) else None
 
 
 def opened_sums(store: Store, x: Polynomial) -> Polynomial:
