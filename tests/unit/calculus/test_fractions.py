@@ -86,8 +86,8 @@ def test_results_of_attention_are_merged_in_any_order(order: tuple[int, ...]) ->
 @pytest.mark.parametrize("wrong", [False, True])
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 3, 2, 1), (1, 0, 3, 2)])
 def test_keys_of_a_block_are_no_one_range(order: tuple[int, ...], wrong: bool) -> None:
-    """A block has two keys from the front and three from the back, as load balancing under a causal mask deals them out:
-    what is taken off a result is the sum of several terms."""
+    """A block has two keys from the front and three from the back, as load balancing under a causal mask deals them
+    out: what is taken off a result is the sum of several terms."""
     w = Workbench()
     blocks = max(order) + 1
     scores, values = w.input("s", 3, 5 * blocks), w.input("v", 5 * blocks, 2)
