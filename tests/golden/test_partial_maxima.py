@@ -24,7 +24,9 @@ GROWING = {
     "sigmoid": "y = aten.sigmoid.default(x)",
     "of what is negated": "n = aten.neg.default(x)\ne = aten.exp.default(n)\ny = mul(e, -3)",
     "tanh of sigmoid": "z = aten.sigmoid.default(x)\ny = aten.tanh.default(z)",
-    "a reciprocal of what falls": "n = mul(x, -2)\ne = aten.exp.default(n)\na = add(e, 5)\ny = aten.reciprocal.default(a)",
+    "a reciprocal of what falls": (
+        "n = mul(x, -2)\ne = aten.exp.default(n)\na = add(e, 5)\ny = aten.reciprocal.default(a)"
+    ),
 }
 FALLING = {
     "scaled": "y = mul(x, -2)",

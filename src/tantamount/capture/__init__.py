@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from inspect import Signature, signature
 from types import ModuleType
 from typing import Any
 
@@ -64,6 +65,14 @@ class _Called(ModuleType):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.capture(*args, **kwargs)
+
+    @property
+    def __signature__(self) -> Signature:
+        """What ``inspect.signature`` and editors show: the signature of what is called."""
+        try:
+            return signature(self.capture)
+        except UserError as problem:  # no PyTorch: then there is nothing to show
+            raise AttributeError(f"{problem.needed} is needed to capture") from None
 
 
 sys.modules[__name__].__class__ = _Called  # the import system binds tantamount.capture to the package, whatever we do
