@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from support.calculus import Workbench
+from tantamount.calculus.cases import never_zero
 from tantamount.calculus.compare import equal
+from tantamount.calculus.index_ranges import fits
 from tantamount.calculus.inequalities import Row, Steps, impossible
 from tantamount.effort import Effort
 from tantamount.ir.types import DType
@@ -168,3 +170,43 @@ def test_inequalities_against_a_grid() -> None:
             found += 1
             assert not ((points @ table[:, :3].T + table[:, 3]) >= 0).all(axis=1).any()
     assert found > 5
+
+
+# ------------------------------------------------------------------------------------------------ ranges and divisors
+def _polynomial(w: Workbench, x: Tensor) -> tuple[Any, Any]:
+    """The one polynomial of a tensor, and its box."""
+    ((box, found),) = x.value.pieces
+    return found, box
+
+
+RANGES: dict[str, tuple[Callable[[Symbols], Tensor], int, int]] = {  # a value, and the interval that it fills
+    "clamped": (lambda o: o.min(o.max(o.x, 2), 5), 2, 5),
+    "a remainder": (lambda o: o.sub(o.x, o.mul(o.floordiv(o.x, 3), 3)), 0, 2),
+    "a remainder, shifted where it is odd": (
+        lambda o: o.add(o.sub(o.x, o.mul(o.floordiv(o.x, 2), 2)), o.where(o.less(o.y, 0), 4, 2)), 2, 5,
+    ),
+    "a sign": (lambda o: o.add(o.sign(o.x), 1), 0, 2),
+    "a difference of quotients": (lambda o: o.sub(o.floordiv(o.add(o.x, 5), 4), o.floordiv(o.x, 4)), 1, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_range_is_shown_and_no_smaller_one(name: str) -> None:
+    value, low, high = RANGES[name]
+    symbols = Symbols()
+    x, box = _polynomial(symbols.w, value(symbols))
+    store = symbols.w.store
+    assert fits(store, x, low, high, box)
+    assert not fits(store, x, low + 1, high, box)
+    assert not fits(store, x, low, high - 1, box)
+
+
+def test_what_is_never_zero() -> None:
+    symbols = Symbols()
+    o, store = symbols, symbols.w.store
+    never = [o.max(o.x, 1), o.where(o.equal(o.x, 0), o.number(1), o.x), o.add(o.mul(o.floordiv(o.x, 3), 2), 1)]
+    perhaps = [o.max(o.x, 0), o.where(o.equal(o.y, 0), o.number(1), o.x), o.add(o.mul(o.floordiv(o.x, 3), 2), 2)]
+    for tensors, expected in ((never, True), (perhaps, False)):
+        for tensor in tensors:
+            x, box = _polynomial(symbols.w, tensor)
+            assert never_zero(store, x, box) is expected, tensor
