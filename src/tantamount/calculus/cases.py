@@ -285,7 +285,7 @@ class _Search:
         """``u = above / below`` towards 0: ``t <= u < t + 1`` where u is not negative, else ``t - 1 < u <= t``."""
         store = self.store
         above, below = fraction_of(store, u)
-        if below != ONE and not self.reading.is_positive(below, conditions):
+        if below != ONE and not self.reading.divides(below, conditions):
             return []
         t: Polynomial = (Term((factor._replace(exponent=1),), 1),)
         rest = add(store, above, scale(multiply(store, t, below), -1))

@@ -306,9 +306,13 @@ class Reading:
             found = self._positive[x, conditions] = self.refutes(conditions, Row(_minus(x)))
         return found
 
-    def is_positive(self, x: Polynomial, conditions: Sequence[Condition]) -> bool:
-        """True if ``x > 0`` follows from the conditions."""
-        return self._is_positive(self.value(x), tuple(conditions))
+    def divides(self, x: Polynomial, conditions: Sequence[Condition]) -> bool:
+        """True if ``x > 0`` follows from the conditions, so that what is rounded may be a quotient by x."""
+        value = self.value(x)
+        if not self._is_positive(value, tuple(conditions)):
+            return False
+        self.divisors.setdefault(value)
+        return True
 
     def _of_sizes(self, space: Space) -> Iterator[Row]:
         """What holds of the sizes of a run: what is known of them, and what the run rests on so far."""
@@ -403,9 +407,10 @@ def _quotient(x: Value, divisor: Value) -> Value | None:
 
 
 def fraction_of(store: Store, x: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """Numerator and denominator: a factor of power -1 that all terms share."""
-    shared = next((f for f in (x[0].monomial if x else ()) if f.exponent == -1 and all(f in m for m, _ in x)), None)
-    if shared is None:
+    """Numerator and denominator: the first factor of power -1, in all terms or in some (``1 + a / b``)."""
+    below = next((f for m, _ in x for f in m if f.exponent == -1), None)
+    if below is None:
         return x, ONE
-    above = polynomial(store, [monomial(store, c, tuple(f for f in m if f != shared)) for m, c in x])
-    return above, polynomial(store, [monomial(store, 1, (shared._replace(exponent=1),))])
+    factor = below._replace(exponent=1)
+    above = polynomial(store, [monomial(store, c, (*m, factor)) for m, c in x])
+    return above, polynomial(store, [monomial(store, 1, (factor,))])

@@ -210,3 +210,14 @@ def test_what_is_never_zero() -> None:
         for tensor in tensors:
             x, box = _polynomial(symbols.w, tensor)
             assert never_zero(store, x, box) is expected, tensor
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_remainder_by_a_positive_number_that_is_not_known(right: bool) -> None:
+    """rem(X + n, n) = rem(X, n) for X >= 0 and n > 0, and not for an X of any sign."""
+    w = Workbench()
+    x, m = w.input("x", 3), w.input("m", 3)
+    n = w.b.add(w.b.function("abs", m), 1)
+    left = w.b.function("abs", x) if right else x
+    shifted, plain = (w.aten("aten.fmod.Tensor", y, n) for y in (w.b.add(left, n), left))
+    assert (equal(w.store, shifted.value, plain.value) is None) is right
