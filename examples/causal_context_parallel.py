@@ -18,8 +18,8 @@ from torch.distributed.tensor.experimental._attention import _cp_options, set_ro
 
 import tantamount as tt
 
-RANKS, BATCH, LENGTH, HEADS, SIZE = 2, 1, 8, 2, 4
-LOCAL, CHUNK = LENGTH // RANKS, LENGTH // RANKS // 2
+BATCH, HEADS, SIZE = 1, 2, 4
+CHUNK, LOCAL = 2, 4  # positions: of a chunk, and of a rank
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, grad: Tensor) -> dict[str, Tensor]:
@@ -31,7 +31,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, grad: Tensor) -> dict[str, Tensor
 
 def ranks_attention(mesh: DeviceMesh):
     def run(q: Tensor, k: Tensor, v: Tensor, grad: Tensor) -> dict[str, Tensor]:
-        with context_parallel(mesh, buffers=[torch.empty(LENGTH)], buffer_seq_dims=[0]):
+        with context_parallel(mesh, buffers=[torch.empty(LOCAL * mesh.size())], buffer_seq_dims=[0]):
             return attention(q, k, v, grad)
 
     return run
@@ -42,30 +42,30 @@ def tensors(length: int) -> list[Tensor]:
     return [*(torch.randn(shape, requires_grad=True) for _ in range(3)), torch.randn(shape)]
 
 
-def chunks() -> str:
+def chunks(ranks: int) -> str:
     """Where the ranks have the sequence: their first chunks in order, then their second ones from the last rank on."""
-    front = [f"rank({rank})[:, :, 0:{CHUNK}]" for rank in range(RANKS)]
-    back = [f"rank({rank})[:, :, {CHUNK}:{LOCAL}]" for rank in reversed(range(RANKS))]
+    front = [f"rank({rank})[:, :, 0:{CHUNK}]" for rank in range(ranks)]
+    back = [f"rank({rank})[:, :, {CHUNK}:{LOCAL}]" for rank in reversed(range(ranks))]
     return f"concat({', '.join(front + back)}, dim=2)"
 
 
-def check(*, broken: bool = False) -> tt.Report:
+def check(*, ranks: int = 2, broken: bool = False) -> tt.Report:
     def build(_: int):
-        mesh = init_device_mesh("cpu", (RANKS,), mesh_dim_names=("cp",))
+        mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("cp",))
         set_rotate_method("alltoall")
         _cp_options.enable_load_balance = not broken
         return ranks_attention(mesh), tensors(LOCAL)
 
     return tt.refine(
-        tt.capture(attention, tensors(LENGTH)),
-        tt.capture_ranks(build, RANKS, mesh={"cp": RANKS}),
-        inputs={name: chunks() for name in ("q", "k", "v", "grad")},
-        outputs={name: chunks() for name in ("y", "of q", "of k", "of v")},
+        tt.capture(attention, tensors(LOCAL * ranks)),
+        tt.capture_ranks(build, ranks, mesh={"cp": ranks}),
+        inputs={name: chunks(ranks) for name in ("q", "k", "v", "grad")},
+        outputs={name: chunks(ranks) for name in ("y", "of q", "of k", "of v")},
     )
 
 
 if __name__ == "__main__":
-    report = check()
+    report = check()  # or check(ranks=4), check(ranks=8)
     print(report)
     report.raise_if_not_proved()
     print(check(broken=True))

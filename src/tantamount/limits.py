@@ -153,14 +153,9 @@ class Bounds:
     cuts_ahead: int = _bound(12, COMPARISON, "Tensors that comparing one computes ahead of their own counterparts.")
     nested_cells: int = _bound(3, COMPARISON, "Sums inside sums that are compared cell by cell.", "depth")
     cell_sums: int = _bound(24, COMPARISON, "Sums that are cut into common cells together.")
-    linear_cases: int = _bound(
-        96, COMPARISON, "Cases of comparisons, maxima and signs that a difference is split into."
-    )
-    linear_rows: int = _bound(400, COMPARISON, "Linear inequalities that follow from those of one case.")
+    case_steps: int = _bound(6_000, COMPARISON, "Cases, and inequalities in them, that one question takes.")
     common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
     lifted_atoms: int = _bound(16, COMPARISON, "Atoms inside a function that a selection is lifted out of.")
-    split_cases: int = _bound(300, COMPARISON, "Cases of comparisons, maxima and roundings that one comparison takes.")
-    case_rows: int = _bound(600, COMPARISON, "Inequalities at once, where a case is shown to be impossible.")
     leaf_places: int = _bound(64, COMPARISON, "Places at which one function reads tensors.")
     # calculus: the normal form of a tensor
     rebuilt_joins: int = _bound(8, FORMS, "Times that a term is computed anew after joins.", "depth")
@@ -173,7 +168,6 @@ class Bounds:
     number_bits: int = _bound(1 << 16, FORMS, "Binary digits of a number in a normal form.")
     prime_divisor: int = _bound(1 << 16, FORMS, "Divisors that are tried to factor a number under a root.")
     index_places: int = _bound(64, FORMS, "Coordinates along an axis at which an index is shown to be in range.")
-    index_cases: int = _bound(5, FORMS, "Comparisons by which an index is split into cases.", "depth")
     floor_steps: int = _bound(64, FORMS, "Boxes that a rounded index is cut into.")
     form_cells: int = _bound(1 << 14, FORMS, "Cells of the common boxes of an operator's operands.")
     layout_boxes: int = _bound(1 << 14, FORMS, "Boxes that a reshape may cut a tensor into.")

@@ -102,6 +102,15 @@ def test_ring_of_gathered_keys_is_proved() -> None:
     assert report.verdict is Verdict.PROVED, str(report)
 
 
+@pytest.mark.slow
+def test_causal_ring_on_four_ranks() -> None:
+    """Every rank skips other blocks, and those that it merges are no one range of keys."""
+    ring = example("causal_context_parallel")
+    report = ring.check(ranks=4)
+    assert verdicts(report) == dict.fromkeys(("y", "of q", "of k", "of v"), Verdict.PROVED), str(report)
+    assert ring.check(ranks=4, broken=True).verdict is Verdict.REFUTED
+
+
 @pytest.mark.parametrize("name", ["zero1", "training_step", "fsdp2_training_step"])
 def test_step_with_another_optimizer_is_proved(name: str) -> None:
     report = example(name).check(optimizer="sgd")

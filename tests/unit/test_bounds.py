@@ -16,7 +16,6 @@ from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.calculus.compare import equal
 from tantamount.calculus.forms import Form, join_axes
-from tantamount.calculus.index_ranges import in_range
 from tantamount.calculus.polynomials import prime_powers
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.unfold import define, unfolded
@@ -143,13 +142,6 @@ def numbers(effort: Effort, _: Path) -> None:
 
 def primes(effort: Effort, _: Path) -> None:
     prime_powers(Workbench(effort).store, Fraction(7))
-
-
-def index(effort: Effort, _: Path) -> None:
-    w = Workbench(effort)
-    later = w.b.cast(w.b.less(w.input("x", 4), 0), DType.INT64)
-    ((box, x),) = later.value.pieces
-    in_range(w.store, x, 1, box)
 
 
 def rounded(effort: Effort, _: Path) -> None:
@@ -287,8 +279,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "cell_sums": (causal, 1),
     "common_cells": (causal, 1),
     "leaf_places": (causal, 1),
-    "split_cases": (places, 1),
-    "case_rows": (places, 1),
+    "case_steps": (places, 1),
     "rebuilt_joins": (joined, 0),
     "merged_points": (partial_sums, 1),
     "merge_rounds": (partial_sums, 0),
@@ -298,7 +289,6 @@ HITS: dict[str, tuple[Work, int]] = {
     "number_bits": (numbers, 1),
     "prime_divisor": (primes, 1),
     "index_places": (unknown_index, 1),
-    "index_cases": (index, 0),
     "floor_steps": (rounded, 1),
     "form_cells": (pieces, 1),
     "layout_boxes": (layout, 1),
@@ -339,7 +329,7 @@ NOT_HERE = {
     "implied_cases", "cover_tiles", "repair_numbers",
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
     "repair_layouts", "repair_promising", "repair_seconds",
-    "mismatch_depth", "reduced_rounds", "linear_cases", "linear_rows", "lifted_atoms",
+    "mismatch_depth", "reduced_rounds", "lifted_atoms",
 }  # fmt: skip
 
 

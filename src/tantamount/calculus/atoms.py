@@ -180,7 +180,6 @@ class Memo:
     enclosures: dict[int, Any] = field(default_factory=dict[int, Any])  # the same, with ends that are excluded
     has_extreme: dict[int, bool] = field(default_factory=dict[int, bool])
     has_cases: dict[int, bool] = field(default_factory=dict[int, bool])
-    piecewise: dict[int, bool] = field(default_factory=dict[int, bool])
     remainders_inside: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth

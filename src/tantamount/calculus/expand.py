@@ -19,16 +19,15 @@ from tantamount.calculus.angles import angles_in, linear_in_angles
 from tantamount.calculus.answers import EQUAL, Answer, Different, GaveUp, Remembered, Undecided
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
+from tantamount.calculus.cases import vanishes
 from tantamount.calculus.cells import common_cells
 from tantamount.calculus.choices import settled
 from tantamount.calculus.extremes import tidied
-from tantamount.calculus.piecewise import equal_in_all_cases
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.sums import close, flatten
 from tantamount.calculus.terms import Factor, Factors, Flat, Polynomial, Rational, Term, factors_of, single
-from tantamount.calculus.vanishing import vanishes
 from tantamount.errors import Unsupported
 from tantamount.limits import COMPARISON
 
@@ -363,7 +362,7 @@ class _Ways:
         """Products multiplied out (not in a cell, where more is known); the terms that differ computed anew at the
         positions where they are compared (operands that coincide there, guards that are decided there);
         elements at chosen positions whatever the choice; sums cut into cells; products of sines and cosines as sums,
-        where they are of other angles; denominators cleared."""
+        where they are of other angles; denominators cleared; case by case."""
         store, box = self.store, self.box
         in_cell = isinstance(box, Mapping)
         if in_cell:
@@ -392,8 +391,8 @@ class _Ways:
         if cleared is not None:
             store.fired["cleared-denominators"] += 1
             yield lambda: self._search(cleared, (), of_itself=False)
-        if not in_cell:
-            yield lambda: self._within_effort(lambda: equal_in_all_cases(store, left, right, box))
+        if not in_cell:  # as they are written: multiplied out they may be too long to be looked at
+            yield lambda: self._within_effort(lambda: vanishes(store, add(store, left, scale(right, -1)), box))
 
     def _search(self, x: Polynomial, y: Polynomial, *, of_itself: bool = True, turning: bool = False) -> bool:
         search = _Search(self.store, self.box, turning=turning)

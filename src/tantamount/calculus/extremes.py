@@ -57,12 +57,13 @@ def _has_row(store: Store, number: int) -> bool:
 
 class _Layer(NamedTuple):
     """``shift + factor * f(...)``: f is the function of this name, or ("power", "falling": of what is negated) this
-    power; without a name what is in."""
+    power; without a name what is in. ``turned``: ``-f(-...)``, which grows where f does."""
 
     shift: Polynomial
     factor: Polynomial
     name: str
     exponent: Rational = 1
+    turned: bool = False
 
 
 class _Tidying(Rebuild):
@@ -216,13 +217,14 @@ def _taken_apart(
         kept = [f for f in shared if f not in taken]
         factor = polynomial(store, [monomial(store, abs(c), taken)])
         inner = polynomial(store, [monomial(store, 1 if c > 0 else -1, kept)])
-        found = _function(store, inner, strictly)
+        found = _function(store, inner if c > 0 else scale(inner, -1), strictly)
         if found is None:
             if shift or factor != ONE:
                 layers.append(_Layer(shift, factor, ""))
             return layers, inner
         (name, e), x = found
-        layers.append(_Layer(shift, factor, name, e))
+        x = scale(x, -1) if c < 0 else x
+        layers.append(_Layer(shift, factor, name, e, turned=c < 0))
     return layers, x
 
 
@@ -255,7 +257,8 @@ def _function(store: Store, x: Polynomial, strictly: bool) -> tuple[tuple[str, R
 
 
 def _put_together(store: Store, layers: list[_Layer], x: Polynomial) -> Polynomial:
-    for shift, factor, name, e in reversed(layers):
+    for shift, factor, name, e, turned in reversed(layers):
+        x = scale(x, -1) if turned else x
         if name == "exp":
             x = powers.exponential(store, x)
         elif name == "log":
@@ -266,5 +269,5 @@ def _put_together(store: Store, layers: list[_Layer], x: Polynomial) -> Polynomi
             x = powers.power(store, x, e)
         elif name:
             x = powers.function(store, name, (x,))
-        x = add(store, shift, multiply(store, factor, x))
+        x = add(store, shift, multiply(store, scale(factor, -1) if turned else factor, x))
     return x

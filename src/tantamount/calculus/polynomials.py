@@ -6,7 +6,7 @@ share was pulled out. ``rebuild`` distributes on demand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isqrt, prod
 
@@ -135,19 +135,28 @@ def _collapsed(store: Store, total: Mapping[Monomial, Rational]) -> list[Term] |
         parts = _opened(store, Term(m, c))
         if len(parts) < 2 or store.effort.exceeds("opened_terms", len(parts)):
             continue
-        others = [Term(n, d) for n, d in total.items() if n != m]
-        left: list[Term] = []
-        for part in parts:
-            for k, other in enumerate(others):
-                one = _together(store, other, part)
-                if one is not None:
-                    others[k] = one
-                    break
-            else:
-                left.append(part)
-        if len(left) < len(parts):
-            return [*others, *left]
+        whole = [Term(n, d) for n, d in total.items() if n != m]
+        opened = [part for term in whole for part in _opened(store, term)]
+        for others in (whole, opened) if len(opened) > len(whole) else (whole,):
+            found = _with_parts(store, others, parts)
+            if found is not None:
+                return found
     return None
+
+
+def _with_parts(store: Store, terms: Sequence[Term], parts: Sequence[Term]) -> list[Term] | None:
+    """The sum of terms and parts, where some of them together are one term again; ``None`` if none are."""
+    others, left = list(terms), list(parts)
+    for k, other in enumerate(others):
+        fitting = [part for part in left if _ratio(store, other, part) is not None]
+        # all of them together first: what is taken off may be the sum of several, of keys that are no one range
+        for group in ([fitting] if len(fitting) > 1 else []) + [[part] for part in fitting]:
+            one = _together(store, other, group)
+            if one is not None:
+                others[k] = one
+                left = [part for part in left if part not in group]
+                break
+    return [*others, *left] if len(left) < len(parts) else None
 
 
 def opened_sums(store: Store, x: Polynomial) -> Polynomial:
@@ -205,8 +214,8 @@ def _opened(store: Store, term: Term) -> list[Term]:
     return done
 
 
-def _together(store: Store, x: Term, y: Term) -> Term | None:
-    """``x + y`` if that is one term, where y is x times something over a denominator that x does not have."""
+def _ratio(store: Store, x: Term, y: Term) -> Term | None:
+    """``y / x`` if y is x times something over a denominator that x does not have; ``None`` otherwise."""
     inverse = tuple(Factor(a, -e, index) for a, e, index in x.monomial)
     if any(store.atoms[a].facts.boolean for a, _, _ in x.monomial):
         return None
@@ -218,7 +227,16 @@ def _together(store: Store, x: Term, y: Term) -> Term | None:
         for a, e, index in ratio
     ):
         return None  # only sums can be one term together; and nothing may stand below that did not in y
-    c, factors = as_factors(store, (Term((), 1), Term(ratio, quotient)))
+    return Term(ratio, quotient)
+
+
+def _together(store: Store, x: Term, ys: Sequence[Term]) -> Term | None:
+    """``x + y + ...`` if that is one term, where every y is x times something over a denominator that x does not
+    have."""
+    ratios = [ratio for y in ys if (ratio := _ratio(store, x, y)) is not None]
+    if len(ratios) < len(ys):
+        return None
+    c, factors = as_factors(store, (Term((), 1), *sorted(ratios, key=term_key)))
     m, value = monomial(store, exact(Fraction(x.coefficient) * c), (*x.monomial, *factors))
     boxed = {
         f.atom for f in factors if f.exponent > 0 and store.atoms[f.atom].op == "polynomial"

@@ -49,7 +49,6 @@ RuleName = Literal[
     "sums-of-angles",
     "lifted-selections",
     "counted-positions",
-    "index-cases",
     "one-hot",
     "found-once",
     "ignored-labels",
@@ -69,11 +68,10 @@ RuleName = Literal[
     "equal-arguments",
     "chosen-elements",
     "computed-anew",
-    "vanishing",
+    "cases",
     "tidy-extremes",
     "common-cells",
     "cleared-denominators",
-    "piecewise",
     "unfolded-definitions",
 ]
 

@@ -17,7 +17,7 @@ from tantamount.calculus.products import known_positive
 from tantamount.calculus.terms import IOTA, Factor, Factors, Polynomial, Ranges
 from tantamount.sizes.symbolic import is_size
 
-__all__ = ["Enclosure", "decided", "enclosure"]
+__all__ = ["Enclosure", "between", "decided", "enclosure", "multiplied", "raised"]
 
 _NOT_REACHED = frozenset({"tanh", "erf"})  # -1 and 1
 
@@ -39,6 +39,11 @@ class Enclosure(NamedTuple):
 _MOST_DIGITS = 1 << 12  # binary ones, of the end of an interval
 _ALL = Enclosure(_End(-inf, True), _End(inf, True))
 _ONE = Enclosure(_End(1, False), _End(1, False))
+
+
+def between(low: Fraction | int | float, high: Fraction | int | float, *, out: bool = False) -> Enclosure:
+    """All numbers from ``low`` to ``high``; without these if ``out``. Infinities are excluded."""
+    return Enclosure(_End(low, out or low == -inf), _End(high, out or high == inf))
 
 
 def decided(store: Store, op: str, x: Polynomial, box: Ranges) -> int | None:
@@ -70,13 +75,14 @@ def _times(a: Fraction | int | float, b: Fraction | int | float) -> Fraction | i
 def _product(store: Store, m: Factors, box: Ranges) -> Enclosure:
     out = _ONE
     for factor in m:
-        out = _multiplied(out, _of_factor(store, factor, box))
+        out = multiplied(out, _of_factor(store, factor, box))
         if out == _ALL and not any(f.exponent % 2 == 0 for f in m):
             break
     return out
 
 
-def _multiplied(x: Enclosure, y: Enclosure) -> Enclosure:
+def multiplied(x: Enclosure, y: Enclosure) -> Enclosure:
+    """An enclosure of all products of a number of each."""
     corners: list[_End] = []
     for a in x:
         for b in y:
@@ -93,16 +99,12 @@ def _of_factor(store: Store, factor: Factor, box: Ranges) -> Enclosure:
     a, e, index = store.follow(factor)
     if a == IOTA:
         found = spans.interval(index[0], box, ())
-        base = _ALL if found is None or any(map(is_size, found)) else _closed(*found)
+        base = _ALL if found is None or any(map(is_size, found)) else between(*found)
         if known_positive(store, Factor(a, e, index)) and base == _ALL:
             base = Enclosure(_End(0, True), _End(inf, True))
     else:
         base = _of_atom(store, a)
-    return _power(base, e)
-
-
-def _closed(low: Fraction | int | float, high: Fraction | int | float) -> Enclosure:
-    return Enclosure(_End(low, low == -inf), _End(high, high == inf))
+    return raised(base, e)
 
 
 def _of_atom(store: Store, number: int) -> Enclosure:
@@ -114,7 +116,7 @@ def _of_atom(store: Store, number: int) -> Enclosure:
 
 def _computed(store: Store, number: int) -> Enclosure:
     atom = store.atoms[number]
-    low, high = _closed(*spans.of_atom(store, number))
+    low, high = between(*spans.of_atom(store, number))
     if atom.op in _NOT_REACHED:
         low, high = _End(-1, True), _End(1, True)
     elif atom.op == "polynomial":
@@ -128,12 +130,13 @@ def _computed(store: Store, number: int) -> Enclosure:
     return Enclosure(low, high)
 
 
-def _power(x: Enclosure, e: Fraction | int) -> Enclosure:
+def raised(x: Enclosure, e: Fraction | int) -> Enclosure:
+    """An enclosure of the powers of these numbers, where they are defined."""
     low, high = x
     if e == 1:
         return x
     if e < 0:
-        return _reciprocal(_power(x, -e))
+        return _reciprocal(raised(x, -e))
     if e.denominator != 1:  # of what is not negative, and monotone: its ends are irrational, as a rule
         return Enclosure(_End(0, low.at > 0 or (low.at == 0 and low.out)), _End(inf, True))
     even = e % 2 == 0

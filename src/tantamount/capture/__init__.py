@@ -69,5 +69,15 @@ class _Called(ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.capture(*args, **kwargs)
 
+    @property
+    def __signature__(self) -> Any:
+        """What ``inspect.signature`` and editors show: the signature of what is called."""
+        from inspect import signature  # here: reading graphs needs none of it
+
+        try:
+            return signature(self.capture)
+        except UserError as problem:  # no PyTorch: then there is nothing to show
+            raise AttributeError(f"{problem.needed} is needed to capture") from None
+
 
 sys.modules[__name__].__class__ = _Called  # the import system binds tantamount.capture to the package, whatever we do

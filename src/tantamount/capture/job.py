@@ -15,6 +15,7 @@ from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.readers import READERS, Reader, conversion, endings, named, read_graph
 from tantamount.capture.relations import Side, read_expectation, read_input
+from tantamount.capture.size_symbols import narrowed
 from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
 from tantamount.ir.graph import ANY_ARGUMENTS, CustomOperator, Graph
@@ -33,7 +34,7 @@ from tantamount.sizes.domain import Domain, SizeProblem
 __all__ = ["GraphFiles", "Unresolved", "declared_operators", "job_of", "joined_sizes", "read_job", "read_unresolved"]
 
 _FORMAT = "job/1"
-_TOP = ("format", "spec", "impl", "inputs", "outputs", "expect", "assume", "ops")
+_TOP = ("format", "spec", "impl", "inputs", "outputs", "expect", "assume", "ops", "symbols")
 _DROPOUT = "same mask"
 
 
@@ -124,6 +125,8 @@ def _resolved(top: Fields, files: _Graphs, name: str, partial: bool = False) -> 
         _types(specification, None)
     job = Job(name, specification, implementation, mesh, inputs, outputs, assume)
     domain = joined_sizes((specification, *distinct.values()), name)
+    if "symbols" in top and not isinstance(files, _Resized):
+        domain = narrowed(domain, top.get("symbols"), top.at("[symbols]"))
     if not domain.symbols:
         return job
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from keyword import iskeyword
 from typing import Any
 
 from tantamount.capture.fields import Fields, Place, shown
-from tantamount.sizes.domain import LARGEST, Domain, SizeProblem, Symbol, parse_condition
+from tantamount.sizes.domain import LARGEST, Domain, SizeProblem, Symbol, parse_condition, symbol_of
 
-__all__ = ["decode_domain", "encode_domain"]
+__all__ = ["decode_domain", "encode_domain", "narrowed"]
+
+_FURTHEST = 1 << 31  # below 0
 
 
 def decode_domain(value: object, place: Place) -> Domain:
@@ -21,10 +24,9 @@ def decode_domain(value: object, place: Place) -> Domain:
         if not name.isidentifier() or iskeyword(name) or len(name) > 100:
             raise where.wrong(shown(name), "a name such as B", code="size")
         given = Fields.of(entry, where, ("hint", "min", "max"), ("hint",))
-        low = given.at("min").integer(given.values.get("min", 1), 1, LARGEST, "a size from 1 on")
-        high = given.at("max").integer(given.values.get("max", LARGEST), low, LARGEST, f"a size from {low} on")
+        low, high = _range(given)
         hint = given.at("hint").integer(given.get("hint"), low, high, "a size in range")
-        symbols.append(Symbol(name, hint, low, high))
+        symbols.append(symbol_of(name, hint, low, high))
     place.limits.check("dimensions", len(symbols), place.text, "size symbols")
     domain = Domain(tuple(symbols))
     listed = fields.at("conditions")
@@ -40,9 +42,43 @@ def decode_domain(value: object, place: Place) -> Domain:
     return domain
 
 
+def _range(given: Fields) -> tuple[int, int]:
+    """The least and the greatest value of a symbol: sizes are 1 or more, other whole numbers say what they are."""
+    low = given.at("min").integer(given.values.get("min", 1), -_FURTHEST, LARGEST, "a whole number")
+    high = given.at("max").integer(given.values.get("max", LARGEST), low, LARGEST, f"a whole number from {low} on")
+    return low, high
+
+
+def narrowed(domain: Domain, value: object, place: Place) -> Domain:
+    """The sizes of a job whose table ``[symbols]`` says ranges: ``{"S": {"min": 2, "max": 4096}}``."""
+    found = {s.label: s for s in domain.symbols}
+    for label, entry in place.table(value, "a table of ranges such as S = { min = 2, max = 64 }").items():
+        where = place.at(shown(label))
+        if label not in found:
+            names = ", ".join(sorted(found)) or "none"
+            raise where.wrong(shown(label), f"a size symbol of the graphs: {names}", code="size")
+        mine = found[label]
+        low, high = _range(Fields.of(entry, where, ("min", "max")))
+        low, high = max(low + mine.shift, mine.low), min(high + mine.shift, mine.high)
+        if low > high:
+            raise where.wrong("a range without a value", f"numbers that satisfy {mine}", code="size")
+        found[label] = replace(mine, hint=min(max(mine.hint, low), high), low=low, high=high)
+    narrow = Domain(tuple(found[s.label] for s in domain.symbols), domain.conditions)
+    if not narrow.contains(narrow.hints):
+        raise place.wrong(
+            "ranges whose nearest values violate the conditions", f"ranges that fit {domain}", code="size"
+        )
+    return narrow.reduced()
+
+
 def encode_domain(domain: Domain) -> dict[str, Any]:
     """The document of a domain."""
     table = {
-        s.name: {"hint": s.hint, "min": s.low, **({} if s.high == LARGEST else {"max": s.high})} for s in domain.symbols
+        s.label: {
+            "hint": s.hint - s.shift,
+            "min": s.low - s.shift,
+            **({} if s.high >= LARGEST else {"max": s.high - s.shift}),
+        }
+        for s in domain.symbols
     }
     return {"symbols": table, "conditions": sorted(map(str, domain.conditions))}

@@ -56,12 +56,14 @@ def _spread(builder: Builder, form: Form, shape: Shape) -> Form:
 
 
 def differs(node: Node, graphs: Sequence[Graph]) -> bool:
-    """True if ranks of a class, with these graphs, have other attributes of a node, or another constant."""
+    """True if ranks with these graphs have other attributes of a node, another constant, or no such node at all."""
     for other in graphs[1:]:
         first = graphs[0]
         if other is first:
             continue
-        peer = other.by_name[node.name]
+        peer = other.by_name.get(node.name)
+        if peer is None or (peer.op, peer.target, peer.kwargs.keys()) != (node.op, node.target, node.kwargs.keys()):
+            return True
         if not same_argument(node.args, peer.args):
             return True
         if not all(same_argument(node.kwargs[key], peer.kwargs[key]) for key in node.kwargs):

@@ -16,7 +16,7 @@ from tantamount.errors import InternalError, Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.proof import Options, Progress, Proof, prove
 from tantamount.refinement.result import Refinement, accepted, statistics
-from tantamount.sizes.domain import Domain, implied, ranges_of
+from tantamount.sizes.domain import Domain, implied, ranges_of, shown_sizes
 from tantamount.sizes.search import find_sizes, generic_sizes, varied_sizes
 from tantamount.sizes.symbolic import Condition, Space
 from tantamount.verdict import Assumption, OutputReport, Verdict, worst
@@ -74,10 +74,10 @@ def refine_at_all_sizes(
         if not found.proved:
             if here.refuted is not None or here.refutes():
                 return here.report
-            left = f"at {_shown(outside.sizes)} it is not: {_why(found)}"
+            left = f"at {shown_sizes(outside.sizes)} it is not: {_why(found)}"
             break
         if _relations(found) != _relations(first):
-            left = f"at {_shown(outside.sizes)} the relations are others"
+            left = f"at {shown_sizes(outside.sizes)} the relations are others"
             break
         proofs.append(found)
         covered.append(_open(domain, found))
@@ -135,10 +135,6 @@ def _relations(proof: _Attempt) -> list[tuple[str, str]]:
 def _why(proof: _Attempt) -> str:
     failing = (o.reason or o.verdict.value for o in proof.outputs if o.verdict is not Verdict.PROVED)
     return proof.failure or next(failing, "")
-
-
-def _shown(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 
 # ---------------------------------------------------------------------------------------------- what is reported
@@ -218,8 +214,8 @@ def _executed(
         report = refine_one(at(sizes))
     except UserError:
         return None
-    note = f"at {_shown(sizes)}; the sizes may be any with {domain}"
-    reasons = {Verdict.REFUTED: f" (at {_shown(sizes)})", Verdict.UNKNOWN: f" (at {_shown(sizes)})"}
+    note = f"at {shown_sizes(sizes)}; the sizes may be any with {domain}"
+    reasons = {Verdict.REFUTED: f" (at {shown_sizes(sizes)})", Verdict.UNKNOWN: f" (at {shown_sizes(sizes)})"}
     outputs = tuple(replace(o, reason=o.reason + reasons.get(o.verdict, "")) for o in report.outputs)
     return replace(report, outputs=outputs, notes=(note, *report.notes))
 

@@ -20,6 +20,7 @@ from tantamount.proof import Options, prove
 from tantamount.proof.assumptions import operator_assumptions
 from tantamount.reduction import NotReduced, reduce_job
 from tantamount.refinement.result import Refinement, limits_hit, statistics
+from tantamount.sizes.domain import shown_sizes
 from tantamount.smt.conditions import side_conditions
 from tantamount.smt.engine import Compared, Output, compare
 from tantamount.verdict import Assumption, Counterexample, Elementwise, OutputReport, Relation, Verdict, worst
@@ -53,8 +54,7 @@ def _compare(state: _State) -> None:
     job, how = state.job, state.effort
     if job.at is not None:
         sizes = {symbol.name: symbol.hint for symbol in job.sizes.symbols}
-        shown = ", ".join(f"{name} = {value}" for name, value in sizes.items())
-        state.notes += (f"size symbols are those of the capture: {shown}",)
+        state.notes += (f"size symbols are those of the capture: {shown_sizes(sizes)}",)
         job = job.at(sizes)
     state.at = "while sizes were reduced"
     small = job

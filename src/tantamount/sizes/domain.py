@@ -19,7 +19,7 @@ from tantamount.sizes.symbolic import Condition, Space, holds, is_size, rational
 
 __all__ = [
     "Domain", "LARGEST", "NO_SIZES", "SizeProblem", "Symbol", "implied", "multiples", "parse_condition",
-    "parse_size", "ranges_of",
+    "parse_size", "ranges_of", "shown_sizes", "symbol_of",
 ]  # fmt: skip
 
 LARGEST = 1 << 62  # no tensor has more elements than that
@@ -32,15 +32,51 @@ class SizeProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A size symbol: whole numbers from ``low`` (1 or more) to ``high``; ``hint`` is what it was at capture."""
+    """A size symbol: whole numbers from ``low`` (1 or more) to ``high``; ``hint`` is what it was at capture.
+
+    A number that may be 0 or negative is a symbol, too: of K from -2 on there is the symbol ``(K + 3)``, which is what
+    is proved about, and K is 3 less than it. ``label`` is K, ``shift`` is 3."""
 
     name: str
     hint: int
     low: int = 1
     high: int = LARGEST
 
+    @property
+    def label(self) -> str:
+        """What files and users call it."""
+        return _spelled(self.name)[0]
+
+    @property
+    def shift(self) -> int:
+        """How much greater it is than the number that files and users mean."""
+        return _spelled(self.name)[1]
+
     def __str__(self) -> str:
-        return f"{self.name} >= {self.low}" if self.high == LARGEST else f"{self.low} <= {self.name} <= {self.high}"
+        low, high = self.low - self.shift, self.high - self.shift
+        return f"{self.label} >= {low}" if self.high >= LARGEST else f"{low} <= {self.label} <= {high}"
+
+
+def symbol_of(label: str, hint: int, low: int, high: int) -> Symbol:
+    """The symbol of a number from ``low`` to ``high``, any whole numbers."""
+    if low >= 1:
+        return Symbol(label, hint, low, high)
+    shift = 1 - low
+    return Symbol(f"({label} + {shift})", hint + shift, 1, high + shift)
+
+
+def _spelled(name: str) -> tuple[str, int]:
+    """``(K + 3)`` as K and 3."""
+    if not name.startswith("("):
+        return name, 0
+    label, shift = name[1:-1].split(" + ")
+    return label, int(shift)
+
+
+def shown_sizes(values: Mapping[str, int]) -> str:
+    """Values of symbols as users know them: ``B = 2, K = 0``."""
+    spelled = [(*_spelled(name), value) for name, value in values.items()]
+    return ", ".join(f"{label} = {value - shift}" for label, shift, value in spelled)
 
 
 @dataclass(frozen=True)
@@ -87,11 +123,15 @@ class Domain:
     def joined(self, other: Domain) -> Domain:
         """The sizes in both. Raises :class:`SizeProblem` if a symbol has two hints."""
         found = {s.name: s for s in self.symbols}
+        labels = {s.label: s for s in self.symbols}
         for s in other.symbols:
+            least = [1 - one.shift for one in (labels.get(s.label, s), s)]
+            if least[0] != least[1]:
+                raise SizeProblem(f"{s.label} is from {least[0]} on in one program and from {least[1]} on in another")
             mine = found.get(s.name, s)
             if mine.hint != s.hint:
                 raise SizeProblem(f"{s.name} is {mine.hint} in one program and {s.hint} in another")
-            found[s.name] = Symbol(s.name, s.hint, max(mine.low, s.low), min(mine.high, s.high))
+            found[s.name] = replace(s, low=max(mine.low, s.low), high=min(mine.high, s.high))
         conditions = tuple(dict.fromkeys((*self.conditions, *other.conditions)))
         return Domain(tuple(found[name] for name in sorted(found)), conditions).reduced()
 
@@ -235,10 +275,11 @@ def _value(tree: ast.expr, domain: Domain, text: str) -> Any:
     if isinstance(tree, ast.Constant) and type(tree.value) is int:
         return tree.value
     if isinstance(tree, ast.Name):
-        hints = domain.hints
-        if tree.id not in hints:
+        declared = {s.label: s for s in domain.symbols}
+        if tree.id not in declared:
             raise SizeProblem(f"the symbol {tree.id} in {text!r}, which is not declared")
-        return symbol(tree.id, hints[tree.id])
+        found = declared[tree.id]
+        return symbol(found.name, found.hint) - found.shift
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         return -_value(tree.operand, domain, text)
     if isinstance(tree, ast.BinOp):

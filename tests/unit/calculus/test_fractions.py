@@ -83,6 +83,25 @@ def test_results_of_attention_are_merged_in_any_order(order: tuple[int, ...]) ->
     assert np.allclose(w.value(out, data), w.value(whole, data))
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 3, 2, 1), (1, 0, 3, 2)])
+def test_keys_of_a_block_are_no_one_range(order: tuple[int, ...], wrong: bool) -> None:
+    """A block has two keys from the front and three from the back, as load balancing under a causal mask deals them
+    out: what is taken off a result is the sum of several terms."""
+    w = Workbench()
+    blocks = max(order) + 1
+    scores, values = w.input("s", 3, 5 * blocks), w.input("v", 5 * blocks, 2)
+    places = [(first, last) for k in range(blocks) for first, last in
+              ((2 * k, 2 * k + 2), (5 * blocks - 3 * k - 3, 5 * blocks - 3 * k))]  # fmt: skip
+    dealt = [w.b.concat([w.b.slice(x, dim, *ends) for ends in places], dim) for x, dim in ((scores, 1), (values, 0))]
+    whole, whole_sums = attention(w, scores, values)
+    out, sums = merged(w, dealt[0], dealt[1], (*order[:-1], order[0]) if wrong else order, 5)
+    assert w.same(sums, whole_sums) is not wrong
+    assert w.same(out, whole) is not wrong
+    assert w.equivalent(out, whole) is not wrong
+    assert np.allclose(w.value(out, w.data(1)), w.value(whole, w.data(1))) is not wrong
+
+
 def test_a_difference_that_is_not_a_merge_stays_as_it_is() -> None:
     """With a share over another denominator nothing is one term again, and nothing is wrong."""
     w = Workbench()

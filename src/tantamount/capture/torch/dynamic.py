@@ -25,23 +25,27 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._sympy import functions
 
 from tantamount.errors import InternalError, Unsupported, UserError
-from tantamount.sizes.domain import LARGEST, Domain, Symbol, ranges_of
+from tantamount.sizes.domain import LARGEST, Domain, Symbol, ranges_of, symbol_of
 from tantamount.sizes.search import find_sizes
 from tantamount.sizes.symbolic import Condition, Space
 
 __all__ = ["Dynamic", "Sizes", "sizes_of", "widen"]
 
-Dynamic = Mapping[str, Mapping[int, Any]]  # by name of an argument: dimension -> name of its size (or torch.export.Dim)
+# By name of an argument: dimension -> name of its size (or torch.export.Dim); of a number, the name of the number.
+Dynamic = Mapping[str, Any]
 _PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
 
 
 @dataclass
 class Sizes:
     """The size symbols of one capture. ``dims``: of every tensor with symbolic dimensions, their names;
-    ``symbols``: for every name the size that is traced, the least and the greatest."""
+    ``symbols``: for every name the size that is traced, the least and the greatest; ``numbers``: of every argument
+    that is a symbolic whole number, the name. PyTorch makes symbols of sizes only: such a number is 1 less than the
+    size of a tensor of its own."""
 
     dims: Mapping[str, Mapping[int, str]]
     symbols: Mapping[str, tuple[int, int, int]]
+    numbers: Mapping[str, str] = field(default_factory=dict)
     environment: ShapeEnv = field(default_factory=lambda: ShapeEnv(duck_shape=True))
     names: dict[sympy.Symbol, str] = field(default_factory=dict)
     settled: Domain | None = None  # what :func:`widen` found
@@ -70,6 +74,28 @@ class Sizes:
                 )  # fmt: skip
         return fake
 
+    def carriers(self, mode: FakeTensorMode) -> list[Tensor]:
+        """For every symbolic number the tensor whose size it is."""
+        found: list[Tensor] = []
+        for label in self.numbers.values():
+            with _disable_current_modes():
+                example = torch.empty(self.symbols[label][0] + 1)
+            context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
+            carrier = mode.from_tensor(example, symbolic_context=context)
+            size: Any = carrier.shape[0]
+            self.names[size.node.expr] = label
+            found.append(carrier)
+        return found
+
+    def number(self, name: str, carriers: Sequence[Tensor]) -> Any:
+        """The symbolic number that an argument is."""
+        carrier = carriers[list(self.numbers).index(name)]
+        return self._meant(self.numbers[name], carrier.shape[0])
+
+    def _meant(self, label: str, value: Any) -> Any:
+        """What a user calls the value that the tracer's symbol has."""
+        return value - 1 - Symbol(label, 1).shift if label in self.numbers.values() else value
+
     def text(self, size: Any, place: str) -> str:
         """A symbolic size as a file has it."""
         return str(self._value(size.node.expr, place))
@@ -82,10 +108,12 @@ class Sizes:
         for symbol, label in sorted(self.names.items(), key=lambda item: item[1]):
             hint, low, high = self.symbols[label]
             if symbol in self.environment.replacements:
-                raise _fixed(label, self.environment.replacements[symbol], place)
+                value = self.environment.replacements[symbol]
+                raise _fixed(Symbol(label, hint).label, self._meant(label, value), place)
             bounds = self.environment.var_to_range[symbol]
-            upper = int(bounds.upper) if bounds.upper.is_Integer else LARGEST
-            symbols.append(Symbol(label, hint, max(low, int(bounds.lower)), min(upper, high)))
+            less = label in self.numbers.values()
+            upper = int(bounds.upper) - less if bounds.upper.is_Integer else LARGEST
+            symbols.append(Symbol(label, hint, max(low, int(bounds.lower) - less), min(upper, high)))
         for guard in self.environment.guards:
             if not self._value(guard.expr, place):
                 raise InternalError(f"the guard {guard.expr} does not hold at the sizes that were traced")
@@ -97,7 +125,8 @@ class Sizes:
         if e.is_Integer:
             return int(e)
         if e.is_Symbol and e in self.names:
-            return self.space.symbols[self.names[e]]
+            label = self.names[e]
+            return self.space.symbols[label] + (label in self.numbers.values())
         if e in (sympy.true, sympy.false):
             return bool(e)
         rule = _RULES.get(type(e))
@@ -134,6 +163,7 @@ def widen(sizes: Sizes, document: Any, again: Callable[[Mapping[str, int]], tupl
     sizes.settled = domain.reduced()
 
 
+_MOST_TRACED = 1 << 20  # of a number, which is the size of a tensor while it is traced
 _MAX_CONDITIONS = 4  # that are tried
 _MAX_TRACES = 3  # more of one program, for one condition
 _RULES: dict[Any, Callable[..., Any]] = {
@@ -152,18 +182,30 @@ def sizes_of(
     taken: Sequence[Tensor],
     place: str,
     hints: Mapping[str, int] | None = None,
+    numbers: Mapping[str, int] | None = None,
 ) -> Sizes:
-    """The symbols for some dimensions of arguments, given as ``{"tokens": {0: "B", 1: "S"}}``. ``taken``: tensors whose
-    sizes stay numbers; ``hints``: the sizes to trace at. Raises :class:`UserError` for what does not fit the
-    arguments."""
+    """The symbols for some dimensions of arguments, given as ``{"tokens": {0: "B", 1: "S"}}``, and for arguments that
+    are whole ``numbers``, given as ``{"offset": "K"}``. ``taken``: tensors whose sizes stay numbers; ``hints``: the
+    sizes to trace at. Raises :class:`UserError` for what does not fit the arguments."""
     by_name = dict(tensors)
     dims: dict[str, dict[int, str]] = {}
     found: dict[str, tuple[int, int, int]] = {}
     fixed = {size for tensor in taken for size in tensor.shape}
+    whole: dict[str, str] = {}
+    values: dict[str, tuple[int, int, int]] = {}
     for name, entries in dynamic.items():
         tensor = by_name.get(name)
-        if tensor is None:
-            raise _wrong(f"sizes of {name!r}", f"names of tensors among the arguments: {', '.join(by_name)}", place)
+        if numbers is not None and name in numbers and not isinstance(entries, Mapping):
+            symbol = _number(name, entries, numbers[name], place)
+            if values.setdefault(symbol.name, (symbol.hint, symbol.low, symbol.high))[0] != symbol.hint:
+                raise _wrong(f"two values of {symbol.label}", "one number under one name", place)
+            whole[name] = symbol.name
+            continue
+        if tensor is None or not isinstance(entries, Mapping):
+            known = ", ".join((*by_name, *(numbers or ())))
+            raise _wrong(
+                f"sizes of {name!r}", f"dimensions of tensors, or numbers, among the arguments: {known}", place
+            )
         dims[name] = {}
         for dim, given in entries.items():
             if not -tensor.dim() <= dim < tensor.dim():
@@ -189,7 +231,23 @@ def sizes_of(
         hint = hints[label] if hints else next(fitting, size)
         symbols[label] = (hint, low, high)
         primes = [p for p in primes if hint != size * p]
-    return Sizes(dims, symbols)
+    for name, (value, low, high) in values.items():
+        if Symbol(name, value).label in symbols:
+            raise _wrong(f"{Symbol(name, value).label} for a size and for a number", "a name of its own", place)
+        symbols[name] = (hints[name] if hints else value, low, high)
+    return Sizes(dims, symbols, whole)
+
+
+def _number(name: str, given: Any, value: int, place: str) -> Symbol:
+    """The symbol of an argument that is a whole number: from 0 on, if no range is given."""
+    label = given if isinstance(given, str) else getattr(given, "__name__", str(given))
+    low, high = getattr(given, "min", 0), getattr(given, "max", None)
+    high = high if isinstance(high, int) else LARGEST
+    if not label.isidentifier():
+        raise _wrong(f"the name {label!r} of a number", "a name such as K, or torch.export.Dim", place)
+    if not low <= value <= min(high, _MOST_TRACED):
+        raise _wrong(f"{name} = {value}", f"an example from {low} to {min(high, _MOST_TRACED)}", place)
+    return symbol_of(label, value, low, high)
 
 
 def _wrong(what: str, needed: str, place: str) -> UserError:

@@ -45,7 +45,8 @@ class _Writer:
 
     def document(self, inputs: Sequence[str], outputs: Sequence[str], rank: int | None) -> dict[str, Any]:
         placeholders = [node for node in self.module.graph.nodes if node.op == "placeholder"]
-        self.names = dict(zip(placeholders, inputs, strict=True))
+        self.names = dict(zip(placeholders, inputs, strict=False))
+        carriers = set(placeholders[len(inputs) :])  # of numbers: nothing but their sizes is used
         taken = set(inputs)
         nodes: list[dict[str, Any]] = []
         results: list[Any] = []
@@ -53,11 +54,14 @@ class _Writer:
             if node.op == "output":
                 results = list(node.args[0])
                 continue
-            if self._is_size(node):
+            if self._is_size(node) or node in carriers:
                 continue  # what is computed from sizes is written where it is used
             if node not in self.names:
                 self.names[node] = self._name(node, taken)
-            nodes.append(self._node(node))
+            if isinstance(node.meta.get("val"), torch.SymFloat):
+                nodes.extend(self._real(node, taken))
+            else:
+                nodes.append(self._node(node))
         found: list[dict[str, str]] = []
         for name, result in zip(outputs, results, strict=True):
             if isinstance(result, fx.Node):
@@ -101,6 +105,32 @@ class _Writer:
         if stack:
             entry["stack"] = stack
         return entry
+
+    def _real(self, node: fx.Node, taken: set[str]) -> list[dict[str, Any]]:
+        """A real number that is computed from symbolic numbers, as tensors without dimensions."""
+        name = getattr(node.target, "__name__", str(node.target))
+        target = _OF_REALS.get(name)
+        if target is None:
+            raise UserError(
+                "capture-dynamic", place=f"node {node.name}", found=f"{name} of a symbolic number",
+                needed=f"one of {', '.join(sorted(_OF_REALS))}",
+                hint="make the number an argument of its own that `dynamic` names",
+            )  # fmt: skip
+        nodes: list[dict[str, Any]] = []
+        operands: list[Any] = []
+        like = {"op": "call_function", "shape": [], "dtype": "float64"}
+        for k, value in enumerate(node.args):
+            operand = self._argument(value, node)
+            if not isinstance(operand, dict) or "node" not in operand:
+                own = f"{self.names[node]}_operand{k}"
+                taken.add(own)
+                arguments = {"args": [operand], "kwargs": {"dtype": {"dtype": "float64"}}}
+                nodes.append({"name": own, "target": "aten.scalar_tensor.default", **arguments, **like})
+                operand = {"node": own}
+            operands.append(operand)
+        nodes.append({"name": self.names[node], "target": target, "args": operands, "kwargs": {}, **like})
+        stack = _stack(node)
+        return [{**entry, "stack": stack} for entry in nodes] if stack else nodes
 
     def _is_size(self, node: fx.Node) -> bool:
         """True if a node computes an integer from symbolic sizes."""
@@ -181,6 +211,12 @@ class _Writer:
         )  # fmt: skip
 
 
+# Of real numbers: what Python and PyTorch's tracer call it, and the operator on tensors that it is.
+_OF_REALS = {
+    "truediv": "aten.div.Tensor", "mul": "aten.mul.Tensor", "add": "aten.add.Tensor", "sub": "aten.sub.Tensor",
+    "pow": "aten.pow.Tensor_Tensor", "neg": "aten.neg.default", "sym_sqrt": "aten.sqrt.default",
+    "_sym_sqrt": "aten.sqrt.default", "sym_float": "aten.clone.default",
+}  # fmt: skip
 _UNBACKED = (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)
 _ENCODED: dict[type, str] = {
     torch.dtype: "dtype",

@@ -55,7 +55,8 @@ def capture(
     a model on the meta device will do. What ``torch.export`` captured is taken as it is, without arguments: an
     exported program, the path of a saved one (``.pt2``, only if you trust it), a graph module with shapes on record.
     ``dynamic`` names sizes of arguments that stay symbols, ``{"tokens": {0: "B", 1: "S"}}``: what is then proved holds
-    for all of them (a ``torch.export.Dim`` instead of a name says a range).
+    for all of them (a ``torch.export.Dim`` instead of a name says a range). So it names arguments that are numbers,
+    ``{"offset": "K"}``: a whole number from 0 on, or any real number.
     Raises :class:`UserError` for what cannot be captured."""
 
     def run(hints: Mapping[str, int] | None = None) -> Traced:

@@ -61,6 +61,13 @@ class Traced:
 
 
 @dataclass(frozen=True)
+class _Number:
+    """Stands for an argument that is a symbolic whole number."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class _Program:
     """A function that is traced, and the tensors that it gets: state first, then the tensors among the arguments."""
 
@@ -89,8 +96,12 @@ def trace(
     check_modules(modules)
     state = collect(modules, optimizers)
     paths, structure = pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))
-    leaves = tuple(leaf for _, leaf in paths)
-    given = [(_argument_name(function, path), leaf) for path, leaf in paths if isinstance(leaf, Tensor)]
+    named = [(_argument_name(function, path), leaf) for path, leaf in paths]
+    numbers = {n: leaf for n, leaf in named if type(leaf) is int and isinstance(n, str) and n in (dynamic or {})}
+    reals = {n for n, leaf in named if type(leaf) is float and isinstance((dynamic or {}).get(n), str)}
+    named = [(n, torch.tensor(leaf, dtype=torch.float64) if n in reals else leaf) for n, leaf in named]
+    leaves = tuple(_Number(n) if n in numbers else leaf for n, leaf in named)
+    given = [(n, leaf) for n, leaf in named if isinstance(leaf, Tensor)]
     names = (*(entry.name for entry in state.entries), *_distinct([name for name, _ in given], state))
     tensors = (*(entry.tensor for entry in state.entries), *(leaf for _, leaf in given))
     fixed = [(entry.name, entry.tensor) for entry in state.entries if entry.computed]
@@ -102,8 +113,9 @@ def trace(
     sizes = None
     if dynamic:
         plain = [(n, x) for n, (x, layout) in zip(names, locals_, strict=True) if layout is None]
-        sizes = sizes_of(dynamic, plain, [x for n, x in zip(names, tensors, strict=True) if n not in dynamic],
-                         _where(function), hints)  # fmt: skip
+        rest = {n: entries for n, entries in dynamic.items() if n not in reals}
+        taken = [x for n, x in zip(names, tensors, strict=True) if n not in rest]
+        sizes = sizes_of(rest, plain, taken, _where(function), hints, numbers) if rest else None
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=None if sizes is None else sizes.environment)
     gradients = [local_part(gradient) for _, gradient in program.gradients]
 
@@ -114,14 +126,15 @@ def trace(
             else sizes.fake(fake_mode, n, x.detach())
             for n, (x, _) in zip(names, locals_, strict=True)
         ]
-        return fakes + [fake_mode.from_tensor(x.detach(), static_shapes=True) for x, _ in gradients]
+        fakes += [fake_mode.from_tensor(x.detach(), static_shapes=True) for x, _ in gradients]
+        return fakes if sizes is None else fakes + sizes.carriers(fake_mode)
 
     recorded = _Recorded([], [])
     layouts = [layout for _, layout in (*locals_, *gradients)]
 
     def first_pass() -> tuple[fx.GraphModule, list[Tensor]]:
         fakes = new_fakes()
-        module = make_fx(_runner(program, layouts, recorded), record_stack_traces=False)(*fakes)
+        module = make_fx(_runner(program, layouts, recorded, sizes), record_stack_traces=False)(*fakes)
         for fake in fakes:  # the pass made leaves of them, which must not be written to
             fake.requires_grad_(False)
         return module, fakes
@@ -157,9 +170,12 @@ class _Recorded:
     layouts: list[Layout | None]
 
 
-def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Recorded) -> Callable[..., Any]:
-    def run(*flat: Tensor) -> list[Tensor]:
+def _runner(
+    program: _Program, layouts: Sequence[Layout | None], recorded: _Recorded, sizes: Sizes | None
+) -> Callable[..., Any]:
+    def run(*given: Tensor) -> list[Tensor]:
         state = program.state
+        flat, carriers = given[: len(layouts)], given[len(layouts) :]
         count, total = len(state.entries), len(program.tensors)
         whole = [rewrapped(tensor, layout) for tensor, layout in zip(flat, layouts, strict=True)]
         fakes_own: dict[str, set[str]] = {}
@@ -178,6 +194,8 @@ def _runner(program: _Program, layouts: Sequence[Layout | None], recorded: _Reco
             if isinstance(leaf, Tensor):
                 tensor, original = next(arguments)
                 filled.append(tensor.requires_grad_() if original.requires_grad else tensor)
+            elif isinstance(leaf, _Number) and sizes is not None:
+                filled.append(sizes.number(leaf.name, carriers))
             else:
                 filled.append(leaf)
         args, kwargs = pytree.tree_unflatten(filled, program.structure)
@@ -341,7 +359,7 @@ def _outputs(
     graph = module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     by_node = dict(zip(placeholders, inputs, strict=False))
-    old = dict(zip(placeholders[len(inputs) :], left, strict=True))
+    old = dict(zip(placeholders[len(inputs) : len(inputs) + len(left)], left, strict=True))
     output = next(node for node in reversed(graph.nodes) if node.op == "output")
     results = list(output.args[0])
     leaves = [Leaf(name, layout) for name, layout in zip(recorded.names, recorded.layouts, strict=True)]

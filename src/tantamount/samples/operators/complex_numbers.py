@@ -57,6 +57,14 @@ SAMPLES: tuple[Sample, ...] = (
     call("ne.Scalar", c(2, 3), 0),
     call("where.self", m(2, 3), c(2, 3), c(3)),
     call("masked_fill.Scalar", c(2, 3), m(2, 3), 0),
+    # Fourier transforms
+    call("_fft_c2c.default", c(2, 5), (1,), 0, True),
+    call("_fft_c2c.default", c(3, 4), (0, 1), 1, False),
+    call("_fft_r2c.default", f(2, 5), (1,), 0, True),
+    call("_fft_r2c.default", f(4, 3, 2), (2, 0), 2, True),
+    call("_fft_r2c.default", f(4), (0,), 1, False),
+    call("_fft_c2r.default", c(2, 3), (1,), 2, 5),
+    call("_fft_c2r.default", c(3, 3), (0, 1), 0, 4),
     # movement, joining, indexing
     call("view.default", c(2, 6), (3, 4)),
     call("reshape.default", c(2, 6), (-1,)),

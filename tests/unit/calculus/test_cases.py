@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from support.calculus import Workbench
+from tantamount.calculus.cases import never_zero
 from tantamount.calculus.compare import equal
-from tantamount.calculus.inequalities import Row, impossible
+from tantamount.calculus.index_ranges import fits
+from tantamount.calculus.inequalities import Row, Steps, impossible
 from tantamount.effort import Effort
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
@@ -145,7 +147,7 @@ def _row(strict: bool = False, constant: int = 0, **coefficients: int) -> Row:
 
 
 def test_inequalities_without_a_solution() -> None:
-    effort = Effort()
+    effort = Steps(Effort())
     between = [_row(x=2, constant=-1), _row(x=-2, constant=1)]  # 2x == 1
     assert impossible(between, {"x"}, effort)
     assert not impossible(between, set(), effort)
@@ -164,7 +166,58 @@ def test_inequalities_against_a_grid() -> None:
     for _ in range(150):
         table = generator.integers(-3, 4, (5, 4))
         rows = [_row(constant=int(r[3]), **{n: int(c) for n, c in zip("xyz", r[:3], strict=True) if c}) for r in table]
-        if impossible(rows, {"x", "y", "z"}, Effort()):
+        if impossible(rows, {"x", "y", "z"}, Steps(Effort())):
             found += 1
             assert not ((points @ table[:, :3].T + table[:, 3]) >= 0).all(axis=1).any()
     assert found > 5
+
+
+# ------------------------------------------------------------------------------------------------ ranges and divisors
+def _polynomial(w: Workbench, x: Tensor) -> tuple[Any, Any]:
+    """The one polynomial of a tensor, and its box."""
+    ((box, found),) = x.value.pieces
+    return found, box
+
+
+RANGES: dict[str, tuple[Callable[[Symbols], Tensor], int, int]] = {  # a value, and the interval that it fills
+    "clamped": (lambda o: o.min(o.max(o.x, 2), 5), 2, 5),
+    "a remainder": (lambda o: o.sub(o.x, o.mul(o.floordiv(o.x, 3), 3)), 0, 2),
+    "a remainder, shifted where it is odd": (
+        lambda o: o.add(o.sub(o.x, o.mul(o.floordiv(o.x, 2), 2)), o.where(o.less(o.y, 0), 4, 2)), 2, 5,
+    ),
+    "a sign": (lambda o: o.add(o.sign(o.x), 1), 0, 2),
+    "a difference of quotients": (lambda o: o.sub(o.floordiv(o.add(o.x, 5), 4), o.floordiv(o.x, 4)), 1, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_range_is_shown_and_no_smaller_one(name: str) -> None:
+    value, low, high = RANGES[name]
+    symbols = Symbols()
+    x, box = _polynomial(symbols.w, value(symbols))
+    store = symbols.w.store
+    assert fits(store, x, low, high, box)
+    assert not fits(store, x, low + 1, high, box)
+    assert not fits(store, x, low, high - 1, box)
+
+
+def test_what_is_never_zero() -> None:
+    symbols = Symbols()
+    o, store = symbols, symbols.w.store
+    never = [o.max(o.x, 1), o.where(o.equal(o.x, 0), o.number(1), o.x), o.add(o.mul(o.floordiv(o.x, 3), 2), 1)]
+    perhaps = [o.max(o.x, 0), o.where(o.equal(o.y, 0), o.number(1), o.x), o.add(o.mul(o.floordiv(o.x, 3), 2), 2)]
+    for tensors, expected in ((never, True), (perhaps, False)):
+        for tensor in tensors:
+            x, box = _polynomial(symbols.w, tensor)
+            assert never_zero(store, x, box) is expected, tensor
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_remainder_by_a_positive_number_that_is_not_known(right: bool) -> None:
+    """rem(X + n, n) = rem(X, n) for X >= 0 and n > 0, and not for an X of any sign."""
+    w = Workbench()
+    x, m = w.input("x", 3), w.input("m", 3)
+    n = w.b.add(w.b.function("abs", m), 1)
+    left = w.b.function("abs", x) if right else x
+    shifted, plain = (w.aten("aten.fmod.Tensor", y, n) for y in (w.b.add(left, n), left))
+    assert (equal(w.store, shifted.value, plain.value) is None) is right
