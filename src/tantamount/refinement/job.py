@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Captured", "job_of", "refine_job", "whole_proof"]
 
+_LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
 _SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
@@ -285,6 +286,16 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
     clock.lap("witness")
     state.counterexample, state.notes = searched.counterexample, searched.notes
     state.know(proof, [output for output in searched.outputs if output.verdict is Verdict.REFUTED])
+    if _may_need_cuts(proof, searched.outputs):
+        state.at = "proving it with cuts"
+        cut = prove(proof.job, replace(proof.options, cut=True))
+        again = cut.check(expand=False)
+        clock.lap("outputs")
+        if not _open(again):
+            cut.relations()
+            clock.lap("relation")
+            state.notes = ()
+            return cut, Searched(again)
     checked = _proved_with_effort(state, proof, before, searched.outputs)
     clock.lap("outputs")
     if proof.options.fold is None and proof.folded and _may_need_ranks(proof, checked):
@@ -302,6 +313,16 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
 
 def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
     return [output for output in outputs if output.verdict is not Verdict.PROVED]
+
+
+def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport]) -> bool:
+    """True if a proof that cuts both programs where they agree may succeed where one as a whole did not: each step is
+    compared alone. Of programs that are short a whole comparison says as much."""
+    if proof.cuts is not None or proof.options.cut is not None or proof.options.align is None:
+        return False
+    if any(output.verdict is Verdict.REFUTED for output in checked):
+        return False
+    return len(proof.job.specification.nodes) >= _LONG
 
 
 def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
