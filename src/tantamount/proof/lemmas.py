@@ -19,12 +19,12 @@ from tantamount.calculus.compare import equal
 from tantamount.calculus.infinities import is_real
 from tantamount.ir.graph import Node
 from tantamount.ir.job import Job
-from tantamount.ir.relation import InputRelation, Partial, Placement
+from tantamount.ir.relation import InputRelation, Partial, Placement, Sign
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import operator_of
 from tantamount.ops.classes import rank_classes
 from tantamount.proof.assumptions import open_obligations
-from tantamount.proof.cuts import Aligned
+from tantamount.proof.cuts import Aligned, sign_of
 from tantamount.proof.inputs import build_inputs
 from tantamount.proof.outputs import output_node, show
 from tantamount.proof.pieces import Piece, Side, Unfit, key_of, named
@@ -99,12 +99,14 @@ def _suits(job: Job) -> bool:
 # ---------------------------------------------------------------------------------------------- one piece
 @dataclass(frozen=True)
 class _Lemma:
-    """What one proof says: of tensors that are handed on, the specification tensor and the placements; tensors of the
-    specification that are copies of others; outputs, relations and assumptions."""
+    """What one proof says: of tensors that are handed on, the specification tensor and the placements, and the signs
+    of its elements and of theirs; tensors of the specification that are copies of others; outputs, relations and
+    assumptions."""
 
     piece: Piece
     proof: Proof
     pairs: Mapping[str, tuple[str, tuple[Placement, ...]]]
+    signs: Mapping[str, tuple[Sign, Sign]]
     copies: Mapping[str, str]
     outputs: tuple[OutputReport, ...]
     relations: tuple[Relation, ...]
@@ -114,7 +116,8 @@ class _Lemma:
 @dataclass
 class _Pieces:
     """The pieces of a job, proved in the order of the programs. ``known``: of tensors of the implementation that are
-    handed on, what they are; ``copies`` by side: tensors that equal another one, which is read instead."""
+    handed on, what they are; ``signs``, of which signs; ``copies`` by side: tensors that equal another one, which is
+    read instead."""
 
     job: Job
     options: Options
@@ -123,6 +126,7 @@ class _Pieces:
     known: dict[str, tuple[str, tuple[Placement, ...]]] = field(
         default_factory=dict[str, "tuple[str, tuple[Placement, ...]]"]
     )
+    signs: dict[str, tuple[Sign, Sign]] = field(default_factory=dict[str, "tuple[Sign, Sign]"])
     copies: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: (dict[str, str](), dict[str, str]()))
     lemmas: dict[object, _Lemma] = field(default_factory=dict[object, _Lemma])
     _first: dict[object, str] = field(default_factory=dict[object, str])
@@ -165,6 +169,7 @@ class _Pieces:
                 first = self._first.setdefault((whole, placements), name)
                 if first == name or any(isinstance(p, Partial) for p in placements):  # summands are not determined
                     self.known[name] = whole, placements
+                    self.signs[name] = lemma.signs[u]
                 else:
                     self.copies[1][name] = first
             self.copies[0].update((names.specification[a], names.specification[b]) for a, b in lemma.copies.items())
@@ -201,7 +206,7 @@ class _Pieces:
             whole, placements = self.known[name]
             if whole in inputs:  # two tensors of the implementation are parts of it
                 raise Unfit
-            inputs[whole] = InputRelation(name, placements, text=show(placements))
+            inputs[whole] = InputRelation(name, placements, text=show(placements), signs=self.signs[name])
         wanted, held = {*read, *inputs}, {*used}
         pending = [*wanted, *held]
         while pending:  # related inputs come together
@@ -282,7 +287,11 @@ def _proved(piece: Piece, options: Options) -> _Lemma:
                 copies[copy] = copies.get(whole, whole)
     if set(copies) & {whole for whole, _ in pairs.values()}:
         raise Unfit
-    return _Lemma(piece, proof, pairs, copies, outputs, tuple(proof.relations().values()), proof.assumptions())
+    signs = {
+        name: (_sign(proof.store, ours.values[whole]), _sign(proof.store, theirs.environments[0][name]))
+        for name, (whole, _) in pairs.items()
+    }
+    return _Lemma(piece, proof, pairs, signs, copies, outputs, tuple(proof.relations().values()), proof.assumptions())
 
 
 def _summands(proof: Proof, piece: Piece, name: str) -> tuple[str, tuple[Placement, ...]]:
@@ -301,6 +310,10 @@ def _summands(proof: Proof, piece: Piece, name: str) -> tuple[str, tuple[Placeme
 def _total(store: Store, value: object) -> bool:
     """True if a tensor is a real number everywhere, whatever the inputs are."""
     return isinstance(value, Tensor) and is_real(store, value.value)
+
+
+def _sign(store: Store, value: object) -> Sign:
+    return sign_of(store, value.value) if isinstance(value, Tensor) else Sign.ANY
 
 
 def _same(proof: Proof, first: str, other: str) -> bool:

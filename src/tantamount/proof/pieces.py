@@ -220,6 +220,7 @@ def _plain(value: Any, numbers: Mapping[str, int], name: str = "") -> Any:
             infer,
             problem,
             *(_plain(x, numbers, name) for x in (value.placements, value.expression, value.equal)),
+            value.signs if isinstance(value, InputRelation) else None,
         )
     if isinstance(value, tuple):
         return tuple(_plain(item, numbers, name) for item in cast("tuple[object, ...]", value))
