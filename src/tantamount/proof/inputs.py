@@ -429,8 +429,7 @@ class _Builder:
         for key, found in self.regions.items():
             shape = _type(self.job.implementation[key[0]], key[1]).shape
             out.locals[key] = self._patchwork(key, shape, found)
-        graphs = {id(graph): graph for graph in self.job.implementation}
-        names = {node.name for graph in graphs.values() for node in graph.inputs}
+        names = {node.name for graph in self.job.programs for node in graph.inputs}
         for name in sorted(names):
             if name in out.stacked:
                 continue

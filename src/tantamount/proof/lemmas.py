@@ -86,7 +86,7 @@ def _suits(job: Job) -> bool:
     at random or sent from rank to rank, no constant is unknown, no relation restricts the specification."""
     if len(rank_classes(job.implementation, job.mesh)) > 1:
         return False
-    for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():
+    for graph in (job.specification, *job.programs):
         for node in graph.nodes:
             if node.op == "constant" and node.target not in graph.constants:
                 return False
@@ -219,9 +219,7 @@ class _Pieces:
         inputs.update((name, job.inputs[name]) for name in sorted(wanted) if name in job.inputs)
         checked = {o.name: job.outputs[o.name] for o in ours.outputs(k)}
         specification = ours.piece(job.specification, k, wanted, self.copies[0])
-        programs = {id(graph): graph for graph in job.implementation}
-        done = {key: theirs.piece(graph, k, held, self.copies[1]) for key, graph in programs.items()}
-        implementation = tuple(done[id(graph)] for graph in job.implementation)
+        implementation = job.on_ranks([theirs.piece(graph, k, held, self.copies[1]) for graph in job.programs])
         part = Job(job.path, specification, implementation, job.mesh, inputs, checked, job.assume)
         return Piece(part, theirs.handed_on(k), ours.handed_on(k))
 

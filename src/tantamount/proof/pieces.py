@@ -161,8 +161,6 @@ def key_of(piece: Piece) -> object:
     job = piece.job
     ours = _numbers(job.specification)
     theirs = _numbers(job.implementation[0])
-    graphs = {id(graph): graph for graph in job.implementation}
-    numbers = {key: k for k, key in enumerate(graphs)}
     inputs = tuple(
         (ours[name], _plain(r, theirs, r.name))
         for name, r in sorted(job.inputs.items(), key=lambda item: ours[item[0]])
@@ -174,8 +172,8 @@ def key_of(piece: Piece) -> object:
     )
     return (
         _program(job.specification),
-        tuple(map(_program, graphs.values())),
-        tuple(numbers[id(graph)] for graph in job.implementation) if len(graphs) > 1 else (),
+        tuple(map(_program, job.programs)),
+        job.numbers if len(job.programs) > 1 else len(job.numbers),
         tuple(theirs[o.node] for o in job.implementation[0].outputs),
         inputs,
         outputs,

@@ -26,8 +26,7 @@ _LONG = 300  # nodes of a program from which on it pays
 def simplified(job: Job) -> list[Simpler]:
     """The jobs that are simpler one after the other; none if there is nothing to simplify."""
     steps: list[Simpler] = []
-    graphs = {id(graph): graph for graph in (job.specification, *job.implementation)}
-    if any(_draws(graph) for graph in graphs.values()):  # masks are paired by their order
+    if any(_draws(graph) for graph in (job.specification, *job.programs)):  # masks are paired by their order
         return steps
     one = as_one_program(job)
     steps += [] if one is None else [one]
@@ -45,8 +44,7 @@ def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPie
     program has ``least`` nodes. Raises :class:`Stopped` as :func:`prove` does."""
     if options.align is None or options.fold is False or options.cut is False or job.at is not None:
         return None
-    graphs = {id(graph): graph for graph in (job.specification, *job.implementation)}
-    if max(len(graph.nodes) for graph in graphs.values()) < least:
+    if max(len(graph.nodes) for graph in (job.specification, *job.programs)) < least:
         return None
     steps = simplified(job)
     simple = steps[-1].job if steps else job

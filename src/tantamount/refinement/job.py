@@ -106,11 +106,8 @@ def _once() -> Align:
     known: dict[object, Candidates] = {}
 
     def aligned(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], limits: Limits) -> Candidates:
-        names = [
-            tuple((node.name, node.target) for node in graph.nodes)
-            for graph in (job.specification, *job.implementation)
-        ]
-        key = (*names, tuple((one.leader, tuple(one.ranks)) for one in classes), tuple(job.mesh.axes.items()))
+        names = [tuple((node.name, node.target) for node in graph.nodes) for graph in (job.specification, *job.programs)]
+        key = (*names, job.numbers, tuple((one.leader, tuple(one.ranks)) for one in classes), tuple(job.mesh.axes.items()))
         if key not in known:
             from tantamount.correspond.alignment import align  # executes programs: for long jobs only
 
