@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Union
@@ -187,15 +187,18 @@ class Graph:
         return {node.name: None for node in self.nodes if node.name in found}
 
 
-def references(node: Node) -> Iterator[str]:
+def references(node: Node) -> tuple[str, ...]:
     """The names of the nodes whose values ``node`` reads, in order, with repetitions."""
+    found: list[str] = []
+    _read(node.args, found)
+    if node.kwargs:
+        _read(tuple(node.kwargs.values()), found)
+    return tuple(found)
 
-    def walk(argument: Argument) -> Iterator[str]:
+
+def _read(arguments: tuple[Argument, ...], found: list[str]) -> None:
+    for argument in arguments:
         if isinstance(argument, Ref):
-            yield argument.name
+            found.append(argument.name)
         elif isinstance(argument, tuple):
-            for item in argument:
-                yield from walk(item)
-
-    for argument in (*node.args, *node.kwargs.values()):
-        yield from walk(argument)
+            _read(argument, found)

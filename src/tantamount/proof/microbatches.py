@@ -138,7 +138,7 @@ class Folding:
 
     def _gathering(self, node: Node) -> list[Node]:
         """One tensor of each copy, one after the other."""
-        first = self.copies.graph.by_name[next(references(node))]
+        first = self.copies.graph.by_name[next(iter(references(node)))]
         if first.type is None:
             raise NotAlike
         held, nodes = first.name, list[Node]()
