@@ -93,6 +93,10 @@ def _suits(job: Job) -> bool:
             row = operator_of(graph, node) if node.op == "call" and node.target != "getitem" else None
             if row is not None and (row.category == "random" or row.peer_parameter is not None):
                 return False
+    relations = job.inputs.values()
+    plain = all(relation.placements is not None and not relation.equal for relation in relations)
+    if plain and len({relation.name for relation in relations}) == len(relations):
+        return True  # of each input another tensor
     return not build_inputs(Calculus(), job).restrictions
 
 

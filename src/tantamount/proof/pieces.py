@@ -7,9 +7,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, cast
 
-from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
+from tantamount.ir.graph import Argument, Device, Graph, Node, Output, Ref, Setting, references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Expectation, InputRelation, RankTensor, rank_tensors
+from tantamount.ir.relation import (
+    Expectation,
+    InputRelation,
+    Partial,
+    RankTensor,
+    Replicate,
+    Shard,
+    rank_tensors,
+)
+from tantamount.ir.types import DType
 
 __all__ = ["Piece", "Side", "Unfit", "key_of", "named", "reading"]
 
@@ -203,6 +212,9 @@ def _program(graph: Graph) -> object:
     return tuple(found)
 
 
+_EXACT = (Replicate, Shard, Partial, DType, Device, Setting)  # equal to nothing but the same of the same class
+
+
 def _plain(value: Any, numbers: Mapping[str, int], name: str = "") -> Any:
     """A key of attributes, relations and expectations, with numbers for names; 1, 1.0 and True are three keys."""
     if isinstance(value, Ref):
@@ -222,6 +234,8 @@ def _plain(value: Any, numbers: Mapping[str, int], name: str = "") -> Any:
         )
     if isinstance(value, tuple):
         return tuple(_plain(item, numbers, name) for item in cast("tuple[object, ...]", value))
+    if isinstance(value, _EXACT):
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return type(value).__name__, *(_plain(getattr(value, f.name), numbers, name) for f in fields(value))
     return type(value).__name__, repr(value)
