@@ -164,7 +164,11 @@ def plan_execution(
         ]
         least = max(1, _INTEGERS if bound is None else bound)
         leaf, real = (source, name), kind is Kind.FLOAT
-        leaves.append(Leaf(leaf, atom.shape, kind, least, span, tuple(special), atom.facts.rounded, real and atom.facts.nonnegative))
+        leaves.append(
+            Leaf(
+                leaf, atom.shape, kind, least, span, tuple(special), atom.facts.rounded, real and atom.facts.nonnegative
+            )
+        )
     one_sided = not implementation.drops or not specification.dropouts  # then no masks belong together
     paired = (job.assume.dropout and not implementation.fresh_masks) or one_sided
     sides = (ours, *theirs)

@@ -267,7 +267,9 @@ class _Builder:
             parts = [size for p, size in zip(placements, mesh.sizes, strict=True) if isinstance(p, Partial)]
             local_type = _type(self.job.implementation[0], relation.name)
             shape = list(type_.shape)
-            cut = leaf(self.store, "implementation input", relation.name, local_type, (*parts, *shape), relation.signs[1])
+            cut = leaf(
+                self.store, "implementation input", relation.name, local_type, (*parts, *shape), relation.signs[1]
+            )
             self.out.stacked[relation.name] = self._spread(cut, placements, shape, len(parts))
         else:
             self._restrict(name, f"{name} and {first[0]} are one tensor of the implementation ({relation.name})")

@@ -161,11 +161,24 @@ class _Pieces:
         outputs: dict[str, OutputReport] = {}
         relations: dict[str, Relation] = {}
         assumptions: dict[tuple[str, str], dict[str, None]] = {}
+
+        def found_so_far() -> InPieces:
+            return InPieces(
+                tuple(outputs[name] for name in wanted if name in outputs),
+                tuple(relations[node.name] for node in job.specification.nodes if node.name in relations),
+                tuple(Assumption(name, text, tuple(sites)) for (name, text), sites in assumptions.items()),
+                len(self.places) + 1,
+                tuple(lemma.proof for lemma in self.lemmas.values()),
+                self.known,
+                self.copies,
+            )
+
+        wanted = [output.name for output in job.specification.outputs if output.name in job.outputs]
         for k in range(len(self.places) + 1):
             self.options.effort.check()
             if ours.is_empty(k) and theirs.is_empty(k):
                 continue
-            piece = self._piece(ours, theirs, k)
+            piece = self.piece(ours, theirs, k)
             lemma = self._lemma(piece)
             names = _Names(lemma.piece.job, piece.job)
             for u, (t, placements) in lemma.pairs.items():
@@ -177,26 +190,20 @@ class _Pieces:
                 else:
                     self.copies[1][name] = first
             self.copies[0].update((names.specification[a], names.specification[b]) for a, b in lemma.copies.items())
-            outputs.update((found.name, found) for found in map(names.output, lemma.outputs))
             relations.update((found.tensor, found) for found in map(names.relation, lemma.relations))
             for found in lemma.assumptions:
                 sites = assumptions.setdefault((found.name, found.text), {})
                 sites.update(dict.fromkeys(names.either(place) for place in found.places))
-        wanted = [output.name for output in job.specification.outputs if output.name in job.outputs]
+            # last, after what they rest on: the work may be stopped in between
+            outputs.update((found.name, found) for found in map(names.output, lemma.outputs))
+            if self.options.effort.limited and lemma.outputs:
+                self.options.so_far(found_so_far)
         if any(name not in outputs for name in wanted):
             raise Unfit
-        return InPieces(
-            tuple(outputs[name] for name in wanted),
-            tuple(relations[node.name] for node in job.specification.nodes if node.name in relations),
-            tuple(Assumption(name, text, tuple(sites)) for (name, text), sites in assumptions.items()),
-            len(self.places) + 1,
-            tuple(lemma.proof for lemma in self.lemmas.values()),
-            self.known,
-            self.copies,
-        )
+        return found_so_far()
 
     # -- the job of a piece
-    def _piece(self, ours: Side, theirs: Side, k: int) -> Piece:
+    def piece(self, ours: Side, theirs: Side, k: int) -> Piece:
         """The k-th piece, with all inputs that relations of its inputs name."""
         job = self.job
         read = ours.read(k, self.copies[0])

@@ -15,7 +15,6 @@ from tantamount.calculus.terms import factors_of
 from tantamount.effort import further
 from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph
-from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import (

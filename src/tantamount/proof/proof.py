@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
@@ -30,7 +31,7 @@ _STEPS = 50  # of the calculus that a tensor takes on average as long as forms d
 _GROWN = 4_000  # steps beyond these from which on forms grow
 
 
-def _unheard(_: str) -> None:
+def _unheard(_: object) -> None:
     """Tells nobody."""
 
 
@@ -42,7 +43,8 @@ class Options:
     ``cut``: both programs go on from fresh tensors where they agree (``None``: if forms grow); ``align`` says which
     tensors seem to agree, without which nothing is cut; ``limits`` (default: those of the environment) bound what is
     executed for that, ``effort`` bounds every search; ``progress(phase, done, total)`` is told of every node, ``lap``
-    the name of every phase that ends."""
+    the name of every phase that ends, ``so_far``, of a proof in pieces, how to make the report on those that are done
+    (where time or memory are limited)."""
 
     fold: bool | None = None
     cut: bool | None = None
@@ -51,10 +53,11 @@ class Options:
     effort: Effort = field(default_factory=Effort)
     progress: Progress | None = None
     lap: Callable[[str], None] = _unheard
+    so_far: Callable[[Callable[[], Any]], None] = _unheard
 
     def silent(self) -> Options:
         """The same, for a proof that is part of another one: nobody is told how far it is."""
-        return replace(self, progress=None, lap=_unheard)
+        return replace(self, progress=None, lap=_unheard, so_far=_unheard)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -51,12 +52,18 @@ def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPie
     try:
         found = None
         if blocks([job.specification]):
-            found = prove_accumulated(simple, options, partial(_proved, least=least))
+            found = prove_accumulated(simple, options.silent(), partial(_proved, least=least))
         if found is None and steps:
-            found = _proved(simple, options, least=least)
+            telling = replace(options, so_far=lambda make: options.so_far(lambda: _told(steps, make())))
+            found = _proved(simple, telling, least=least)
     except TantamountError:
         return None
-    if found is None or not steps:
+    return found if found is None else _told(steps, found)
+
+
+def _told(steps: Sequence[Simpler], found: InPieces) -> InPieces:
+    """What was proved of the last job, said of the first one."""
+    if not steps:
         return found
     outputs, relations, assumptions = told_back(steps, found.outputs, found.relations, found.assumptions)
     return replace(found, outputs=outputs, relations=relations, assumptions=assumptions)
