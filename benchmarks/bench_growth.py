@@ -87,7 +87,8 @@ SERIES = (
         0.5,
     ),
     Series(
-        "layers, training step with moments", tuple((n, step(layers=n, tp=2, dp=2, adam=True)) for n in (1, 2, 4, 8, 16, 32, 64)),
+        "layers, training step with moments",
+        tuple((n, step(layers=n, tp=2, dp=2, adam=True)) for n in (1, 2, 4, 8, 16, 32, 64)),
         0.5,
     ),
     Series(
