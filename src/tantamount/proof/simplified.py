@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -49,13 +49,16 @@ def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPie
         return None
     steps = simplified(job)
     simple = steps[-1].job if steps else job
+
+    def tell(make: Callable[[], InPieces]) -> None:
+        options.so_far(lambda: _told(steps, make()))
+
     try:
         found = None
         if blocks([job.specification]):
             found = prove_accumulated(simple, options.silent(), partial(_proved, least=least))
         if found is None and steps:
-            telling = replace(options, so_far=lambda make: options.so_far(lambda: _told(steps, make())))
-            found = _proved(simple, telling, least=least)
+            found = _proved(simple, replace(options, so_far=tell), least=least)
     except TantamountError:
         return None
     return found if found is None else _told(steps, found)
