@@ -17,7 +17,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
 from tantamount.calculus.infinities import is_real
-from tantamount.ir.graph import Node
+from tantamount.ir.graph import Graph, Node
 from tantamount.ir.job import Job
 from tantamount.ir.relation import InputRelation, Partial, Placement, Sign
 from tantamount.ops.algebra import Tensor
@@ -31,7 +31,7 @@ from tantamount.proof.pieces import Piece, Side, Unfit, key_of, named
 from tantamount.proof.places import places_of
 from tantamount.proof.proof import Options, Proof, prove
 from tantamount.proof.questions import partial_layout_of
-from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
+from tantamount.verdict import Assumption, Instance, OutputReport, Relation, Verdict
 
 __all__ = ["InPieces", "prove_in_pieces"]
 
@@ -43,7 +43,8 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 class InPieces:
     """What the proofs of the pieces say of the job, every output of which is proved. ``pieces``: how many there are;
     ``proofs`` those of the lemmas. Of tensors of the implementation that are handed on: ``pairs`` has the specification
-    tensor and the placements; ``copies``, by side, tensors that equal another one, which is handed on instead."""
+    tensor and the placements; ``copies``, by side, tensors that equal another one, which is handed on instead;
+    ``instances`` are the pieces, with the numbers of their lemmas."""
 
     outputs: tuple[OutputReport, ...]
     relations: tuple[Relation, ...]
@@ -54,6 +55,7 @@ class InPieces:
         default_factory=dict[str, "tuple[str, tuple[Placement, ...]]"]
     )
     copies: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
+    instances: tuple[Instance, ...] = ()
 
 
 def prove_in_pieces(
@@ -115,6 +117,7 @@ class _Lemma:
     outputs: tuple[OutputReport, ...]
     relations: tuple[Relation, ...]
     assumptions: tuple[Assumption, ...]
+    number: int = 0
 
 
 @dataclass
@@ -162,6 +165,8 @@ class _Pieces:
         relations: dict[str, Relation] = {}
         assumptions: dict[tuple[str, str], dict[str, None]] = {}
 
+        instances: list[Instance] = []
+
         def found_so_far() -> InPieces:
             return InPieces(
                 tuple(outputs[name] for name in wanted if name in outputs),
@@ -171,6 +176,7 @@ class _Pieces:
                 tuple(lemma.proof for lemma in self.lemmas.values()),
                 self.known,
                 self.copies,
+                tuple(instances),
             )
 
         wanted = [output.name for output in job.specification.outputs if output.name in job.outputs]
@@ -181,6 +187,7 @@ class _Pieces:
             piece = self.piece(ours, theirs, k)
             lemma = self._lemma(piece)
             names = _Names(lemma.piece.job, piece.job)
+            instances.append(self._instance(lemma, piece, names))
             for u, (t, placements) in lemma.pairs.items():
                 name, whole = names.implementation[u], names.specification[t]
                 first = self._first.setdefault((whole, placements), name)
@@ -201,6 +208,16 @@ class _Pieces:
         if any(name not in outputs for name in wanted):
             raise Unfit
         return found_so_far()
+
+    def _instance(self, lemma: _Lemma, piece: Piece, names: _Names) -> Instance:
+        pairs = ((names.implementation[u], names.specification[t], p) for u, (t, p) in lemma.pairs.items())
+        return Instance(
+            lemma.number,
+            _inputs_and_nodes(piece.job.specification),
+            _inputs_and_nodes(piece.job.implementation[0]),
+            {names.specification[a]: names.specification[b] for a, b in lemma.copies.items()},
+            tuple(Relation(whole, show(placements), name) for name, whole, placements in pairs),
+        )
 
     # -- the job of a piece
     def piece(self, ours: Side, theirs: Side, k: int) -> Piece:
@@ -238,8 +255,13 @@ class _Pieces:
     def _lemma(self, piece: Piece) -> _Lemma:
         key = key_of(piece)
         if key not in self.lemmas:
-            self.lemmas[key] = _proved(piece, self.options)
+            self.lemmas[key] = replace(_proved(piece, self.options), number=len(self.lemmas))
         return self.lemmas[key]
+
+
+def _inputs_and_nodes(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    inputs = tuple(node.name for node in graph.inputs)
+    return inputs, tuple(node.name for node in graph.nodes if node.op != "input")
 
 
 def _asked(job: Job, name: str) -> set[str]:

@@ -69,7 +69,7 @@ def _told(steps: Sequence[Simpler], found: InPieces) -> InPieces:
     if not steps:
         return found
     outputs, relations, assumptions = told_back(steps, found.outputs, found.relations, found.assumptions)
-    return replace(found, outputs=outputs, relations=relations, assumptions=assumptions)
+    return replace(found, outputs=outputs, relations=relations, assumptions=assumptions, instances=())
 
 
 def _proved(job: Job, options: Options, *, least: int) -> InPieces | None:

@@ -281,6 +281,7 @@ class _State:
             subject=job,
             proof=self.proof if stop is None else None,
             in_pieces=self.pieces is not None,
+            lemmas=() if self.pieces is None else self.pieces.instances,
         )
 
     def _relations(self) -> tuple[Relation, ...]:
