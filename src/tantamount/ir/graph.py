@@ -162,6 +162,11 @@ class Graph:
     def by_name(self) -> Mapping[str, Node]:
         return {node.name: node for node in self.nodes}
 
+    @cached_property
+    def output_nodes(self) -> Mapping[str, str]:
+        """The nodes of the outputs, by the outputs' names."""
+        return {output.name: output.node for output in reversed(self.outputs)}
+
     @property
     def inputs(self) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes if node.op == "input")

@@ -109,7 +109,7 @@ def output_node(job: Job, rank: int, name: str) -> str:
 
 
 def _node(graph: Graph, name: str) -> str:
-    return next((output.node for output in graph.outputs if output.name == name), name)
+    return graph.output_nodes.get(name, name)
 
 
 def _held(store: Store, job: Job, run: RanksRun) -> Callable[[int, str], Form]:
