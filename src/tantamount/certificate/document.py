@@ -36,8 +36,8 @@ class Claimed:
 
 @dataclass(frozen=True)
 class ClaimedInstance:
-    """That a piece of both programs is an instance of a lemma: of each side the names of what it reads and of its nodes.
-    ``equal``: tensors of the specification, each of which equals another one; ``gives``: what it hands on."""
+    """That a piece of both programs is an instance of a lemma: of each side the names of what it reads, and of its
+    nodes. ``equal``: tensors of the specification, each of which equals another one; ``gives``: what it hands on."""
 
     lemma: int
     specification: tuple[tuple[str, ...], tuple[str, ...]]

@@ -56,7 +56,7 @@ def replay(
     tensors of the specification are equal. ``read`` has the relation of every claim that they give, by the number of
     the instance and its own."""
     known = _Known()
-    keys: dict[int, object] = {}
+    keys: dict[int, tuple[object, ...]] = {}
     wrong: list[str] = []
     equal: list[Given] = []
     for number, instance in enumerate(instances):
@@ -77,13 +77,12 @@ def replay(
     return wrong, equal
 
 
-def _unlike(first: object, other: object) -> str:
+def _unlike(first: tuple[object, ...], other: tuple[object, ...]) -> str:
     parts = ("the specification", "the implementation", "what it reads", "what it hands on", "what it says is equal")
-    pairs = zip(parts, first, other, strict=True) if isinstance(first, tuple) and isinstance(other, tuple) else ()
-    return next((f"{part} differs" for part, a, b in pairs if a != b), "it differs")
+    return next((f"{part} differs" for part, a, b in zip(parts, first, other, strict=True) if a != b), "it differs")
 
 
-def _key(job: Job, instance: ClaimedInstance, gives: Sequence[Expectation], known: _Known) -> object:
+def _key(job: Job, instance: ClaimedInstance, gives: Sequence[Expectation], known: _Known) -> tuple[object, ...]:
     """All that two instances of one lemma have in common."""
     ours = _positions(job.specification, *instance.specification)
     theirs = _positions(job.implementation[0], *instance.implementation)
