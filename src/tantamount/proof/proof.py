@@ -29,6 +29,8 @@ __all__ = ["Options", "Progress", "Proof", "prove"]
 Progress = Callable[[str, int, int], None]
 _STEPS = 50  # of the calculus that a tensor takes on average as long as forms do not grow
 _GROWN = 4_000  # steps beyond these from which on forms grow
+_MORE = 6  # times as many are allowed with cuts, and in a short program without
+_LONG = 300  # nodes of a specification that is long
 
 
 def _unheard(_: object) -> None:
@@ -119,12 +121,18 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     how = options if options is not None else Options()
     if how.cut is not None or how.align is None:
         return _prove(job, how)
+    long = len(job.specification.nodes) >= _LONG
     try:
-        with how.effort.watching(_GROWN):
+        with how.effort.watching(_GROWN if long else _MORE * _GROWN):
             return _prove(job, replace(how, cut=False, progress=_allowing(how)), how)
     except Grown:
         how.lap("specification")
-        return _prove(job, replace(how, cut=True), how)
+    try:
+        with how.effort.watching(_MORE * _GROWN):
+            return _prove(job, replace(how, cut=True, progress=_allowing(how)), how)
+    except Grown:  # with cuts, too: what both programs compute alike is shared in one without
+        how.lap("specification")
+        return _prove(job, replace(how, cut=long), how)
 
 
 def _allowing(how: Options) -> Progress:
