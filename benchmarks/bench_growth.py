@@ -78,15 +78,17 @@ SERIES = (
         "layers that all differ",
         tuple(
             (n, layers(n, rank=(d := lambda k, text: text.replace("0.125", f"0.{k + 1}5")), whole=d))
-            for n in (4, 8, 16, 32)
+            for n in (4, 8, 16, 32, 64)
         ),
         1.1,
     ),
     Series(
-        "layers, training step (tp 2, dp 2)", tuple((n, step(layers=n, tp=2, dp=2)) for n in (2, 4, 8, 16, 32)), 0.5
+        "layers, training step (tp 2, dp 2)", tuple((n, step(layers=n, tp=2, dp=2)) for n in (1, 2, 4, 8, 16, 32, 64)),
+        0.5,
     ),
     Series(
-        "layers, training step with moments", tuple((n, step(layers=n, tp=2, dp=2, adam=True)) for n in (2, 4, 8, 16)),
+        "layers, training step with moments",
+        tuple((n, step(layers=n, tp=2, dp=2, adam=True)) for n in (1, 2, 4, 8, 16, 32, 64)),
         0.5,
     ),
     Series(

@@ -23,6 +23,7 @@ __all__ = [
     "MEMORY",
     "TIMEOUT",
     "Effort",
+    "Grown",
     "Hit",
     "Stopped",
     "factor_of",
@@ -50,6 +51,10 @@ class Stopped(BaseException):
         self.limit = limit
         self.allowed = allowed
         super().__init__(f"{limit} was hit ({allowed})")
+
+
+class Grown(BaseException):
+    """What is worked on took more steps than :meth:`Effort.watching` allows. No error, as :class:`Stopped` is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,9 @@ class Effort:
     seconds: float | None = None
     megabytes: int | None = None
     hits: dict[str, Hit] = field(default_factory=dict[str, Hit])
+    steps: int = 0  # calls of :meth:`check`: what was done, in units that repeat
     _until: float | None = None
+    _most: int | None = None  # steps
     _checks: int = 0
 
     def __post_init__(self) -> None:
@@ -126,13 +133,35 @@ class Effort:
         return tuple(hit for name, hit in self.hits.items() if hit.count > before.get(name, 0) and hit.stage == stage)
 
     def check(self) -> None:
-        """Raise :class:`Stopped` if time or memory are used up."""
+        """Raise :class:`Stopped` if time or memory are used up; count a step."""
+        self.steps += 1
+        if self._most is not None and self.steps > self._most:
+            raise Grown
         if self._until is not None and time.monotonic() > self._until:
             raise self.out_of_time()
         if self.megabytes is not None:
             self._checks += 1
             if self._checks % _EVERY == 1 and resident_megabytes() > self.megabytes:
                 raise self.out_of_memory()
+
+    @contextmanager
+    def watching(self, steps: int) -> Generator[None]:
+        """While the block runs, :meth:`check` raises :class:`Grown` once it has taken more than so many steps, to which
+        :meth:`allow` adds; bounds that were hit are then as if the block had not been run."""
+        outer, hits = self._most, dict(self.hits)
+        self._most = self.steps + steps
+        try:
+            yield
+        except Grown:
+            self.hits = hits
+            raise
+        finally:
+            self._most = outer
+
+    def allow(self, steps: int) -> None:
+        """Let the block that is watched take so many steps more."""
+        if self._most is not None:
+            self._most += steps
 
     def left(self) -> float | None:
         """Seconds until :meth:`check` raises; ``None`` if time is not limited."""

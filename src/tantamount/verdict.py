@@ -239,13 +239,28 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Instance:
+    """A piece of both programs that a lemma was applied to. ``lemma``: its number; the first instance is the one that
+    was proved. Of each side the names of what it reads and of its nodes, in an order in which those of all instances
+    belong together. ``equal``: tensors of the specification that equal another one, which later pieces read instead;
+    ``gives``: the relations of what it hands on."""
+
+    lemma: int
+    specification: tuple[tuple[str, ...], tuple[str, ...]]
+    implementation: tuple[tuple[str, ...], tuple[str, ...]]
+    equal: Mapping[str, str]
+    gives: tuple[Relation, ...]
+
+
+@dataclass(frozen=True)
 class Report:
     """The whole answer to one job. Plain data; :class:`tantamount.answers.Answer` can also show and save itself.
 
     ``refused`` are the assumptions that ``--strict`` refused; ``limits`` what ended or narrowed a search, ``stopped``
     the name of the limit that ended the work on the job before it was done (``limit-timeout``, ``limit-memory``).
     ``sides``: what text calls the two programs; ``weights``: parameters of the first, made of those of the second,
-    where loaders told. ``elementwise``: what the second engine did (``None``: the first one answered)."""
+    where loaders told. ``elementwise``: what the second engine did (``None``: the first one answered). ``lemmas``: of a
+    job that was proved piece by piece the pieces, in the order of the programs."""
 
     job: str
     verdict: Verdict
@@ -263,6 +278,7 @@ class Report:
     sides: tuple[str, str] = ("specification", "implementation")
     weights: tuple[Relation, ...] = ()
     elementwise: Elementwise | None = None
+    lemmas: tuple[Instance, ...] = ()
 
     @property
     def exit_code(self) -> int:

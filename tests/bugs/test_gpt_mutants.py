@@ -291,7 +291,7 @@ def read_by(graph: Graph, name: str) -> set[str]:
 def base(graph: Graph, name: str) -> str:
     """The operator itself, for an item of several results."""
     while graph.by_name[name].target == "getitem":
-        name = next(references(graph.by_name[name]))
+        name = next(iter(references(graph.by_name[name])))
     return name
 
 

@@ -136,3 +136,86 @@ def pairs() -> Iterator[Pair]:
     squares = chain("mul({a}, {a})", 40, "c", three), chain("mul({a}, {a})", 39, "c", nine)
     yield Pair("3.0 squared 40 times against 9.0 squared 39 times", *squares, False)
     yield Pair("60,000 parts", _split(60_000, 59_999), _split(60_000, 7))
+    yield from _symmetric()
+    yield from _long()
+
+
+def _symmetric() -> Iterator[Pair]:
+    """Products and sums of many tensors that nothing tells apart, in two orders."""
+    for count in (8, 12):
+        names = [f"a{k}" for k in range(count)]
+        inputs = "\n".join(f"{name}: float32[4, 4]" for name in names)
+        for what, call in (("sums", "add"), ("products", "mul"), ("maxima", "aten.maximum.default")):
+            both: list[str] = []
+            for order in (names, names[::-1]):
+                rows, last = [inputs], order[0]
+                for k, name in enumerate(order[1:]):
+                    rows.append(f"n{k} = {call}({last}, {name})")
+                    last = f"n{k}"
+                both.append("\n".join([*rows, f"y = mul({last}, {last})", "-> y"]))
+            yield Pair(f"{what} of {count} tensors, backwards", both[0], both[1])
+    for count in (6, 10, 12):
+        rows = [_INPUTS]
+        for operands in (("x", "w"), ("w", "x")):
+            rows.append(f"m_{operands[0]} = mm({operands[0]}, {operands[0]})")
+        for k in range(count):
+            rows += [f"t{k} = t(x)", f"p{k} = mm(x, t{k})", f"s{k} = sum_dims(p{k}, [0, 1], True)"]
+        for k in range(count):
+            rows.append(f"q{k} = mul({f'q{k - 1}' if k else 's0'}, s{k})")
+        rows += [f"y = mul(q{count - 1}, w)", "-> y"]
+        yield Pair(f"{count} equal traces multiplied", "\n".join(rows), again("\n".join(rows)))
+    for count in (4, 6, 8):
+        letters = "abcdefghijkl"[:count]
+        einsum = ",".join(f"{a}{b}" for a in letters[:2] for b in letters[2:])
+        operands = ", ".join("x" for _ in einsum.split(","))
+        call = f'aten.einsum.default("{einsum}->{letters[0]}{letters[1]}", [{operands}])'
+        other = f'aten.einsum.default("{",".join(einsum.split(",")[::-1])}->{letters[0]}{letters[1]}", [{operands}])'
+        first, second = (f"{_INPUTS}\nz = {c}\ny = mul(z, 0.5)\n-> y" for c in (call, other))
+        yield Pair(f"a symmetric einsum of {2 * (count - 2)} factors", first, second)
+
+
+def _long() -> Iterator[Pair]:
+    """Long chains of what moves, selects, adds up and compares; deep and wide trees."""
+    steps = {
+        "slices": ("cat([b{k}, c{k}], 0)", 120, ("b{k} = slice({a}, 0, 1, 4)", "c{k} = slice({a}, 0, 0, 1)")),
+        "choices": ("aten.where.self(b{k}, {a}, w)", 60, ("b{k} = aten.gt.Scalar({a}, 0)",)),
+        "running sums": ("aten.cumsum.default({a}, 0)", 24, ()),
+        "transposes and flips": ("aten.flip.default(b{k}, [0])", 150, ("b{k} = t({a})",)),
+        "clamps": ("aten.clamp.default({a}, -1.5, 2.5)", 80, ()),
+        "roundings": ("aten.floor.default({a})", 80, ()),
+        "rolls": ("aten.roll.default({a}, [1], [0])", 80, ()),
+        "pads": ("slice(b{k}, 0, 1, 5)", 60, ("b{k} = aten.constant_pad_nd.default({a}, [0, 0, 1, 0], 0.5)",)),
+        "roots of squares": ("aten.sqrt.default(b{k})", 40, ("b{k} = mul({a}, {a})",)),
+        "quotients": ("aten.div.Tensor(b{k}, w)", 40, ("b{k} = mul({a}, w)",)),
+        "exponentials of logarithms": ("aten.exp.default(b{k})", 30, ("b{k} = aten.log.default({a})",)),
+        "masked fills": ("masked_fill({a}, b{k}, 0.0)", 40, ("b{k} = aten.lt.Tensor({a}, w)",)),
+    }
+    for name, (step, times, before) in steps.items():
+        rows, last = [_INPUTS], "x"
+        for k in range(times):
+            rows += [line.format(a=last, k=k) for line in before]
+            rows.append(f"n{k} = {step.format(a=last, k=k)}")
+            last = f"n{k}"
+        text = "\n".join([*rows, f"y = add({last}, {last})", "-> y"])
+        yield Pair(f"{times} {name} in one another", text, again(text))
+    for width in (128, 512):
+        rows = [f"a{k} = mul(x, {k}.25)" for k in range(width)]
+        adds = [[f"s{k} = add({f's{k - 1}' if k > 1 else 'a0'}, a{k})" for k in range(1, width)]]
+        left = "\n".join([_INPUTS, *rows, *adds[0], f"y = mul(s{width - 1}, w)", "-> y"])
+        level, tree, number = [f"a{k}" for k in range(width)], list[str](), 0
+        while len(level) > 1:
+            new: list[str] = []
+            for a, b in zip(level[::2], level[1::2], strict=True):
+                tree.append(f"u{number} = add({a}, {b})")
+                new.append(f"u{number}")
+                number += 1
+            level = new
+        right = "\n".join([_INPUTS, *rows, *tree, f"y = mul({level[0]}, w)", "-> y"])
+        yield Pair(f"a sum of {width} terms, from the left and as a tree", left, right)
+    for count in (64, 512):
+        hot = (
+            f"x: float32[{count}, 4]\ni: int64[8]\nh = aten.one_hot.default(i, {count})\n"
+            "f = aten._to_copy.default(h, dtype=float32)\ny = mm(f, x)\n-> y"
+        )
+        rows_ = f"x: float32[{count}, 4]\ni: int64[8]\ny = aten.embedding.default(x, i)\n-> y"
+        yield Pair(f"rows of {count} by one-hot and by index", hot, rows_, False)

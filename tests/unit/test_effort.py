@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tantamount
-from tantamount.effort import Effort, Stopped, effort_of, factor_of, stopping
+from tantamount.effort import Effort, Grown, Stopped, effort_of, factor_of, stopping
 from tantamount.errors import UserError
 from tantamount.explanations.topics import find
 from tantamount.limits import STAGES, Bounds, Limits, bounds_table
@@ -103,3 +103,29 @@ def test_a_signal_stops_what_does_not_ask() -> None:
 
 def test_no_error_handler_catches_it() -> None:
     assert not issubclass(Stopped, Exception)
+
+
+def test_work_that_grows_is_ended_and_leaves_no_hits() -> None:
+    """More steps than are allowed end the block; bounds that were hit in it were not, and those before it were."""
+    effort = Effort(bounds=Bounds(expanded_terms=3))
+    assert effort.exceeds("expanded_terms", 4)
+    before = dict(effort.hits)
+    done = 0
+
+    def work(steps: int) -> None:
+        nonlocal done
+        for _ in range(steps):
+            done += 1
+            effort.allow(1)
+            effort.check()
+            effort.check()
+            effort.exceeds("cover_pieces", 1 << 20)
+
+    with pytest.raises(Grown), effort.watching(10):
+        work(100)
+    assert done == 11
+    assert effort.hits == before
+    with effort.watching(10):
+        work(10)
+    assert effort.hits != before
+    effort.check()  # nobody watches any more

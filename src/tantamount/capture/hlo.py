@@ -141,7 +141,7 @@ class _Translator:
         if text is None:
             return None
         named = _OP_NAME.search(text)
-        code = "" if named is None else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in named[1])
+        code = "" if named is None else _printable(named[1])
         where = _SOURCE.search(text)
         if where is not None:
             return Source(_printable(where[1]), int(where[2]), "", code)
@@ -503,4 +503,6 @@ class _Step:
 
 
 def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -47,6 +47,12 @@ _TABLES = re.compile(r"(?:FileNames|FunctionNames|FileLocations|StackFrames)$")
 _ROW = re.compile(r"(\d{1,9}) (\{[^{}\n]*\}|\"(?:\\.|[^\"\\\n])*\")[ \t]*$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+)=(\d{1,9})(?!\d)")
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
+# Brackets without others inside, as most are.
+_FLAT = {
+    a: re.compile(rf'{re.escape(a)}((?:[^(){{}}\[\]"]++|"(?:\\.|[^"\\])*+")*+){re.escape(b)}')
+    for a, b in _CLOSING.items()
+}
+_ONE_NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,7 @@ class _Parser:
     def __init__(self, text: str, place: Place) -> None:
         self.text = _without_comments(text)
         self.place = place
+        self.types = dict[str, HloType]()  # that were read, by their text
         self.at: int = 0
         self._counted, self._line = 0, 1
 
@@ -171,7 +178,8 @@ class _Parser:
         return found
 
     def take(self, token: str) -> bool:
-        self.skip(_SPACE)
+        if not self.text.startswith(token, self.at):
+            self.skip(_SPACE)
         if self.text.startswith(token, self.at):
             self.at += len(token)
             return True
@@ -191,6 +199,10 @@ class _Parser:
     def balanced(self) -> str:
         """The text between the bracket at the current position and its partner; the position moves past it."""
         start = self.at
+        flat = _FLAT[self.text[start]].match(self.text, start)
+        if flat is not None:
+            self.at = flat.end()
+            return flat[1]
         open_: list[str] = []
         for found in _NESTING.finditer(self.text, start):
             token = found[0]
@@ -209,9 +221,7 @@ class _Parser:
     def value(self) -> str:
         """An attribute's text: up to the next comma or line end outside brackets."""
         start = self.at
-        for found in _VALUE.finditer(self.text, start):
-            if found.start() < self.at:
-                continue
+        while (found := _VALUE.search(self.text, self.at)) is not None:
             token = found[0]
             if token in _CLOSING:
                 self.at = found.start()
@@ -255,6 +265,11 @@ class _Parser:
         found = self.skip(_ARRAY)
         if found is None:
             raise self.wrong("a type such as f32[2,3]{1,0}")
+        if found[0] not in self.types:
+            self.types[found[0]] = self._simple(found)
+        return self.types[found[0]]
+
+    def _simple(self, found: re.Match[str]) -> HloType:
         dtype = _DTYPES.get(found[1])
         if dtype is None:
             return Opaque(found[0])
@@ -376,7 +391,9 @@ class _Parser:
         parts = _operands(inside) if opcode not in ("constant", "parameter") else ()
         printed: dict[str, HloType] = {}
         for operand, before in parts:
-            if before:
+            if before in self.types:
+                printed[operand] = self.types[before]
+            elif before:
                 printed[operand] = _Parser(before, self.place.at(f"line {line}: %{name}: operand {operand}")).type()
         operands = tuple(operand for operand, _ in parts)
         return Instruction(name, type_, opcode, operands, inside, self.attributes(), line, root, printed)
@@ -421,6 +438,9 @@ def _operands(inside: str) -> tuple[tuple[str, str], ...]:
 
 def _named(part: str) -> tuple[str, str]:
     text = part.strip()
+    plain = _ONE_NAME.match(text)
+    if plain is not None:
+        return plain[1], ""
     start = len(text)
     while start and (text[start - 1].isalnum() or text[start - 1] in "_.-"):
         start -= 1

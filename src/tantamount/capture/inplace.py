@@ -76,7 +76,7 @@ def overwritten_input(graph: Graph) -> str | None:
     inputs = {node.name for node in graph.inputs}
     root: dict[str, str] = {name: name for name in inputs}
     for node in graph.nodes:
-        first = next(references(node), None) if node.op == "call" else None
+        first = next(iter(references(node)), None) if node.op == "call" else None
         base = root.get(first, "") if first is not None else ""
         if base and is_in_place(node.target):
             return base
@@ -255,7 +255,7 @@ class _Memory:
 
     def _is_part(self, item: Node) -> bool:
         """True if ``getitem`` takes one of the parts that a tensor was cut into."""
-        return _CERTAIN.get(self.graph.by_name[next(references(item))].target) == "parts"
+        return _CERTAIN.get(self.graph.by_name[next(iter(references(item)))].target) == "parts"
 
     def _allocate(self, node: Node) -> None:
         self._blocks.append(_Block({(): node.name}))
@@ -353,7 +353,7 @@ class _Memory:
 
     def _part_written(self, writer: Node, item: Node, whole: str, part: str) -> str:
         """The whole that was cut into parts, with one of them replaced."""
-        split = self.graph.by_name[next(references(item))]
+        split = self.graph.by_name[next(iter(references(item)))]
         type_ = self.types.get(whole)
         found = None if type_ is None else _span(split, item.args[1], type_.shape)
         if found is None:

@@ -14,6 +14,7 @@ from tantamount.capture.fields import shown
 from tantamount.capture.files import BYTES, read_text
 from tantamount.capture.fx_json import graph_of, parse_graph
 from tantamount.capture.graph_document import graph_document
+from tantamount.capture.wide_splits import read_from_the_whole
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.text import parse_graph as parse_text
@@ -208,7 +209,7 @@ def read_graph(path: str | Path, limits: Limits | None = None, readers: Sequence
         )  # fmt: skip
     if chosen.encoding != encoding:
         text = read_text(path, limits, chosen.encoding)
-    return chosen.parse(text, str(path), limits)
+    return read_from_the_whole(chosen.parse(text, str(path), limits))
 
 
 def _of_bytes(path: Path, limits: Limits) -> str:

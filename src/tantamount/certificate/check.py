@@ -139,7 +139,7 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
         on = _programs(claims.job, int(certificate.digest[:8], 16) >> 1, limits)
     except NotReduced as problem:
         return replace(out, unchecked=(f"nothing was executed: {problem}",))
-    steps = steps_of(on.job, (*claims.outputs, *claims.relations), on.ours, on.theirs)
+    steps = steps_of(on.job, (*claims.outputs, *claims.relations, *claims.lemmas), on.ours, on.theirs)
     listed = {place for a in certificate.assumptions if a.name == "index-range" for place in a.places}
     nodes = {output.name: output.node for output in on.job.specification.outputs}
     claimed = frozenset(nodes[name] for name in steps)
@@ -182,8 +182,14 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
         notes.append(
             f"not shown to be defined for all inputs, and no counterexample in {seen.tries} tries: {', '.join(left)}"
         )
+    if certificate.instances:
+        count = len({instance.lemma for instance in certificate.instances})
+        notes.append(
+            f"{len(certificate.instances)} instances of {count} lemmas: each is its lemma but for names, and the "
+            f"{len(claims.lemmas)} tensors that they hand on were compared"
+        )
     found = compare_assumptions(certificate.assumptions, own, on.layout, last, seen)
-    problems = [f"{_shown(step.name)} {step.wrong}" for step in steps.values() if step.wrong]
+    problems = [f"{_shown(step.name, claims)} {step.wrong}" for step in steps.values() if step.wrong]
     if seen.failed:
         places = ", ".join(sorted(seen.failed))
         problems.append(
@@ -191,7 +197,7 @@ def _executed(out: Checked, certificate: Certificate, own: Job, claims: Claims, 
             f" by 0): {places}"
         )
     unchecked = [
-        f"{_shown(step.name)}: {step.why or 'the specification was not defined on any input that was tried'}"
+        f"{_shown(step.name, claims)}: {step.why or 'the specification was not defined on any input that was tried'}"
         for step in steps.values()
         if not step.wrong and not step.floats
     ]
@@ -379,7 +385,9 @@ def _show(on: _Programs, seen: Seen, draw: Draw, seed: int, everything: bool) ->
     _look(on, seen, started, draw, seed, everything)
 
 
-def _shown(name: str) -> str:
+def _shown(name: str, claims: Claims) -> str:
+    if name in claims.lemmas:
+        return claims.lemmas[name]
     return f"the relation of {name[1:]}" if name.startswith("%") else f"output {name}"
 
 

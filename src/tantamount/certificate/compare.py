@@ -75,13 +75,13 @@ def steps_of(job: Job, names: Sequence[str], ours: Uses, theirs: Sequence[Uses])
     return found
 
 
-def _nodes(job: Job) -> list[dict[str, str]]:
-    return [{output.name: output.node for output in graph.outputs} for graph in job.implementation]
+def _nodes(job: Job) -> list[Mapping[str, str]]:
+    return [graph.output_nodes for graph in job.implementation]
 
 
 def _sides(job: Job, done: Executed, name: str, on: Interpretation) -> list[Pair]:
     """The two sides that a claim says are equal. Raises :class:`Unsupported` where a value is not known."""
-    node = next(output.node for output in job.specification.outputs if output.name == name)
+    node = job.specification.output_nodes[name]
     nodes = _nodes(job)
 
     def value(result: object, what: str) -> Tensor:

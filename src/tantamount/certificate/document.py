@@ -35,6 +35,18 @@ class Claimed:
 
 
 @dataclass(frozen=True)
+class ClaimedInstance:
+    """That a piece of both programs is an instance of a lemma: of each side the names of what it reads, and of its
+    nodes. ``equal``: tensors of the specification, each of which equals another one; ``gives``: what it hands on."""
+
+    lemma: int
+    specification: tuple[tuple[str, ...], tuple[str, ...]]
+    implementation: tuple[tuple[str, ...], tuple[str, ...]]
+    equal: Mapping[str, str]
+    gives: tuple[Claimed, ...]
+
+
+@dataclass(frozen=True)
 class Certificate:
     """The claims of a certificate file. ``job_path`` is relative to the certificate (empty: ``job`` is the job itself);
     ``graphs`` are hashes by the names that the job uses, ``documents`` the graphs themselves where they are embedded;
@@ -53,6 +65,7 @@ class Certificate:
     relations: tuple[Claimed, ...]
     unrelated: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
+    instances: tuple[ClaimedInstance, ...]
     digest: str
     intact: bool
 
@@ -71,8 +84,6 @@ def read_certificate(path: Path, limits: Limits) -> Certificate:
         raise top.at("format").wrong(shown(top.get("format")), f'"{FORMAT}"', code="format")
     if top.get("verdict") != "PROVED":
         raise top.at("verdict").wrong(shown(top.get("verdict")), '"PROVED": nothing else is certified')
-    if top.at("lemmas").list(top.get("lemmas")):
-        raise top.at("lemmas").wrong("evidence of lemmas", "an empty list: no proof of this version uses a lemma")
     top.at("made_by").string(top.get("made_by"))
     job = Fields.of(top.get("job"), top.at("job"), ("path", "document", "sha256"), ("sha256",))
     if ("path" in job) == ("document" in job):
@@ -98,6 +109,7 @@ def read_certificate(path: Path, limits: Limits) -> Certificate:
         tuple(_claimed(top, "relations", ("tensor", "relation"))),
         _names(top, "unrelated"),
         tuple(_assumptions(top)),
+        tuple(_instances(top)),
         digest,
         digest == _digest(top),
     )
@@ -122,7 +134,31 @@ def _names(top: Fields, key: str) -> tuple[str, ...]:
     return tuple(place.name(item) for item in place.list(top.get(key)))
 
 
-def _claimed(top: Fields, key: str, known: tuple[str, ...]) -> list[Claimed]:
+def _instances(top: Fields) -> list[ClaimedInstance]:
+    place = top.at("lemmas")
+    entries = place.list(top.get("lemmas"))
+    place.limits.check("nodes", len(entries), place.text, "instances of lemmas")
+    keys = ("lemma", "specification", "implementation", "gives")
+    found: list[ClaimedInstance] = []
+    for number, entry in enumerate(entries):
+        fields = Fields.of(entry, place.at(str(number)), keys, keys)
+        known = ("inputs", "nodes")
+        ours = Fields.of(fields.get("specification"), fields.at("specification"), (*known, "equal"), (*known, "equal"))
+        theirs = Fields.of(fields.get("implementation"), fields.at("implementation"), known, known)
+        equal = ours.at("equal").table(ours.get("equal"))
+        found.append(
+            ClaimedInstance(
+                fields.at("lemma").integer(fields.get("lemma"), 0, number, "the number of a lemma"),
+                (_names(ours, "inputs"), _names(ours, "nodes")),
+                (_names(theirs, "inputs"), _names(theirs, "nodes")),
+                {name: ours.at("equal").name(other) for name, other in equal.items()},
+                tuple(_claimed(fields, "gives", ("tensor", "relation"), once=False)),
+            )
+        )
+    return found
+
+
+def _claimed(top: Fields, key: str, known: tuple[str, ...], once: bool = True) -> list[Claimed]:
     place = top.at(key)
     entries = place.list(top.get(key))
     place.limits.check("nodes", len(entries), place.text, "relations")
@@ -132,7 +168,7 @@ def _claimed(top: Fields, key: str, known: tuple[str, ...]) -> list[Claimed]:
         expectation = fields.at("expectation").string(fields.get("expectation")) if "expectation" in fields else ""
         found.append(Claimed(fields.at("tensor").name(fields.get("tensor")), fields.get("relation"), expectation))
     names = [claimed.tensor for claimed in found]
-    if len(set(names)) < len(names):
+    if once and len(set(names)) < len(names):
         raise place.wrong("a tensor twice", "one relation for each tensor")
     return found
 

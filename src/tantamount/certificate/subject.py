@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +16,7 @@ from tantamount.capture.job import job_of, read_job
 from tantamount.capture.relations import Side, read_expectation
 from tantamount.certificate.digests import digest_of, digest_of_file
 from tantamount.certificate.document import Certificate, Claimed
+from tantamount.certificate.lemmas import replay
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph, Output
 from tantamount.ir.job import Job
@@ -43,14 +44,16 @@ class Subject:
 
 @dataclass(frozen=True)
 class Claims:
-    """A job of which every claim is an expectation. ``outputs`` and ``relations`` are names of its outputs; ``wrong``
-    says which claims are none, one sentence each; ``tensors``: all of the specification's, by node."""
+    """A job of which every claim is an expectation. ``outputs``, ``relations`` and ``lemmas`` (with the sentences that
+    say of what) are names of its outputs; ``wrong`` says which claims are none, one sentence each; ``tensors``: all of
+    the specification's, by node."""
 
     job: Job
     outputs: tuple[str, ...]
     relations: tuple[str, ...]
     tensors: tuple[str, ...]
     wrong: tuple[str, ...]
+    lemmas: Mapping[str, str]
 
 
 def open_subject(certificate: Certificate, job: Path | None, allow_outside: bool, limits: Limits) -> Subject:
@@ -197,12 +200,35 @@ def read_claims(certificate: Certificate, job: Job, limits: Limits) -> Claims:
         wrong.append(
             f"relations and unrelated tensors are not the specification's tensors, once each: {', '.join(strange[:5])}"
         )
+    gives: dict[tuple[int, int], Expectation] = {}
+    lemmas: dict[str, str] = {}
+    claims = {NODE + name: (name, relation) for name, relation in relations.items()}
+
+    def claim(what: str, claimed: Claimed) -> Expectation | None:
+        found = read(claimed, whole[claimed.tensor], side) if claimed.tensor in whole else None
+        if found is None or found.placements is None:
+            wrong.append(f"{what} is no placement of a tensor of the implementation")
+            return None
+        key = f"{NODE}{len(lemmas)}{NODE}{claimed.tensor}"
+        lemmas[key], claims[key] = what, (claimed.tensor, found)
+        return found
+
+    for i, instance in enumerate(certificate.instances):
+        for k, claimed in enumerate(instance.gives):
+            found = claim(f"what instance {i} of the lemmas gives of {claimed.tensor}", claimed)
+            if found is not None:
+                gives[i, k] = found
+    problems, equal = replay(job, certificate.instances, gives)
+    wrong += problems
+    for one in equal:
+        claim(one.what, one.claimed)
     return Claims(
-        _extended(job, expected, relations),
+        _extended(job, expected, claims),
         tuple(expected),
         tuple(NODE + name for name in relations),
         tuple(whole),
         tuple(wrong),
+        lemmas,
     )
 
 
@@ -215,8 +241,8 @@ def _types(graph: Graph, groups: Mapping[str, int] | None) -> dict[str, TensorTy
     return {name: value.type.stored for name, value in values.items() if isinstance(value, Tensor)}
 
 
-def _extended(job: Job, outputs: Mapping[str, Expectation], relations: Mapping[str, Expectation]) -> Job:
-    """The job with a further output for every tensor that relations are about."""
+def _extended(job: Job, outputs: Mapping[str, Expectation], relations: Mapping[str, tuple[str, Expectation]]) -> Job:
+    """The job with a further output for every claim about a tensor, by the name of that output."""
     used: dict[int, dict[str, None]] = {}
 
     def use(term: RankTensor, name: str) -> RankTensor:
@@ -225,7 +251,7 @@ def _extended(job: Job, outputs: Mapping[str, Expectation], relations: Mapping[s
         return RankTensor(term.rank, NODE + node)
 
     expected = dict(outputs)
-    for tensor, relation in relations.items():
+    for output, (_, relation) in relations.items():
         expression = (
             None if relation.expression is None else _renamed(relation.expression, lambda t, n=relation.name: use(t, n))
         )
@@ -236,21 +262,21 @@ def _extended(job: Job, outputs: Mapping[str, Expectation], relations: Mapping[s
         if relation.placements is not None:
             for rank in range(len(job.implementation)):
                 use(RankTensor(rank), relation.name)
-        expected[NODE + tensor] = replace(relation, name=NODE + relation.name, expression=expression, equal=equal)
+        expected[output] = replace(relation, name=NODE + relation.name, expression=expression, equal=equal)
     done: dict[int, Graph] = {}
     for graph in job.implementation:
         if id(graph) not in done:
-            done[id(graph)] = _with_outputs(graph, [*used.get(id(graph), ())])
+            done[id(graph)] = _with_outputs(graph, {NODE + node: node for node in used.get(id(graph), ())})
     return replace(
         job,
-        specification=_with_outputs(job.specification, [*relations]),
+        specification=_with_outputs(job.specification, {output: tensor for output, (tensor, _) in relations.items()}),
         implementation=tuple(done[id(graph)] for graph in job.implementation),
         outputs=expected,
     )
 
 
-def _with_outputs(graph: Graph, nodes: Sequence[str]) -> Graph:
-    return replace(graph, outputs=(*graph.outputs, *(Output(NODE + node, node) for node in nodes)))
+def _with_outputs(graph: Graph, nodes: Mapping[str, str]) -> Graph:
+    return replace(graph, outputs=(*graph.outputs, *(Output(name, node) for name, node in nodes.items())))
 
 
 def _renamed(expression: Expression, of: Callable[[RankTensor], RankTensor]) -> Expression:

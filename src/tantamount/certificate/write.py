@@ -19,7 +19,7 @@ from tantamount.ir.relation import Expectation, Partial, Placement, Replicate, S
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
-from tantamount.verdict import OutputReport, Relation, Report
+from tantamount.verdict import Instance, OutputReport, Relation, Report
 from tantamount.writing import write_file
 
 __all__ = ["certificate_of", "save_certificate"]
@@ -54,7 +54,7 @@ def certificate_of(report: Report, job: Job | None, beside: Path | None = None) 
             "relations": [{"tensor": name, "relation": relations[name]} for name in tensors if name in relations],
             "unrelated": [name for name in tensors if name not in relations],
             "assumptions": [{"name": a.name, "text": a.text, "places": list(a.places)} for a in report.assumptions],
-            "lemmas": [],
+            "lemmas": [_instance(instance) for instance in report.lemmas],
         }
     )
 
@@ -82,6 +82,17 @@ def _embedded(job: Job) -> dict[str, Any]:
     record: Mapping[str, Any] = job.record or {}
     graphs = {name: {"sha256": digest_of(content), "document": content} for name, content in record["graphs"].items()}
     return {"job": {"document": record["job"], "sha256": digest_of(record["job"])}, "graphs": graphs}
+
+
+def _instance(instance: Instance) -> dict[str, Any]:
+    inputs, nodes = instance.specification
+    held, calls = instance.implementation
+    return {
+        "lemma": instance.lemma,
+        "specification": {"inputs": [*inputs], "nodes": [*nodes], "equal": dict(instance.equal)},
+        "implementation": {"inputs": [*held], "nodes": [*calls]},
+        "gives": [{"tensor": relation.tensor, "relation": _entry(relation)} for relation in instance.gives],
+    }
 
 
 # ---------------------------------------------------------------------------------------------- relations

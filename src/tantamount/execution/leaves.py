@@ -32,7 +32,8 @@ _MOST = 64  # numbers of a pool
 class Leaf:
     """A free tensor. Integers are drawn from ``range(bound)``; every other time from all that they may be, if they are
     not known to be indices: ``span`` is ``None`` if they are, else the least and the greatest. ``special``: integers
-    that it is compared with. ``rounded`` names what rounds floats to numbers that their type has."""
+    that it is compared with. ``rounded`` names what rounds floats to numbers that their type has; ``nonnegative``:
+    they are not below 0."""
 
     name: LeafName
     shape: Shape
@@ -41,6 +42,7 @@ class Leaf:
     span: tuple[int, int] | None = None
     special: tuple[int, ...] = ()
     rounded: str = ""
+    nonnegative: bool = False
 
     @property
     def size(self) -> int:
@@ -92,6 +94,7 @@ def draw_leaves(leaves: Sequence[Leaf], pool: Pool, seed: int, scale: Scale) -> 
     found: dict[LeafName, Array] = {}
     for leaf in leaves:
         value = _drawn(leaf, pool, seed, scale)
+        value = np.abs(value) if leaf.nonnegative else value
         found[leaf.name] = rounded_by(leaf.rounded, value) if leaf.rounded else value
     return found
 

@@ -163,8 +163,12 @@ def plan_execution(
             :_SPECIAL
         ]
         least = max(1, _INTEGERS if bound is None else bound)
-        leaf = (source, name)
-        leaves.append(Leaf(leaf, atom.shape, kind, least, span, tuple(special), atom.facts.rounded))
+        leaf, real = (source, name), kind is Kind.FLOAT
+        leaves.append(
+            Leaf(
+                leaf, atom.shape, kind, least, span, tuple(special), atom.facts.rounded, real and atom.facts.nonnegative
+            )
+        )
     one_sided = not implementation.drops or not specification.dropouts  # then no masks belong together
     paired = (job.assume.dropout and not implementation.fresh_masks) or one_sided
     sides = (ours, *theirs)

@@ -46,7 +46,7 @@ def _programs(target: str, dtype: DType, backend: Backend) -> Iterator[tuple[Gra
             continue
         graph = pruned(Graph(tuple(draft.nodes), (Output(name, name),), dict(draft.constants), path="probe"))
         call = graph.by_name[name]
-        source = graph.by_name[next(references(call))] if call.target == "getitem" else call
+        source = graph.by_name[next(iter(references(call)))] if call.target == "getitem" else call
         first = [draft.values[other].dtype for other in references(source)]
         if dtype in counted(call.target, first) and graph.inputs:
             yield graph, {node.name: draft.inputs[node.name] for node in graph.inputs}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Union
@@ -162,6 +162,11 @@ class Graph:
     def by_name(self) -> Mapping[str, Node]:
         return {node.name: node for node in self.nodes}
 
+    @cached_property
+    def output_nodes(self) -> Mapping[str, str]:
+        """The nodes of the outputs, by the outputs' names."""
+        return {output.name: output.node for output in reversed(self.outputs)}
+
     @property
     def inputs(self) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes if node.op == "input")
@@ -187,18 +192,18 @@ class Graph:
         return {node.name: None for node in self.nodes if node.name in found}
 
 
-def references(node: Node) -> Iterator[str]:
+def references(node: Node) -> tuple[str, ...]:
     """The names of the nodes whose values ``node`` reads, in order, with repetitions."""
-    for argument in (*node.args, *node.kwargs.values()):
+    found: list[str] = []
+    _read(node.args, found)
+    if node.kwargs:
+        _read(tuple(node.kwargs.values()), found)
+    return tuple(found)
+
+
+def _read(arguments: tuple[Argument, ...], found: list[str]) -> None:
+    for argument in arguments:
         if isinstance(argument, Ref):
-            yield argument.name
+            found.append(argument.name)
         elif isinstance(argument, tuple):
-            yield from _referred(argument)
-
-
-def _referred(argument: tuple[Argument, ...]) -> Iterator[str]:
-    for item in argument:
-        if isinstance(item, Ref):
-            yield item.name
-        elif isinstance(item, tuple):
-            yield from _referred(item)
+            _read(argument, found)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Union
+from functools import cached_property
+from typing import Any, TypeVar, Union
 
 from tantamount.ir.graph import Graph
 from tantamount.ir.mesh import Mesh
@@ -13,6 +14,8 @@ from tantamount.ir.relation import Expectation, InputRelation
 from tantamount.sizes.domain import NO_SIZES, Domain
 
 __all__ = ["DIFFERENT_SEEDS", "SAME_NAME", "SAME_SEED", "Assumptions", "Job"]
+
+T = TypeVar("T")
 
 SAME_NAME = "same name, same value"  # constants: unrecorded constants of one name have one (unknown) value everywhere
 
@@ -50,3 +53,18 @@ class Job:
     record: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     sizes: Domain = NO_SIZES
     at: Callable[[Mapping[str, int]], Job] | None = field(default=None, compare=False)
+
+    @cached_property
+    def programs(self) -> tuple[Graph, ...]:
+        """The different programs of the ranks: in the order of the first ranks that run them."""
+        return tuple(dict(zip(map(id, self.implementation), self.implementation, strict=True)).values())
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The number of every rank's program, of :attr:`programs`."""
+        number = {id(graph): k for k, graph in enumerate(self.programs)}
+        return tuple(map(number.__getitem__, map(id, self.implementation)))
+
+    def on_ranks(self, each: Sequence[T]) -> tuple[T, ...]:
+        """What belongs to every rank, of what belongs to every one of the :attr:`programs`."""
+        return tuple(map(each.__getitem__, self.numbers))

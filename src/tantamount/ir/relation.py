@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 from typing import Union
 
@@ -18,8 +19,8 @@ from tantamount.limits import Limits
 
 __all__ = [
     "OUTPUT", "Bounds", "Concat", "Equality", "Expectation", "Expression", "InputRelation", "Partial", "Permute",
-    "Placement", "RankTensor", "Replicate", "Reshape", "Shard", "Slice", "Sum", "Transpose", "parse_equalities",
-    "parse_relation", "rank_tensors",
+    "Placement", "RankTensor", "Replicate", "Reshape", "Shard", "Sign", "Slice", "Sum", "Transpose",
+    "parse_equalities", "parse_relation", "rank_tensors",
 ]  # fmt: skip
 
 
@@ -167,17 +168,28 @@ def rank_tensors(expression: Expression) -> Iterator[RankTensor]:
 
 
 # ---------------------------------------------------------------------------------------------- what a job says
+class Sign(Enum):
+    """What is known of every element of a tensor of real numbers."""
+
+    ANY = "any"
+    NONNEGATIVE = "nonnegative"
+    POSITIVE = "positive"
+
+
 @dataclass(frozen=True, slots=True)
 class InputRelation:
     """The places at which the implementation has a specification input. Exactly one of ``placements`` (one per mesh
     axis, of the implementation input ``name`` on every rank) and ``expression`` (resolved) is given; ``equal`` lists
-    implementation inputs, or slices of them, that are equal. ``text`` is what the job says."""
+    implementation inputs, or slices of them, that are equal. ``text`` is what the job says. ``signs``: what is known of
+    every element of the specification's tensor and of the implementation's; no job says that, but a proof of what comes
+    before may."""
 
     name: str
     placements: tuple[Placement, ...] | None = None
     expression: Expression | None = None
     equal: tuple[Equality, ...] = ()
     text: str = ""
+    signs: tuple[Sign, Sign] = (Sign.ANY, Sign.ANY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ def runs(graph: Graph) -> list[Run]:
     out: list[Run] = []
     for length, period, start in sorted(found):
         stop = start - length
+        if not any(node.op == "call" for node in graph.nodes[start : start + period]):
+            continue  # inputs: nothing is computed there
         if all(stop <= one.start or one.cuts[-1] <= start for one in out):
             unit = _unit(tokens[start:stop], period)
             out.append(_placed(graph, start, stop, period, unit))

@@ -12,7 +12,7 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.custom import custom_operator
 from tantamount.ops.facts import NOTHING, Facts
 from tantamount.ops.functionalized import is_wrapper, unwrapped, wrapper
-from tantamount.ops.table import Operator, bind, lookup
+from tantamount.ops.table import Operator, bind, lookup, table
 
 __all__ = ["facts_of", "operator_of"]
 
@@ -20,6 +20,10 @@ __all__ = ["facts_of", "operator_of"]
 def operator_of(graph: Graph, node: Node) -> Operator:
     """The row of the operator that a ``call`` node applies. Raises :class:`UserError` if there is none, and where an
     operator overwrites operands outside ``auto_functionalized``: nodes have values, no memory."""
+    if not graph.operators:  # most nodes of most programs
+        plain = table().get(node.target)
+        if plain is not None and not plain.mutates:
+            return plain
     place = node_place(graph.path, node)
     name = unwrapped(node.target, node.args)
     declared = graph.operators.get(name)

@@ -290,7 +290,7 @@ def _summands(copies: Copies) -> Iterator[str]:
     for name in copies.needed:
         yield from copies.summands(name)[0]
     for name in copies.joined:
-        yield next(references(copies.graph.by_name[name]))
+        yield next(iter(references(copies.graph.by_name[name])))
 
 
 def _inside(copies: Copies) -> set[str]:

@@ -110,7 +110,7 @@ def _shown(read: Reading) -> str:
 def operator_assumptions(job: Job) -> list[Assumption]:
     """The assumptions of the definitions of the operators that occur, with the nodes that call them."""
     places: dict[tuple[str, str], dict[str, None]] = {}
-    for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():
+    for graph in (job.specification, *job.programs):
         for node in graph.nodes:
             row = operator_of(graph, node) if node.op == "call" and node.target != "getitem" else None
             for text in row.assumes if row is not None else ():

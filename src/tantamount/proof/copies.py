@@ -29,6 +29,7 @@ ADD = "aten.add.Tensor"
 _SAME_ORDER = frozenset(
     f"aten.{name}.default" for name in ("alias", "clone", "detach", "reshape", "view", "_unsafe_view", "_reshape_alias")
 )
+_LAYOUTS = _SAME_ORDER | {"aten.t.default", "aten.transpose.int"}
 JOINS = {"aten.stack.default": True, "aten.cat.default": False}  # whether there is a new dimension
 
 
@@ -56,6 +57,8 @@ class Layout:
 
 def layout_of(graph: Graph, node: Node) -> Layout | None:
     """How a node moves the elements of its operand; ``None`` if it does something else."""
+    if node.target not in _LAYOUTS:
+        return None
     operand = node.args[0] if node.args else None
     if node.type is None or not isinstance(operand, Ref):
         return None
@@ -258,14 +261,19 @@ class Copies:
             if any(one is None for one in held):
                 raise NotAlike
             return "constant", *[(one.type, tuple((type(x), repr(x)) for x in one.data)) for one in held if one]
+        key: Hashable = ()
+        if node.name not in self._unlike:
+            key = call_key(self.graph, node, self.number.__getitem__)
+        else:
+            key = tuple(call_key(g, g.by_name[node.name], self.number.__getitem__) for g in self.graphs)
+        if key in self._known:  # the same call of the same operands is a function of them
+            return key
         row = None if node.target == "getitem" else operator_of(self.graph, node)
         if row is not None and (row.category == "random" or row.peer_parameter is not None):
             raise NotAlike
         if row is not None and row.group_parameter is None and not self._is_function(node):
             return "fresh", node.name
-        if node.name not in self._unlike:
-            return call_key(self.graph, node, self.number.__getitem__)
-        return tuple(call_key(g, g.by_name[node.name], self.number.__getitem__) for g in self.graphs)
+        return key
 
     def _is_function(self, node: Node) -> bool:
         """True if the results are a function of the operands: a definition asks for nothing fresh."""

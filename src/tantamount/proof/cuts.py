@@ -27,7 +27,7 @@ from tantamount.errors import Unsupported
 from tantamount.ir.graph import references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Placement
+from tantamount.ir.relation import Placement, Sign
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Kind, Shape
 from tantamount.limits import Limits
@@ -38,7 +38,7 @@ from tantamount.proof.inputs import Inputs
 from tantamount.proof.placements import distribute, local, part, stack
 from tantamount.proof.run import SpecificationRun
 
-__all__ = ["Align", "Aligned", "Candidates", "Cuts", "Window"]
+__all__ = ["Align", "Aligned", "Candidates", "Cuts", "Window", "sign_of"]
 
 SOURCE = "cut"  # the kind of leaf that a cut makes
 
@@ -300,5 +300,12 @@ def _is_view(store: Store, form: Form) -> bool:
 
 
 def _facts(store: Store, form: Form) -> Facts:
-    positive = all(powers.strictly_positive(store, x) for _, x in form.pieces)
-    return Facts(positive=positive, nonnegative=positive or all(powers.nonnegative(store, x) for _, x in form.pieces))
+    sign = sign_of(store, form)
+    return Facts(positive=sign is Sign.POSITIVE, nonnegative=sign is not Sign.ANY)
+
+
+def sign_of(store: Store, form: Form) -> Sign:
+    """What is known of every element."""
+    if all(powers.strictly_positive(store, x) for _, x in form.pieces):
+        return Sign.POSITIVE
+    return Sign.NONNEGATIVE if all(powers.nonnegative(store, x) for _, x in form.pieces) else Sign.ANY

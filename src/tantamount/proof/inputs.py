@@ -7,7 +7,7 @@ specification input is a sum of implementation inputs, or shares one with anothe
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from tantamount.calculus import forms
@@ -27,6 +27,7 @@ from tantamount.ir.relation import (
     Replicate,
     Reshape,
     Shard,
+    Sign,
     Slice,
     Sum,
     Transpose,
@@ -61,10 +62,15 @@ class Inputs:
         return stack(store, [self.locals[rank, name] for rank in ranks.ranks], ranks.mesh.sizes)
 
 
-def leaf(store: Store, source: str, name: object, type_: TensorType, shape: Shape | None = None) -> Form:
-    """A free tensor."""
+def leaf(
+    store: Store, source: str, name: object, type_: TensorType, shape: Shape | None = None, sign: Sign = Sign.ANY
+) -> Form:
+    """A free tensor, whose elements are of a sign."""
     whole = type_.shape if shape is None else shape
-    return leaf_form(store.leaf(source, name, whole, Facts.of_type(type_.dtype)), whole)
+    facts = Facts.of_type(type_.dtype)
+    if sign is not Sign.ANY:
+        facts = replace(facts, positive=sign is Sign.POSITIVE, nonnegative=True)
+    return leaf_form(store.leaf(source, name, whole, facts), whole)
 
 
 def _type(graph: Graph, name: str) -> TensorType:
@@ -178,7 +184,7 @@ class _Builder:
 
     # -- the specification input is the leaf
     def _forward_placements(self, name: str, type_: TensorType, relation: InputRelation) -> None:
-        whole = leaf(self.store, "input", name, type_)
+        whole = leaf(self.store, "input", name, type_, sign=relation.signs[0])
         self.out.specification[name] = whole
         placements = relation.placements or ()
         mesh = self.job.mesh
@@ -261,7 +267,9 @@ class _Builder:
             parts = [size for p, size in zip(placements, mesh.sizes, strict=True) if isinstance(p, Partial)]
             local_type = _type(self.job.implementation[0], relation.name)
             shape = list(type_.shape)
-            cut = leaf(self.store, "implementation input", relation.name, local_type, (*parts, *shape))
+            cut = leaf(
+                self.store, "implementation input", relation.name, local_type, (*parts, *shape), relation.signs[1]
+            )
             self.out.stacked[relation.name] = self._spread(cut, placements, shape, len(parts))
         else:
             self._restrict(name, f"{name} and {first[0]} are one tensor of the implementation ({relation.name})")
@@ -423,8 +431,7 @@ class _Builder:
         for key, found in self.regions.items():
             shape = _type(self.job.implementation[key[0]], key[1]).shape
             out.locals[key] = self._patchwork(key, shape, found)
-        graphs = {id(graph): graph for graph in self.job.implementation}
-        names = {node.name for graph in graphs.values() for node in graph.inputs}
+        names = {node.name for graph in self.job.programs for node in graph.inputs}
         for name in sorted(names):
             if name in out.stacked:
                 continue

@@ -17,21 +17,21 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
 from tantamount.calculus.infinities import is_real
-from tantamount.ir.graph import Node
+from tantamount.ir.graph import Graph, Node
 from tantamount.ir.job import Job
-from tantamount.ir.relation import InputRelation, Partial, Placement
+from tantamount.ir.relation import InputRelation, Partial, Placement, Sign
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import operator_of
 from tantamount.ops.classes import rank_classes
 from tantamount.proof.assumptions import open_obligations
-from tantamount.proof.cuts import Aligned
+from tantamount.proof.cuts import Aligned, sign_of
 from tantamount.proof.inputs import build_inputs
 from tantamount.proof.outputs import output_node, show
 from tantamount.proof.pieces import Piece, Side, Unfit, key_of, named
 from tantamount.proof.places import places_of
 from tantamount.proof.proof import Options, Proof, prove
 from tantamount.proof.questions import partial_layout_of
-from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
+from tantamount.verdict import Assumption, Instance, OutputReport, Relation, Verdict
 
 __all__ = ["InPieces", "prove_in_pieces"]
 
@@ -43,7 +43,8 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 class InPieces:
     """What the proofs of the pieces say of the job, every output of which is proved. ``pieces``: how many there are;
     ``proofs`` those of the lemmas. Of tensors of the implementation that are handed on: ``pairs`` has the specification
-    tensor and the placements; ``copies``, by side, tensors that equal another one, which is handed on instead."""
+    tensor and the placements; ``copies``, by side, tensors that equal another one, which is handed on instead;
+    ``instances`` are the pieces, with the numbers of their lemmas."""
 
     outputs: tuple[OutputReport, ...]
     relations: tuple[Relation, ...]
@@ -54,6 +55,7 @@ class InPieces:
         default_factory=dict[str, "tuple[str, tuple[Placement, ...]]"]
     )
     copies: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
+    instances: tuple[Instance, ...] = ()
 
 
 def prove_in_pieces(
@@ -86,35 +88,43 @@ def _suits(job: Job) -> bool:
     at random or sent from rank to rank, no constant is unknown, no relation restricts the specification."""
     if len(rank_classes(job.implementation, job.mesh)) > 1:
         return False
-    for graph in {id(graph): graph for graph in (job.specification, *job.implementation)}.values():
+    for graph in (job.specification, *job.programs):
         for node in graph.nodes:
             if node.op == "constant" and node.target not in graph.constants:
                 return False
             row = operator_of(graph, node) if node.op == "call" and node.target != "getitem" else None
             if row is not None and (row.category == "random" or row.peer_parameter is not None):
                 return False
+    relations = job.inputs.values()
+    plain = all(relation.placements is not None and not relation.equal for relation in relations)
+    if plain and len({relation.name for relation in relations}) == len(relations):
+        return True  # of each input another tensor
     return not build_inputs(Calculus(), job).restrictions
 
 
 # ---------------------------------------------------------------------------------------------- one piece
 @dataclass(frozen=True)
 class _Lemma:
-    """What one proof says: of tensors that are handed on, the specification tensor and the placements; tensors of the
-    specification that are copies of others; outputs, relations and assumptions."""
+    """What one proof says: of tensors that are handed on, the specification tensor and the placements, and the signs
+    of its elements and of theirs; tensors of the specification that are copies of others; outputs, relations and
+    assumptions."""
 
     piece: Piece
     proof: Proof
     pairs: Mapping[str, tuple[str, tuple[Placement, ...]]]
+    signs: Mapping[str, tuple[Sign, Sign]]
     copies: Mapping[str, str]
     outputs: tuple[OutputReport, ...]
     relations: tuple[Relation, ...]
     assumptions: tuple[Assumption, ...]
+    number: int = 0
 
 
 @dataclass
 class _Pieces:
     """The pieces of a job, proved in the order of the programs. ``known``: of tensors of the implementation that are
-    handed on, what they are; ``copies`` by side: tensors that equal another one, which is read instead."""
+    handed on, what they are; ``signs``, of which signs; ``copies`` by side: tensors that equal another one, which is
+    read instead."""
 
     job: Job
     options: Options
@@ -123,6 +133,7 @@ class _Pieces:
     known: dict[str, tuple[str, tuple[Placement, ...]]] = field(
         default_factory=dict[str, "tuple[str, tuple[Placement, ...]]"]
     )
+    signs: dict[str, tuple[Sign, Sign]] = field(default_factory=dict[str, "tuple[Sign, Sign]"])
     copies: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: (dict[str, str](), dict[str, str]()))
     lemmas: dict[object, _Lemma] = field(default_factory=dict[object, _Lemma])
     _first: dict[object, str] = field(default_factory=dict[object, str])
@@ -153,41 +164,63 @@ class _Pieces:
         outputs: dict[str, OutputReport] = {}
         relations: dict[str, Relation] = {}
         assumptions: dict[tuple[str, str], dict[str, None]] = {}
+
+        instances: list[Instance] = []
+
+        def found_so_far() -> InPieces:
+            return InPieces(
+                tuple(outputs[name] for name in wanted if name in outputs),
+                tuple(relations[node.name] for node in job.specification.nodes if node.name in relations),
+                tuple(Assumption(name, text, tuple(sites)) for (name, text), sites in assumptions.items()),
+                len(self.places) + 1,
+                tuple(lemma.proof for lemma in self.lemmas.values()),
+                self.known,
+                self.copies,
+                tuple(instances),
+            )
+
+        wanted = [output.name for output in job.specification.outputs if output.name in job.outputs]
         for k in range(len(self.places) + 1):
             self.options.effort.check()
             if ours.is_empty(k) and theirs.is_empty(k):
                 continue
-            piece = self._piece(ours, theirs, k)
+            piece = self.piece(ours, theirs, k)
             lemma = self._lemma(piece)
             names = _Names(lemma.piece.job, piece.job)
+            instances.append(self._instance(lemma, piece, names))
             for u, (t, placements) in lemma.pairs.items():
                 name, whole = names.implementation[u], names.specification[t]
                 first = self._first.setdefault((whole, placements), name)
                 if first == name or any(isinstance(p, Partial) for p in placements):  # summands are not determined
                     self.known[name] = whole, placements
+                    self.signs[name] = lemma.signs[u]
                 else:
                     self.copies[1][name] = first
             self.copies[0].update((names.specification[a], names.specification[b]) for a, b in lemma.copies.items())
-            outputs.update((found.name, found) for found in map(names.output, lemma.outputs))
             relations.update((found.tensor, found) for found in map(names.relation, lemma.relations))
             for found in lemma.assumptions:
                 sites = assumptions.setdefault((found.name, found.text), {})
                 sites.update(dict.fromkeys(names.either(place) for place in found.places))
-        wanted = [output.name for output in job.specification.outputs if output.name in job.outputs]
+            # last, after what they rest on: the work may be stopped in between
+            outputs.update((found.name, found) for found in map(names.output, lemma.outputs))
+            if self.options.effort.limited and lemma.outputs:
+                self.options.so_far(found_so_far)
         if any(name not in outputs for name in wanted):
             raise Unfit
-        return InPieces(
-            tuple(outputs[name] for name in wanted),
-            tuple(relations[node.name] for node in job.specification.nodes if node.name in relations),
-            tuple(Assumption(name, text, tuple(sites)) for (name, text), sites in assumptions.items()),
-            len(self.places) + 1,
-            tuple(lemma.proof for lemma in self.lemmas.values()),
-            self.known,
-            self.copies,
+        return found_so_far()
+
+    def _instance(self, lemma: _Lemma, piece: Piece, names: _Names) -> Instance:
+        pairs = ((names.implementation[u], names.specification[t], p) for u, (t, p) in lemma.pairs.items())
+        return Instance(
+            lemma.number,
+            _inputs_and_nodes(piece.job.specification),
+            _inputs_and_nodes(piece.job.implementation[0]),
+            {names.specification[a]: names.specification[b] for a, b in lemma.copies.items()},
+            tuple(Relation(whole, show(placements), name) for name, whole, placements in pairs),
         )
 
     # -- the job of a piece
-    def _piece(self, ours: Side, theirs: Side, k: int) -> Piece:
+    def piece(self, ours: Side, theirs: Side, k: int) -> Piece:
         """The k-th piece, with all inputs that relations of its inputs name."""
         job = self.job
         read = ours.read(k, self.copies[0])
@@ -201,7 +234,7 @@ class _Pieces:
             whole, placements = self.known[name]
             if whole in inputs:  # two tensors of the implementation are parts of it
                 raise Unfit
-            inputs[whole] = InputRelation(name, placements, text=show(placements))
+            inputs[whole] = InputRelation(name, placements, text=show(placements), signs=self.signs[name])
         wanted, held = {*read, *inputs}, {*used}
         pending = [*wanted, *held]
         while pending:  # related inputs come together
@@ -214,9 +247,7 @@ class _Pieces:
         inputs.update((name, job.inputs[name]) for name in sorted(wanted) if name in job.inputs)
         checked = {o.name: job.outputs[o.name] for o in ours.outputs(k)}
         specification = ours.piece(job.specification, k, wanted, self.copies[0])
-        programs = {id(graph): graph for graph in job.implementation}
-        done = {key: theirs.piece(graph, k, held, self.copies[1]) for key, graph in programs.items()}
-        implementation = tuple(done[id(graph)] for graph in job.implementation)
+        implementation = job.on_ranks([theirs.piece(graph, k, held, self.copies[1]) for graph in job.programs])
         part = Job(job.path, specification, implementation, job.mesh, inputs, checked, job.assume)
         return Piece(part, theirs.handed_on(k), ours.handed_on(k))
 
@@ -224,8 +255,13 @@ class _Pieces:
     def _lemma(self, piece: Piece) -> _Lemma:
         key = key_of(piece)
         if key not in self.lemmas:
-            self.lemmas[key] = _proved(piece, self.options)
+            self.lemmas[key] = replace(_proved(piece, self.options), number=len(self.lemmas))
         return self.lemmas[key]
+
+
+def _inputs_and_nodes(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    inputs = tuple(node.name for node in graph.inputs)
+    return inputs, tuple(node.name for node in graph.nodes if node.op != "input")
 
 
 def _asked(job: Job, name: str) -> set[str]:
@@ -282,7 +318,11 @@ def _proved(piece: Piece, options: Options) -> _Lemma:
                 copies[copy] = copies.get(whole, whole)
     if set(copies) & {whole for whole, _ in pairs.values()}:
         raise Unfit
-    return _Lemma(piece, proof, pairs, copies, outputs, tuple(proof.relations().values()), proof.assumptions())
+    signs = {
+        name: (_sign(proof.store, ours.values[whole]), _sign(proof.store, theirs.environments[0][name]))
+        for name, (whole, _) in pairs.items()
+    }
+    return _Lemma(piece, proof, pairs, signs, copies, outputs, tuple(proof.relations().values()), proof.assumptions())
 
 
 def _summands(proof: Proof, piece: Piece, name: str) -> tuple[str, tuple[Placement, ...]]:
@@ -301,6 +341,10 @@ def _summands(proof: Proof, piece: Piece, name: str) -> tuple[str, tuple[Placeme
 def _total(store: Store, value: object) -> bool:
     """True if a tensor is a real number everywhere, whatever the inputs are."""
     return isinstance(value, Tensor) and is_real(store, value.value)
+
+
+def _sign(store: Store, value: object) -> Sign:
+    return sign_of(store, value.value) if isinstance(value, Tensor) else Sign.ANY
 
 
 def _same(proof: Proof, first: str, other: str) -> bool:

@@ -35,7 +35,7 @@ _UNSQUEEZE = "aten.unsqueeze.default"
 def copies_of(job: Job) -> Copies | None:
     """The copies of the one program of a job's ranks; ``None`` where there are none that are alike and come together
     before all that the job asks about."""
-    graphs = [*{id(graph): graph for graph in job.implementation}.values()]
+    graphs = job.programs
     if job.at is not None or any(graph.groups or graph.sizes.symbols for graph in graphs):
         return None
     found = blocks(graphs)
@@ -138,7 +138,7 @@ class Folding:
 
     def _gathering(self, node: Node) -> list[Node]:
         """One tensor of each copy, one after the other."""
-        first = self.copies.graph.by_name[next(references(node))]
+        first = self.copies.graph.by_name[next(iter(references(node)))]
         if first.type is None:
             raise NotAlike
         held, nodes = first.name, list[Node]()

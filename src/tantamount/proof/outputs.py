@@ -105,7 +105,11 @@ def _differing(store: Store, wanted: Form, found: Form, expand: bool) -> Differe
 
 def output_node(job: Job, rank: int, name: str) -> str:
     """The node behind an implementation output's name on a rank (a node's own name will do)."""
-    return next((output.node for output in job.implementation[rank].outputs if output.name == name), name)
+    return _node(job.implementation[rank], name)
+
+
+def _node(graph: Graph, name: str) -> str:
+    return graph.output_nodes.get(name, name)
 
 
 def _held(store: Store, job: Job, run: RanksRun) -> Callable[[int, str], Form]:
@@ -139,9 +143,9 @@ def matches(
     if expectation.problem:
         return expectation.problem
     if expectation.placements is not None:
-        nodes = {output_node(job, rank, expectation.name) for rank in range(run.mesh.world_size)}
+        nodes = {_node(graph, expectation.name) for graph in job.programs}
         if len(nodes) > 1:  # ranks that run different programs have their outputs under the outputs' names
-            if any(expectation.name in graph.by_name for graph in job.implementation):
+            if any(expectation.name in graph.by_name for graph in job.programs):
                 return f"ranks name different nodes {expectation.name}"
             nodes = {expectation.name}
         found = holds(store, whole, expectation.placements, run, nodes.pop(), expand)
@@ -269,7 +273,7 @@ def _check(
     except Unsupported as unsupported:
         problem = unsupported.reason
     if isinstance(problem, str) and problem.startswith(PARTLY):
-        nodes = [output_node(job, rank, expectation.name) for rank in range(len(job.implementation))]
+        nodes = job.on_ranks([_node(graph, expectation.name) for graph in job.programs])
         if same_program(job, next(o.node for o in job.specification.outputs if o.name == name), nodes, expectation):
             problem = None
     if problem is None:
@@ -326,8 +330,8 @@ def _infer(
     store: Store, job: Job, name: str, whole: Form, run: RanksRun, prefer: str | None = None, *, expand: bool
 ) -> tuple[Relation, tuple[str, ...]] | None:
     """A clean relation over implementation outputs: a placement of one of them, else parts of them put together."""
-    outputs = list(dict.fromkeys(output.node for graph in job.implementation for output in graph.outputs))
-    names = {output.node: output.name for graph in job.implementation for output in graph.outputs}
+    outputs = list(dict.fromkeys(output.node for graph in job.programs for output in graph.outputs))
+    names = {output.node: output.name for graph in job.programs for output in graph.outputs}
     world = run.mesh.world_size
     outputs.sort(key=lambda node: (names[node] != (prefer or name), node != (prefer or name)))
     for partial in (False, True):

@@ -7,9 +7,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, cast
 
-from tantamount.ir.graph import Argument, Graph, Node, Output, Ref, references
+from tantamount.ir.graph import Argument, Device, Graph, Node, Output, Ref, Setting, references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Expectation, InputRelation, RankTensor, rank_tensors
+from tantamount.ir.relation import (
+    Expectation,
+    InputRelation,
+    Partial,
+    RankTensor,
+    Replicate,
+    Shard,
+    rank_tensors,
+)
+from tantamount.ir.types import DType
 
 __all__ = ["Piece", "Side", "Unfit", "key_of", "named", "reading"]
 
@@ -161,8 +170,6 @@ def key_of(piece: Piece) -> object:
     job = piece.job
     ours = _numbers(job.specification)
     theirs = _numbers(job.implementation[0])
-    graphs = {id(graph): graph for graph in job.implementation}
-    numbers = {key: k for k, key in enumerate(graphs)}
     inputs = tuple(
         (ours[name], _plain(r, theirs, r.name))
         for name, r in sorted(job.inputs.items(), key=lambda item: ours[item[0]])
@@ -174,8 +181,8 @@ def key_of(piece: Piece) -> object:
     )
     return (
         _program(job.specification),
-        tuple(map(_program, graphs.values())),
-        tuple(numbers[id(graph)] for graph in job.implementation) if len(graphs) > 1 else (),
+        tuple(map(_program, job.programs)),
+        job.numbers if len(job.programs) > 1 else len(job.numbers),
         tuple(theirs[o.node] for o in job.implementation[0].outputs),
         inputs,
         outputs,
@@ -205,6 +212,9 @@ def _program(graph: Graph) -> object:
     return tuple(found)
 
 
+_EXACT = (Replicate, Shard, Partial, DType, Device, Setting)  # equal to nothing but the same of the same class
+
+
 def _plain(value: Any, numbers: Mapping[str, int], name: str = "") -> Any:
     """A key of attributes, relations and expectations, with numbers for names; 1, 1.0 and True are three keys."""
     if isinstance(value, Ref):
@@ -220,9 +230,12 @@ def _plain(value: Any, numbers: Mapping[str, int], name: str = "") -> Any:
             infer,
             problem,
             *(_plain(x, numbers, name) for x in (value.placements, value.expression, value.equal)),
+            value.signs if isinstance(value, InputRelation) else None,
         )
     if isinstance(value, tuple):
         return tuple(_plain(item, numbers, name) for item in cast("tuple[object, ...]", value))
+    if isinstance(value, _EXACT):
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return type(value).__name__, *(_plain(getattr(value, f.name), numbers, name) for f in fields(value))
     return type(value).__name__, repr(value)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
-from tantamount.effort import Effort
+from tantamount.effort import Effort, Grown
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.classes import rank_classes
@@ -26,10 +27,13 @@ from tantamount.verdict import Assumption, OutputReport, Relation, Verdict
 __all__ = ["Options", "Progress", "Proof", "prove"]
 
 Progress = Callable[[str, int, int], None]
-_LONG = 300  # nodes of a specification from which on cutting pays
+_STEPS = 50  # of the calculus that a tensor takes on average as long as forms do not grow
+_GROWN = 4_000  # steps beyond these from which on forms grow
+_MORE = 6  # times as many are allowed with cuts, and in a short program without
+_LONG = 300  # nodes of a specification that is long
 
 
-def _unheard(_: str) -> None:
+def _unheard(_: object) -> None:
     """Tells nobody."""
 
 
@@ -38,10 +42,11 @@ class Options:
     """The ways in which a job may be proved.
 
     ``fold``: ranks whose graphs are isomorphic are mesh axes (``None``: yes, but the caller may try again without);
-    ``cut``: both programs go on from fresh tensors where they agree (``None``: if they are long); ``align`` says which
+    ``cut``: both programs go on from fresh tensors where they agree (``None``: if forms grow); ``align`` says which
     tensors seem to agree, without which nothing is cut; ``limits`` (default: those of the environment) bound what is
     executed for that, ``effort`` bounds every search; ``progress(phase, done, total)`` is told of every node, ``lap``
-    the name of every phase that ends."""
+    the name of every phase that ends, ``so_far``, of a proof in pieces, how to make the report on those that are done
+    (where time or memory are limited)."""
 
     fold: bool | None = None
     cut: bool | None = None
@@ -50,10 +55,11 @@ class Options:
     effort: Effort = field(default_factory=Effort)
     progress: Progress | None = None
     lap: Callable[[str], None] = _unheard
+    so_far: Callable[[Callable[[], Any]], None] = _unheard
 
     def silent(self) -> Options:
         """The same, for a proof that is part of another one: nobody is told how far it is."""
-        return replace(self, progress=None, lap=_unheard)
+        return replace(self, progress=None, lap=_unheard, so_far=_unheard)
 
 
 @dataclass
@@ -110,20 +116,50 @@ class Proof:
 
 
 def prove(job: Job, options: Options | None = None) -> Proof:
-    """Both programs in the calculus. Raises :class:`UserError` if relations contradict each other or the ranks'
-    collectives or messages do not match."""
+    """Both programs in the calculus. Where forms grow without cuts, the programs are cut from the first node on. Raises
+    :class:`UserError` if relations contradict each other or the ranks' collectives or messages do not match."""
     how = options if options is not None else Options()
+    if how.cut is not None or how.align is None:
+        return _prove(job, how)
+    long = len(job.specification.nodes) >= _LONG
+    try:
+        with how.effort.watching(_GROWN if long else _MORE * _GROWN):
+            return _prove(job, replace(how, cut=False, progress=_allowing(how)), how)
+    except Grown:
+        how.lap("specification")
+    try:
+        with how.effort.watching(_MORE * _GROWN):
+            return _prove(job, replace(how, cut=True, progress=_allowing(how)), how)
+    except Grown:  # with cuts, too: what both programs compute alike is shared in one without
+        how.lap("specification")
+        return _prove(job, replace(how, cut=long), how)
+
+
+def _allowing(how: Options) -> Progress:
+    """The progress, which allows as many steps for every node as it takes on average where forms do not grow."""
+
+    def note(phase: str, done: int, total: int) -> None:
+        how.effort.allow(_STEPS)
+        if how.progress is not None:
+            how.progress(phase, done, total)
+
+    return note
+
+
+def _prove(job: Job, how: Options, asked: Options | None = None) -> Proof:
+    """Both programs in the calculus, cut or not. ``asked``: the options that the proof is known by."""
     store = Calculus(how.effort)
     classes = rank_classes(job.implementation, job.mesh, how.fold is not False)
     inputs = build_inputs(store, job)
     how.lap("inputs")
     shared = Shared(store)
-    same = None if how.cut else same_programs(store, job, inputs, classes, shared)  # who asks for cuts asks for parts
+    parts = how.cut and asked is None  # who asks for cuts asks for parts
+    same = None if parts else same_programs(store, job, inputs, classes, shared)
     how.lap("structure")
     specification = run_specification(store, job, inputs, shared, same, how.progress)
     names = [node.name for node in job.specification.nodes]
     cuts: Cuts | None = None
-    if same is None and how.align is not None and (how.cut or (how.cut is None and len(names) >= _LONG)):
+    if same is None and how.align is not None and how.cut:
         aligned = how.align(store, job, inputs, classes, how.limits)
         how.lap("alignment")
         cuts = Cuts(store, job, specification, aligned) if aligned else None
@@ -136,4 +172,4 @@ def prove(job: Job, options: Options | None = None) -> Proof:
     how.lap("implementation")
     specification.finish(names)
     how.lap("specification")
-    return Proof(job, how, store, inputs, specification, implementation, cuts)
+    return Proof(job, asked or how, store, inputs, specification, implementation, cuts)

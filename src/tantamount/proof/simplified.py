@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,8 +27,7 @@ _LONG = 300  # nodes of a program from which on it pays
 def simplified(job: Job) -> list[Simpler]:
     """The jobs that are simpler one after the other; none if there is nothing to simplify."""
     steps: list[Simpler] = []
-    graphs = {id(graph): graph for graph in (job.specification, *job.implementation)}
-    if any(_draws(graph) for graph in graphs.values()):  # masks are paired by their order
+    if any(_draws(graph) for graph in (job.specification, *job.programs)):  # masks are paired by their order
         return steps
     one = as_one_program(job)
     steps += [] if one is None else [one]
@@ -45,23 +45,31 @@ def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPie
     program has ``least`` nodes. Raises :class:`Stopped` as :func:`prove` does."""
     if options.align is None or options.fold is False or options.cut is False or job.at is not None:
         return None
-    graphs = {id(graph): graph for graph in (job.specification, *job.implementation)}
-    if max(len(graph.nodes) for graph in graphs.values()) < least:
+    if max(len(graph.nodes) for graph in (job.specification, *job.programs)) < least:
         return None
     steps = simplified(job)
     simple = steps[-1].job if steps else job
+
+    def tell(make: Callable[[], InPieces]) -> None:
+        options.so_far(lambda: _told(steps, make()))
+
     try:
         found = None
         if blocks([job.specification]):
-            found = prove_accumulated(simple, options, partial(_proved, least=least))
+            found = prove_accumulated(simple, options.silent(), partial(_proved, least=least))
         if found is None and steps:
-            found = _proved(simple, options, least=least)
+            found = _proved(simple, replace(options, so_far=tell), least=least)
     except TantamountError:
         return None
-    if found is None or not steps:
+    return found if found is None else _told(steps, found)
+
+
+def _told(steps: Sequence[Simpler], found: InPieces) -> InPieces:
+    """What was proved of the last job, said of the first one."""
+    if not steps:
         return found
     outputs, relations, assumptions = told_back(steps, found.outputs, found.relations, found.assumptions)
-    return replace(found, outputs=outputs, relations=relations, assumptions=assumptions)
+    return replace(found, outputs=outputs, relations=relations, assumptions=assumptions, instances=())
 
 
 def _proved(job: Job, options: Options, *, least: int) -> InPieces | None:

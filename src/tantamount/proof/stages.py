@@ -301,7 +301,7 @@ class _Merging:
 
     def _write_meeting(self, name: str, group: str) -> None:
         leader, node = self._meeting[0]
-        held = [self.names[rank, next(references(one))] for rank, one in self._meeting]
+        held = [self.names[rank, next(iter(references(one)))] for rank, one in self._meeting]
         inside = self.mesh.groups[group]
         size = 1
         for axis in inside:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Captured", "job_of", "refine_job", "whole_proof"]
 
+_LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
 _SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
@@ -80,7 +81,13 @@ def refine_job(
     state = _State(job, strict, how, so_far or _unheard)
     bounds = limits if limits is not None else limits_from_environment()
     options = Options(
-        fold=fold, align=_once(), limits=bounds, effort=how, progress=state.noting(progress), lap=state.clock.lap
+        fold=fold,
+        align=_once(),
+        limits=bounds,
+        effort=how,
+        progress=state.noting(progress),
+        lap=state.clock.lap,
+        so_far=state.know_pieces,
     )
     try:
         with stopping(how):
@@ -92,10 +99,12 @@ def refine_job(
             _refine(state, options)
     except Stopped as stop:
         state.stopped = stop
+        state.know_pieces_now()
     except MemoryError:
         if how.megabytes is None:
             raise
         state.stopped = how.out_of_memory()
+        state.know_pieces_now()
     return state.report()
 
 
@@ -106,10 +115,14 @@ def _once() -> Align:
 
     def aligned(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], limits: Limits) -> Candidates:
         names = [
-            tuple((node.name, node.target) for node in graph.nodes)
-            for graph in (job.specification, *job.implementation)
+            tuple((node.name, node.target) for node in graph.nodes) for graph in (job.specification, *job.programs)
         ]
-        key = (*names, tuple((one.leader, tuple(one.ranks)) for one in classes), tuple(job.mesh.axes.items()))
+        key = (
+            *names,
+            job.numbers,
+            tuple((one.leader, tuple(one.ranks)) for one in classes),
+            tuple(job.mesh.axes.items()),
+        )
         if key not in known:
             from tantamount.correspond.alignment import align  # executes programs: for long jobs only
 
@@ -128,12 +141,16 @@ def whole_proof(found: Refinement) -> Proof | None:
 
 def _refine(state: _State, options: Options) -> None:
     job, clock = state.job, state.clock
-    state.pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
-    if state.pieces is not None:
+    state.at = "proving it in pieces"
+    found = prove_simplified(job, options)
+    if found is None:
+        state.forget_pieces()
+        found = prove_in_pieces(job, options)
+    if found is not None:
         clock.lap("pieces")
-        state.assumptions = state.pieces.assumptions
-        state.outputs = {output.name: output for output in state.pieces.outputs}
+        state.keep_pieces(found)
         return
+    state.forget_pieces()
     proof = state.proof = prove(job, options)
     checked = _checked(state, proof, expand=False)
     clock.lap("outputs")
@@ -184,6 +201,9 @@ class _State:
     notes: tuple[str, ...] = ()
     stopped: Stopped | None = None
     at: str = "before anything was proved"
+    _made: Callable[[], InPieces] | None = None  # how to make the report on the pieces that are done
+    _kept: float = 0.0  # when what is known of pieces was written down last, by the monotonic clock
+    _cost: float = 0.0  # seconds that it took
 
     def noting(self, progress: Progress | None) -> Progress:
         """The progress, which also says where the work was when it was stopped."""
@@ -206,6 +226,32 @@ class _State:
         self.outputs = {**self.outputs, **{output.name: output for output in outputs}}
         if self.effort.limited:
             self.so_far(self.report())
+
+    def keep_pieces(self, found: InPieces) -> None:
+        """What the proofs of pieces say of outputs is known, and what that rests on."""
+        self.pieces, self._made = found, None
+        self.assumptions = found.assumptions
+        self.outputs = {output.name: output for output in found.outputs}
+
+    def forget_pieces(self) -> None:
+        """A proof in pieces came to no end: what it says is not mixed with that of another proof."""
+        self.pieces, self.assumptions, self.outputs, self._made = None, (), {}, None
+
+    def know_pieces_now(self) -> None:
+        """The work is stopped: what the pieces that are done say is known."""
+        if self._made is not None:
+            self.keep_pieces(self._made())
+
+    def know_pieces(self, make: Callable[[], InPieces]) -> None:
+        """More pieces are proved. Writing down what that says takes a share of the time at most."""
+        self._made = make
+        begun = time.monotonic()
+        if begun - self._kept >= _SHARE * self._cost:
+            self.keep_pieces(make())
+            self._made = make
+            self.so_far(self.report())
+            self._kept = time.monotonic()
+            self._cost = self._kept - begun
 
     def report(self) -> Refinement:
         """The report on what is known."""
@@ -235,6 +281,7 @@ class _State:
             subject=job,
             proof=self.proof if stop is None else None,
             in_pieces=self.pieces is not None,
+            lemmas=() if self.pieces is None else self.pieces.instances,
         )
 
     def _relations(self) -> tuple[Relation, ...]:
@@ -285,6 +332,16 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
     clock.lap("witness")
     state.counterexample, state.notes = searched.counterexample, searched.notes
     state.know(proof, [output for output in searched.outputs if output.verdict is Verdict.REFUTED])
+    if _may_need_cuts(proof, searched.outputs):
+        state.at = "proving it with cuts"
+        cut = prove(proof.job, replace(proof.options, cut=True))
+        again = cut.check(expand=False)
+        clock.lap("outputs")
+        if not _open(again):
+            cut.relations()
+            clock.lap("relation")
+            state.notes = ()
+            return cut, Searched(again)
     checked = _proved_with_effort(state, proof, before, searched.outputs)
     clock.lap("outputs")
     if proof.options.fold is None and proof.folded and _may_need_ranks(proof, checked):
@@ -302,6 +359,16 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
 
 def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
     return [output for output in outputs if output.verdict is not Verdict.PROVED]
+
+
+def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport]) -> bool:
+    """True if a proof that cuts both programs where they agree may succeed where one as a whole did not: each step is
+    compared alone. Of programs that are short a whole comparison says as much."""
+    if proof.cuts is not None or proof.options.cut is not None or proof.options.align is None:
+        return False
+    if any(output.verdict is Verdict.REFUTED for output in checked):
+        return False
+    return len(proof.job.specification.nodes) >= _LONG
 
 
 def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:

@@ -364,7 +364,7 @@ class Exact(Interpretation):
         if node.target in _ANY_OF_EQUALS:
             self.base.flags[before:] = [flag for flag in self.flags[before:] if flag.what != "tie"]
         if node.target in _PLACES:
-            self._tied(environment[next(references(node))], node)
+            self._tied(environment[next(iter(references(node)))], node)
         if isinstance(result, tuple):
             return tuple(None if x is None else self.settled(x) for x in result)
         value = self.settled(result) if isinstance(result, Tensor) else result

@@ -158,7 +158,7 @@ def test_what_is_no_certificate_is_an_error(tmp_path: Path, text: str, code: str
     [
         ("format", "tantamount-certificate/9", "certificate-format"),
         ("verdict", "REFUTED", "certificate-field"),
-        ("lemmas", [{"name": "trust me"}], "certificate-field"),
+        ("lemmas", [{"name": "trust me"}], "certificate-unknown-key"),
         ("operators", ["mylib.kernel.default"], "certificate-operators"),
         ("job", {"path": "../../etc/passwd", "sha256": "0" * 64}, "certificate-job"),
         ("job", {"sha256": "0" * 64}, "certificate-field"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.equal_layers import layered
 from support.jobs import job_files
 from tantamount import read_job
 from tantamount.correspond.alignment import align
@@ -168,3 +169,21 @@ def test_a_step_of_adam_is_proved_with_cuts(tmp_path: Path) -> None:
     found = prove(job, Options(cut=True, align=align))
     assert not cut_tensors(found) & {"c1", "c2"}
     assert [output.verdict for output in found.check()] == [Verdict.PROVED]
+
+
+@pytest.mark.parametrize(("steps", "cut"), [(4_000, False), (0, True)])
+def test_programs_are_cut_where_forms_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, cut: bool
+) -> None:
+    """Whatever their length; the proof is the same, and known by the options that were asked for."""
+    monkeypatch.setattr("tantamount.proof.proof._LONG", 1)
+    monkeypatch.setattr("tantamount.proof.proof._GROWN", steps)
+    monkeypatch.setattr("tantamount.proof.proof._STEPS", steps // 80)
+    job = layered(tmp_path, 2)
+    options = Options(align=align)
+    proof = prove(job, options)
+    assert (proof.cuts is not None) == cut
+    assert proof.options == options
+    assert [output.verdict for output in proof.check(expand=False)] == [Verdict.PROVED]
+    assert prove(job, Options()).cuts is None  # nobody says where
+    assert prove(job, Options(align=align, cut=False)).cuts is None

@@ -237,3 +237,51 @@ def test_jobs_without_layers_have_no_pieces(tmp_path: Path) -> None:
         job_files(tmp_path, whole, [whole], '[inputs]\nx = "Replicate()"\n[outputs]\ny = "Replicate()"\n', {}, {})
     )
     assert in_pieces(job) is None
+
+
+@pytest.mark.parametrize(
+    ("square", "proved"), [("mul(y, y)", True), ("mul(y, x)", False), ("aten.sin.default(y)", False)]
+)
+def test_signs_are_handed_on(tmp_path: Path, square: str, proved: bool) -> None:
+    """(b) The root of what a piece hands on, which is handed on itself: no assumption is needed where it is a sum of
+    squares, and a piece that hands something on may rest on none."""
+    whole = f"""x: float32[4, 8]
+        y: float32[4, 8]
+        q = {square}
+        s = sum_dims(q, [1], True)
+        r = aten.sqrt.default(s)
+        u = mul(r, 2.0)
+        z = mul(u, x)
+        -> z"""
+    rank = whole.replace("[4, 8]", "[4, 4]").replace("s = sum_dims", "p = sum_dims")
+    rank = rank.replace("r = ", 's = all_reduce(p, "sum", "tp")\n        r = ')
+    tables = '[inputs]\ndefault = "Shard(1)"\n[outputs]\nz = "Shard(1)"\n'
+    job = read_job(job_files(tmp_path, whole, [rank, rank], tables, {"tp": 2}, {"tp": ("tp",)}))
+    found = prove_in_pieces(job, Options(align=align), least=0, places=[(4, 5), (6, 7)])
+    assert (found is not None) == proved
+    across = prove_in_pieces(job, Options(align=align), least=0, places=[(3, 4), (6, 7)])  # summands are handed on
+    assert across is None or proved
+
+
+@pytest.mark.parametrize(("dropped", "proved"), [("", True), ("b", True), ("e", False), ("be", False)])
+def test_signs_are_part_of_a_lemma(tmp_path: Path, dropped: str, proved: bool) -> None:
+    """(b) Two pieces that are one but for the sign of what they read: an absolute value is left out where that is
+    right, where it is wrong, and in both."""
+    whole = """x: float32[4]
+        y: float32[4]
+        a = mul(x, x)
+        b = aten.abs.default(a)
+        c = aten.sin.default(b)
+        d = mul(x, y)
+        e = aten.abs.default(d)
+        f = aten.sin.default(e)
+        g = add(c, f)
+        -> g"""
+    rank = whole
+    for name, operand in (("b", "a"), ("e", "d")):
+        if name in dropped:
+            rank = rank.replace(f"{name} = aten.abs.default({operand})", f"{name} = mul({operand}, 1.0)")
+    tables = '[inputs]\ndefault = "Replicate()"\n[outputs]\ng = "Replicate()"\n'
+    job = read_job(job_files(tmp_path, whole, [rank, rank], tables, {"r": 2}, {}))
+    found = prove_in_pieces(job, Options(align=align), least=0, places=[(3, 3), (5, 5), (6, 6), (8, 8)])
+    assert (found is not None) == proved

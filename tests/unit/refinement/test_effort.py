@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,11 @@ from tantamount.answers import Answer, refine
 from tantamount.effort import Effort, Stopped
 from tantamount.errors import UserError
 from tantamount.limits import Bounds
+from tantamount.proof.lemmas import _Pieces  # pyright: ignore[reportPrivateUsage]
+from tantamount.proof.pieces import Piece
 from tantamount.proof.proof import Proof
+from tantamount.refinement.job import refine_job
+from tantamount.refinement.result import Refinement
 from tantamount.report.json_report import as_job
 from tantamount.verdict import OutputReport, Verdict
 
@@ -174,3 +180,38 @@ def test_the_command_line_ends_a_job(tmp_path: Path) -> None:
     (entry,) = json.loads(done.stdout)["jobs"]
     assert (entry["verdict"], entry["stopped"]) == ("UNKNOWN", "limit-timeout")
     assert entry["limits"][0]["name"] == "limit-timeout"
+
+
+@pytest.mark.parametrize(("pieces", "proved"), [(1, 0), (5, 8), (7, 12)])
+def test_what_pieces_proved_is_known_when_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: int, proved: int
+) -> None:
+    """Time is over after some pieces: the outputs that those have are proved, the others are not, and the assumptions
+    that they rest on are there."""
+    effort = Effort(seconds=1000.0)
+    asked = _Pieces.piece
+    count = 0
+
+    def piece(self: _Pieces, *args: Any) -> Piece:
+        nonlocal count
+        count += 1
+        if count > pieces:
+            raise effort.out_of_time()
+        return asked(self, *args)
+
+    monkeypatch.setattr(_Pieces, "piece", piece)
+    rows = ["x: float32[4, 4]", "y0 = add(x, x)"]
+    for k in range(40):
+        rows += [f"a{k} = aten.sin.default(y{k})", f"b{k} = mul(a{k}, 0.5)", f"c{k} = aten.relu.default(b{k})"]
+        rows += [f"d{k} = mm(c{k}, c{k})", f"e{k} = sum_dims(d{k}, [1], True)", f"f{k} = aten.cos.default(e{k})"]
+        rows += [f"g{k} = mul(f{k}, y{k})", f"y{k + 1} = add(g{k}, y{k})"]
+    program = "\n".join([*rows, f"-> {', '.join(f'z{k}=y{k}' for k in range(1, 41))}"])
+    other = re.sub(r"mul\((a\d+), 0.5\)", r"aten.div.Tensor(\1, 2.0)", program)
+    said: list[Refinement] = []
+    found = refine_job(read_job(job(tmp_path, program, other)), effort=effort, so_far=said.append)
+    known = [output.name for output in found.outputs if output.verdict is Verdict.PROVED]
+    assert known == [f"z{k}" for k in range(1, proved + 1)]
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.stopped == "limit-timeout"
+    assert bool(found.assumptions) == bool(found.relations) == bool(proved)
+    assert len(said) <= pieces
