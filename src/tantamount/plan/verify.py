@@ -128,10 +128,11 @@ def _stages(found: Sequence[int]) -> str:
 def _schedule(plan: Plan) -> Iterator[str]:
     schedule: Schedule = plan.schedule
     yield from map(str, check_schedule(schedule))
-    together = [name for name in (*plan.reduce, *plan.update) if plan.parts[name].runs is Runs.ONCE]
+    several = (Runs.ONCE, Runs.TIED)
+    together = [name for name in (*plan.reduce, *plan.update) if plan.parts[name].runs in several]
     if together:
         yield from (
-            f"{name} waits for all stages, and so cannot be a reduction" for name in together if name in plan.reduce
+            f"{name} waits for other stages, and so cannot be a reduction" for name in together if name in plan.reduce
         )
         yield from _late(schedule, together[0])
     if not schedule.accumulated:
@@ -146,7 +147,7 @@ def _late(schedule: Schedule, part: str) -> Iterator[str]:
         for event in program:
             for action in event:
                 if updated and action.kind is not Kind.UPDATE:
-                    yield f"device {device}: {action} comes after an update, before which all stages do {part} together"
+                    yield f"device {device}: {action} comes after an update, before which stages do {part} together"
                     return
                 updated = updated or action.kind is Kind.UPDATE
 

@@ -133,7 +133,7 @@ WRONG_ORDER: dict[str, tuple[Edit, str]] = {
     "the norm among reductions": (
         lambda table: table.update(finish={"reduce": ["first_reduce", "layer_reduce", "norm"],
                                            "update": ["first_update", "layer_update"]}),
-        "norm waits for all stages",
+        "norm waits for other stages",
     ),
 }  # fmt: skip
 
