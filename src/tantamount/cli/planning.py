@@ -132,6 +132,22 @@ def new(
     ] = None,
     seq: Annotated[int, typer.Option("--seq", min=1, help="Tokens of a sequence.")] = 8192,
     optimizer: Annotated[str, typer.Option("--optimizer", help="adamw or sgd.")] = "adamw",
+    zero: Annotated[
+        int, typer.Option("--zero", min=0, max=3, help="Cut over dp: 1, optimizer states; 2, gradients; 3, parameters.")
+    ] = 0,
+    sp: Annotated[bool, typer.Option("--sp", help="Sequence parallelism over the ranks of tp.")] = False,
+    cp: Annotated[int, typer.Option("--cp", min=1, help="Context-parallel ranks, with a part of the sequence.")] = 1,
+    context: Annotated[
+        str, typer.Option("--context", help="gather (keys and values) or ulysses (heads against positions).")
+    ] = "gather",
+    ep: Annotated[int, typer.Option("--ep", min=1, help="Ranks that have experts, to which tokens are sent.")] = 1,
+    capacity: Annotated[
+        int, typer.Option("--capacity", min=0, help="Tokens of a rank's part of a row for one expert; 0: all of them.")
+    ] = 0,
+    tied: Annotated[bool, typer.Option("--tied", help="The head's matrix is the embedding's table.")] = False,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Layers do their forward pass again in the backward pass.")
+    ] = False,
     layers: Annotated[int | None, typer.Option("--layers", min=1, help="Of llama, or instead of the preset's.")] = None,
     hidden: Annotated[int | None, typer.Option("--hidden", min=1, help="Likewise.")] = None,
     heads: Annotated[int | None, typer.Option("--heads", min=1, help="Likewise.")] = None,
@@ -140,8 +156,9 @@ def new(
     vocab: Annotated[int | None, typer.Option("--vocab", min=1, help="Likewise.")] = None,
 ) -> int:
     """Write the plan of a model's training iteration, its parts captured at their real sizes (needs PyTorch):
-    Megatron's tensor parallelism (experts are parallel over the same ranks), a pipeline, data parallelism, clipping by
-    the global norm, SGD or AdamW."""
+    Megatron's tensor and sequence parallelism, a pipeline, data parallelism with ZeRO, context parallelism, experts
+    (parallel over the ranks of tp, or with tokens that are sent to those of ep), clipping by the global norm, SGD or
+    AdamW."""
     from tantamount.capture import new_plan
     from tantamount.plan.named import named_schedule
 
@@ -153,7 +170,8 @@ def new(
     own = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn, "vocab": vocab}
     degrees = {
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
-        "batch": batch or dp * microbatches, "chunks": chunks, "optimizer": optimizer,
+        "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
+        "cp": cp, "context": context, "ep": ep, "capacity": capacity, "tied": tied, "recompute": recompute,
     }  # fmt: skip
     written = new_plan(model, {name: size for name, size in own.items() if size is not None}, degrees, out)
     terminal.out(f"{written}\n")

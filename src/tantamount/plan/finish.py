@@ -1,5 +1,4 @@
-"""Whether what runs after the microbatches fits: reductions, the norm, updates; and what the next iteration starts from.
-"""
+"""Whether what runs after the microbatches fits: reductions, the norm, updates; and what the next iteration starts from."""
 
 from __future__ import annotations
 
@@ -83,7 +82,9 @@ class _Finish:
     def _piece(self, part: Part) -> Iterator[Joint]:
         of = part.of
         if of not in self.own:
-            yield Joint("", part.name, of, "", problem=f"{part.name} is for pieces of {of}, of which the model has none")
+            yield Joint(
+                "", part.name, of, "", problem=f"{part.name} is for pieces of {of}, of which the model has none"
+            )
             return
         gradients = self.plan.parts[of].parameters
         shared = {members[of]: name for name, members in self.plan.tied.items() if of in members}

@@ -24,7 +24,6 @@ from tantamount.capture.torch.llama.ranks import (
     exchanged,
     gathered,
     left,
-    shifted,
     total,
 )
 
@@ -83,9 +82,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: Ranks) -
     """Causal attention; all of (batch, heads, positions of this rank, size), the result with heads side by side.
     Queries come in equal groups, one for every head of keys."""
     group, many = ranks.group("cp"), ranks.size("cp")
-    if many > 1 and ranks.context == "ring":
-        mixed = _ring(q, k, v, ranks)
-    elif many > 1 and ranks.context == "ulysses":
+    if many > 1 and ranks.context == "ulysses":
         q, k, v = (_to_heads(x, many, group) for x in (q, k, v))
         mixed = _to_positions(_mixed(q, k, v, 0), many, group)
     else:
@@ -116,30 +113,6 @@ def _to_positions(x: torch.Tensor, many: int, group: Any) -> torch.Tensor:
     b, h, n, d = x.shape
     sent = x.view(b, h, many, n // many, d).permute(2, 0, 1, 3, 4)
     return exchanged(sent, group).permute(1, 0, 2, 3, 4).reshape(b, many * h, n // many, d)
-
-
-def _ring(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: Ranks) -> torch.Tensor:
-    """Keys and values go round; what every block gives is rescaled to the greatest score so far, and added up."""
-    many, rank, own, repeat = ranks.size("cp"), ranks.rank("cp"), q.shape[2], q.shape[1] // k.shape[1]
-    at = torch.arange(own, device=q.device)
-    most = sums = values = torch.empty(0)
-    for step in range(many):
-        ahead = ((rank - step) % many - rank) * own  # where this block of keys begins, seen from the queries
-        here_k, here_v = (t.repeat_interleave(repeat, 1) for t in (k, v))
-        scores = q @ here_k.transpose(2, 3) / math.sqrt(q.shape[-1])
-        scores = scores.masked_fill((at + ahead)[None, :] > at[:, None], float("-inf"))
-        here = scores.detach().amax(-1, keepdim=True)
-        new = here if step == 0 else torch.maximum(most, here)
-        weights = torch.exp(scores - new)
-        if step == 0:
-            sums, values = weights.sum(-1, keepdim=True), weights @ here_v
-        else:
-            scale = torch.exp(most - new)
-            sums, values = sums * scale + weights.sum(-1, keepdim=True), values * scale + weights @ here_v
-        most = new
-        if step < many - 1:
-            k, v = (shifted(t, ranks.group("cp")) for t in (k, v))
-    return values / sums
 
 
 # ---------------------------------------------------------------------------------------------- pieces

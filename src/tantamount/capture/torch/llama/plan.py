@@ -237,12 +237,12 @@ class _Parts:
 
     def _passes(self) -> Iterator[_Part]:
         degrees, shape = self.degrees, self.shape
-        early = {
+        cut = {
             name: {w: found.shard for w, found in weights.items() if found.early and found.shard is not None}
             for name, weights in self.pieces.items()
         }
-        none: dict[str, dict[str, int]] = {name: {} for name in early}
-        shards = early if degrees.zero == 3 else none
+        none: dict[str, dict[str, int]] = {name: {} for name in cut}
+        early, shards = (none, cut) if degrees.zero == 3 else (cut, none)  # what is gathered gives back a rank's part
 
         def both(ranks: Ranks, name: str) -> tuple[Ranks, Mapping[str, int], Mapping[str, int]]:
             return ranks, early[name], shards[name]
@@ -254,8 +254,6 @@ class _Parts:
         )  # fmt: skip
         for kind, _ in layers_of(shape):
             varies = ("cp", *(("tp",) if kind == "moe" and not degrees.dispatch else ()))
-            if degrees.context == "ulysses" and "tp" not in varies:
-                varies = ("cp",)  # positions of the rotary table begin elsewhere
             yield self._pass(
                 kind,
                 lambda ranks, kind=kind: layer_step(shape, *both(ranks, kind), degrees.recompute and ranks.sizes != {}),
@@ -299,9 +297,7 @@ class _Parts:
 
         whole = {**given(degrees.batch, degrees.seq, degrees.seq), **tensors(weights, "whole")}
         local = given(degrees.rows, degrees.seq // degrees.cp, degrees.seq // degrees.parts)
-        return _Part(
-            name, build, whole, {**local, **tensors(weights, "parameter")}, self.inner, table, degrees, varies
-        )
+        return _Part(name, build, whole, {**local, **tensors(weights, "parameter")}, self.inner, table, degrees, varies)
 
     # ------------------------------------------------------------------------------------------ afterwards
     def _sums(self, weights: Weights) -> dict[str, list[str]]:

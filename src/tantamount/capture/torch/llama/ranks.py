@@ -13,16 +13,14 @@ from typing import Any
 
 import torch
 
-from tantamount.errors import InternalError
-
-__all__ = ["Ranks", "added", "copied", "entered", "exchanged", "gathered", "left", "scattered", "shifted", "total"]
+__all__ = ["Ranks", "added", "copied", "entered", "exchanged", "gathered", "left", "scattered", "total"]
 
 
 @dataclass(frozen=True)
 class Ranks:
     """One rank of a mesh: the ``sizes`` of its axes, its coordinates ``at`` them, and process groups by the axes that
     they span; without anything, one device. ``sequence``: between its linear layers a rank of tp has a part of the
-    sequence. ``context`` is how attention sees keys of other ranks of cp: ``gather``, ``ulysses`` or ``ring``."""
+    sequence. ``context`` is how attention sees keys of other ranks of cp: ``gather`` or ``ulysses``."""
 
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     at: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -70,14 +68,6 @@ def _swapped(x: torch.Tensor, group: Any) -> torch.Tensor:
     """``x[k]`` is sent to rank k; what comes from rank k is the result's ``[k]``."""
     rows = [1] * group.size()
     return _OPS.wait_tensor(_OPS.all_to_all_single(x.contiguous(), rows, rows, group.group_name))
-
-
-def _turned(x: torch.Tensor, step: int, group: Any) -> torch.Tensor:
-    """What the rank ``step`` before this one has, on a ring."""
-    size, rank = group.size(), group.rank()
-    sent = [x.shape[0] if k == (rank + step) % size else 0 for k in range(size)]
-    taken = [x.shape[0] if k == (rank - step) % size else 0 for k in range(size)]
-    return _OPS.wait_tensor(_OPS.all_to_all_single(x.contiguous(), taken, sent, group.group_name))
 
 
 # ---------------------------------------------------------------------------------------------- with gradients
@@ -135,17 +125,6 @@ class _Exchange(torch.autograd.Function):
         return _swapped(grad, ctx.group), None
 
 
-class _Shift(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
-        ctx.group = group
-        return _turned(x, 1, group)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        return _turned(grad, -1, ctx.group), None
-
-
 def copied(x: torch.Tensor, group: Any) -> torch.Tensor:
     """The same on all ranks; what the ranks find as its gradient is added up."""
     return x if group is None else _Copy.apply(x, group)
@@ -169,13 +148,6 @@ def scattered(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
 def exchanged(x: torch.Tensor, group: Any) -> torch.Tensor:
     """``x[k]`` goes to rank k, and comes from there: an all-to-all, which is its own inverse."""
     return x if group is None else _Exchange.apply(x, group)
-
-
-def shifted(x: torch.Tensor, group: Any) -> torch.Tensor:
-    """What the rank before this one has, on a ring; gradients go the other way."""
-    if group is None:
-        raise InternalError("a ring of one rank")
-    return _Shift.apply(x, group)
 
 
 def entered(x: torch.Tensor, ranks: Ranks) -> torch.Tensor:

@@ -36,7 +36,7 @@ class Degrees:
 
     ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well.
     ``sp``: sequence parallelism over the ranks of tp. ``cp`` ranks have parts of the sequence, attention is of the kind
-    ``context`` (gather, ulysses, ring). ``ep`` ranks have parts of the experts, to which tokens are sent, ``capacity``
+    ``context`` (gather, ulysses). ``ep`` ranks have parts of the experts, to which tokens are sent, ``capacity``
     of a rank's part of a row at most (0: all of them). ``tied``: the head's matrix is the embedding's table.
     ``recompute``: layers keep their input only, and do their forward pass again in the backward pass."""
 
@@ -227,7 +227,7 @@ def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
             f"a multiple of cp, {cp}",
         ),
         (degrees.zero not in range(4), f"zero {degrees.zero}", "0, 1, 2 or 3"),
-        (degrees.context not in ("gather", "ulysses", "ring"), degrees.context, "gather, ulysses or ring"),
+        (degrees.context not in ("gather", "ulysses"), f"context {degrees.context}", "gather or ulysses"),
     ]  # fmt: skip
     for wrong, found, needed in problems:
         if wrong:
