@@ -231,7 +231,8 @@ def verify_plan(
         if is_job(path, limits):
             return verify_job(read_job(path, limits=limits), question)
         plan = read_plan(path, limits=limits)
-    return verify(plan, part_checker(question, spent), told)
+    closely = partial(refine_job, limits=limits, effort=spent, doubtful=True)
+    return verify(plan, part_checker(closely, spent), told)
 
 
 def _generated(path: Path, model: object, data: Sequence[str], limits: Limits | None) -> Generated:

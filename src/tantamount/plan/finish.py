@@ -1,4 +1,4 @@
-"""Whether what runs after the microbatches fits: reductions, the norm, updates; and what the next iteration starts from."""
+"""Whether what runs after the microbatches fits: reductions, norm, updates; what the next iteration starts from."""
 
 from __future__ import annotations
 

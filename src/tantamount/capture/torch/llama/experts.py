@@ -33,8 +33,8 @@ class ExpertShape:
 
     ``latent`` is (queries, keys and values, plain, rotary and value sizes of a head) of latent attention; without it
     there are ``kv_heads`` of size ``head`` with norms of queries and keys. ``groups``: experts are chosen among those
-    of the best ``chosen_groups`` groups, by sigmoids with a bias; without groups by a softmax. ``capacity``: for how many
-    of ``group`` tokens of a row an expert has room; 0: every expert sees all tokens."""
+    of the best ``chosen_groups`` groups, by sigmoids with a bias; without groups by a softmax. ``capacity``: for how
+    many of ``group`` tokens of a row an expert has room; 0: every expert sees all tokens."""
 
     layers: int
     hidden: int

@@ -50,7 +50,7 @@ from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.writing import make_folder, write_file
 
-__all__ = ["Degrees", "new_plan", "write_plan"]
+__all__ = ["Degrees", "NewPart", "new_plan", "parts_of", "write_part", "write_plan"]
 
 TIED = {"embedding": "table", "head": "output"}  # the parameters of pieces that are one
 Weights = Mapping[str, Weight]
@@ -87,13 +87,9 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
     """Capture the parts, and write the plan and its graphs to a folder (made if need be); the path of the plan.
 
     Raises :class:`UserError` for sizes that cannot be spread in this way."""
-    check(shape, degrees)
-    if isinstance(shape, ExpertShape) and degrees.dispatch:
-        group = degrees.seq // degrees.parts
-        shape = replace(shape, group=group, capacity=degrees.capacity or group)
-    parts = list(_Parts(shape, degrees).all())
+    parts = parts_of(shape, degrees)
     make_folder(folder)
-    written = {part.name: _written(folder, part) for part in parts}
+    written = {part.name: write_part(folder, part) for part in parts}
     kinds = layers_of(shape)
     document = {
         "format": "plan/1",
@@ -115,6 +111,15 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
     }
     write_file(folder / "plan.toml", tomli_w.dumps(document))
     return folder / "plan.toml"
+
+
+def parts_of(shape: Shape | ExpertShape, degrees: Degrees) -> list[NewPart]:
+    """The parts of a plan, to be captured. Raises :class:`UserError` for sizes that cannot be spread in this way."""
+    check(shape, degrees)
+    if isinstance(shape, ExpertShape) and degrees.dispatch:
+        group = degrees.seq // degrees.parts
+        shape = replace(shape, group=group, capacity=degrees.capacity or group)
+    return list(_Parts(shape, degrees).all())
 
 
 def _groups(axes: Mapping[str, int]) -> dict[str, list[str]]:
@@ -150,10 +155,10 @@ def _stages(kinds: Sequence[tuple[str, int]], stages: int) -> Iterator[str]:
 
 # ---------------------------------------------------------------------------------------------- parts
 @dataclass(frozen=True)
-class _Part:
+class NewPart:
     """A part to be captured. ``whole`` and ``local`` are the arguments (by name) on one device and on a rank;
-    ``build(ranks)`` is the step of a rank, or of one device; ``mesh`` are the axes that it knows, ``varies`` those along
-    which ranks run different programs. ``finish``: where it runs after the microbatches."""
+    ``build(ranks)`` is the step of a rank, or of one device; ``mesh`` are the axes that it knows, ``varies`` those
+    along which ranks run different programs. ``finish``: where it runs after the microbatches."""
 
     name: str
     build: Callable[[Ranks], Step]
@@ -166,8 +171,8 @@ class _Part:
     finish: str = ""
 
 
-def _written(folder: Path, part: _Part) -> dict[str, Any]:
-    """The part's table, whose graphs are in the folder."""
+def write_part(folder: Path, part: NewPart) -> dict[str, Any]:
+    """Capture a part and write its graphs to a folder; its table, which names them."""
     spec = capture(part.build(Ranks()), (), part.whole)
     write_document(folder / f"{part.name}.spec.json.gz", spec.document)
     axes = [axis for axis in part.mesh if axis in part.varies and part.mesh[axis] > 1]
@@ -181,7 +186,7 @@ def _written(folder: Path, part: _Part) -> dict[str, Any]:
     return {"spec": f"{part.name}.spec.json.gz", "impl": impl, **part.table}
 
 
-def _captured(part: _Part, at: Mapping[str, int]) -> Program:
+def _captured(part: NewPart, at: Mapping[str, int]) -> Program:
     """The program of the rank at some coordinates, 0 along axes that are not named."""
     long = [axis for axis, size in part.mesh.items() if size > 1]
     spans = [some for count in range(1, len(long) + 1) for some in combinations(long, count)]
@@ -212,7 +217,7 @@ class _Parts:
         trained = {w.squares for weights in self.pieces.values() for w in weights.values() if w.name not in FROZEN}
         self.squares = {"_".join(("squares", *axes)): axes for axes in sorted(trained)}
 
-    def all(self) -> Iterator[_Part]:
+    def all(self) -> Iterator[NewPart]:
         """Passes, reductions, the norm, updates."""
         yield from self._passes()
         trained = [name for name, own in self.own.items() if own]
@@ -235,7 +240,7 @@ class _Parts:
         found |= {"cp": "Shard(1)"} if self.degrees.cp > 1 else {}
         return {**found, **({"tp": "Shard(1)"} if cut and self.degrees.sp else {})}
 
-    def _passes(self) -> Iterator[_Part]:
+    def _passes(self) -> Iterator[NewPart]:
         degrees, shape = self.degrees, self.shape
         cut = {
             name: {w: found.shard for w, found in weights.items() if found.early and found.shard is not None}
@@ -268,7 +273,7 @@ class _Parts:
     def _pass(
         self, name: str, build: Callable[[Ranks], Step], names: Sequence[str], made: str, more: dict[str, Any],
         varies: tuple[str, ...],
-    ) -> _Part:  # fmt: skip
+    ) -> NewPart:  # fmt: skip
         degrees, weights = self.degrees, self.pieces[name]
         hidden, plain = self._rows(cut=True), self._rows(cut=False)
         numbers = {"tokens", "labels"}
@@ -297,7 +302,9 @@ class _Parts:
 
         whole = {**given(degrees.batch, degrees.seq, degrees.seq), **tensors(weights, "whole")}
         local = given(degrees.rows, degrees.seq // degrees.cp, degrees.seq // degrees.parts)
-        return _Part(name, build, whole, {**local, **tensors(weights, "parameter")}, self.inner, table, degrees, varies)
+        return NewPart(
+            name, build, whole, {**local, **tensors(weights, "parameter")}, self.inner, table, degrees, varies
+        )
 
     # ------------------------------------------------------------------------------------------ afterwards
     def _sums(self, weights: Weights) -> dict[str, list[str]]:
@@ -306,7 +313,7 @@ class _Parts:
     def _shards(self, weights: Weights) -> dict[str, int]:
         return {w: found.shard for w, found in weights.items() if found.kept and found.shard is not None}
 
-    def _reduce(self, piece: str) -> _Part:
+    def _reduce(self, piece: str) -> NewPart:
         own = self.own[piece]
         squares = {key: said(dict.fromkeys(axes, 'Partial("sum")')) for key, axes in self.squares.items()}
         table = {
@@ -317,7 +324,7 @@ class _Parts:
         }
         sums = {w: found.sums for w, found in own.items()}
         early, shards = self.degrees.zero >= 2, self._shards(own)
-        return _Part(
+        return NewPart(
             f"{piece}_reduce", lambda ranks: reduce_step(sums, self._sums(own), early, shards, ranks),
             tensors(own, "whole", "d_"), tensors(own, "gradient", "d_"), self.inner, table, self.degrees,
             finish="reduce",
@@ -327,7 +334,7 @@ class _Parts:
         """The ranks of the stages that have a copy."""
         return {"tied": min(2, self.degrees.pp), **self.inner}
 
-    def _tied_reduce(self) -> _Part:
+    def _tied_reduce(self) -> NewPart:
         table_ = self.pieces["embedding"]["table"]
         word = {"word": table_}
         counted = {key: {"tied": 'Partial("sum")', **dict.fromkeys(axes, 'Partial("sum")')}
@@ -345,12 +352,12 @@ class _Parts:
         def build(ranks: Ranks) -> Step:
             return tied_step("word", table_.sums, here, early, shards, ranks)
 
-        return _Part(
+        return NewPart(
             "word_reduce", build, {"grad": empty(*table_.sizes)}, {"grad": empty(*table_.local(table_.gradient))},
             self._tied_mesh(), table, self.degrees, ("tied",), "update",
         )  # fmt: skip
 
-    def _norm(self) -> _Part:
+    def _norm(self) -> NewPart:
         scalars = {key: empty() for key in self.squares}
         table = {
             "kind": "once",
@@ -361,12 +368,12 @@ class _Parts:
             },
             "outputs": {"factor": "Replicate()"},
         }
-        return _Part(
+        return NewPart(
             "norm", lambda ranks: norm_step(self.degrees.clip, self.squares, ranks), scalars, scalars,
             self.degrees.mesh, table, self.degrees, finish="update",
         )  # fmt: skip
 
-    def _update(self, piece: str, weights: Weights) -> _Part:
+    def _update(self, piece: str, weights: Weights) -> NewPart:
         degrees = self.degrees
         masters = self._shards(weights) if degrees.zero in (1, 2) else {}
         moments = [f"{kind}_{w}" for kind in ("m", "v") for w in weights] if degrees.optimizer == "adamw" else []
@@ -396,7 +403,7 @@ class _Parts:
             "inputs": {name: placed(name) for name in arguments("")},
             "outputs": {f"new_{name}": placed(name) for name in kept},
         }
-        return _Part(
+        return NewPart(
             f"{piece}_update", lambda ranks: update_step(tuple(weights), degrees.optimizer, masters, ranks),
             arguments("whole"), arguments(""), self.inner, table, degrees, finish="update",
         )  # fmt: skip

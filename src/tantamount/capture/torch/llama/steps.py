@@ -67,10 +67,15 @@ def layer_step(
         given = _watched({"x": x, **{name: weight for name, weight in w.items() if name != "bias"}})
         rest = {name: weight for name, weight in w.items() if name == "bias"}
         y = one(given, rest)
-        saved = one(given, rest) if again else y
+        saved = _recomputed(one, given, rest) if again else y
         return {"y": y.detach(), **_gradients(saved, given, d_y, ranks, early)}
 
     return run
+
+
+def _recomputed(forward: Callable[[Tensors, Tensors], torch.Tensor], given: Tensors, rest: Tensors) -> torch.Tensor:
+    """The forward pass once more, of whose tensors the backward pass is made."""
+    return forward(given, rest)
 
 
 def head_step(tokens: int, ranks: Ranks, early: Mapping[str, int], shards: Mapping[str, int]) -> Step:
