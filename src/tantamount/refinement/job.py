@@ -75,8 +75,9 @@ def refine_job(
     doubtful: bool = False,
 ) -> Refinement:
     """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
-    spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, and ``so_far`` is told the report as it would be if the work ended now, whenever more is known (only where
-    time or memory are limited). Raises :class:`UserError`."""
+    spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, and ``so_far``
+    is told the report as it would be if the work ended now, whenever more is known (only where time or memory are
+    limited). Raises :class:`UserError`."""
     how = effort if effort is not None else Effort()
     state = _State(job, strict, how, so_far or _unheard)
     bounds = limits if limits is not None else limits_from_environment()

@@ -121,7 +121,7 @@ class Weight:
     @property
     def gradient(self) -> dict[str, str]:
         """The placement of its gradient after the passes, but for the microbatches."""
-        return {**{axis: 'Partial("sum")' for axis in self.sums}, **self._placed(self.early)}
+        return {**dict.fromkeys(self.sums, 'Partial("sum")'), **self._placed(self.early)}
 
     @property
     def squares(self) -> tuple[str, ...]:
