@@ -23,7 +23,7 @@ from tantamount.diagnosis.search import Repair, find_repairs
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.diagnosis.value_matches import Part
 from tantamount.diagnosis.words import Account, account
-from tantamount.effort import Effort, Stopped, stopping
+from tantamount.effort import Stopped, within
 from tantamount.errors import Unsupported
 from tantamount.execution.plans import Plan
 from tantamount.ir.graph import Graph, Node, references
@@ -50,7 +50,7 @@ def find_mismatch(
     """The first place where the implementation leaves the specification, for the first failing output that has one; and
     for every failing output that comes of a missing reduction, by name, where. ``plan`` executes both programs;
     ``seconds`` of CPU time may be taken beyond the bound ``repair_seconds``. Forms are compared for ``patience``
-    seconds at most (``None``: no bound); then what values say must do, and the proof may not be asked for more."""
+    CPU seconds at most (``None``: no bound); then what values say must do, and the proof may not be asked for more."""
     nodes = {output.name: output.node for output in proof.job.specification.outputs}
     search = _Search(proof)
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
@@ -74,7 +74,7 @@ def find_mismatch(
     if first is not None and first.kind == "unreduced":
         reductions = dict.fromkeys(done, first.difference)
     try:
-        with stopping(Effort(seconds=patience)):
+        with within(patience):
             first = _by_forms(
                 search, [report for report in failing if report.name not in done], nodes, first, reductions
             )
