@@ -28,7 +28,8 @@ __all__ = [
     "factor_of",
     "further",
     "resident_megabytes",
-    "stopping", "within",
+    "stopping",
+    "within",
 ]
 
 T = TypeVar("T")
@@ -213,9 +214,9 @@ def stopping(effort: Effort) -> Generator[None]:
 
 @contextmanager
 def within(seconds: float | None) -> Generator[None]:
-    """While the block runs, raise :class:`Stopped` after so many CPU seconds of this process (``None``: never). For work
-    that is worth little if it takes long; what it was done on may be left half done. Like :func:`stopping`, where that
-    is not possible nothing is bounded; inside of another such block, the outer one's bound holds alone."""
+    """While the block runs, raise :class:`Stopped` after so many CPU seconds of this process (``None``: never). For
+    work that is worth little if it takes long; what it was done on may be left half done. As with :func:`stopping`,
+    where that is not possible nothing is bounded; inside of another such block, the outer one's bound holds alone."""
     timer = getattr(signal, "setitimer", None)
     mine = threading.current_thread() is threading.main_thread()
     if seconds is None or timer is None or not mine or signal.getsignal(signal.SIGVTALRM) is not signal.SIG_DFL:

@@ -14,6 +14,7 @@ import tomli_w
 from support.jobs import typed_graph
 from tantamount.capture.graph_document import graph_document
 from tantamount.capture.programs import write_document
+from tantamount.effort import Effort
 from tantamount.plan.prove import part_checker
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PartReport
@@ -29,7 +30,7 @@ from tantamount.capture.torch.llama.plan import parts_of, write_part  # noqa: E4
 from tantamount.capture.torch.llama.ranks import Ranks  # noqa: E402
 from tantamount.capture.torch.llama.spread import Degrees  # noqa: E402
 
-closely = partial(refine_job, doubtful=True)
+closely = partial(refine_job, doubtful=True, effort=Effort(0.05))  # words are not what is tested here
 LLAMA = Shape(2, 8, 2, 2, 4, 6)
 EXPERTS = ExpertShape(1, 4, 2, 6, 4, 2, 4, kv_heads=2, head=2)
 BASE = Degrees(dp=2, tp=1, pp=2, microbatches=1, batch=2, seq=4, optimizer="sgd")
@@ -95,14 +96,14 @@ CASES = {
     "sequence": _Case("head", LLAMA, replace(BASE, tp=2, sp=True, zero=2)),
     "two copies": _Case(
         "word_reduce", LLAMA, replace(BASE, tied=True),
-        {"the norm has both copies": (Ranks, "rank", _first_of_all, "squares")},
+        {"the norm has both copies": (Ranks, "rank", _first_of_all, "squares_tp")},
     ),
     "masters": _Case(
         "head_update", LLAMA, replace(BASE, zero=1, optimizer="adamw"),
         {"a shard that is not gathered": (steps, "gathered", _own, "new_norm")},
     ),
     "tokens are sent": _Case(
-        "moe", EXPERTS, replace(BASE, ep=2, dp=1, dispatch=True, capacity=1),
+        "moe", EXPERTS, replace(BASE, ep=2, dp=1, pp=1, dispatch=True, capacity=1),
         {"tokens stay where they are": (experts, "exchanged", lambda x, _: x, "y")},
     ),
 }  # fmt: skip
