@@ -57,6 +57,10 @@ def verify(
             "--data", metavar="KEY=DTYPE[SIZES]", help="Likewise, what is in a sample, if NAME returns a model only."
         ),
     ] = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option("--accept", metavar="NAME", help="Accept a declared approximation: without, exit code 3."),
+    ] = None,
     json: Annotated[
         Path | None,
         typer.Option("--json", metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."),
@@ -82,7 +86,14 @@ def verify(
         with terminal.progress(str(path)) as told:
             reports.append(
                 verify_plan(
-                    path, model=model, data=data or (), effort=effort, timeout=timeout, memory=memory, told=told
+                    path,
+                    model=model,
+                    data=data or (),
+                    accept=accept or (),
+                    effort=effort,
+                    timeout=timeout,
+                    memory=memory,
+                    told=told,
                 )
             )
         if json is None or str(json) != "-":

@@ -17,7 +17,7 @@ from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ir.types import TensorType
 from tantamount.plan.actions import Schedule
 
-__all__ = ["TIED", "Held", "Part", "Piece", "Plan", "Runs", "Stream", "is_sum", "shown"]
+__all__ = ["TIED", "Approximation", "Held", "Part", "Piece", "Plan", "Runs", "Stream", "is_sum", "shown"]
 
 TIED = "tied"  # the axis of the devices that have a copy of a shared parameter
 
@@ -29,6 +29,16 @@ class Runs(StrEnum):
     PIECE = "piece"  # once for every piece of a part, after all microbatches
     ONCE = "once"  # once, on all ranks of all stages
     TIED = "tied"  # once, on the stages that have a copy of a parameter that several pieces share
+
+
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """What a part's implementation does not compute as the specification does, and is allowed not to: in its proof the
+    strict form stands in its place. ``text`` is one clause."""
+
+    name: str
+    part: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +155,8 @@ class Plan:
     virtual stage ``s``; ``mesh`` has the real ranks, ``pipeline`` is its axis of stages (empty: there is none),
     ``axis`` the name of the axis of microbatches. ``reduce`` and ``update`` are the parts that run after all
     microbatches, in their order; ``symbols`` numbers that are the same everywhere (learning rate, step). ``tied`` are
-    parameters that several pieces share, by name: the parts that have them, and what they call them."""
+    parameters that several pieces share, by name: the parts that have them, and what they call them. What a part's job
+    has in the place of what its ranks run is listed in ``approximations``."""
 
     path: str
     name: str
@@ -162,6 +173,7 @@ class Plan:
     update: tuple[str, ...] = ()
     symbols: tuple[str, ...] = ()
     tied: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    approximations: tuple[Approximation, ...] = ()
 
     @property
     def devices(self) -> int:

@@ -20,14 +20,17 @@ from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Action, Chain, Kind, Schedule, read_events
+from tantamount.plan.approximate import KINDS, NotThat, strict_job
 from tantamount.plan.named import named_schedule
-from tantamount.plan.parts import TIED, Part, Piece, Plan, Runs, Stream
+from tantamount.plan.parts import TIED, Approximation, Part, Piece, Plan, Runs, Stream
 from tantamount.plan.tables import read_table
 
 __all__ = ["FORMAT", "read_plan"]
 
 FORMAT = "plan/1"
-_TOP = ("format", "name", "mesh", "data", "model", "schedule", "finish", "symbols", "ops", "assume", "part")
+_TOP = (
+    "format", "name", "mesh", "data", "model", "schedule", "finish", "symbols", "ops", "assume", "part", "approximate",
+)  # fmt: skip
 _OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
 _OF_KIND = {
     Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results"),
@@ -105,6 +108,7 @@ class _Reader:
                 for owner, members in tied.items()
             }  # fmt: skip
             parts[name] = self._part(name, tables[name], meshes, copies)
+        approximations = tuple(self._approximations(parts))
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
         return Plan(
             path=str(self.path),
@@ -113,7 +117,7 @@ class _Reader:
             parts={name: parts[name] for name in tables}, pieces=pieces, stages=stages, tied=tied,
             schedule=schedule, schedule_name=called,
             reduce=self._order(finish, "reduce", parts), update=self._order(finish, "update", parts),
-            symbols=_names(top, "symbols"),
+            symbols=_names(top, "symbols"), approximations=approximations,
         )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------ mesh
@@ -287,6 +291,29 @@ class _Reader:
                 )
             found[tensor] = _relation(stated.get(tensor, stated.get("default")), outer.at(tensor), mesh)
         return found
+
+    def _approximations(self, parts: dict[str, Part]) -> Iterator[Approximation]:
+        """What is declared to be approximate; the parts get the strict form in its place."""
+        outer = self.top.at("[approximate]")
+        for name, value in outer.table(self.top.values.get("approximate", {}), "a table of approximations").items():
+            place = outer.at(outer.name(name, "a name"))
+            fields = Fields.of(value, place, ("kind", "part", "nodes", "over"), ("kind", "part", "nodes"))
+            kind, part = fields.at("kind").name(fields.get("kind")), fields.at("part").name(fields.get("part"))
+            nodes, over = _names(fields, "nodes"), _names(fields, "over")
+            if kind not in KINDS:
+                raise fields.at("kind").wrong(shown(kind), f"one of {', '.join(KINDS)}")
+            if part not in parts:
+                raise fields.at("part").wrong(shown(part), "a part", code="unknown-part", hint=nearest(part, parts))
+            axes = parts[part].job.mesh.axes
+            if (kind == "local-statistic") != bool(over) or not set(over) <= axes.keys() or not nodes:
+                needed = f"nodes, and for a local-statistic axes of {', '.join(axes)}"
+                raise place.wrong(f"nodes {', '.join(nodes)} over {', '.join(over)}", needed, code="approximate")
+            try:
+                parts[part] = replace(parts[part], job=strict_job(parts[part].job, kind, nodes, over))
+            except NotThat as problem:
+                raise fields.at("nodes").wrong(str(problem), f"a {kind}", code="approximate") from None
+            where = f" of the rows of a rank along {' and '.join(over)}" if over else ""
+            yield Approximation(name, part, f"{kind} ({', '.join(nodes)}){where}")
 
     # ------------------------------------------------------------------------------------------ model
     def _pieces(self, model: Fields, parts: Mapping[str, Part]) -> Iterator[Piece]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tantamount.plan.wiring import Joint
+from tantamount.plan.joints import Joint
+from tantamount.plan.parts import Approximation
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Verdict
 
 __all__ = ["PartReport", "PlanReport"]
@@ -38,7 +39,9 @@ class PartReport:
 class PlanReport:
     """The whole answer. ``parts`` in the order in which they run; ``joints`` those of the model, then those of what
     comes after it; ``ownership`` and ``schedule`` are sentences about pieces that do not have exactly one stage, and
-    about the schedule. ``seconds`` is CPU time by phase."""
+    about the schedule. ``holds`` are sentences about other plans that are right as well, if this one is proved.
+    ``approximations`` are those that the verdict is up to, ``accepted`` the names of those that are allowed.
+    ``seconds`` is CPU time by phase."""
 
     plan: str
     name: str
@@ -56,13 +59,23 @@ class PlanReport:
     notes: tuple[str, ...]
     seconds: Mapping[str, float]
     megabytes: float
+    holds: tuple[str, ...] = ()
+    approximations: tuple[Approximation, ...] = ()
+    accepted: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> tuple[Approximation, ...]:
+        """The approximations that a verdict of PROVED is up to and that are not accepted."""
+        return tuple(one for one in self.approximations if one.name not in self.accepted)
 
     @property
     def exit_code(self) -> int:
-        return self.verdict.exit_code
+        """That of the verdict; of what is proved up to approximations that are not accepted, that of UNKNOWN."""
+        return Verdict.UNKNOWN.exit_code if self.proved and self.refused else self.verdict.exit_code
 
     @property
     def proved(self) -> bool:
+        """True if the verdict is PROVED, up to :attr:`approximations`."""
         return self.verdict is Verdict.PROVED
 
     def __str__(self) -> str:
@@ -95,6 +108,11 @@ class PlanReport:
             "schedule": {"name": self.schedule_name, "problems": list(self.schedule)},
             "assumptions": [{"name": a.name, "text": a.text} for a in self.assumptions],
             "notes": list(self.notes),
+            "holds": list(self.holds),
+            "approximations": [
+                {"name": one.name, "part": one.part, "text": one.text, "accepted": one.name in self.accepted}
+                for one in self.approximations
+            ],
             "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
             "megabytes": round(self.megabytes, 1),
         }  # fmt: skip
@@ -144,8 +162,10 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
     for size in report.mesh.values():
         ranks *= size
     mesh = " x ".join(f"{axis} {size}" for axis, size in report.mesh.items()) or "one rank"
+    up_to = f" up to {', '.join(dict.fromkeys(one.name for one in report.approximations))}" if report.proved else ""
+    verdict = report.verdict.value + (up_to if report.approximations else "")
     rows = [
-        f"{report.verdict.value}  {report.name}   {ranks} ranks ({mesh}), {report.microbatches} microbatches, "
+        f"{verdict}  {report.name}   {ranks} ranks ({mesh}), {report.microbatches} microbatches, "
         f"{report.pieces} pieces on {report.stages} stages, {report.schedule_name}",
         "",
     ]
@@ -175,6 +195,13 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
         rows += [f"    {problem}" for problem in shown]
         if len(shown) < len(problems):
             rows.append(f"    and {len(problems) - len(shown)} more")
+    if report.approximations and report.proved:
+        rows += ["", "  up to approximations that are declared"]
+        for one in report.approximations:
+            accepted = "accepted" if one.name in report.accepted else f"not accepted (--accept {one.name})"
+            rows.append(f"    {one.name}, {one.part}: {one.text}; {accepted}")
+    if report.holds:
+        rows += ["", "  holds as well", *(f"    {sentence}" for sentence in report.holds)]
     if report.assumptions:
         rows += ["", "  assuming that"]
         rows += [f"    {assumption.text}" for assumption in report.assumptions]

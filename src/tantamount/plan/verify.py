@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from tantamount.clock import Clock, peak_memory_bytes
 from tantamount.plan.actions import Kind, Schedule
 from tantamount.plan.check import check_schedule
+from tantamount.plan.counts import said_of_counts
+from tantamount.plan.joints import Joint
 from tantamount.plan.parts import Part, Piece, Plan, Runs
 from tantamount.plan.result import PartReport, PlanReport
-from tantamount.plan.wiring import Joint, joints_of
+from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Assumption, Verdict, worst
 
 __all__ = ["CheckPart", "Told", "verify"]
@@ -26,9 +28,9 @@ CheckPart = Callable[[Part], PartReport]  # of one part: ``count``, ``ranks`` an
 Told = Callable[[str, int, int], None]
 
 
-def verify(plan: Plan, check: CheckPart, told: Told | None = None) -> PlanReport:
+def verify(plan: Plan, check: CheckPart, told: Told | None = None, accept: Collection[str] = frozenset()) -> PlanReport:
     """The verdict on a plan; ``check`` proves or refutes one part, and is asked once for each that is in use.
-    ``told(part, done, total)`` hears of every part before it is looked at."""
+    ``told(part, done, total)`` hears of every part before it is looked at; ``accept`` are names of approximations."""
     clock = Clock()
     ownership = tuple(_ownership(plan))
     schedule = tuple(_schedule(plan))
@@ -49,7 +51,8 @@ def verify(plan: Plan, check: CheckPart, told: Told | None = None) -> PlanReport
         plan=plan.path, name=plan.name, verdict=verdict, mesh=plan.mesh.axes, microbatches=plan.microbatches,
         pieces=len(plan.pieces), stages=len(plan.stages), schedule_name=plan.schedule_name, parts=tuple(parts),
         joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(parts),
-        notes=tuple(_notes(plan)), seconds=clock.seconds, megabytes=peak_memory_bytes() / (1 << 20),
+        notes=tuple(_notes(plan)), holds=said_of_counts(plan) if verdict is Verdict.PROVED else (),
+        approximations=plan.approximations, accepted=tuple(accept), seconds=clock.seconds, megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip
 
 
