@@ -1,8 +1,9 @@
 """For which other numbers of layers a plan that is right is right as well.
 
 The data part of a proof looks at parts, and at pairs of parts that meet. A block of pieces that is repeated meets
-itself and its neighbours in the same pairs however often it is repeated, and a sum over pieces has one relation whatever
-their number (docs/design/plans.md). The schedule is another matter: it is checked for the stages that there are.
+itself and its neighbours in the same pairs however often it is repeated, and a sum over pieces has one relation
+whatever their number (docs/design/plans.md). The schedule is another matter: it is checked for the stages that there
+are.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def said_of_counts(plan: Plan) -> tuple[str, ...]:
         if times > 1 and not shared & set(block):
             what = block[0] if len(block) == 1 else f"({', '.join(block)})"
             found.append(
-                f"for every number of {what} >= 1, here {times}, with these programs and any number of them on a stage; "
-                "the schedule for the stages and microbatches that there are"
+                f"for every number of {what} >= 1, here {times}, with these programs and any number of them on a "
+                "stage; the schedule for the stages and microbatches that there are"
             )
     return tuple(found)

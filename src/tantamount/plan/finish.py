@@ -156,7 +156,7 @@ class _Finish:
         """A new value must be held as the old one was: then the next iteration starts from what this one did."""
         of, known = part.of, own.get(name)
         made = part.output(tensor)
-        tied = self.plan.tied.get(of, {}) if part.runs is Runs.TIED and name == of else {}
+        tied = self.plan.tied[of] if part.runs is Runs.TIED and name == of else dict[str, str]()
         if part.runs is Runs.PIECE:
             shared = next((owner for owner, members in self.plan.tied.items() if members.get(of) == name), "")
             if shared:
