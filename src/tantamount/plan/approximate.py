@@ -1,8 +1,8 @@
 """Approximations that a plan declares: what ranks compute of their own rows, or of some choices, where one device would
 of all. In the proof the strict form stands in their place, and the verdict is *up to* them.
 
-A declaration names nodes of a part's programs and one of the kinds below. Each kind is one change of these nodes, so that
-what is proved differs from what runs by that change and nothing else; a node that is not of the kind is refused.
+A declaration names nodes of a part's programs and one of the kinds below. Each kind is one change of these nodes, so
+that what is proved differs from what runs by that change and nothing else; a node that is not of the kind is refused.
 
 - ``local-statistic``: the node is the mean or the sum of what a rank has; strictly, it is that of all ranks along the
   axes ``over``: a reduction follows it. The statistics of a batch normalisation, how many tokens went to an expert.
