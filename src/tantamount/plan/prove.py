@@ -201,13 +201,17 @@ def _shown(proof: Proof, name: str) -> bool:
 def _shortened(job: Job, axes: Sequence[str], effort: Effort) -> Job:
     """The part with axes made shorter one after the other, those that can be."""
     small = job
-    for axis in axes:
+    for axis in (axes, *([axis] for axis in axes)):  # all at once, or else those that can be
         try:
-            shorter = replace(sketch(small, [axis], effort), outputs=job.outputs)
+            shorter = replace(sketch(small, axis, effort), outputs=job.outputs)
         except NotReduced:
+            continue
+        if axis is axes and any(shorter.mesh.axes[one] > _LONG for one in axes):
             continue
         if not check_relations(shorter) and _is_typed(shorter):
             small = shorter
+            if axis is axes:
+                break
     return small
 
 

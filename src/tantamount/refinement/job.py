@@ -101,7 +101,8 @@ def refine_job(
     return state.report()
 
 
-_PATIENCE = 1.0  # seconds for what forms say of a job that is doubtful
+_PATIENCE = 1.0  # CPU seconds for what forms say of a job that is doubtful
+_LESS = 2.0  # CPU seconds that looking for a repair of it may take less than the bound says
 
 
 def _once() -> Align:
@@ -165,7 +166,8 @@ def _not_proved(
     if failing:
         state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
         spent = sum(state.clock.seconds.values())
-        mismatch, reductions = find_mismatch(proof, failing, searched.plan, 0.5 * spent, patience)
+        more = 0.5 * spent if patience is None else -_LESS
+        mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it
             checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
