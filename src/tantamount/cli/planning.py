@@ -65,6 +65,10 @@ def verify(
         Path | None,
         typer.Option("--json", metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="OUT", help="Write a page with stages, time line, parts and joints (one plan)."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every joint, output and problem.")] = False,
     effort: Annotated[str, typer.Option("--effort", metavar="LEVEL", help="As for refine.")] = "normal",
     timeout: Annotated[
@@ -81,6 +85,8 @@ def verify(
     from tantamount.report.outcomes import worst_exit
     from tantamount.writing import write_file
 
+    if html is not None and len(plans) > 1:
+        raise UserError("command-line", place="--html", found=f"{len(plans)} plans", needed="one")
     reports: list[PlanReport] = []
     for path in plans:
         with terminal.progress(str(path)) as told:
@@ -98,6 +104,10 @@ def verify(
             )
         if json is None or str(json) != "-":
             terminal.out(printable_rows(reports[-1].text(verbose=verbose)) + "\n")
+    if html is not None:
+        from tantamount.plan.page import plan_page
+
+        write_file(html, plan_page(reports[0]))
     if json is not None:
         text = "".join(dumps(report.document()) + "\n" for report in reports)
         if str(json) == "-":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tantamount.plan.joints import Joint
-from tantamount.plan.parts import Approximation
+from tantamount.plan.parts import Approximation, Plan
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Verdict
 
 __all__ = ["PartReport", "PlanReport"]
@@ -41,7 +41,7 @@ class PlanReport:
     comes after it; ``ownership`` and ``schedule`` are sentences about pieces that do not have exactly one stage, and
     about the schedule. ``holds`` are sentences about other plans that are right as well, if this one is proved.
     ``approximations`` are those that the verdict is up to, ``accepted`` the names of those that are allowed.
-    ``seconds`` is CPU time by phase."""
+    ``seconds`` is CPU time by phase; ``subject`` the plan, where it was a ``plan/1`` file."""
 
     plan: str
     name: str
@@ -62,6 +62,7 @@ class PlanReport:
     holds: tuple[str, ...] = ()
     approximations: tuple[Approximation, ...] = ()
     accepted: tuple[str, ...] = ()
+    subject: Plan | None = field(default=None, repr=False, compare=False)
 
     @property
     def refused(self) -> tuple[Approximation, ...]:
@@ -71,12 +72,13 @@ class PlanReport:
     @property
     def exit_code(self) -> int:
         """That of the verdict; of what is proved up to approximations that are not accepted, that of UNKNOWN."""
-        return Verdict.UNKNOWN.exit_code if self.proved and self.refused else self.verdict.exit_code
+        known = self.verdict is not Verdict.PROVED or self.proved
+        return self.verdict.exit_code if known else Verdict.UNKNOWN.exit_code
 
     @property
     def proved(self) -> bool:
-        """True if the verdict is PROVED, up to :attr:`approximations`."""
-        return self.verdict is Verdict.PROVED
+        """True if the verdict is PROVED, and all approximations that it is up to are accepted."""
+        return self.verdict is Verdict.PROVED and not self.refused
 
     def __str__(self) -> str:
         return self.text().rstrip("\n")
@@ -162,7 +164,11 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
     for size in report.mesh.values():
         ranks *= size
     mesh = " x ".join(f"{axis} {size}" for axis, size in report.mesh.items()) or "one rank"
-    up_to = f" up to {', '.join(dict.fromkeys(one.name for one in report.approximations))}" if report.proved else ""
+    up_to = (
+        f" up to {', '.join(dict.fromkeys(one.name for one in report.approximations))}"
+        if report.verdict is Verdict.PROVED
+        else ""
+    )
     verdict = report.verdict.value + (up_to if report.approximations else "")
     rows = [
         f"{verdict}  {report.name}   {ranks} ranks ({mesh}), {report.microbatches} microbatches, "
@@ -195,7 +201,7 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
         rows += [f"    {problem}" for problem in shown]
         if len(shown) < len(problems):
             rows.append(f"    and {len(problems) - len(shown)} more")
-    if report.approximations and report.proved:
+    if report.approximations and report.verdict is Verdict.PROVED:
         rows += ["", "  up to approximations that are declared"]
         for one in report.approximations:
             accepted = "accepted" if one.name in report.accepted else f"not accepted (--accept {one.name})"

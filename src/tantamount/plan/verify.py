@@ -52,7 +52,7 @@ def verify(plan: Plan, check: CheckPart, told: Told | None = None, accept: Colle
         pieces=len(plan.pieces), stages=len(plan.stages), schedule_name=plan.schedule_name, parts=tuple(parts),
         joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(parts),
         notes=tuple(_notes(plan)), holds=said_of_counts(plan) if verdict is Verdict.PROVED else (),
-        approximations=plan.approximations, accepted=tuple(accept), seconds=clock.seconds,
+        approximations=plan.approximations, accepted=tuple(accept), subject=plan, seconds=clock.seconds,
         megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip
 

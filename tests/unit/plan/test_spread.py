@@ -1,4 +1,5 @@
-"""Ways to spread a model: their parts are proved, and those of a wrong way are refuted."""
+"""Ways to spread a model: their parts are proved, and those of a wrong way are refuted. Whole layers take longer:
+benchmarks/plan_ways.py has them."""
 
 from __future__ import annotations
 
@@ -23,8 +24,7 @@ from tantamount.verdict import Verdict
 
 torch = pytest.importorskip("torch")
 
-from tantamount.capture.torch.llama import experts, model, steps  # noqa: E402
-from tantamount.capture.torch.llama.experts import ExpertShape  # noqa: E402
+from tantamount.capture.torch.llama import steps  # noqa: E402
 from tantamount.capture.torch.llama.model import Shape  # noqa: E402
 from tantamount.capture.torch.llama.plan import parts_of, write_part  # noqa: E402
 from tantamount.capture.torch.llama.ranks import Ranks  # noqa: E402
@@ -32,7 +32,6 @@ from tantamount.capture.torch.llama.spread import Degrees  # noqa: E402
 
 closely = partial(refine_job, doubtful=True, effort=Effort(0.05))  # words are not what is tested here
 LLAMA = Shape(2, 8, 2, 2, 4, 6)
-EXPERTS = ExpertShape(1, 4, 2, 6, 4, 2, 4, kv_heads=2, head=2)
 BASE = Degrees(dp=2, tp=1, pp=2, microbatches=1, batch=2, seq=4, optimizer="sgd")
 
 
@@ -65,15 +64,6 @@ class _Case:
     wrong: dict[str, tuple[Any, str, Callable[..., Any], str]] = field(default_factory=dict[str, Any])
 
 
-def _from_zero(seq: int, size: int, theta: float, device: Any, first: int = 0) -> Any:
-    del first
-    return ROTARY(seq, size, theta, device)
-
-
-def _other_weights(forward: Callable[..., Any], given: Any, rest: Any) -> Any:
-    return forward({**given, "gate": given["up"], "up": given["gate"]}, rest)
-
-
 def _first_of_all(ranks: Ranks, axis: str) -> int:
     return 0 if axis == "tied" else ranks.at.get(axis, 0)
 
@@ -83,16 +73,7 @@ def _own(x: Any, dim: int, group: Any) -> Any:
     return x if group is None else torch.cat([x] * group.size(), dim)
 
 
-ROTARY = model.rotary
 CASES = {
-    "context, recomputation": _Case(
-        "layer", LLAMA, replace(BASE, cp=2, zero=3, recompute=True),
-        {
-            "positions begin at 0 everywhere": (model, "rotary", _from_zero, "y"),
-            "recomputed with other weights": (steps, "_recomputed", _other_weights, "d_x"),
-        },
-    ),
-    "heads against positions": _Case("layer", LLAMA, replace(BASE, cp=2, context="ulysses", dp=1)),
     "sequence": _Case("head", LLAMA, replace(BASE, tp=2, sp=True, zero=2)),
     "two copies": _Case(
         "word_reduce", LLAMA, replace(BASE, tied=True),
@@ -101,10 +82,6 @@ CASES = {
     "masters": _Case(
         "head_update", LLAMA, replace(BASE, zero=1, optimizer="adamw"),
         {"a shard that is not gathered": (steps, "gathered", _own, "new_norm")},
-    ),
-    "tokens are sent": _Case(
-        "moe", EXPERTS, replace(BASE, ep=2, dp=1, pp=1, dispatch=True, capacity=1),
-        {"tokens stay where they are": (experts, "exchanged", lambda x, _: x, "y")},
     ),
 }  # fmt: skip
 
