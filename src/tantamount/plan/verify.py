@@ -159,6 +159,9 @@ def _late(schedule: Schedule, part: str) -> Iterator[str]:
 def _notes(plan: Plan) -> Iterator[str]:
     if not plan.reduce and not plan.update:
         yield "no parts run after the microbatches: what is shown ends with gradients as the ranks hold them"
+    for name, members in plan.tied.items():
+        copies = " and ".join(f"{parameter} of {part}" for part, parameter in members.items())
+        yield f"{name} is {copies}, whose copies are taken to be alike before the first iteration"
     frozen = [f"{name} of {part.name}" for part in plan.parts.values() for name in part.frozen]
     if frozen:
         yield f"without gradients: {', '.join(frozen)}"

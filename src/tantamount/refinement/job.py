@@ -148,7 +148,7 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
     if _open(checked):
         proof, checked = _not_proved(state, proof, checked, _PATIENCE if doubtful else None)
     state.know(proof, checked)
-    if not _open(checked):
+    if not doubtful or not _open(checked):
         state.assumptions = proof.assumptions()
 
 
@@ -164,7 +164,8 @@ def _not_proved(
     state.know(proof, checked)
     failing = _open(checked)
     if failing:
-        state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
+        if patience is not None:
+            state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
         spent = sum(state.clock.seconds.values())
         more = 0.5 * spent if patience is None else -_LESS
         mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
