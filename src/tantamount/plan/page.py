@@ -24,6 +24,7 @@ th, td { border-bottom: 1px solid var(--line); padding: 0.2rem 0.8rem 0.2rem 0; 
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .PROVED { color: var(--right); } .REFUTED { color: var(--wrong); } .UNKNOWN { color: var(--open); }
 .timeline { overflow-x: auto; background: #fff; } .timeline text { fill: #222; }
+.timeline svg { max-width: 100%; height: auto; }
 pre { white-space: pre-wrap; } h2 { margin-top: 2rem; }
 """
 
