@@ -7,6 +7,7 @@ from pathlib import Path
 from support.jobs import job_files
 from tantamount.answers import refine
 from tantamount.capture.job import read_job
+from tantamount.proof.microbatches import copies_of
 from tantamount.verdict import Verdict
 
 SPECIFICATION = "x: float32[4, 2]\ny = mul(x, 2)\n-> y"
@@ -24,5 +25,6 @@ SECOND = "x: float32[4, 2]\nw = mul(x, 2)\ny = mul(w, 1)\n-> y"
 
 def test_no_node_of_one_is_looked_for_in_the_other(tmp_path: Path) -> None:
     tables = '[inputs]\nx = "Replicate()"\n[outputs]\ny = "Replicate()"'
-    path = job_files(tmp_path, SPECIFICATION, [FIRST, SECOND], tables, {"pp": 2}, {})
-    assert refine(read_job(path)).verdict is Verdict.PROVED
+    job = read_job(job_files(tmp_path, SPECIFICATION, [FIRST, SECOND], tables, {"pp": 2}, {}))
+    assert copies_of(job) is None
+    assert refine(job).verdict is Verdict.PROVED
