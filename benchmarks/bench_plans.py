@@ -1,17 +1,19 @@
-"""What verifying training plans costs: Llama-3 at real sizes, and one size of the plan after the other made larger.
+"""What verifying training plans costs: models at real sizes, and one size of the plan after the other made larger.
 
-    python benchmarks/bench_plans.py [--quick]
+    python benchmarks/bench_plans.py [--quick] [--write] [NAME...]
 
 Every plan is written by ``tantamount plan new`` (PyTorch), then verified by another process, whose CPU seconds and
-memory are told, start-up and reading included. All must be PROVED.
+memory are told, start-up and reading included. All must be PROVED. ``--write`` puts the table into docs/plan.md.
 """
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
 import tempfile
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,14 @@ PLANS: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
         {**PLAIN, "dp": 64, "tp": 8, "pp": 16, "microbatches": 16, "batch": 1024, "seq": 8192,
          "schedule": "interleaved", "chunks": 2},
     ),
+    "405b, sp, zero 1, tied, recompute": (
+        "llama3-405b", {},
+        {**PLAIN, "dp": 64, "tp": 8, "pp": 16, "microbatches": 16, "batch": 1024, "seq": 8192, "sp": True, "zero": 1,
+         "tied": True, "recompute": True},
+    ),
+    "8b, zero 3, cp 4, sp": (
+        "llama3-8b", {}, {**PLAIN, "zero": 3, "cp": 4, "sp": True, "seq": 32768},
+    ),
     "8b, 128 layers": ("llama3-8b", {"layers": 128}, {**PLAIN}),
     "8b, dp 128": ("llama3-8b", {}, {**PLAIN, "dp": 128, "batch": 1024}),
     "8b, 64 microbatches": ("llama3-8b", {}, {**PLAIN, "microbatches": 64, "batch": 512}),
@@ -43,26 +53,48 @@ PLANS: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+BEGIN, END = "<!-- measured by benchmarks/bench_plans.py -->", "<!-- end of what was measured -->"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "plan.md"
+
+
 def main() -> int:
-    names = list(PLANS)[: 3 if "--quick" in sys.argv else None]
-    print(f"{'plan':<22} {'ranks':>7} {'CPU s':>7} {'MB':>6}  verdict")
+    named = [name for name in sys.argv[1:] if not name.startswith("--")]
+    names = named or list(PLANS)[: 3 if "--quick" in sys.argv else None]
+    head = "| plan | ranks | operators that it stands for | different parts | CPU s | MB | verdict |"
+    rows = [head, "|---|---|---|---|---|---|---|"]
     wrong = 0
+    print(*rows, sep="\n")
     for name in names:
-        model, sizes, degrees = PLANS[name]
-        with tempfile.TemporaryDirectory() as folder:
-            options = [x for key, n in {**sizes, **degrees}.items() for x in (f"--{key.replace('_', '-')}", str(n))]
-            new = [sys.executable, "-m", "tantamount", "plan", "new", model, "-o", folder, *options]
-            subprocess.run(new, capture_output=True, check=True)
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            command = [sys.executable, "-m", "tantamount", "plan", "verify", str(Path(folder) / "plan.toml")]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        verdict, megabytes = done.stdout.split()[0], done.stdout.split()[-2]
-        ranks = degrees["dp"] * degrees["tp"] * degrees["pp"]
-        wrong += verdict != "PROVED"
-        print(f"{name:<22} {ranks:>7} {seconds:>7.1f} {megabytes:>6}  {verdict}", flush=True)
+        rows.append(_row(name))
+        wrong += "| PROVED |" not in rows[-1]
+        print(rows[-1], flush=True)
+    if "--write" in sys.argv:
+        text = DOCS.read_text(encoding="utf-8")
+        before, rest = text.split(BEGIN)
+        DOCS.write_text(before + "\n".join((BEGIN, "", *rows, "", END)) + rest.split(END)[1], encoding="utf-8")
     return 1 if wrong else 0
+
+
+def _row(name: str) -> str:
+    model, sizes, degrees = PLANS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        options: list[str] = []
+        for key, value in {**sizes, **degrees}.items():
+            options += [f"--{key.replace('_', '-')}", *([] if value is True else [str(value)])]
+        new = [sys.executable, "-m", "tantamount", "plan", "new", model, "-o", folder, *options]
+        subprocess.run(new, capture_output=True, check=True)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        out = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "tantamount", "plan", "verify", f"{folder}/plan.toml", "--json", str(out)]
+        subprocess.run(command, capture_output=True, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        report = json.loads(out.read_text(encoding="utf-8"))
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    ranks, nodes = prod(report["mesh"].values()), sum(part["nodes"] for part in report["parts"])
+    return (
+        f"| {name} | {ranks:,} | {nodes:,} | {len(report['parts'])} | {seconds:.1f} | {report['megabytes']:.0f} | "
+        f"{report['verdict']} |"
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from tantamount.answers import refine
 from tantamount.capture import new_plan
 from tantamount.effort import Effort
 from tantamount.ir.text import format_graph
@@ -27,6 +26,7 @@ from tantamount.plan.prove import part_checker
 from tantamount.plan.read import read_plan
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.verify import verify
+from tantamount.refinement.job import refine_job
 from tantamount.verdict import Verdict
 
 DEGREES = {
@@ -41,7 +41,7 @@ def main() -> int:
     plan = new_plan("llama3-405b", {}, DEGREES, folder / "plan")
     known: dict[str, PartReport] = {}
     effort = Effort()
-    check = part_checker(partial(refine, effort=effort), effort)
+    check = part_checker(partial(refine_job, effort=effort, doubtful=True), effort)
 
     def remembered(part: Part) -> PartReport:
         job = part.job

@@ -200,6 +200,7 @@ def verify_plan(
     *,
     model: object = None,
     data: Sequence[str] = (),
+    accept: Collection[str] = (),
     limits: Limits | None = None,
     effort: str | float | Effort = "normal",
     timeout: float | None = None,
@@ -211,9 +212,9 @@ def verify_plan(
 
     For generated modules, ``model`` is the model of one device: ``FILE.py:NAME`` or ``MODULE:NAME`` (which runs that
     code), or a PyTorch module with a sample of one microbatch, as a tuple; ``data`` says what a sample is
-    (``ids=int64[2,8]``) where the model does not. ``effort``, ``timeout`` and ``memory`` as in :func:`refine`, for all
-    parts together; ``told(part, done, total)`` is told of every part before it is looked at. Raises
-    :class:`UserError` for a file that is wrong."""
+    (``ids=int64[2,8]``) where the model does not. ``accept`` names declared approximations that are allowed.
+    ``effort``, ``timeout`` and ``memory`` as in :func:`refine`, for all parts together; ``told(part, done, total)`` is
+    told of every part before it is looked at. Raises :class:`UserError` for a file that is wrong."""
     from tantamount.capture.job import is_job, read_job
     from tantamount.capture.nnscaler.modules import is_generated
     from tantamount.plan.flat import verify_generated, verify_job
@@ -231,7 +232,8 @@ def verify_plan(
         if is_job(path, limits):
             return verify_job(read_job(path, limits=limits), question)
         plan = read_plan(path, limits=limits)
-    return verify(plan, part_checker(question, spent), told)
+    closely = partial(refine_job, limits=limits, effort=spent, doubtful=True)
+    return verify(plan, part_checker(closely, spent), told, accept)
 
 
 def _generated(path: Path, model: object, data: Sequence[str], limits: Limits | None) -> Generated:

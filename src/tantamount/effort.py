@@ -30,6 +30,7 @@ __all__ = [
     "further",
     "resident_megabytes",
     "stopping",
+    "within",
 ]
 
 T = TypeVar("T")
@@ -238,3 +239,26 @@ def stopping(effort: Effort) -> Generator[None]:
     finally:
         timer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+@contextmanager
+def within(seconds: float | None) -> Generator[None]:
+    """While the block runs, raise :class:`Stopped` after so many CPU seconds of this process (``None``: never). For
+    work that is worth little if it takes long; what it was done on may be left half done. As with :func:`stopping`,
+    where that is not possible nothing is bounded; inside of another such block, the outer one's bound holds alone."""
+    timer = getattr(signal, "setitimer", None)
+    mine = threading.current_thread() is threading.main_thread()
+    if seconds is None or timer is None or not mine or signal.getsignal(signal.SIGVTALRM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise Effort(seconds=seconds).out_of_time()
+
+    signal.signal(signal.SIGVTALRM, stop)
+    try:
+        timer(signal.ITIMER_VIRTUAL, max(seconds, _SLACK), _SLACK)
+        yield
+    finally:
+        timer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL)

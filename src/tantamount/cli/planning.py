@@ -49,7 +49,13 @@ def plan() -> None:
     help="Likewise, what is in a sample, if NAME returns a model only.",
 )
 @click.option(
+    "--accept", multiple=True, metavar="NAME", help="Accept a declared approximation: without, exit code 3."
+)
+@click.option(
     "--json", type=FILE, metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."
+)
+@click.option(
+    "--html", type=FILE, metavar="OUT", help="Write a page with stages, time line, parts and joints (one plan)."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print every joint, output and problem.")
 @click.option("--effort", default="normal", metavar="LEVEL", help="As for refine.")
@@ -60,7 +66,9 @@ def verify(
     plans: tuple[Path, ...],
     model: str | None,
     data: tuple[str, ...],
+    accept: tuple[str, ...],
     json: Path | None,
+    html: Path | None,
     verbose: bool,
     effort: str,
     timeout: float | None,
@@ -75,14 +83,29 @@ def verify(
     from tantamount.report.outcomes import worst_exit
     from tantamount.writing import write_file
 
+    if html is not None and len(plans) > 1:
+        raise UserError("command-line", place="--html", found=f"{len(plans)} plans", needed="one")
     reports: list[PlanReport] = []
     for path in plans:
         with terminal.progress(str(path)) as told:
             reports.append(
-                verify_plan(path, model=model, data=data, effort=effort, timeout=timeout, memory=memory, told=told)
+                verify_plan(
+                    path,
+                    model=model,
+                    data=data,
+                    accept=accept,
+                    effort=effort,
+                    timeout=timeout,
+                    memory=memory,
+                    told=told,
+                )
             )
         if json is None or str(json) != "-":
             terminal.out(printable_rows(reports[-1].text(verbose=verbose)) + "\n")
+    if html is not None:
+        from tantamount.plan.page import plan_page
+
+        write_file(html, plan_page(reports[0]))
     if json is not None:
         text = "".join(dumps(report.document()) + "\n" for report in reports)
         if str(json) == "-":
@@ -121,6 +144,21 @@ def show(path: Path) -> int:
 @click.option("--batch", type=POSITIVE, help="Sequences of one iteration; default: dp x microbatches.")
 @click.option("--seq", type=POSITIVE, default=8192, help="Tokens of a sequence.")
 @click.option("--optimizer", default="adamw", help="adamw or sgd.")
+@click.option(
+    "--zero", type=click.IntRange(0, 3), default=0, help="Cut over dp: 1, optimizer states; 2, gradients; 3, parameters."
+)
+@click.option("--sp", is_flag=True, help="Sequence parallelism over the ranks of tp.")
+@click.option("--cp", type=POSITIVE, default=1, help="Context-parallel ranks, with a part of the sequence.")
+@click.option("--context", default="gather", help="gather (keys and values) or ulysses (heads against positions).")
+@click.option("--ep", type=POSITIVE, default=1, help="Ranks that have experts, to which tokens are sent.")
+@click.option(
+    "--capacity",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Tokens of a rank's part of a row for one expert; 0: all of them.",
+)
+@click.option("--tied", is_flag=True, help="The head's matrix is the embedding's table.")
+@click.option("--recompute", is_flag=True, help="Layers do their forward pass again in the backward pass.")
 @click.option("--layers", type=POSITIVE, help="Of llama, or instead of the preset's.")
 @click.option("--hidden", type=POSITIVE, help="Likewise.")
 @click.option("--heads", type=POSITIVE, help="Likewise.")
@@ -140,6 +178,14 @@ def new(
     batch: int | None,
     seq: int,
     optimizer: str,
+    zero: int,
+    sp: bool,
+    cp: int,
+    context: str,
+    ep: int,
+    capacity: int,
+    tied: bool,
+    recompute: bool,
     layers: int | None,
     hidden: int | None,
     heads: int | None,
@@ -148,8 +194,9 @@ def new(
     vocab: int | None,
 ) -> int:
     """Write the plan of a model's training iteration, its parts captured at their real sizes (needs PyTorch):
-    Megatron's tensor parallelism (experts are parallel over the same ranks), a pipeline, data parallelism, clipping by
-    the global norm, SGD or AdamW."""
+    Megatron's tensor and sequence parallelism, a pipeline, data parallelism with ZeRO, context parallelism, experts
+    (parallel over the ranks of tp, or with tokens that are sent to those of ep), clipping by the global norm, SGD or
+    AdamW."""
     from tantamount.capture import new_plan
     from tantamount.plan.named import named_schedule
 
@@ -161,7 +208,8 @@ def new(
     own = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn, "vocab": vocab}
     degrees = {
         "dp": dp, "tp": tp, "pp": pp, "microbatches": microbatches, "seq": seq, "schedule": schedule,
-        "batch": batch or dp * microbatches, "chunks": chunks, "optimizer": optimizer,
+        "batch": batch or dp * ep * microbatches, "chunks": chunks, "optimizer": optimizer, "zero": zero, "sp": sp,
+        "cp": cp, "context": context, "ep": ep, "capacity": capacity, "tied": tied, "recompute": recompute,
     }  # fmt: skip
     written = new_plan(model, {name: size for name, size in own.items() if size is not None}, degrees, out)
     terminal.out(f"{written}\n")

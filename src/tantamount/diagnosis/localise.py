@@ -23,6 +23,7 @@ from tantamount.diagnosis.search import Repair, find_repairs
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.diagnosis.value_matches import Part
 from tantamount.diagnosis.words import Account, account
+from tantamount.effort import Stopped, within
 from tantamount.errors import Unsupported
 from tantamount.execution.plans import Plan
 from tantamount.ir.graph import Graph, Node, references
@@ -40,11 +41,16 @@ __all__ = ["find_mismatch"]
 
 
 def find_mismatch(
-    proof: Proof, failing: Sequence[OutputReport], plan: Plan | None = None, seconds: float = 0.0
+    proof: Proof,
+    failing: Sequence[OutputReport],
+    plan: Plan | None = None,
+    seconds: float = 0.0,
+    patience: float | None = None,
 ) -> tuple[Mismatch | None, Mapping[str, str]]:
     """The first place where the implementation leaves the specification, for the first failing output that has one; and
     for every failing output that comes of a missing reduction, by name, where. ``plan`` executes both programs;
-    ``seconds`` of CPU time may be taken beyond the bound ``repair_seconds``."""
+    ``seconds`` of CPU time may be taken beyond the bound ``repair_seconds``. Forms are compared for ``patience``
+    CPU seconds at most (``None``: no bound); then what values say must do, and the proof may not be asked for more."""
     nodes = {output.name: output.node for output in proof.job.specification.outputs}
     search = _Search(proof)
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
@@ -67,9 +73,29 @@ def find_mismatch(
     done = repair.repaired if repair is not None and first is not None else ()
     if first is not None and first.kind == "unreduced":
         reductions = dict.fromkeys(done, first.difference)
+    try:
+        with within(patience):
+            first = _by_forms(
+                search, [report for report in failing if report.name not in done], nodes, first, reductions
+            )
+    except Stopped:
+        left = proof.options.effort.left()
+        if left is not None and left <= 0:
+            raise
+    if first is None and told is not None:
+        first = search.repaired(told, nodes, failing)
+    return first, reductions
+
+
+def _by_forms(
+    search: _Search,
+    failing: Sequence[OutputReport],
+    nodes: Mapping[str, str],
+    first: Mismatch | None,
+    reductions: dict[str, str],
+) -> Mismatch | None:
+    """The first place by what forms say, if none is known yet; ``reductions`` get what is missing where."""
     for report in failing:
-        if report.name in done:
-            continue
         node = nodes.get(report.name)
         if node is None:
             continue
@@ -81,9 +107,7 @@ def find_mismatch(
                 reductions[report.name] = found.difference
         except Unsupported:
             continue
-    if first is None and told is not None:
-        first = search.repaired(told, nodes, failing)
-    return first, reductions
+    return first
 
 
 # what is said of a change that repairs no output alone: formulas do not say it

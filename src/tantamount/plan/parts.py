@@ -17,7 +17,9 @@ from tantamount.ir.relation import Partial, Placement, Replicate
 from tantamount.ir.types import TensorType
 from tantamount.plan.actions import Schedule
 
-__all__ = ["Held", "Part", "Piece", "Plan", "Runs", "Stream", "is_sum", "shown"]
+__all__ = ["TIED", "Approximation", "Held", "Part", "Piece", "Plan", "Runs", "Stream", "is_sum", "shown"]
+
+TIED = "tied"  # the axis of the devices that have a copy of a shared parameter
 
 
 class Runs(StrEnum):
@@ -26,6 +28,17 @@ class Runs(StrEnum):
     PASS = "pass"  # forward and backward of a piece, once for every microbatch
     PIECE = "piece"  # once for every piece of a part, after all microbatches
     ONCE = "once"  # once, on all ranks of all stages
+    TIED = "tied"  # once, on the stages that have a copy of a parameter that several pieces share
+
+
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """What a part's implementation does not compute as the specification does, and is allowed not to: in its proof the
+    strict form stands in its place. ``text`` is one clause."""
+
+    name: str
+    part: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +89,8 @@ class Part:
     earlier give) or of the plan (symbols, what parts that run once give); ``sums`` maps inputs to tensors of which
     every piece has one, and whose sum over all pieces it is; ``gives`` maps outputs to new tensors, ``updates`` to
     parameters or state that they replace. ``state`` are the tensors that a piece keeps from one iteration to the next.
-    ``of`` is the part whose pieces a part of kind ``PIECE`` runs for."""
+    ``of`` is the part whose pieces a part of kind ``PIECE`` runs for, or the shared parameter of one of kind ``TIED``;
+    ``members`` maps inputs of the latter to a tensor of every part that shares it, whose sum over pieces it is."""
 
     name: str
     runs: Runs
@@ -93,6 +107,7 @@ class Part:
     gives: Mapping[str, str] = field(default_factory=dict[str, str])
     updates: Mapping[str, str] = field(default_factory=dict[str, str])
     state: tuple[str, ...] = ()
+    members: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def input(self, tensor: str) -> Held:
         """The layout that the ranks hold an input in."""
@@ -139,7 +154,9 @@ class Plan:
     """One training iteration. ``pieces`` are the model in the order of the forward pass, ``stages[s]`` the pieces of
     virtual stage ``s``; ``mesh`` has the real ranks, ``pipeline`` is its axis of stages (empty: there is none),
     ``axis`` the name of the axis of microbatches. ``reduce`` and ``update`` are the parts that run after all
-    microbatches, in their order; ``symbols`` numbers that are the same everywhere (learning rate, step)."""
+    microbatches, in their order; ``symbols`` numbers that are the same everywhere (learning rate, step). ``tied`` are
+    parameters that several pieces share, by name: the parts that have them, and what they call them. What a part's job
+    has in the place of what its ranks run is listed in ``approximations``."""
 
     path: str
     name: str
@@ -155,6 +172,8 @@ class Plan:
     reduce: tuple[str, ...] = ()
     update: tuple[str, ...] = ()
     symbols: tuple[str, ...] = ()
+    tied: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    approximations: tuple[Approximation, ...] = ()
 
     @property
     def devices(self) -> int:

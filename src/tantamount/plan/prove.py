@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tantamount.calculus.infinities import is_real
-from tantamount.effort import Effort, Stopped, stopping
+from tantamount.effort import Effort, Stopped, stopping, within
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
@@ -27,7 +27,8 @@ Refine = Callable[[Job], Report]
 _LONG = 4  # axes of so many ranks or fewer are as short as they get
 _RANKS = 64  # of a part that is looked at closely
 _PATIENCE = 60.0  # seconds for what was not proved in any simpler way
-_SECONDS = 10.0  # to see whether what is refuted at small sizes is equal at its own
+_BRIEF = 0.5  # CPU seconds to compare an output where everything is small
+_CONTROL = 1.0  # CPU seconds to see whether what is refuted at small sizes is equal at its own
 
 
 def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
@@ -61,9 +62,8 @@ def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
     for axes in _ways(job):
         small, text = _smaller(job, axes, effort)
         likely = list(job.outputs)
-        if small is not None and small is not job:
-            there = prove(small, Options(cut=False, effort=effort)).check(expand=False, infer=False)
-            likely = [output.name for output in there if output.verdict is Verdict.PROVED]
+        if small is not None:
+            likely = _likely(small, effort)
         new = [name for name in likely if name not in known]
         known |= {output.name: output for output in proof.check(expand=False, only=new, infer=False)}
         if len(known) == len(job.outputs) and all(output.verdict is Verdict.PROVED for output in known.values()):
@@ -83,6 +83,25 @@ def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
     if report.verdict is Verdict.PROVED or not text:
         return report
     return replace(report, notes=(text if found is None else f"{text}: {found.verdict.value}",))
+
+
+def _likely(small: Job, effort: Effort) -> list[str]:
+    """The outputs that are proved where everything is small. What is equal is so at once; to compare forms that differ
+    may take any time, which values need not."""
+    proof = prove(small, Options(cut=False, effort=effort))
+    found: list[str] = []
+    for name in small.outputs:
+        try:
+            with within(_BRIEF):
+                (output,) = proof.check(expand=False, only=[name], infer=False)
+        except Stopped:
+            left = effort.left()
+            if left is not None and left <= 0:
+                raise
+            return found  # the forms may be half compared
+        if output.verdict is Verdict.PROVED:
+            found.append(name)
+    return found
 
 
 def _ways(job: Job) -> Iterator[tuple[str, ...]]:
@@ -165,12 +184,13 @@ def _controlled(proof: Proof, known: dict[str, OutputReport], small: Report, eff
     if any(found.get(o.name) is not Verdict.PROVED for o in known.values() if o.verdict is Verdict.PROVED):
         return False
     refuted = [name for name, verdict in found.items() if verdict is Verdict.REFUTED and name not in known]
-    left = effort.left()
-    brief = Effort(effort.factor, seconds=_SECONDS if left is None else max(0.0, min(left, _SECONDS)))
     try:
-        with stopping(brief):
+        with within(_CONTROL):
             return not any(_shown(proof, name) for name in refuted)
     except Stopped:
+        left = effort.left()
+        if left is not None and left <= 0:
+            raise
         return True
 
 
@@ -181,13 +201,17 @@ def _shown(proof: Proof, name: str) -> bool:
 def _shortened(job: Job, axes: Sequence[str], effort: Effort) -> Job:
     """The part with axes made shorter one after the other, those that can be."""
     small = job
-    for axis in axes:
+    for axis in (axes, *([axis] for axis in axes)):  # all at once, or else those that can be
         try:
-            shorter = replace(sketch(small, [axis], effort), outputs=job.outputs)
+            shorter = replace(sketch(small, axis, effort), outputs=job.outputs)
         except NotReduced:
+            continue
+        if axis is axes and any(shorter.mesh.axes[one] > _LONG for one in axes):
             continue
         if not check_relations(shorter) and _is_typed(shorter):
             small = shorter
+            if axis is axes:
+                break
     return small
 
 

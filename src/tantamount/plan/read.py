@@ -20,19 +20,23 @@ from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.plan.actions import Action, Chain, Kind, Schedule, read_events
+from tantamount.plan.approximate import KINDS, NotThat, strict_job
 from tantamount.plan.named import named_schedule
-from tantamount.plan.parts import Part, Piece, Plan, Runs, Stream
+from tantamount.plan.parts import TIED, Approximation, Part, Piece, Plan, Runs, Stream
 from tantamount.plan.tables import read_table
 
 __all__ = ["FORMAT", "read_plan"]
 
 FORMAT = "plan/1"
-_TOP = ("format", "name", "mesh", "data", "model", "schedule", "finish", "symbols", "ops", "assume", "part")
+_TOP = (
+    "format", "name", "mesh", "data", "model", "schedule", "finish", "symbols", "ops", "assume", "part", "approximate",
+)  # fmt: skip
 _OF_ALL = ("kind", "spec", "impl", "inputs", "outputs")
 _OF_KIND = {
     Runs.PASS: ("before", "after", "parameters", "frozen", "data", "results"),
     Runs.PIECE: ("of", "takes", "gives", "updates", "state"),
     Runs.ONCE: ("takes", "sums", "gives"),
+    Runs.TIED: ("of", "takes", "sums", "gives", "updates", "state"),
 }
 _RUN = re.compile(r"(?P<part>.+?)(?:\s*\*\s*(?P<times>\d{1,7}))?")
 _OWNED = re.compile(r"(?P<part>.+?)(?:\s+(?P<first>\d{1,7})(?:\s*-\s*(?P<last>\d{1,7}))?)?")
@@ -62,14 +66,18 @@ class _Meshes:
     axis: str
     microbatches: int
 
-    def of(self, runs: Runs) -> Mesh:
-        """The mesh of a part of some kind: a part that runs for a piece knows nothing of other stages."""
+    def of(self, runs: Runs, copies: int = 1) -> Mesh:
+        """The mesh of a part of some kind: a part that runs for a piece knows nothing of other stages, one that runs
+        for a shared parameter of those that have one of its ``copies``."""
         axes = dict(self.whole.axes)
         if runs is not Runs.ONCE:
             axes.pop(self.pipeline, None)
         if runs is Runs.PASS:
             axes = {self.axis: self.microbatches, **axes}
-        return Mesh(axes, {name: spanned for name, spanned in self.whole.groups.items() if set(spanned) <= axes.keys()})
+        groups = {name: spanned for name, spanned in self.whole.groups.items() if set(spanned) <= axes.keys()}
+        if runs is Runs.TIED:
+            axes, groups = {TIED: copies, **axes}, {TIED: (TIED,), **groups}
+        return Mesh(axes, groups)
 
 
 class _Reader:
@@ -85,19 +93,31 @@ class _Reader:
         meshes = self._meshes()
         schedule, called = self._schedule(meshes)
         outer = top.at("[part]")
-        tables = outer.table(top.get("part"), "a table of parts")
-        parts = {outer.name(name, "a part's name"): self._part(name, value, meshes) for name, value in tables.items()}
-        model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages"), ("pieces",))
+        tables = {outer.name(name, "a part's name"): outer.at(name).table(value)
+                  for name, value in outer.table(top.get("part"), "a table of parts").items()}  # fmt: skip
+        shared = {name for name, value in tables.items() if value.get("kind") == Runs.TIED.value}
+        parts = {name: self._part(name, value, meshes) for name, value in tables.items() if name not in shared}
+        model = Fields.of(top.get("model"), top.at("[model]"), ("pieces", "stages", "tied"), ("pieces",))
         pieces = tuple(self._pieces(model, parts))
+        stages = self._stages(model, parts, pieces)
+        tied = self._tied(model, parts, meshes)
+        for name in shared:  # who has copies is known now
+            copies = {
+                owner: len({schedule.owners[s] for s, own in enumerate(stages) if s < len(schedule.owners)
+                            and any(piece.part in members for piece in own)})
+                for owner, members in tied.items()
+            }  # fmt: skip
+            parts[name] = self._part(name, tables[name], meshes, copies)
+        approximations = tuple(self._approximations(parts))
         finish = Fields.of(top.values.get("finish", {}), top.at("[finish]"), ("reduce", "update"))
         return Plan(
             path=str(self.path),
             name=top.at("name").name(top.get("name")) if "name" in top else self.path.stem,
             mesh=meshes.whole, pipeline=meshes.pipeline, microbatches=meshes.microbatches, axis=meshes.axis,
-            parts=parts, pieces=pieces, stages=self._stages(model, parts, pieces),
+            parts={name: parts[name] for name in tables}, pieces=pieces, stages=stages, tied=tied,
             schedule=schedule, schedule_name=called,
             reduce=self._order(finish, "reduce", parts), update=self._order(finish, "update", parts),
-            symbols=_names(top, "symbols"),
+            symbols=_names(top, "symbols"), approximations=approximations,
         )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------ mesh
@@ -128,14 +148,18 @@ class _Reader:
         return _Meshes(Mesh(axes, groups), pipeline, axis, count)
 
     # ------------------------------------------------------------------------------------------ parts
-    def _part(self, name: str, value: object, meshes: _Meshes) -> Part:
+    def _part(self, name: str, value: object, meshes: _Meshes, copies: Mapping[str, int] | None = None) -> Part:
         place = self.top.at(f"[part.{name}]")
         kind = place.table(value).get("kind", Runs.PASS.value)
         runs = next((runs for runs in Runs if runs.value == kind), None)
         if runs is None:
             raise place.at("kind").wrong(shown(kind), f"one of {', '.join(runs.value for runs in Runs)}")
         fields = Fields.of(value, place, (*_OF_ALL, *_OF_KIND[runs]), ("spec", "impl"))
-        job = self._job(fields, meshes.of(runs), meshes.axis)
+        of = fields.at("of").name(fields.get("of")) if runs in (Runs.PIECE, Runs.TIED) else ""
+        if runs is Runs.TIED and of not in (copies or {}):
+            known = ", ".join(copies or {}) or "none"
+            raise fields.at("of").wrong(shown(of), f"a shared parameter of [model] tied: {known}", code="unknown-part")
+        job = self._job(fields, meshes.of(runs, max(1, (copies or {}).get(of, 1))), meshes.axis)
         inputs, outputs = tuple(job.inputs), tuple(job.outputs)
 
         def mapping(key: str, known: Sequence[str]) -> dict[str, str]:
@@ -155,13 +179,43 @@ class _Reader:
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
                 results=results,
             )  # fmt: skip
-        sums, updates = mapping("sums", inputs), mapping("updates", outputs)
-        takes = {x: x for x in inputs if x not in sums} | mapping("takes", inputs)
+        members = self._members(fields, inputs) if runs is Runs.TIED else {}
+        sums, updates = {} if members else mapping("sums", inputs), mapping("updates", outputs)
+        takes = {x: x for x in inputs if x not in sums and x not in members} | mapping("takes", inputs)
         gives = {x: x for x in outputs if x not in updates} | mapping("gives", outputs)
-        of = fields.at("of").name(fields.get("of")) if runs is Runs.PIECE else ""
         return Part(
-            name, runs, job, of=of, takes=takes, sums=sums, gives=gives, updates=updates, state=_names(fields, "state")
-        )
+            name, runs, job, of=of, takes=takes, sums=sums, gives=gives, updates=updates, state=_names(fields, "state"),
+            members=members,
+        )  # fmt: skip
+
+    def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Of a part for a shared parameter, the tensors of the parts that share it whose sums its inputs are."""
+        outer = fields.at("sums")
+        found: dict[str, dict[str, str]] = {}
+        for tensor, value in outer.table(fields.values.get("sums", {})).items():
+            place = outer.at(tensor)
+            found[tensor] = {place.name(part): place.at(part).name(name) for part, name in place.table(value).items()}
+        _known(found, inputs, outer)
+        return found
+
+    def _tied(self, model: Fields, parts: Mapping[str, Part], meshes: _Meshes) -> dict[str, dict[str, str]]:
+        """Parameters that several pieces share."""
+        outer = model.at("tied")
+        found: dict[str, dict[str, str]] = {}
+        seen: set[tuple[str, str]] = set()
+        for name, value in outer.table(model.values.get("tied", {}), "a table of shared parameters").items():
+            place = outer.at(outer.name(name, "a name for the parameter"))
+            found[name] = {}
+            for part, parameter in place.table(value, "a table { part = parameter }").items():
+                self._passes(part, parts, place)
+                _known([parameter], tuple(parts[part].parameters), place.at(part))
+                if (part, str(parameter)) in seen:
+                    raise place.at(part).wrong(shown(parameter), "a parameter that is shared once", code="tied")
+                seen.add((part, str(parameter)))
+                found[name][part] = str(parameter)
+        if found and TIED in meshes.whole.axes:
+            raise outer.wrong(f"a mesh axis {TIED}", f"another name: {TIED} is that of the copies", code="axis")
+        return found
 
     def _streams(self, fields: Fields, key: str, forward: Sequence[str], backward: Sequence[str]) -> dict[str, Stream]:
         outer = fields.at(key)
@@ -237,6 +291,29 @@ class _Reader:
                 )
             found[tensor] = _relation(stated.get(tensor, stated.get("default")), outer.at(tensor), mesh)
         return found
+
+    def _approximations(self, parts: dict[str, Part]) -> Iterator[Approximation]:
+        """What is declared to be approximate; the parts get the strict form in its place."""
+        outer = self.top.at("[approximate]")
+        for name, value in outer.table(self.top.values.get("approximate", {}), "a table of approximations").items():
+            place = outer.at(outer.name(name, "a name"))
+            fields = Fields.of(value, place, ("kind", "part", "nodes", "over"), ("kind", "part", "nodes"))
+            kind, part = fields.at("kind").name(fields.get("kind")), fields.at("part").name(fields.get("part"))
+            nodes, over = _names(fields, "nodes"), _names(fields, "over")
+            if kind not in KINDS:
+                raise fields.at("kind").wrong(shown(kind), f"one of {', '.join(KINDS)}")
+            if part not in parts:
+                raise fields.at("part").wrong(shown(part), "a part", code="unknown-part", hint=nearest(part, parts))
+            axes = parts[part].job.mesh.axes
+            if (kind == "local-statistic") != bool(over) or not set(over) <= axes.keys() or not nodes:
+                needed = f"nodes, and for a local-statistic axes of {', '.join(axes)}"
+                raise place.wrong(f"nodes {', '.join(nodes)} over {', '.join(over)}", needed, code="approximate")
+            try:
+                parts[part] = replace(parts[part], job=strict_job(parts[part].job, kind, nodes, over))
+            except NotThat as problem:
+                raise fields.at("nodes").wrong(str(problem), f"a {kind}", code="approximate") from None
+            where = f" of the rows of a rank along {' and '.join(over)}" if over else ""
+            yield Approximation(name, part, f"{kind} ({', '.join(nodes)}){where}")
 
     # ------------------------------------------------------------------------------------------ model
     def _pieces(self, model: Fields, parts: Mapping[str, Part]) -> Iterator[Piece]:

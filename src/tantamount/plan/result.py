@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from tantamount.plan.wiring import Joint
+from tantamount.plan.joints import Joint
+from tantamount.plan.parts import Approximation, Plan
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Verdict
 
 __all__ = ["PartReport", "PlanReport"]
@@ -38,7 +39,9 @@ class PartReport:
 class PlanReport:
     """The whole answer. ``parts`` in the order in which they run; ``joints`` those of the model, then those of what
     comes after it; ``ownership`` and ``schedule`` are sentences about pieces that do not have exactly one stage, and
-    about the schedule. ``seconds`` is CPU time by phase."""
+    about the schedule. ``holds`` are sentences about other plans that are right as well, if this one is proved.
+    ``approximations`` are those that the verdict is up to, ``accepted`` the names of those that are allowed.
+    ``seconds`` is CPU time by phase; ``subject`` the plan, where it was a ``plan/1`` file."""
 
     plan: str
     name: str
@@ -56,14 +59,26 @@ class PlanReport:
     notes: tuple[str, ...]
     seconds: Mapping[str, float]
     megabytes: float
+    holds: tuple[str, ...] = ()
+    approximations: tuple[Approximation, ...] = ()
+    accepted: tuple[str, ...] = ()
+    subject: Plan | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def refused(self) -> tuple[Approximation, ...]:
+        """The approximations that a verdict of PROVED is up to and that are not accepted."""
+        return tuple(one for one in self.approximations if one.name not in self.accepted)
 
     @property
     def exit_code(self) -> int:
-        return self.verdict.exit_code
+        """That of the verdict; of what is proved up to approximations that are not accepted, that of UNKNOWN."""
+        known = self.verdict is not Verdict.PROVED or self.proved
+        return self.verdict.exit_code if known else Verdict.UNKNOWN.exit_code
 
     @property
     def proved(self) -> bool:
-        return self.verdict is Verdict.PROVED
+        """True if the verdict is PROVED, and all approximations that it is up to are accepted."""
+        return self.verdict is Verdict.PROVED and not self.refused
 
     def __str__(self) -> str:
         return self.text().rstrip("\n")
@@ -95,6 +110,11 @@ class PlanReport:
             "schedule": {"name": self.schedule_name, "problems": list(self.schedule)},
             "assumptions": [{"name": a.name, "text": a.text} for a in self.assumptions],
             "notes": list(self.notes),
+            "holds": list(self.holds),
+            "approximations": [
+                {"name": one.name, "part": one.part, "text": one.text, "accepted": one.name in self.accepted}
+                for one in self.approximations
+            ],
             "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
             "megabytes": round(self.megabytes, 1),
         }  # fmt: skip
@@ -144,8 +164,14 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
     for size in report.mesh.values():
         ranks *= size
     mesh = " x ".join(f"{axis} {size}" for axis, size in report.mesh.items()) or "one rank"
+    up_to = (
+        f" up to {', '.join(dict.fromkeys(one.name for one in report.approximations))}"
+        if report.verdict is Verdict.PROVED
+        else ""
+    )
+    verdict = report.verdict.value + (up_to if report.approximations else "")
     rows = [
-        f"{report.verdict.value}  {report.name}   {ranks} ranks ({mesh}), {report.microbatches} microbatches, "
+        f"{verdict}  {report.name}   {ranks} ranks ({mesh}), {report.microbatches} microbatches, "
         f"{report.pieces} pieces on {report.stages} stages, {report.schedule_name}",
         "",
     ]
@@ -175,6 +201,13 @@ def _lines(report: PlanReport, verbose: bool) -> list[str]:
         rows += [f"    {problem}" for problem in shown]
         if len(shown) < len(problems):
             rows.append(f"    and {len(problems) - len(shown)} more")
+    if report.approximations and report.verdict is Verdict.PROVED:
+        rows += ["", "  up to approximations that are declared"]
+        for one in report.approximations:
+            accepted = "accepted" if one.name in report.accepted else f"not accepted (--accept {one.name})"
+            rows.append(f"    {one.name}, {one.part}: {one.text}; {accepted}")
+    if report.holds:
+        rows += ["", "  holds as well", *(f"    {sentence}" for sentence in report.holds)]
     if report.assumptions:
         rows += ["", "  assuming that"]
         rows += [f"    {assumption.text}" for assumption in report.assumptions]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tantamount.plan.parts import Piece, Plan, Runs
 from tantamount.plan.wiring import joints_of
 
-__all__ = ["described"]
+__all__ = ["described", "runs_of"]
 
 
 def described(plan: Plan) -> str:
@@ -21,7 +21,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield ""
     for stage, pieces in enumerate(plan.stages):
         device = plan.schedule.owners[stage] if stage < len(plan.schedule.owners) else "?"
-        yield f"  stage {stage} on device {device}: {', '.join(_runs(pieces))}"
+        yield f"  stage {stage} on device {device}: {', '.join(runs_of(pieces))}"
     yield ""
     for part in plan.parts.values():
         sizes = f"{len(part.job.specification.nodes)} nodes, {len(part.job.implementation[0].nodes)} on a rank"
@@ -33,8 +33,8 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield f"  {joint.tensor}: {joint.source} -> {joint.target}: {joint.problem or joint.relation}{often}"
 
 
-def _runs(pieces: Sequence[Piece]) -> Iterator[str]:
-    """``layer 0-6`` for neighbours."""
+def runs_of(pieces: Sequence[Piece]) -> Iterator[str]:
+    """What pieces a stage has, as texts; ``layer 0-6`` for neighbours."""
     start = 0
     for k, piece in enumerate(pieces):
         following = pieces[k + 1] if k + 1 < len(pieces) else None

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from tantamount.clock import Clock, peak_memory_bytes
 from tantamount.plan.actions import Kind, Schedule
 from tantamount.plan.check import check_schedule
+from tantamount.plan.counts import said_of_counts
+from tantamount.plan.joints import Joint
 from tantamount.plan.parts import Part, Piece, Plan, Runs
 from tantamount.plan.result import PartReport, PlanReport
-from tantamount.plan.wiring import Joint, joints_of
+from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Assumption, Verdict, worst
 
 __all__ = ["CheckPart", "Told", "verify"]
@@ -26,9 +28,9 @@ CheckPart = Callable[[Part], PartReport]  # of one part: ``count``, ``ranks`` an
 Told = Callable[[str, int, int], None]
 
 
-def verify(plan: Plan, check: CheckPart, told: Told | None = None) -> PlanReport:
+def verify(plan: Plan, check: CheckPart, told: Told | None = None, accept: Collection[str] = frozenset()) -> PlanReport:
     """The verdict on a plan; ``check`` proves or refutes one part, and is asked once for each that is in use.
-    ``told(part, done, total)`` hears of every part before it is looked at."""
+    ``told(part, done, total)`` hears of every part before it is looked at; ``accept`` are names of approximations."""
     clock = Clock()
     ownership = tuple(_ownership(plan))
     schedule = tuple(_schedule(plan))
@@ -49,7 +51,9 @@ def verify(plan: Plan, check: CheckPart, told: Told | None = None) -> PlanReport
         plan=plan.path, name=plan.name, verdict=verdict, mesh=plan.mesh.axes, microbatches=plan.microbatches,
         pieces=len(plan.pieces), stages=len(plan.stages), schedule_name=plan.schedule_name, parts=tuple(parts),
         joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(parts),
-        notes=tuple(_notes(plan)), seconds=clock.seconds, megabytes=peak_memory_bytes() / (1 << 20),
+        notes=tuple(_notes(plan)), holds=said_of_counts(plan) if verdict is Verdict.PROVED else (),
+        approximations=plan.approximations, accepted=tuple(accept), subject=plan, seconds=clock.seconds,
+        megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip
 
 
@@ -128,10 +132,11 @@ def _stages(found: Sequence[int]) -> str:
 def _schedule(plan: Plan) -> Iterator[str]:
     schedule: Schedule = plan.schedule
     yield from map(str, check_schedule(schedule))
-    together = [name for name in (*plan.reduce, *plan.update) if plan.parts[name].runs is Runs.ONCE]
+    several = (Runs.ONCE, Runs.TIED)
+    together = [name for name in (*plan.reduce, *plan.update) if plan.parts[name].runs in several]
     if together:
         yield from (
-            f"{name} waits for all stages, and so cannot be a reduction" for name in together if name in plan.reduce
+            f"{name} waits for other stages, and so cannot be a reduction" for name in together if name in plan.reduce
         )
         yield from _late(schedule, together[0])
     if not schedule.accumulated:
@@ -146,7 +151,7 @@ def _late(schedule: Schedule, part: str) -> Iterator[str]:
         for event in program:
             for action in event:
                 if updated and action.kind is not Kind.UPDATE:
-                    yield f"device {device}: {action} comes after an update, before which all stages do {part} together"
+                    yield f"device {device}: {action} comes after an update, before which stages do {part} together"
                     return
                 updated = updated or action.kind is Kind.UPDATE
 
@@ -154,6 +159,9 @@ def _late(schedule: Schedule, part: str) -> Iterator[str]:
 def _notes(plan: Plan) -> Iterator[str]:
     if not plan.reduce and not plan.update:
         yield "no parts run after the microbatches: what is shown ends with gradients as the ranks hold them"
+    for name, members in plan.tied.items():
+        copies = " and ".join(f"{parameter} of {part}" for part, parameter in members.items())
+        yield f"{name} is {copies}, whose copies are taken to be alike before the first iteration"
     frozen = [f"{name} of {part.name}" for part in plan.parts.values() for name in part.frozen]
     if frozen:
         yield f"without gradients: {', '.join(frozen)}"

@@ -38,8 +38,10 @@ def copies_of(job: Job) -> Copies | None:
     graphs = job.programs
     if job.at is not None or any(graph.groups or graph.sizes.symbols for graph in graphs):
         return None
+    if len(graphs) > 1 and len(rank_classes(job.implementation, job.mesh)) > 1:
+        return None
     found = blocks(graphs)
-    if not found or len(rank_classes(job.implementation, job.mesh)) > 1:
+    if not found:
         return None
     for count in sorted({block.count for block in found.values()}, reverse=True):
         mine = {name: block for name, block in found.items() if block.count == count}

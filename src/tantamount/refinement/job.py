@@ -73,10 +73,12 @@ def refine_job(
     limits: Limits | None = None,
     effort: Effort | None = None,
     so_far: Callable[[Refinement], None] | None = None,
+    doubtful: bool = False,
 ) -> Refinement:
     """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
-    spent, and ``so_far`` is told the report as it would be if the work ended now, whenever more is known (only where
-    time or memory are limited). Raises :class:`UserError`."""
+    spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, and ``so_far``
+    is told the report as it would be if the work ended now, whenever more is known (only where time or memory are
+    limited). Raises :class:`UserError`."""
     how = effort if effort is not None else Effort()
     state = _State(job, strict, how, so_far or _unheard)
     bounds = limits if limits is not None else limits_from_environment()
@@ -96,7 +98,7 @@ def refine_job(
 
                 one = partial(refine_job, strict=strict, fold=fold, limits=bounds, effort=how)
                 return replace(refine_at_all_sizes(job, job.at, one, options, strict), limits=limits_hit(how))
-            _refine(state, options)
+            _refine(state, options, doubtful)
     except Stopped as stop:
         state.stopped = stop
         state.know_pieces_now()
@@ -106,6 +108,10 @@ def refine_job(
         state.stopped = how.out_of_memory()
         state.know_pieces_now()
     return state.report()
+
+
+_PATIENCE = 1.0  # CPU seconds for what forms say of a job that is doubtful
+_LESS = 2.0  # CPU seconds that looking for a repair of it may take less than the bound says
 
 
 def _once() -> Align:
@@ -139,11 +145,11 @@ def whole_proof(found: Refinement) -> Proof | None:
     return found.proof
 
 
-def _refine(state: _State, options: Options) -> None:
+def _refine(state: _State, options: Options, doubtful: bool) -> None:
     job, clock = state.job, state.clock
     state.at = "proving it in pieces"
-    found = prove_simplified(job, options)
-    if found is None:
+    found = None if doubtful else prove_simplified(job, options)
+    if found is None and not doubtful:
         state.forget_pieces()
         found = prove_in_pieces(job, options)
     if found is not None:
@@ -152,18 +158,19 @@ def _refine(state: _State, options: Options) -> None:
         return
     state.forget_pieces()
     proof = state.proof = prove(job, options)
-    checked = _checked(state, proof, expand=False)
+    checked = tuple(map(state.unknown, job.outputs)) if doubtful else _checked(state, proof, expand=False)
     clock.lap("outputs")
     proof.relations()
     clock.lap("relation")
     if _open(checked):
-        proof, checked = _not_proved(state, proof, checked)
+        proof, checked = _not_proved(state, proof, checked, _PATIENCE if doubtful else None)
     state.know(proof, checked)
-    state.assumptions = proof.assumptions()
+    if not doubtful or not _open(checked):
+        state.assumptions = proof.assumptions()
 
 
 def _not_proved(
-    state: _State, proof: Proof, checked: tuple[OutputReport, ...]
+    state: _State, proof: Proof, checked: tuple[OutputReport, ...], patience: float | None
 ) -> tuple[Proof, tuple[OutputReport, ...]]:
     """The proof and the reports on outputs that were not proved at once, with what is wrong with them. What executes
     and explains is imported here: most jobs are proved."""
@@ -174,7 +181,11 @@ def _not_proved(
     state.know(proof, checked)
     failing = _open(checked)
     if failing:
-        mismatch, reductions = find_mismatch(proof, failing, searched.plan, 0.5 * sum(state.clock.seconds.values()))
+        if patience is not None:
+            state.assumptions = proof.assumptions()  # now: comparing forms may be cut off
+        spent = sum(state.clock.seconds.values())
+        more = 0.5 * spent if patience is None else -_LESS
+        mismatch, reductions = find_mismatch(proof, failing, searched.plan, more, patience)
         state.clock.lap("localise")
         if len(failing) > 1:  # of one the mismatch says it
             checked = tuple(_explained(output, reductions.get(output.name, "")) for output in checked)
@@ -257,7 +268,7 @@ class _State:
         """The report on what is known."""
         job, stop = self.job, self.stopped
         outputs = tuple(
-            self.outputs.get(output.name) or self._unknown(output.name)
+            self.outputs.get(output.name) or self.unknown(output.name)
             for output in job.specification.outputs
             if output.name in job.outputs
         )
@@ -294,7 +305,8 @@ class _State:
             return self.pieces.proofs
         return () if self.proof is None else (self.proof,)
 
-    def _unknown(self, name: str) -> OutputReport:
+    def unknown(self, name: str) -> OutputReport:
+        """The report on an output of which nothing is known."""
         why = f"{self.stopped} {self.at}" if self.stopped is not None else "not looked at so far"
         return OutputReport(name, Verdict.UNKNOWN, None, self.job.outputs[name].text, why)
 

@@ -133,7 +133,7 @@ WRONG_ORDER: dict[str, tuple[Edit, str]] = {
     "the norm among reductions": (
         lambda table: table.update(finish={"reduce": ["first_reduce", "layer_reduce", "norm"],
                                            "update": ["first_update", "layer_update"]}),
-        "norm waits for all stages",
+        "norm waits for other stages",
     ),
 }  # fmt: skip
 
@@ -331,3 +331,19 @@ def test_nothing_is_known_after_no_time(tmp_path: Path) -> None:
 
 def test_the_table_is_new_each_time() -> None:
     assert document() is not document()
+
+
+def test_a_page_has_stages_time_line_parts_and_joints(tmp_path: Path) -> None:
+    from tantamount.plan.page import plan_page
+
+    page = plan_page(verified(write_plan(tmp_path)))
+    assert page.startswith("<!doctype html>")
+    assert page.count("<svg") == 1
+    for text in ('<span class="PROVED">PROVED</span> small', "layer 1-2, last", "Holds as well for every number of"):
+        assert text in page
+    (tmp_path / "wrong").mkdir()
+    part, change, words, _ = WRONG_PARTS["backward"]
+    page = plan_page(verified(write_plan(tmp_path / "wrong", {part: change}, lambda t: t.update(name="<b>"))))
+    assert words in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page

@@ -1,23 +1,24 @@
 """Layers with a mixture of experts, and latent attention: DeepSeek-V3's and Qwen3-MoE's, for one device or for one rank
 of a group that has a part of the heads and a part of the experts.
 
-Experts are parallel over the same ranks as heads: every rank has all tokens of its rows, computes its own experts for
-them, weighted by the router (0 where a token goes elsewhere), and the ranks' results are added up. Moving tokens to
-experts instead computes the same as long as none is dropped.
+Without a ``capacity``, experts are parallel over the same ranks as heads: every rank has all tokens of its rows,
+computes its own experts for them, weighted by the router (0 where a token goes elsewhere), and the ranks' results are
+added up. With a capacity, tokens are sent to the ranks of their experts (along ep) and come back: of every ``group`` of
+tokens an expert has room for so many, in their order, and those that find none are dropped, on one device as well. A
+capacity as large as a group drops none.
 """
 
 # pyright: basic
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from tantamount.capture.torch.llama.model import _added, _copied, _normed, _rotary, _rotated
+from tantamount.capture.torch.llama.model import attention, normed, rotary, rotated
+from tantamount.capture.torch.llama.ranks import Ranks, copied, entered, exchanged, left
 from tantamount.errors import InternalError
 
 __all__ = ["ExpertShape", "expert_layer"]
@@ -32,7 +33,8 @@ class ExpertShape:
 
     ``latent`` is (queries, keys and values, plain, rotary and value sizes of a head) of latent attention; without it
     there are ``kv_heads`` of size ``head`` with norms of queries and keys. ``groups``: experts are chosen among those
-    of the best ``chosen_groups`` groups, by sigmoids with a bias; without groups by a softmax."""
+    of the best ``chosen_groups`` groups, by sigmoids with a bias; without groups by a softmax. ``capacity``: for how
+    many of ``group`` tokens of a row an expert has room; 0: every expert sees all tokens."""
 
     layers: int
     hidden: int
@@ -51,6 +53,8 @@ class ExpertShape:
     chosen_groups: int = 0
     scale: float = 1.0
     theta: float = 10000.0
+    capacity: int = 0
+    group: int = 0
 
     def attention(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the parameters of attention and of both norms of a layer."""
@@ -84,29 +88,33 @@ class ExpertShape:
         return found
 
 
-def expert_layer(x: torch.Tensor, w: Weights, shape: ExpertShape, group: Any, tp: int, rank: int) -> torch.Tensor:
-    """One layer, with experts if ``w`` has a router; ``rank`` is that within the ``group`` of ``tp`` ranks."""
+def expert_layer(x: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks) -> torch.Tensor:
+    """One layer, with experts if ``w`` has a router."""
     attend = _grouped if shape.latent is None else _latent
-    x = x + _added(F.linear(attend(_normed(x, w["norm1"]), w, shape, group, tp), w["o"]), group)
-    y = _normed(x, w["norm2"])
+    x = x + left(F.linear(attend(normed(x, w["norm1"]), w, shape, ranks), w["o"]), ranks)
+    y = normed(x, w["norm2"])
     if "router" not in w:
-        y = _copied(y, group)
-        return x + _added(_network(y, w["gate"], w["up"], w["down"]), group)
-    chosen = _copied(_routed(y, w, shape), group)
-    y = _copied(y, group)
-    own = shape.experts // tp
-    found = _experts(y, chosen[..., rank * own : (rank + 1) * own], w)
-    if shape.shared:
-        found = found + _network(y, w["sgate"], w["sup"], w["sdown"])
-    return x + _added(found, group)
+        return x + left(_network(entered(y, ranks), w["gate"], w["up"], w["down"]), ranks)
+    weights, picked = _routed(y, w, shape)
+    if shape.capacity:
+        x = x + _dispatched(y, weights, picked, w, shape, ranks)
+        return x + left(_shared(entered(y, ranks), w), ranks) if shape.shared else x
+    chosen, y = entered(weights, ranks), entered(y, ranks)
+    own = shape.experts // ranks.size("tp")
+    found = _experts(y, chosen[..., ranks.rank("tp") * own : (ranks.rank("tp") + 1) * own], w)
+    return x + left(found + _shared(y, w) if shape.shared else found, ranks)
+
+
+def _shared(y: torch.Tensor, w: Weights) -> torch.Tensor:
+    return _network(y, w["sgate"], w["sup"], w["sdown"])
 
 
 def _network(y: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
     return F.linear(F.silu(F.linear(y, gate)) * F.linear(y, up), down)
 
 
-def _routed(y: torch.Tensor, w: Weights, shape: ExpertShape) -> torch.Tensor:
-    """The weight of every expert for every token; 0 for those that are not chosen."""
+def _routed(y: torch.Tensor, w: Weights, shape: ExpertShape) -> tuple[torch.Tensor, torch.Tensor]:
+    """The weight of every expert for every token, 0 for those that are not chosen; and 1 for those that are."""
     logits = F.linear(y, w["router"])
     if not shape.groups:
         scores = torch.softmax(logits, -1)
@@ -117,7 +125,7 @@ def _routed(y: torch.Tensor, w: Weights, shape: ExpertShape) -> torch.Tensor:
         best = _marked(choice.topk(2, -1).values.sum(-1), shape.chosen_groups)
         picked = _marked((choice * best[..., None]).flatten(-2), shape.chosen)
     weights = scores * picked
-    return weights / weights.sum(-1, keepdim=True) * shape.scale
+    return weights / weights.sum(-1, keepdim=True) * shape.scale, picked
 
 
 def _marked(scores: torch.Tensor, count: int) -> torch.Tensor:
@@ -136,43 +144,55 @@ def _experts(y: torch.Tensor, weights: torch.Tensor, w: Weights) -> torch.Tensor
     return (inner @ w["edown"].transpose(1, 2)).sum(0).view(batch, seq, hidden)
 
 
-def _mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Attention under a causal mask; the heads of a token side by side."""
-    at = torch.arange(q.shape[2], device=q.device)
-    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
-    scores = scores.masked_fill(at[None, :] > at[:, None], float("-inf"))
-    mixed = (torch.softmax(scores, -1) @ v).transpose(1, 2)
-    return mixed.reshape(mixed.shape[0], mixed.shape[1], -1)
+def _dispatched(
+    y: torch.Tensor, weights: torch.Tensor, picked: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks
+) -> torch.Tensor:
+    """What experts make of the tokens that are sent to them, by weight. ``y``, ``weights``, ``picked``: of tokens that
+    only this rank (or its copies along tp) has."""
+    tokens = y.reshape(-1, shape.group, y.shape[-1])
+    weights, picked = (t.reshape(-1, shape.group, shape.experts) for t in (weights, picked))
+    slot = (picked.cumsum(1) - 1)[..., None] == torch.arange(shape.capacity, device=y.device)
+    sent = slot.to(y.dtype) * picked[..., None]  # groups, tokens, experts, slots: 1 where a token is
+    arrived = torch.einsum("gtec,gtd->egcd", sent, tokens)
+    many, group = ranks.size("ep"), ranks.group("ep")
+    experts, groups, slots, hidden = arrived.shape
+    own = exchanged(arrived.view(many, experts // many, groups, slots, hidden), group).transpose(0, 1)
+    own = own.reshape(experts // many, many * groups * slots, hidden)
+    inner = F.silu(own @ w["egate"].transpose(1, 2)) * (own @ w["eup"].transpose(1, 2))
+    done = (inner @ w["edown"].transpose(1, 2)).view(experts // many, many, groups, slots, hidden)
+    back = exchanged(done.transpose(0, 1), group).reshape(experts, groups, slots, hidden)
+    return torch.einsum("gtec,egcd->gtd", sent * weights[..., None], back).view(y.shape)
 
 
-def _grouped(y: torch.Tensor, w: Weights, shape: ExpertShape, group: Any, tp: int) -> torch.Tensor:
+def _grouped(y: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks) -> torch.Tensor:
     """Grouped-query attention with norms of queries and keys, which every rank has whole."""
+    y = entered(y, ranks)
     batch, seq, _ = y.shape
+    group, tp = ranks.group("tp"), ranks.size("tp")
     heads, kv_heads, size = shape.heads // tp, shape.kv_heads // tp, shape.head
-    cos, sin = _rotary(seq, size, shape.theta, y.device)
-    y = _copied(y, group)
+    cos, sin = rotary(seq, size, shape.theta, y.device, ranks.rank("cp") * seq)
     q = F.linear(y, w["q"]).view(batch, seq, heads, size)
     k = F.linear(y, w["k"]).view(batch, seq, kv_heads, size)
-    q = _rotated(_normed(q, _copied(w["qnorm"], group)).transpose(1, 2), cos, sin)
-    k = _rotated(_normed(k, _copied(w["knorm"], group)).transpose(1, 2), cos, sin)
+    q = rotated(normed(q, copied(w["qnorm"], group)).transpose(1, 2), cos, sin)
+    k = rotated(normed(k, copied(w["knorm"], group)).transpose(1, 2), cos, sin)
     v = F.linear(y, w["v"]).view(batch, seq, kv_heads, size).transpose(1, 2)
-    return _mixed(q, *(t.repeat_interleave(heads // kv_heads, 1) for t in (k, v)))
+    return attention(q, k, v, ranks)
 
 
-def _latent(y: torch.Tensor, w: Weights, shape: ExpertShape, group: Any, tp: int) -> torch.Tensor:
+def _latent(y: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks) -> torch.Tensor:
     """Attention whose queries, and keys and values, come from two short vectors, which every rank has whole; of the
     keys a rotary part is shared by all heads."""
     if shape.latent is None:
         raise InternalError("latent attention of a model that has none")
-    batch, seq, _ = y.shape
     _, latent, plain, turned, value = shape.latent
-    heads = shape.heads // tp
-    cos, sin = _rotary(seq, turned, shape.theta, y.device)
-    q = F.linear(_copied(_normed(F.linear(y, w["qa"]), w["qanorm"]), group), w["qb"])
+    heads = shape.heads // ranks.size("tp")
+    q = F.linear(entered(normed(F.linear(y, w["qa"]), w["qanorm"]), ranks), w["qb"])
+    batch, seq, _ = q.shape
+    cos, sin = rotary(seq, turned, shape.theta, y.device, ranks.rank("cp") * seq)
     q_plain, q_turned = q.view(batch, seq, heads, plain + turned).transpose(1, 2).split((plain, turned), -1)
     compressed, k_turned = F.linear(y, w["kva"]).split((latent, turned), -1)
-    kv = F.linear(_copied(_normed(compressed, w["kvnorm"]), group), w["kvb"])
+    kv = F.linear(entered(normed(compressed, w["kvnorm"]), ranks), w["kvb"])
     k_plain, v = kv.view(batch, seq, heads, plain + value).transpose(1, 2).split((plain, value), -1)
-    shared = _rotated(_copied(k_turned, group)[:, None], cos, sin).expand(-1, heads, -1, -1)
-    q = torch.cat((q_plain, _rotated(q_turned, cos, sin)), -1)
-    return _mixed(q, torch.cat((k_plain, shared), -1), v)
+    shared = rotated(entered(k_turned, ranks)[:, None], cos, sin).expand(-1, heads, -1, -1)
+    q = torch.cat((q_plain, rotated(q_turned, cos, sin)), -1)
+    return attention(q, torch.cat((k_plain, shared), -1), v, ranks)

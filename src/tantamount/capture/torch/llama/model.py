@@ -1,7 +1,9 @@
-"""The model, piece by piece, for one device (``group`` is ``None``) or for one rank of a tensor-parallel group.
+"""The model, piece by piece, for one device or for one rank of a mesh.
 
 Tensor parallelism is Megatron's: linear layers are cut by columns, then by rows; what enters the first is copied (its
-gradients are added up), what leaves the second is added up. Embedding and head are cut along the vocabulary.
+gradients are added up), what leaves the second is added up; with sequence parallelism it is gathered, and scattered.
+Embedding and head are cut along the vocabulary. With context parallelism a rank has a part of the sequence, and
+attention sees the keys of all.
 """
 
 # pyright: basic
@@ -13,10 +15,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 
-__all__ = ["Shape", "embedded", "layer", "loss"]
+from tantamount.capture.torch.llama.ranks import (
+    Ranks,
+    added,
+    entered,
+    exchanged,
+    gathered,
+    left,
+    total,
+)
+
+__all__ = ["Shape", "attention", "embedded", "layer", "loss", "normed", "rotary", "rotated"]
 
 EPSILON = 1e-5
 
@@ -46,105 +57,105 @@ class Shape:
         }  # fmt: skip
 
 
-class _Copy(torch.autograd.Function):
-    """The same on all ranks; what the ranks find as its gradient is added up."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
-        ctx.group = group
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        grad = grad.clone()
-        dist.all_reduce(grad, group=ctx.group)
-        return grad, None
-
-
-class _Reduce(torch.autograd.Function):
-    """The sum over the ranks, each of which has the whole gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
-        x = x.clone()
-        dist.all_reduce(x, group=group)
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        return grad, None
-
-
-def _copied(x: torch.Tensor, group: Any) -> torch.Tensor:
-    return x if group is None else _Copy.apply(x, group)
-
-
-def _added(x: torch.Tensor, group: Any) -> torch.Tensor:
-    return x if group is None else _Reduce.apply(x, group)
-
-
-def _normed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def normed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """``x`` over its root mean square along the last dimension, times a weight."""
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPSILON) * weight
 
 
-def _rotary(seq: int, size: int, theta: float, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    at = torch.arange(seq, dtype=torch.float32, device=device)
+def rotary(seq: int, size: int, theta: float, device: Any, first: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cosines and sines of ``seq`` positions from ``first`` on."""
+    at = torch.arange(first, first + seq, dtype=torch.float32, device=device)
     turns = theta ** (-torch.arange(size // 2, dtype=torch.float32, device=device) * 2 / size)
     angle = at[:, None] * turns[None, :]
     angle = torch.cat((angle, angle), -1)
     return angle.cos(), angle.sin()
 
 
-def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Pairs of channels turned by the angle of their position."""
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat((-b, a), -1) * sin
 
 
-def layer(x: torch.Tensor, w: Mapping[str, torch.Tensor], shape: Shape, group: Any = None, tp: int = 1) -> torch.Tensor:
+# ---------------------------------------------------------------------------------------------- attention
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: Ranks) -> torch.Tensor:
+    """Causal attention; all of (batch, heads, positions of this rank, size), the result with heads side by side.
+    Queries come in equal groups, one for every head of keys."""
+    group, many = ranks.group("cp"), ranks.size("cp")
+    if many > 1 and ranks.context == "ulysses":
+        q, k, v = (_to_heads(x, many, group) for x in (q, k, v))
+        mixed = _to_positions(_mixed(q, k, v, 0), many, group)
+    else:
+        first = ranks.rank("cp") * q.shape[2]
+        mixed = _mixed(q, gathered(k, 2, group), gathered(v, 2, group), first)
+    mixed = mixed.transpose(1, 2)
+    return mixed.reshape(mixed.shape[0], mixed.shape[1], -1)
+
+
+def _mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, first: int) -> torch.Tensor:
+    """Attention of queries at the positions from ``first`` on to keys at those from 0 on."""
+    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+    at = torch.arange(k.shape[2], device=q.device)
+    later = at[None, :] > (at if q.shape[2] == k.shape[2] else at[first : first + q.shape[2]])[:, None]
+    scores = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).masked_fill(later, float("-inf"))
+    return torch.softmax(scores, -1) @ v
+
+
+def _to_heads(x: torch.Tensor, many: int, group: Any) -> torch.Tensor:
+    """(batch, heads, positions of this rank, size) as (batch, heads of this rank, positions, size)."""
+    b, h, n, d = x.shape
+    sent = x.view(b, many, h // many, n, d).permute(1, 0, 2, 3, 4)
+    return exchanged(sent, group).permute(1, 2, 0, 3, 4).reshape(b, h // many, many * n, d)
+
+
+def _to_positions(x: torch.Tensor, many: int, group: Any) -> torch.Tensor:
+    """The inverse of :func:`_to_heads`."""
+    b, h, n, d = x.shape
+    sent = x.view(b, h, many, n // many, d).permute(2, 0, 1, 3, 4)
+    return exchanged(sent, group).permute(1, 0, 2, 3, 4).reshape(b, many * h, n // many, d)
+
+
+# ---------------------------------------------------------------------------------------------- pieces
+def layer(x: torch.Tensor, w: Mapping[str, torch.Tensor], shape: Shape, ranks: Ranks) -> torch.Tensor:
     """One layer: attention with rotary positions and a causal mask, and a gated feed-forward network."""
-    batch, seq, _ = x.shape
-    size, heads, kv_heads = shape.head, shape.heads // tp, shape.kv_heads // tp
-    cos, sin = _rotary(seq, size, shape.theta, x.device)
-    at = torch.arange(seq, device=x.device)
-    later = at[None, :] > at[:, None]
-    y = _copied(_normed(x, w["norm1"]), group)
-    q = _rotated(F.linear(y, w["q"]).view(batch, seq, heads, size).transpose(1, 2), cos, sin)
-    k = _rotated(F.linear(y, w["k"]).view(batch, seq, kv_heads, size).transpose(1, 2), cos, sin)
-    v = F.linear(y, w["v"]).view(batch, seq, kv_heads, size).transpose(1, 2)
-    k, v = (t.repeat_interleave(heads // kv_heads, 1) for t in (k, v))
-    scores = (q @ k.transpose(2, 3) / math.sqrt(size)).masked_fill(later, float("-inf"))
-    mixed = (torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(batch, seq, -1)
-    x = x + _added(F.linear(mixed, w["o"]), group)
-    y = _copied(_normed(x, w["norm2"]), group)
-    return x + _added(F.linear(F.silu(F.linear(y, w["gate"])) * F.linear(y, w["up"]), w["down"]), group)
+    size, tp = shape.head, ranks.size("tp")
+    y = entered(normed(x, w["norm1"]), ranks)
+    batch, seq, _ = y.shape
+    cos, sin = rotary(seq, size, shape.theta, x.device, ranks.rank("cp") * seq)
+    q = rotated(F.linear(y, w["q"]).view(batch, seq, shape.heads // tp, size).transpose(1, 2), cos, sin)
+    k = rotated(F.linear(y, w["k"]).view(batch, seq, shape.kv_heads // tp, size).transpose(1, 2), cos, sin)
+    v = F.linear(y, w["v"]).view(batch, seq, shape.kv_heads // tp, size).transpose(1, 2)
+    x = x + left(F.linear(attention(q, k, v, ranks), w["o"]), ranks)
+    y = entered(normed(x, w["norm2"]), ranks)
+    return x + left(F.linear(F.silu(F.linear(y, w["gate"])) * F.linear(y, w["up"]), w["down"]), ranks)
 
 
-def embedded(tokens: torch.Tensor, table: torch.Tensor, group: Any = None, rank: int = 0) -> torch.Tensor:
+def embedded(tokens: torch.Tensor, table: torch.Tensor, ranks: Ranks) -> torch.Tensor:
     """Rows of the table, of which every rank has those of its part of the vocabulary."""
-    if group is None:
+    if ranks.size("tp") == 1:
         return F.embedding(tokens, table)
-    first = rank * table.shape[0]
+    first = ranks.rank("tp") * table.shape[0]
     outside = (tokens < first) | (tokens >= first + table.shape[0])
     rows = F.embedding((tokens - first).masked_fill(outside, 0), table)
-    return _added(rows.masked_fill(outside[..., None], 0.0), group)
+    return left(rows.masked_fill(outside[..., None], 0.0), ranks)
 
 
 def loss(
-    x: torch.Tensor, labels: torch.Tensor, w: Mapping[str, torch.Tensor], tokens: int, group: Any = None, rank: int = 0
+    x: torch.Tensor, labels: torch.Tensor, w: Mapping[str, torch.Tensor], tokens: int, ranks: Ranks
 ) -> torch.Tensor:
     """The cross entropy of these rows, divided by the number of tokens of the whole batch; labels of -100 do not
     count."""
-    y = _copied(_normed(x, w["norm"]), group)
+    y = entered(normed(x, w["norm"]), ranks)
     logits = F.linear(y, w["output"]).flatten(0, 1)
     labels = labels.flatten()
+    group = ranks.group("tp")
     if group is None:
         return F.cross_entropy(logits, labels, reduction="sum") / tokens
     # of what the ranks have of a row: its largest logit, the sum of its exponentials, and the label's logit
-    most = logits.detach().amax(-1, keepdim=True)
-    dist.all_reduce(most, op=dist.ReduceOp.MAX, group=group)
-    total = _added((logits - most).exp().sum(-1, keepdim=True), group)
-    first = rank * w["output"].shape[0]
+    most = total(logits.detach().amax(-1, keepdim=True), group, "max")
+    sums = added((logits - most).exp().sum(-1, keepdim=True), group)
+    first = ranks.rank("tp") * w["output"].shape[0]
     outside = (labels < first) | (labels >= first + w["output"].shape[0])
     mine = logits.gather(1, (labels - first).masked_fill(outside, 0)[:, None])
-    mine = _added(mine.masked_fill(outside[:, None], 0.0), group)
-    return (total.log() + most - mine).masked_fill((labels == -100)[:, None], 0.0).sum() / tokens
+    mine = added(mine.masked_fill(outside[:, None], 0.0), group)
+    return (sums.log() + most - mine).masked_fill((labels == -100)[:, None], 0.0).sum() / tokens

@@ -1,7 +1,8 @@
 """A model's training iteration as a plan: every part captured once, at its real sizes, on tensors without data.
 
-Ranks are numbered over (pp, dp, tp), row-major. What a rank runs depends on its coordinates only where the vocabulary
-is cut, so that one program stands for all ranks elsewhere.
+Ranks are numbered over (pp, dp, ep, cp, tp), row-major. What a rank runs depends on its coordinates only where the
+vocabulary is cut, where positions begin, and where experts are not sent their tokens: one program stands for all ranks
+elsewhere.
 """
 
 # pyright: basic
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +21,28 @@ import torch.distributed as dist
 from tantamount.capture.programs import Program, write_document
 from tantamount.capture.torch.llama.experts import ExpertShape
 from tantamount.capture.torch.llama.model import Shape
+from tantamount.capture.torch.llama.presets import EXPERTS, PRESETS
+from tantamount.capture.torch.llama.ranks import Ranks
+from tantamount.capture.torch.llama.spread import (
+    FROZEN,
+    Degrees,
+    Weight,
+    check,
+    empty,
+    layers_of,
+    pieces_of,
+    said,
+    tensors,
+    weights_of,
+)
 from tantamount.capture.torch.llama.steps import (
     Step,
     embedding_step,
-    expert_step,
     head_step,
     layer_step,
     norm_step,
     reduce_step,
+    tied_step,
     update_step,
 )
 from tantamount.capture.torch.programs import capture, capture_rank
@@ -34,60 +50,10 @@ from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.writing import make_folder, write_file
 
-__all__ = ["PRESETS", "Degrees", "EXPERTS", "new_plan", "write_plan"]
+__all__ = ["Degrees", "NewPart", "new_plan", "parts_of", "write_part", "write_plan"]
 
-PRESETS = {
-    "llama3-8b": Shape(32, 4096, 32, 8, 14336, 128256),
-    "llama3-70b": Shape(80, 8192, 64, 8, 28672, 128256),
-    "llama3-405b": Shape(126, 16384, 128, 8, 53248, 128256),
-}
-EXPERTS = {
-    "deepseek-v3-671b": ExpertShape(
-        61, 7168, 128, 129280, 256, 8, 2048, latent=(1536, 512, 128, 64, 128), dense=3, ffn=18432, shared=1, groups=8,
-        chosen_groups=4, scale=2.5,
-    ),
-    "deepseek-v3-236b": ExpertShape(
-        60, 5120, 128, 102400, 160, 6, 1536, latent=(1536, 512, 128, 64, 128), dense=1, ffn=12288, shared=2, groups=8,
-        chosen_groups=3, scale=16.0,
-    ),
-    "deepseek-v3-16b": ExpertShape(
-        27, 2048, 16, 102400, 64, 6, 1408, latent=(1536, 512, 128, 64, 128), dense=1, ffn=10944, shared=2, groups=8,
-        chosen_groups=4,
-    ),
-    "qwen3-moe-235b": ExpertShape(94, 4096, 64, 151936, 128, 8, 1536, kv_heads=4, head=128, theta=1e6),
-    "qwen3-moe-30b": ExpertShape(48, 2048, 32, 151936, 128, 8, 768, kv_heads=4, head=128, theta=1e6),
-}  # fmt: skip
-# The dimension along which tensor parallelism cuts a parameter; what is not here, every rank has whole.
-CUT = {"table": 0, "q": 0, "k": 0, "v": 0, "o": 1, "gate": 0, "up": 0, "down": 1, "output": 0}
-CUT |= {"qb": 0, "kvb": 0, "egate": 0, "eup": 0, "edown": 0, "sgate": 0, "sup": 0, "sdown": 1}
-FROZEN = ("bias",)  # without a gradient: what balances the experts changes it by other means
-
-Sizes = Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True)
-class Degrees:
-    """How a model is spread, and on what it is trained: ``batch`` rows of ``seq`` tokens in one iteration."""
-
-    dp: int
-    tp: int
-    pp: int
-    microbatches: int
-    batch: int
-    seq: int
-    schedule: str = "1f1b"
-    chunks: int = 1
-    optimizer: str = "adamw"
-    clip: float = 1.0
-
-    @property
-    def rows(self) -> int:
-        """Rows of one microbatch on one rank."""
-        return self.batch // (self.dp * self.microbatches)
-
-    @property
-    def mesh(self) -> dict[str, int]:
-        return {"pp": self.pp, "dp": self.dp, "tp": self.tp}
+TIED = {"embedding": "table", "head": "output"}  # the parameters of pieces that are one
+Weights = Mapping[str, Weight]
 
 
 def new_plan(model: str, sizes: Mapping[str, int], degrees: Mapping[str, Any], folder: Path) -> Path:
@@ -95,6 +61,7 @@ def new_plan(model: str, sizes: Mapping[str, int], degrees: Mapping[str, Any], f
     are fields of :class:`Shape`, ``degrees`` of :class:`Degrees`. Raises :class:`UserError` for what does not fit."""
     preset = PRESETS.get(model)
     known = Degrees(**degrees)
+    known = replace(known, dispatch=known.dispatch or known.ep > 1 or known.capacity > 0)
     if known.optimizer not in ("adamw", "sgd"):
         raise UserError("plan-model", place="plan new", found=f"optimizer {known.optimizer}", needed="adamw or sgd")
     if model in EXPERTS:
@@ -120,83 +87,50 @@ def write_plan(folder: Path, name: str, shape: Shape | ExpertShape, degrees: Deg
     """Capture the parts, and write the plan and its graphs to a folder (made if need be); the path of the plan.
 
     Raises :class:`UserError` for sizes that cannot be spread in this way."""
-    _check(shape, degrees)
+    parts = parts_of(shape, degrees)
     make_folder(folder)
-    parts: dict[str, Any] = {}
-    for part in _parts(shape, degrees):
-        parts[part.name] = _written(folder, part)
+    written = {part.name: write_part(folder, part) for part in parts}
+    kinds = layers_of(shape)
     document = {
         "format": "plan/1",
         "name": name,
         "symbols": list(_symbols(degrees)),
-        "mesh": {"axes": degrees.mesh, "pipeline": "pp"},
+        "mesh": {"axes": degrees.mesh, "pipeline": "pp", "groups": _groups(degrees.mesh)},
         "data": {"microbatches": degrees.microbatches},
         "model": {
-            "pieces": ["embedding", *(f"{name} * {count}" for name, count in _layers(shape)), "head"],
-            "stages": list(_stages(_layers(shape), degrees.pp * degrees.chunks)),
+            "pieces": ["embedding", *(f"{name} * {count}" for name, count in kinds), "head"],
+            "stages": list(_stages(kinds, degrees.pp * degrees.chunks)),
+            **({"tied": {"word": TIED}} if degrees.tied else {}),
         },
         "schedule": {"name": degrees.schedule, **({"chunks": degrees.chunks} if degrees.chunks > 1 else {})},
         "finish": {
-            "reduce": [f"{piece}_reduce" for piece in _pieces(shape)],
-            "update": ["norm", *(f"{piece}_update" for piece in _pieces(shape))],
+            "reduce": [part.name for part in parts if part.finish == "reduce"],
+            "update": [part.name for part in parts if part.finish == "update"],
         },
-        "part": parts,
+        "part": written,
     }
     write_file(folder / "plan.toml", tomli_w.dumps(document))
     return folder / "plan.toml"
 
 
+def parts_of(shape: Shape | ExpertShape, degrees: Degrees) -> list[NewPart]:
+    """The parts of a plan, to be captured. Raises :class:`UserError` for sizes that cannot be spread in this way."""
+    check(shape, degrees)
+    if isinstance(shape, ExpertShape) and degrees.dispatch:
+        group = degrees.seq // degrees.parts
+        shape = replace(shape, group=group, capacity=degrees.capacity or group)
+    return list(_Parts(shape, degrees).all())
+
+
+def _groups(axes: Mapping[str, int]) -> dict[str, list[str]]:
+    """The process groups that span several axes."""
+    long = [axis for axis, size in axes.items() if size > 1]
+    return {"+".join(some): list(some) for count in range(2, len(long) + 1) for some in combinations(long, count)}
+
+
 def _symbols(degrees: Degrees) -> tuple[str, ...]:
     """The numbers that the optimizer's step is given."""
     return ("lr", "correction1", "correction2") if degrees.optimizer == "adamw" else ("lr",)
-
-
-def _layers(shape: Shape | ExpertShape) -> tuple[tuple[str, int], ...]:
-    """The kinds of layers, and how many there are of each, one after the other."""
-    if isinstance(shape, Shape):
-        return (("layer", shape.layers),)
-    found = (("dense", shape.dense), ("moe", shape.layers - shape.dense))
-    return tuple((name, count) for name, count in found if count > 0)
-
-
-def _pieces(shape: Shape | ExpertShape) -> dict[str, Sizes]:
-    """The shapes of the parameters of every kind of piece."""
-    ends = {"table": (shape.vocab, shape.hidden)}, {"norm": (shape.hidden,), "output": (shape.vocab, shape.hidden)}
-    if isinstance(shape, Shape):
-        return {"embedding": ends[0], "layer": shape.layer(), "head": ends[1]}
-    own = {"dense": shape.dense_layer, "moe": shape.expert_layer}
-    return {"embedding": ends[0], **{name: own[name]() for name, _ in _layers(shape)}, "head": ends[1]}
-
-
-def _trained(shapes: Sizes) -> Sizes:
-    return {name: sizes for name, sizes in shapes.items() if name not in FROZEN}
-
-
-def _check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
-    kv_heads = shape.kv_heads or shape.heads
-    own = (
-        [(shape.hidden % (2 * shape.heads), f"hidden {shape.hidden}", f"a multiple of twice {shape.heads} heads")]
-        if isinstance(shape, Shape)
-        else [
-            (shape.experts % degrees.tp, f"{shape.experts} experts", f"a multiple of tp, {degrees.tp}"),
-            (int(shape.layers <= shape.dense), f"{shape.layers} layers", f"more than {shape.dense} dense ones"),
-        ]
-    )
-    problems = [
-        *own,
-        (shape.heads % kv_heads, f"{shape.heads} heads", f"a multiple of {kv_heads} heads for keys"),
-        (kv_heads % degrees.tp, f"{kv_heads} heads for keys", f"a multiple of tp, {degrees.tp}"),
-        (shape.ffn % degrees.tp, f"ffn {shape.ffn}", f"a multiple of tp, {degrees.tp}"),
-        (shape.vocab % degrees.tp, f"vocabulary {shape.vocab}", f"a multiple of tp, {degrees.tp}"),
-        (
-            degrees.batch % (degrees.dp * degrees.microbatches), f"batch {degrees.batch}",
-            f"a multiple of dp times microbatches, {degrees.dp * degrees.microbatches}",
-        ),
-        (int(shape.layers < degrees.pp * degrees.chunks), f"{shape.layers} layers", "one for every stage"),
-    ]  # fmt: skip
-    for wrong, found, needed in problems:
-        if wrong:
-            raise UserError("plan-sizes", place="plan new", found=found, needed=needed)
 
 
 def _stages(kinds: Sequence[tuple[str, int]], stages: int) -> Iterator[str]:
@@ -221,191 +155,255 @@ def _stages(kinds: Sequence[tuple[str, int]], stages: int) -> Iterator[str]:
 
 # ---------------------------------------------------------------------------------------------- parts
 @dataclass(frozen=True)
-class _Part:
+class NewPart:
     """A part to be captured. ``whole`` and ``local`` are the arguments (by name) on one device and on a rank;
-    ``build(groups, rank)`` is the step of a rank, ``None`` for one device; ``mesh`` are the axes that it knows.
-    ``cut``: its program depends on the coordinate along tp."""
+    ``build(ranks)`` is the step of a rank, or of one device; ``mesh`` are the axes that it knows, ``varies`` those
+    along which ranks run different programs. ``finish``: where it runs after the microbatches."""
 
     name: str
-    build: Callable[[Mapping[str, Any] | None, int], Step]
+    build: Callable[[Ranks], Step]
     whole: Mapping[str, torch.Tensor]
     local: Mapping[str, torch.Tensor]
     mesh: Mapping[str, int]
     table: Mapping[str, Any]
-    cut: bool = False
+    degrees: Degrees
+    varies: tuple[str, ...] = ()
+    finish: str = ""
 
 
-def _written(folder: Path, part: _Part) -> dict[str, Any]:
-    """The part's table, whose graphs are in the folder."""
-    spec = capture(part.build(None, 0), (), part.whole)
+def write_part(folder: Path, part: NewPart) -> dict[str, Any]:
+    """Capture a part and write its graphs to a folder; its table, which names them."""
+    spec = capture(part.build(Ranks()), (), part.whole)
     write_document(folder / f"{part.name}.spec.json.gz", spec.document)
-    ranks = part.mesh["tp"] if part.cut else 1
+    axes = [axis for axis in part.mesh if axis in part.varies and part.mesh[axis] > 1]
     names: list[str] = []
-    for rank in range(ranks):
-        found = _captured(part, rank)
-        names.append(f"{part.name}.tp{rank}.json.gz" if ranks > 1 else f"{part.name}.json.gz")
+    for at in product(*(range(part.mesh[axis]) for axis in axes)):
+        found = _captured(part, dict(zip(axes, at, strict=True)))
+        where = "".join(f".{axis}{k}" for axis, k in zip(axes, at, strict=True))
+        names.append(f"{part.name}{where}.json.gz")
         write_document(folder / names[-1], found.document)
-    impl = {"tp": names} if ranks > 1 else names[0]
+    impl = {" x ".join(axes): names} if axes else names[0]
     return {"spec": f"{part.name}.spec.json.gz", "impl": impl, **part.table}
 
 
-def _captured(part: _Part, rank: int) -> Program:
-    mesh = Mesh(dict(part.mesh), {axis: (axis,) for axis in part.mesh})
+def _captured(part: NewPart, at: Mapping[str, int]) -> Program:
+    """The program of the rank at some coordinates, 0 along axes that are not named."""
+    long = [axis for axis, size in part.mesh.items() if size > 1]
+    spans = [some for count in range(1, len(long) + 1) for some in combinations(long, count)]
+    mesh = Mesh(dict(part.mesh), {"+".join(axes): axes for axes in spans})
+    degrees = part.degrees
 
     def build(rank: int) -> Any:
-        groups = {axis: dist.new_group(list(mesh.members(axis, rank))) for axis, size in mesh.axes.items() if size > 1}
-        return part.build(groups, rank % part.mesh["tp"]), (), {"kwargs": part.local}
+        groups = {axes: dist.new_group(list(mesh.members("+".join(axes), rank))) for axes in spans}
+        coordinates = dict(zip(mesh.names, mesh.coordinates(rank), strict=True))
+        ranks = Ranks(part.mesh, coordinates, groups, degrees.sp and degrees.tp > 1, degrees.context)
+        return part.build(ranks), (), {"kwargs": part.local}
 
-    return capture_rank(build, rank, part.mesh)
-
-
-def _tensors(shapes: Sizes, tp: int = 1, prefix: str = "") -> dict[str, torch.Tensor]:
-    return {
-        f"{prefix}{name}": _empty(*(n // tp if CUT.get(name) == k else n for k, n in enumerate(sizes)))
-        for name, sizes in shapes.items()
-    }
+    return capture_rank(build, mesh.rank(tuple(at.get(axis, 0) for axis in mesh.names)), part.mesh)
 
 
-def _empty(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.empty(sizes, dtype=dtype, device="meta")
+class _Parts:
+    """The parts of a model's iteration."""
 
-
-def _weight(name: str, **more: str) -> dict[str, str]:
-    """The placement of a parameter, its gradient or state."""
-    return {**more, **({"tp": f"Shard({CUT[name]})"} if name in CUT else {})}
-
-
-def _parts(shape: Shape | ExpertShape, degrees: Degrees) -> Iterator[_Part]:
-    pieces = _pieces(shape)
-    yield from _passes(shape, degrees, pieces)
-    for piece, shapes in pieces.items():
-        yield _reduce(piece, _trained(shapes), degrees)
-    yield _norm(degrees)
-    for piece, shapes in pieces.items():
-        yield _update(piece, _trained(shapes), degrees)
-
-
-def _passes(shape: Shape | ExpertShape, degrees: Degrees, pieces: Mapping[str, Sizes]) -> Iterator[_Part]:
-    tp, seq, tokens = degrees.tp, degrees.seq, degrees.batch * degrees.seq
-    rows = {"microbatch": "Shard(0)", "dp": "Shard(0)"}
-    summed = {"microbatch": 'Partial("sum")', "dp": 'Partial("sum")'}
-
-    def arguments(batch: int, tp: int, piece: str, *names: str) -> dict[str, torch.Tensor]:
-        numbers = {"tokens", "labels"}
-        own = {
-            name: _empty(batch, seq, dtype=torch.int64) if name in numbers else _empty(batch, seq, shape.hidden)
-            for name in names
+    def __init__(self, shape: Shape | ExpertShape, degrees: Degrees) -> None:
+        self.shape, self.degrees = shape, degrees
+        self.pieces = {name: weights_of(shapes, degrees) for name, shapes in pieces_of(shape).items()}
+        self.inner = {axis: size for axis, size in degrees.mesh.items() if axis != "pp"}
+        tied = set(TIED.items()) if degrees.tied else set[tuple[str, str]]()
+        self.own = {  # what a piece reduces and updates by itself
+            piece: {name: w for name, w in weights.items() if name not in FROZEN and (piece, name) not in tied}
+            for piece, weights in self.pieces.items()
         }
-        return {**own, **_tensors(pieces[piece], tp)}
+        trained = {w.squares for weights in self.pieces.values() for w in weights.values() if w.name not in FROZEN}
+        self.squares = {"_".join(("squares", *axes)): axes for axes in sorted(trained)}
 
-    def part(
-        name: str, build: Callable[[Any, int], Step], names: Sequence[str], made: str, more: dict[str, Any]
-    ) -> _Part:
-        weights = pieces[name]
+    def all(self) -> Iterator[NewPart]:
+        """Passes, reductions, the norm, updates."""
+        yield from self._passes()
+        trained = [name for name, own in self.own.items() if own]
+        yield from map(self._reduce, trained)
+        if self.degrees.tied:
+            yield self._tied_reduce()
+        yield self._norm()
+        yield from (self._update(name, self.own[name]) for name in trained)
+        if self.degrees.tied:
+            word = replace(self.pieces["embedding"]["table"], name="word")
+            yield replace(
+                self._update("word", {"word": word}), mesh=self._tied_mesh(),
+                finish="update",
+            )  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------ passes
+    def _rows(self, *, cut: bool) -> dict[str, str]:
+        """The placement of rows of tokens; ``cut``: between linear layers, where sequence parallelism cuts them."""
+        found = {"microbatch": "Shard(0)", **{axis: "Shard(0)" for axis in ("dp", "ep") if axis in self.inner}}
+        found |= {"cp": "Shard(1)"} if self.degrees.cp > 1 else {}
+        return {**found, **({"tp": "Shard(1)"} if cut and self.degrees.sp else {})}
+
+    def _passes(self) -> Iterator[NewPart]:
+        degrees, shape = self.degrees, self.shape
+        cut = {
+            name: {w: found.shard for w, found in weights.items() if found.early and found.shard is not None}
+            for name, weights in self.pieces.items()
+        }
+        none: dict[str, dict[str, int]] = {name: {} for name in cut}
+        early, shards = (none, cut) if degrees.zero == 3 else (cut, none)  # what is gathered gives back a rank's part
+
+        def both(ranks: Ranks, name: str) -> tuple[Ranks, Mapping[str, int], Mapping[str, int]]:
+            return ranks, early[name], shards[name]
+
+        before, after = {"before": {"hidden": ["x", "d_x"]}}, {"after": {"hidden": ["y", "d_y"]}}
+        yield self._pass(
+            "embedding", lambda ranks: embedding_step(*both(ranks, "embedding")), ("tokens", "d_y"), "y",
+            {"data": ["tokens"], **after}, ("tp",),
+        )  # fmt: skip
+        for kind, _ in layers_of(shape):
+            varies = ("cp", *(("tp",) if kind == "moe" and not degrees.dispatch else ()))
+            yield self._pass(
+                kind,
+                lambda ranks, kind=kind: layer_step(shape, *both(ranks, kind), degrees.recompute and ranks.sizes != {}),
+                ("x", "d_y"), "y", {**before, **after}, varies,
+            )  # fmt: skip
+        tokens = degrees.batch * degrees.seq
+        yield self._pass(
+            "head", lambda ranks: head_step(tokens, *both(ranks, "head")), ("x", "labels"), "loss",
+            {"data": ["labels"], "results": ["loss"], **before}, ("tp",),
+        )  # fmt: skip
+
+    def _pass(
+        self, name: str, build: Callable[[Ranks], Step], names: Sequence[str], made: str, more: dict[str, Any],
+        varies: tuple[str, ...],
+    ) -> NewPart:  # fmt: skip
+        degrees, weights = self.degrees, self.pieces[name]
+        hidden, plain = self._rows(cut=True), self._rows(cut=False)
+        numbers = {"tokens", "labels"}
+        trained = {w: found for w, found in weights.items() if w not in FROZEN}
+        summed = {"microbatch": 'Partial("sum")'}
         table = {
-            "parameters": {w: f"d_{w}" for w in _trained(weights)},
+            "parameters": {w: f"d_{w}" for w in trained},
             **({"frozen": frozen} if (frozen := [w for w in weights if w in FROZEN]) else {}),
-            "inputs": {**dict.fromkeys(names, rows), **{w: _weight(w) or "Replicate()" for w in weights}},
+            "inputs": {
+                **{n: plain if n in numbers else hidden for n in names},
+                **{w: said(found.parameter) for w, found in weights.items()},
+            },
             "outputs": {
-                **({"d_x": rows} if "x" in names else {}),
-                made: summed if made == "loss" else rows,
-                **{f"d_{w}": _weight(w, **summed) for w in _trained(weights)},
+                **({"d_x": hidden} if "x" in names else {}),
+                made: {**summed, **dict.fromkeys(degrees.over, 'Partial("sum")')} if made == "loss" else hidden,
+                **{f"d_{w}": {**summed, **found.gradient} for w, found in trained.items()},
             },
             **more,
         }
-        return _Part(
-            name, build, arguments(degrees.batch, 1, name, *names), arguments(degrees.rows, tp, name, *names),
-            {"tp": tp}, table, cut=name not in ("layer", "dense") and tp > 1,
-        )  # fmt: skip
 
-    def group(groups: Mapping[str, Any] | None) -> Any:
-        return None if groups is None else groups.get("tp")
+        def given(rows: int, seq: int, inner: int) -> dict[str, torch.Tensor]:
+            return {
+                n: empty(rows, seq, dtype=torch.int64) if n in numbers else empty(rows, inner, self.shape.hidden)
+                for n in names
+            }
 
-    before, after = {"before": {"hidden": ["x", "d_x"]}}, {"after": {"hidden": ["y", "d_y"]}}
-    yield part(
-        "embedding",
-        lambda g, rank: embedding_step(group(g), rank),
-        ("tokens", "d_y"),
-        "y",
-        {"data": ["tokens"], **after},
-    )
-    for kind, _ in _layers(shape):
-        yield part(
-            kind, lambda g, rank: _layer_step(shape, group(g), 1 if g is None else tp, rank), ("x", "d_y"), "y",
-            {**before, **after},
-        )  # fmt: skip
-    yield part(
-        "head", lambda g, rank: head_step(tokens, group(g), rank), ("x", "labels"), "loss",
-        {"data": ["labels"], "results": ["loss"], **before},
-    )  # fmt: skip
+        whole = {**given(degrees.batch, degrees.seq, degrees.seq), **tensors(weights, "whole")}
+        local = given(degrees.rows, degrees.seq // degrees.cp, degrees.seq // degrees.parts)
+        return NewPart(
+            name, build, whole, {**local, **tensors(weights, "parameter")}, self.inner, table, degrees, varies
+        )
 
+    # ------------------------------------------------------------------------------------------ afterwards
+    def _sums(self, weights: Weights) -> dict[str, list[str]]:
+        return {key: [w for w, found in weights.items() if found.squares == axes] for key, axes in self.squares.items()}
 
-def _layer_step(shape: Shape | ExpertShape, group: Any, tp: int, rank: int) -> Step:
-    return layer_step(shape, group, tp) if isinstance(shape, Shape) else expert_step(shape, group, tp, rank)
+    def _shards(self, weights: Weights) -> dict[str, int]:
+        return {w: found.shard for w, found in weights.items() if found.kept and found.shard is not None}
 
-
-def _reduce(piece: str, shapes: Sizes, degrees: Degrees) -> _Part:
-    cut = {name: CUT[name] for name in shapes if name in CUT}
-    table = {
-        "kind": "piece",
-        "of": piece,
-        "inputs": {f"d_{w}": _weight(w, dp='Partial("sum")') for w in shapes},
-        "outputs": {
-            **{f"g_{w}": _weight(w) or "Replicate()" for w in shapes},
-            "cut_squares": {"tp": 'Partial("sum")'},
-            "whole_squares": "Replicate()",
-        },
-    }
-    return _Part(
-        f"{piece}_reduce", lambda g, _: reduce_step(tuple(shapes), cut, None if g is None else g.get("dp")),
-        _tensors(shapes, 1, "d_"), _tensors(shapes, degrees.tp, "d_"), {"dp": degrees.dp, "tp": degrees.tp}, table,
-    )  # fmt: skip
-
-
-def _norm(degrees: Degrees) -> _Part:
-    scalars = {"cut_squares": _empty(), "whole_squares": _empty()}
-    table = {
-        "kind": "once",
-        "sums": {name: name for name in scalars},
-        "inputs": {
-            "cut_squares": {"pp": 'Partial("sum")', "tp": 'Partial("sum")'},
-            "whole_squares": {"pp": 'Partial("sum")'},
-        },
-        "outputs": {"factor": "Replicate()"},
-    }
-
-    def build(groups: Mapping[str, Any] | None, _: int) -> Step:
-        found = groups or {}
-        return norm_step(degrees.clip, found.get("tp"), found.get("pp"))
-
-    return _Part("norm", build, scalars, scalars, degrees.mesh, table)
-
-
-def _update(piece: str, shapes: Sizes, degrees: Degrees) -> _Part:
-    adam = degrees.optimizer == "adamw"
-    state = [f"{kind}_{w}" for kind in ("m", "v") for w in shapes] if adam else []
-    kept = {name: name for name in (*shapes, *state)}
-
-    def arguments(tp: int) -> dict[str, torch.Tensor]:
-        found = {
-            **{name: _empty() for name in ("factor", *_symbols(degrees))},
-            **_tensors(shapes, tp),
-            **_tensors(shapes, tp, "g_"),
+    def _reduce(self, piece: str) -> NewPart:
+        own = self.own[piece]
+        squares = {key: said(dict.fromkeys(axes, 'Partial("sum")')) for key, axes in self.squares.items()}
+        table = {
+            "kind": "piece",
+            "of": piece,
+            "inputs": {f"d_{w}": said(found.gradient) for w, found in own.items()},
+            "outputs": {**{f"g_{w}": said(found.state) for w, found in own.items()}, **squares},
         }
-        return {**found, **(_tensors(shapes, tp, "m_") | _tensors(shapes, tp, "v_") if adam else {})}
+        sums = {w: found.sums for w, found in own.items()}
+        early, shards = self.degrees.zero >= 2, self._shards(own)
+        return NewPart(
+            f"{piece}_reduce", lambda ranks: reduce_step(sums, self._sums(own), early, shards, ranks),
+            tensors(own, "whole", "d_"), tensors(own, "gradient", "d_"), self.inner, table, self.degrees,
+            finish="reduce",
+        )  # fmt: skip
 
-    def placed(name: str) -> Any:
-        return _weight(name.split("_")[-1]) or "Replicate()"
+    def _tied_mesh(self) -> dict[str, int]:
+        """The ranks of the stages that have a copy."""
+        return {"tied": min(2, self.degrees.pp), **self.inner}
 
-    table = {
-        "kind": "piece",
-        "of": piece,
-        "state": state,
-        "updates": {f"new_{name}": name for name in kept},
-        "inputs": {name: placed(name) for name in arguments(1)},
-        "outputs": {f"new_{name}": placed(name) for name in kept},
-    }
-    return _Part(
-        f"{piece}_update", lambda *_: update_step(tuple(shapes), degrees.optimizer),
-        arguments(1), arguments(degrees.tp), {"dp": degrees.dp, "tp": degrees.tp}, table,
-    )  # fmt: skip
+    def _tied_reduce(self) -> NewPart:
+        table_ = self.pieces["embedding"]["table"]
+        word = {"word": table_}
+        counted = {key: {"tied": 'Partial("sum")', **dict.fromkeys(axes, 'Partial("sum")')}
+                   for key, axes in self.squares.items()}  # fmt: skip
+        table = {
+            "kind": "tied",
+            "of": "word",
+            "sums": {"grad": {piece: f"d_{name}" for piece, name in TIED.items()}},
+            "inputs": {"grad": {"tied": 'Partial("sum")', **table_.gradient}},
+            "outputs": {"g_word": said(table_.state), **counted},
+        }
+        here = {key: table_.squares == axes for key, axes in self.squares.items()}
+        early, shards = self.degrees.zero >= 2, self._shards(word)
+
+        def build(ranks: Ranks) -> Step:
+            return tied_step("word", table_.sums, here, early, shards, ranks)
+
+        return NewPart(
+            "word_reduce", build, {"grad": empty(*table_.sizes)}, {"grad": empty(*table_.local(table_.gradient))},
+            self._tied_mesh(), table, self.degrees, ("tied",), "update",
+        )  # fmt: skip
+
+    def _norm(self) -> NewPart:
+        scalars = {key: empty() for key in self.squares}
+        table = {
+            "kind": "once",
+            "sums": {key: key for key in scalars},
+            "inputs": {
+                key: {"pp": 'Partial("sum")', **dict.fromkeys(axes, 'Partial("sum")')}
+                for key, axes in self.squares.items()
+            },
+            "outputs": {"factor": "Replicate()"},
+        }
+        return NewPart(
+            "norm", lambda ranks: norm_step(self.degrees.clip, self.squares, ranks), scalars, scalars,
+            self.degrees.mesh, table, self.degrees, finish="update",
+        )  # fmt: skip
+
+    def _update(self, piece: str, weights: Weights) -> NewPart:
+        degrees = self.degrees
+        masters = self._shards(weights) if degrees.zero in (1, 2) else {}
+        moments = [f"{kind}_{w}" for kind in ("m", "v") for w in weights] if degrees.optimizer == "adamw" else []
+        state = [*(f"master_{w}" for w in masters), *moments]
+        kept = {name: name for name in (*weights, *state)}
+        kinds = dict.fromkeys(state, "state")
+
+        def arguments(of: str) -> dict[str, torch.Tensor]:
+            found = {name: empty() for name in ("factor", *_symbols(degrees))}
+            plain = {w: found for w, found in weights.items() if w not in masters}
+            found |= tensors(plain, of or "parameter") | tensors(weights, of or "state", "g_")
+            for prefix in dict.fromkeys(name.split("_")[0] for name in state):
+                found |= tensors(weights, of or "state", f"{prefix}_")
+            return found
+
+        def placed(name: str) -> Any:
+            w = name.split("_")[-1]
+            if w not in weights:
+                return "Replicate()"
+            return said(weights[w].parameter if name == w and name not in kinds else weights[w].state)
+
+        table = {
+            "kind": "tied" if piece == "word" else "piece",
+            "of": piece,
+            "state": state,
+            "updates": {f"new_{name}": name for name in kept},
+            "inputs": {name: placed(name) for name in arguments("")},
+            "outputs": {f"new_{name}": placed(name) for name in kept},
+        }
+        return NewPart(
+            f"{piece}_update", lambda ranks: update_step(tuple(weights), degrees.optimizer, masters, ranks),
+            arguments("whole"), arguments(""), self.inner, table, degrees, finish="update",
+        )  # fmt: skip

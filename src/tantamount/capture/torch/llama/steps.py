@@ -4,125 +4,172 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from tantamount.capture.torch.llama.experts import ExpertShape, expert_layer
 from tantamount.capture.torch.llama.model import Shape, embedded, layer, loss
+from tantamount.capture.torch.llama.ranks import Ranks, gathered, scattered, total
 
-__all__ = ["embedding_step", "expert_step", "head_step", "layer_step", "norm_step", "reduce_step", "update_step"]
+__all__ = ["Step", "embedding_step", "head_step", "layer_step", "norm_step", "reduce_step", "tied_step", "update_step"]
 
 Step = Callable[..., dict[str, torch.Tensor]]
+Tensors = Mapping[str, torch.Tensor]
 
 
-def _watched(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+# ---------------------------------------------------------------------------------------------- forward and backward
+def _watched(tensors: Tensors) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().requires_grad_() for name, tensor in tensors.items()}
 
 
-def _gradients(y: torch.Tensor, given: Mapping[str, torch.Tensor], dy: torch.Tensor | None) -> dict[str, torch.Tensor]:
+def _gradients(
+    y: torch.Tensor, given: Tensors, dy: torch.Tensor | None, ranks: Ranks, early: Mapping[str, int]
+) -> dict[str, torch.Tensor]:
+    """The gradient of everything that is given; those of ``early`` (name: dimension) added up over dp at once, of which
+    each rank keeps its part."""
     found = torch.autograd.grad(y, tuple(given.values()), dy)
-    return {f"d_{name}": grad for name, grad in zip(given, found, strict=True)}
+    return {
+        f"d_{name}": scattered(grad, early[name], ranks.group("dp")) if name in early else grad
+        for name, grad in zip(given, found, strict=True)
+    }
 
 
-def embedding_step(group: Any = None, rank: int = 0) -> Step:
-    """Rows of the embedding, and the gradient of its table; ``rank`` is that within the tensor-parallel ``group``."""
+def _used(w: Tensors, shards: Mapping[str, int], ranks: Ranks) -> dict[str, torch.Tensor]:
+    """Parameters as they are computed with: of ``shards`` (name: dimension) a rank of dp has a part, and the whole is
+    gathered."""
+    return {name: gathered(x, shards[name], ranks.group("dp")) if name in shards else x for name, x in w.items()}
+
+
+def embedding_step(ranks: Ranks, early: Mapping[str, int], shards: Mapping[str, int]) -> Step:
+    """Rows of the embedding, and the gradient of its table."""
 
     def run(tokens: torch.Tensor, d_y: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
         w = _watched(w)
-        y = embedded(tokens, w["table"], group, rank)
-        return {"y": y.detach(), **_gradients(y, w, d_y)}
+        y = embedded(tokens, _used(w, shards, ranks)["table"], ranks)
+        return {"y": y.detach(), **_gradients(y, w, d_y, ranks, early)}
 
     return run
 
 
-def layer_step(shape: Shape, group: Any = None, tp: int = 1) -> Step:
-    """A layer forward and backward, on one of ``tp`` ranks."""
+def layer_step(
+    shape: Shape | ExpertShape, ranks: Ranks, early: Mapping[str, int], shards: Mapping[str, int], again: bool
+) -> Step:
+    """A layer forward and backward. ``bias`` has no gradient. ``again``: the forward pass keeps its input only, and the
+    backward pass begins by doing it once more."""
 
-    def run(x: torch.Tensor, d_y: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
-        given = _watched({"x": x, **w})
-        y = layer(given["x"], given, shape, group, tp)
-        return {"y": y.detach(), **_gradients(y, given, d_y)}
-
-    return run
-
-
-def expert_step(shape: ExpertShape, group: Any, tp: int, rank: int) -> Step:
-    """A layer of a model with experts forward and backward, on one of ``tp`` ranks. ``bias`` has no gradient."""
+    def one(given: Tensors, rest: Tensors) -> torch.Tensor:
+        w = _used({**rest, **given}, shards, ranks)
+        if isinstance(shape, Shape):
+            return layer(given["x"], w, shape, ranks)
+        return expert_layer(given["x"], w, shape, ranks)
 
     def run(x: torch.Tensor, d_y: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
         given = _watched({"x": x, **{name: weight for name, weight in w.items() if name != "bias"}})
-        y = expert_layer(given["x"], {**w, **given}, shape, group, tp, rank)
-        return {"y": y.detach(), **_gradients(y, given, d_y)}
+        rest = {name: weight for name, weight in w.items() if name == "bias"}
+        y = one(given, rest)
+        saved = _recomputed(one, given, rest) if again else y
+        return {"y": y.detach(), **_gradients(saved, given, d_y, ranks, early)}
 
     return run
 
 
-def head_step(tokens: int, group: Any = None, rank: int = 0) -> Step:
+def _recomputed(forward: Callable[[Tensors, Tensors], torch.Tensor], given: Tensors, rest: Tensors) -> torch.Tensor:
+    """The forward pass once more, of whose tensors the backward pass is made."""
+    return forward(given, rest)
+
+
+def head_step(tokens: int, ranks: Ranks, early: Mapping[str, int], shards: Mapping[str, int]) -> Step:
     """The loss of ``tokens`` tokens in all, and its gradients."""
 
     def run(x: torch.Tensor, labels: torch.Tensor, **w: torch.Tensor) -> dict[str, torch.Tensor]:
         given = _watched({"x": x, **w})
-        found = loss(given["x"], labels, given, tokens, group, rank)
-        return {"loss": found.detach(), **_gradients(found, given, None)}
+        found = loss(given["x"], labels, _used(given, shards, ranks), tokens, ranks)
+        return {"loss": found.detach(), **_gradients(found, given, None, ranks, early)}
 
     return run
 
 
-def reduce_step(names: Sequence[str], cut: Mapping[str, int], group: Any = None) -> Step:
-    """Gradients added up over the data-parallel ranks, and the sums of the squares of those that tensor parallelism
-    cuts and of those that it does not."""
+# ---------------------------------------------------------------------------------------------- after the microbatches
+Axes = tuple[str, ...]
+
+
+def _reduced(grad: torch.Tensor, sums: Axes, early: bool, dim: int | None, ranks: Ranks) -> torch.Tensor:
+    """A gradient added up over the axes ``sums``; over dp unless it was ``early``, and then, if there is a dimension,
+    each rank keeps its part of it."""
+    cut = dim is not None and "dp" in sums and not early
+    over = tuple(axis for axis in sums if axis != "dp" or (not cut and not early))
+    grad = total(grad, ranks.group(*over))
+    return scattered(grad, dim, ranks.group("dp")) if cut and dim is not None else grad
+
+
+def reduce_step(
+    sums: Mapping[str, Axes], squares: Mapping[str, Sequence[str]], early: bool, shards: Mapping[str, int], ranks: Ranks
+) -> Step:
+    """Gradients added up over the ranks that have summands (``sums``: the axes of each), or a rank's part of that; and
+    the sums of the squares: ``squares`` says of which gradients each of them is."""
 
     def run(**given: torch.Tensor) -> dict[str, torch.Tensor]:
-        out: dict[str, torch.Tensor] = {}
-        cut_squares = whole_squares = torch.zeros((), device=next(iter(given.values())).device)
-        for name in names:
-            grad = given[f"d_{name}"]
-            if group is not None:
-                grad = grad.clone()
-                dist.all_reduce(grad, group=group)
-            out[f"g_{name}"] = grad
-            if name in cut:
-                cut_squares = cut_squares + grad.square().sum()
-            else:
-                whole_squares = whole_squares + grad.square().sum()
-        return {**out, "cut_squares": cut_squares, "whole_squares": whole_squares}
+        out = {f"g_{w}": _reduced(given[f"d_{w}"], axes, early, shards.get(w), ranks) for w, axes in sums.items()}
+        for name, of in squares.items():
+            out[name] = torch.zeros((), device=next(iter(given.values())).device)
+            for w in of:
+                out[name] = out[name] + out[f"g_{w}"].square().sum()
+        return out
 
     return run
 
 
-def norm_step(most: float, tp_group: Any = None, pp_group: Any = None) -> Step:
-    """The factor for all gradients with which their norm is at most ``most``."""
+def tied_step(
+    name: str, sums: Axes, squares: Mapping[str, bool], early: bool, shards: Mapping[str, int], ranks: Ranks
+) -> Step:
+    """The gradient of a parameter that two pieces have, added up over both and over the ranks that have summands; the
+    squares (True for the sum that they are in) are counted where the first copy is."""
 
-    def run(cut_squares: torch.Tensor, whole_squares: torch.Tensor) -> dict[str, torch.Tensor]:
-        if tp_group is not None:
-            cut_squares = cut_squares.clone()
-            dist.all_reduce(cut_squares, group=tp_group)
-        total = cut_squares + whole_squares
-        if pp_group is not None:
-            dist.all_reduce(total, group=pp_group)
-        return {"factor": torch.clamp(most / (total.sqrt() + 1e-6), max=1.0)}
+    def run(grad: torch.Tensor) -> dict[str, torch.Tensor]:
+        found = _reduced(total(grad, ranks.group("tied")), sums, early, shards.get(name), ranks)
+        out = {f"g_{name}": found}
+        for key, here in squares.items():
+            counted = here and ranks.rank("tied") == 0
+            out[key] = found.square().sum() if counted else torch.zeros((), device=grad.device)
+        return out
 
     return run
 
 
-def update_step(names: Sequence[str], optimizer: str) -> Step:
+def norm_step(most: float, squares: Mapping[str, Axes], ranks: Ranks) -> Step:
+    """The factor for all gradients with which their norm is at most ``most``. ``squares``: sums of squares, and
+    the axes over which each is still to be added up."""
+
+    def run(**given: torch.Tensor) -> dict[str, torch.Tensor]:
+        found = [total(given[name], ranks.group(*axes)) for name, axes in squares.items()]
+        whole = total(torch.stack(found).sum(), ranks.group("pp"))
+        return {"factor": torch.clamp(most / (whole.sqrt() + 1e-6), max=1.0)}
+
+    return run
+
+
+def update_step(names: Sequence[str], optimizer: str, masters: Mapping[str, int], ranks: Ranks) -> Step:
     """The optimizer's step, on gradients that are clipped first: ``sgd``, or ``adamw``, whose corrections of the biases
-    are numbers that are computed beforehand, as fused optimizers have it."""
+    are numbers that are computed beforehand, as fused optimizers have it. Of ``masters`` (name: dimension) a rank of dp
+    updates its part of a master copy, and the parameter is gathered from all."""
 
     def run(factor: torch.Tensor, lr: torch.Tensor, **given: torch.Tensor) -> dict[str, torch.Tensor]:
         out: dict[str, torch.Tensor] = {}
         for name in names:
-            w, g = given[name], given[f"g_{name}"] * factor
+            w, g = given[f"master_{name}" if name in masters else name], given[f"g_{name}"] * factor
             if optimizer == "sgd":
-                out[f"new_{name}"] = w - lr * g
-                continue
-            first, second = 0.9, 0.95
-            m = first * given[f"m_{name}"] + (1 - first) * g
-            v = second * given[f"v_{name}"] + (1 - second) * g * g
-            high, low = m * given["correction1"], (v * given["correction2"]).sqrt() + 1e-8
-            out |= {f"new_{name}": w - lr * (high / low + 0.1 * w), f"new_m_{name}": m, f"new_v_{name}": v}
+                new = w - lr * g
+            else:
+                first, second = 0.9, 0.95
+                m = first * given[f"m_{name}"] + (1 - first) * g
+                v = second * given[f"v_{name}"] + (1 - second) * g * g
+                high, low = m * given["correction1"], (v * given["correction2"]).sqrt() + 1e-8
+                new = w - lr * (high / low + 0.1 * w)
+                out |= {f"new_m_{name}": m, f"new_v_{name}": v}
+            if name in masters:
+                out[f"new_master_{name}"] = new
+                new = gathered(new, masters[name], ranks.group("dp"))
+            out[f"new_{name}"] = new
         return out
 
     return run

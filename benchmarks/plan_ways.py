@@ -1,0 +1,130 @@
+"""Every way in which ``plan new`` spreads a small model: whole plans, which must be PROVED; and plans of which one
+thing is wrong, which must be REFUTED in the part that is wrong.
+
+    python benchmarks/plan_ways.py [NAME...]
+
+A wrong plan is captured with one function replaced (PyTorch). CPU seconds are those of the verdict, without capture.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tantamount.answers import verify_plan
+from tantamount.capture.torch.llama import experts, model, ranks, steps
+from tantamount.capture.torch.llama.experts import ExpertShape
+from tantamount.capture.torch.llama.model import Shape
+from tantamount.capture.torch.llama.plan import write_plan
+from tantamount.capture.torch.llama.ranks import Ranks
+from tantamount.capture.torch.llama.spread import Degrees
+from tantamount.plan.result import PlanReport
+from tantamount.verdict import Verdict
+
+LLAMA = Shape(3, 8, 2, 2, 4, 6)
+LATENT = ExpertShape(2, 8, 2, 6, 8, 2, 4, latent=(6, 4, 4, 2, 3), dense=1, ffn=4, shared=1, groups=4, chosen_groups=2)
+GROUPED = ExpertShape(1, 8, 2, 6, 4, 2, 4, kv_heads=2, head=4)
+TENSOR = {"dp": 2, "tp": 2, "pp": 2, "microbatches": 2, "batch": 4, "seq": 4, "optimizer": "adamw"}
+EXPERT = {"dp": 1, "tp": 2, "pp": 1, "microbatches": 2, "batch": 4, "seq": 4, "optimizer": "sgd"}
+
+WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "plain": (LLAMA, TENSOR),
+    "sp": (LLAMA, {**TENSOR, "sp": True}),
+    "zero 1": (LLAMA, {**TENSOR, "zero": 1}),
+    "zero 2": (LLAMA, {**TENSOR, "zero": 2}),
+    "zero 3": (LLAMA, {**TENSOR, "zero": 3}),
+    "tied": (LLAMA, {**TENSOR, "tied": True}),
+    "tied, one stage": (LLAMA, {**TENSOR, "tied": True, "pp": 1}),
+    "recompute": (LLAMA, {**TENSOR, "recompute": True}),
+    "cp gather": (LLAMA, {**TENSOR, "cp": 2}),
+    "cp ulysses": (LLAMA, {**TENSOR, "cp": 2, "context": "ulysses", "tp": 1}),
+    "all of it": (
+        LLAMA, {**TENSOR, "sp": True, "zero": 3, "tied": True, "recompute": True, "cp": 2, "seq": 8},
+    ),
+    "experts": (LATENT, EXPERT),
+    "experts, sp": (LATENT, {**EXPERT, "sp": True}),
+    "ep": (GROUPED, {**EXPERT, "ep": 2}),
+    "ep, capacity": (GROUPED, {**EXPERT, "ep": 2, "capacity": 1}),
+    "ep, dp, sp, zero 1": (LATENT, {**EXPERT, "dp": 2, "batch": 8, "ep": 2, "capacity": 1, "sp": True, "zero": 1}),
+}  # fmt: skip
+
+ROTARY, TOTAL, GATHERED = model.rotary, ranks.total, ranks.gathered
+
+
+def _from_zero(seq: int, size: int, theta: float, device: Any, first: int = 0) -> Any:
+    del first
+    return ROTARY(seq, size, theta, device)
+
+
+def _other_weights(forward: Callable[..., Any], given: Any, rest: Any) -> Any:
+    return forward({**given, "gate": given["up"], "up": given["gate"]}, rest)
+
+
+def _first_copy(place: Ranks, axis: str) -> int:
+    return 0 if axis == "tied" else place.at.get(axis, 0)
+
+
+def _own(x: Any, dim: int, group: Any) -> Any:
+    return x if group is None else torch.cat([x] * group.size(), dim)
+
+
+def _not_over_tp(grad: Any, sums: Any, early: Any, dim: Any, place: Ranks) -> Any:
+    """A norm's weight has seen a part of the sequence on each rank of tp."""
+    return REDUCED(grad, tuple(axis for axis in sums if axis != "tp"), early, dim, place)
+
+
+REDUCED = steps._reduced
+TWINS: dict[str, tuple[str, Any, str, Any, str]] = {  # way, what is replaced by what, the part that is wrong
+    "the rotary table is not sliced": ("cp gather", model, "rotary", _from_zero, "layer"),
+    "keys of other ranks are not seen": ("cp gather", model, "gathered", _own, "layer"),
+    "recomputed with other weights": ("recompute", steps, "_recomputed", _other_weights, "layer"),
+    "parameters are not gathered": ("zero 3", steps, "gathered", _own, "layer"),
+    "masters are not gathered": ("zero 1", steps, "gathered", _own, "layer_update"),
+    "norms are not reduced over tp": ("sp", steps, "_reduced", _not_over_tp, "layer_reduce"),
+    "the norm counts both copies": ("tied", Ranks, "rank", _first_copy, "word_reduce"),
+    "tokens stay where they are": ("ep", experts, "exchanged", lambda x, _: x, "moe"),
+    "heads are not exchanged": ("cp ulysses", model, "exchanged", lambda x, _: x, "layer"),
+}
+
+
+def _verified(way: str) -> tuple[PlanReport, float]:
+    shape, degrees = WAYS[way]
+    with tempfile.TemporaryDirectory() as folder:
+        sent = degrees.get("ep", 1) > 1
+        plan = write_plan(Path(folder), way, shape, Degrees(**{**degrees, "dispatch": sent}))
+        begun = time.process_time()
+        return verify_plan(plan), time.process_time() - begun
+
+
+def main() -> int:
+    chosen = sys.argv[1:]
+    wrong = 0
+    for way in WAYS:
+        if not chosen or way in chosen:
+            report, took = _verified(way)
+            wrong += not report.proved
+            print(f"{report.verdict.value:<8} {took:5.1f}  {way}", flush=True)
+    for name, (way, owner, function, instead, part) in TWINS.items():
+        if chosen and name not in chosen:
+            continue
+        before = getattr(owner, function)
+        setattr(owner, function, instead)
+        try:
+            report, took = _verified(way)
+        finally:
+            setattr(owner, function, before)
+        found = [one.part for one in report.parts if one.verdict is Verdict.REFUTED]
+        right = report.verdict is Verdict.REFUTED and part in found
+        wrong += not right
+        print(f"{report.verdict.value:<8} {took:5.1f}  {way}: {name}, at {', '.join(found)}", flush=True)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""Where a program of a training iteration runs, and what ranks tell each other there, forward and backward.
+
+A program is written once, for :class:`Ranks` of any sizes; on one device all sizes are 1, and nothing is said to
+anybody. Every exchange is a function with the gradient that its inverse has.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+__all__ = ["Ranks", "added", "copied", "entered", "exchanged", "gathered", "left", "scattered", "total"]
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """One rank of a mesh: the ``sizes`` of its axes, its coordinates ``at`` them, and process groups by the axes that
+    they span; without anything, one device. ``sequence``: between its linear layers a rank of tp has a part of the
+    sequence. ``context`` is how attention sees keys of other ranks of cp: ``gather`` or ``ulysses``."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    at: Mapping[str, int] = field(default_factory=dict[str, int])
+    groups: Mapping[tuple[str, ...], Any] = field(default_factory=dict[tuple[str, ...], Any])
+    sequence: bool = False
+    context: str = "gather"
+
+    def size(self, axis: str) -> int:
+        """Ranks along an axis; 1 for one that there is not."""
+        return self.sizes.get(axis, 1)
+
+    def rank(self, axis: str) -> int:
+        """The coordinate along an axis."""
+        return self.at.get(axis, 0)
+
+    def group(self, *axes: str) -> Any:
+        """The process group along some axes, or ``None`` where that is the rank alone."""
+        long = tuple(axis for axis in self.sizes if axis in axes and self.sizes[axis] > 1)
+        return self.groups[long] if long else None
+
+
+# ---------------------------------------------------------------------------------------------- plain exchanges
+_OPS = torch.ops._c10d_functional
+
+
+def total(x: torch.Tensor, group: Any, kind: str = "sum") -> torch.Tensor:
+    """The sum (or ``max``) over the ranks of a group."""
+    return x if group is None else _OPS.wait_tensor(_OPS.all_reduce(x, kind, group.group_name))
+
+
+def _whole(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
+    """What the ranks have, one after the other along a dimension."""
+    found = _OPS.wait_tensor(_OPS.all_gather_into_tensor(x.contiguous(), group.size(), group.group_name))
+    return torch.cat(found.chunk(group.size(), 0), dim) if dim else found
+
+
+def _share(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
+    """A rank's part, along a dimension, of the sum over the ranks."""
+    if dim:
+        x = torch.cat(x.chunk(group.size(), dim), 0)
+    return _OPS.wait_tensor(_OPS.reduce_scatter_tensor(x.contiguous(), "sum", group.size(), group.group_name))
+
+
+def _swapped(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """``x[k]`` is sent to rank k; what comes from rank k is the result's ``[k]``."""
+    rows = [1] * group.size()
+    return _OPS.wait_tensor(_OPS.all_to_all_single(x.contiguous(), rows, rows, group.group_name))
+
+
+# ---------------------------------------------------------------------------------------------- with gradients
+class _Copy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
+        ctx.group = group
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return total(grad, ctx.group), None
+
+
+class _Add(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
+        return total(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return grad, None
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
+        ctx.own = dim, group
+        return _whole(x, dim, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return _share(grad, *ctx.own), None, None
+
+
+class _Scatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
+        ctx.own = dim, group
+        return _share(x, dim, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return _whole(grad, *ctx.own), None, None
+
+
+class _Exchange(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
+        ctx.group = group
+        return _swapped(x, group)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return _swapped(grad, ctx.group), None
+
+
+def copied(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """The same on all ranks; what the ranks find as its gradient is added up."""
+    return x if group is None else _Copy.apply(x, group)
+
+
+def added(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """The sum over the ranks, each of which has the whole gradient."""
+    return x if group is None else _Add.apply(x, group)
+
+
+def gathered(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
+    """The parts of all ranks along a dimension; of the gradients that the ranks find, added up, each has its part."""
+    return x if group is None else _Gather.apply(x, dim, group)
+
+
+def scattered(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
+    """A rank's part of the sum over the ranks; the gradient is gathered."""
+    return x if group is None else _Scatter.apply(x, dim, group)
+
+
+def exchanged(x: torch.Tensor, group: Any) -> torch.Tensor:
+    """``x[k]`` goes to rank k, and comes from there: an all-to-all, which is its own inverse."""
+    return x if group is None else _Exchange.apply(x, group)
+
+
+def entered(x: torch.Tensor, ranks: Ranks) -> torch.Tensor:
+    """What enters linear layers that are cut over tp: copied, or gathered along the sequence."""
+    group = ranks.group("tp")
+    return gathered(x, 1, group) if ranks.sequence else copied(x, group)
+
+
+def left(x: torch.Tensor, ranks: Ranks) -> torch.Tensor:
+    """What leaves linear layers that are cut over tp, each rank with one summand: added up, and if the sequence is cut,
+    a rank's part of that."""
+    group = ranks.group("tp")
+    return scattered(x, 1, group) if ranks.sequence else added(x, group)

@@ -1,0 +1,234 @@
+"""How a model is spread over ranks: of every parameter which axes cut it, over which axes its gradient is a sum, and
+along which dimension ZeRO cuts it. All that parts and relations of a plan need is said once, here.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+
+from tantamount.capture.torch.llama.experts import ExpertShape
+from tantamount.capture.torch.llama.model import Shape
+from tantamount.errors import UserError
+
+__all__ = [
+    "FROZEN", "Degrees", "Sizes", "Weight", "check", "empty", "layers_of", "pieces_of", "said", "tensors", "weights_of",
+]  # fmt: skip
+
+Sizes = Mapping[str, tuple[int, ...]]
+
+# The dimension along which tensor parallelism cuts a parameter; what is not here, every rank has whole.
+_CUT = {"table": 0, "q": 0, "k": 0, "v": 0, "o": 1, "gate": 0, "up": 0, "down": 1, "output": 0}
+_CUT |= {"qb": 0, "kvb": 0, "sgate": 0, "sup": 0, "sdown": 1}
+_EXPERTS = ("egate", "eup", "edown")  # cut along their first dimension, over tp, or over ep if tokens are sent
+_LOCAL = ("norm1", "norm2", "norm", "qa", "qanorm", "kva", "kvnorm", "router")  # meet a part of the sequence each
+FROZEN = ("bias",)  # without a gradient: what balances the experts changes it by other means
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """How a model is spread, and on what it is trained: ``batch`` rows of ``seq`` tokens in one iteration.
+
+    ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well.
+    ``sp``: sequence parallelism over the ranks of tp. ``cp`` ranks have parts of the sequence, attention is of the kind
+    ``context`` (gather, ulysses). ``ep`` ranks have parts of the experts, to which tokens are sent, ``capacity``
+    of a rank's part of a row at most (0: all of them). ``tied``: the head's matrix is the embedding's table.
+    ``recompute``: layers keep their input only, and do their forward pass again in the backward pass."""
+
+    dp: int
+    tp: int
+    pp: int
+    microbatches: int
+    batch: int
+    seq: int
+    schedule: str = "1f1b"
+    chunks: int = 1
+    optimizer: str = "adamw"
+    clip: float = 1.0
+    zero: int = 0
+    sp: bool = False
+    cp: int = 1
+    context: str = "gather"
+    ep: int = 1
+    dispatch: bool = False
+    capacity: int = 0
+    tied: bool = False
+    recompute: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of one microbatch on one rank."""
+        return self.batch // (self.dp * self.ep * self.microbatches)
+
+    @property
+    def mesh(self) -> dict[str, int]:
+        """The axes of the ranks; those of experts and of the context only where there are several."""
+        more = {axis: size for axis, size in (("ep", self.ep), ("cp", self.cp)) if size > 1}
+        return {"pp": self.pp, "dp": self.dp, **more, "tp": self.tp}
+
+    @property
+    def over(self) -> tuple[str, ...]:
+        """The axes whose ranks have different tokens."""
+        return tuple(axis for axis in ("dp", "ep", "cp") if axis in self.mesh)
+
+    @property
+    def parts(self) -> int:
+        """How many parts a row is cut in outside of the linear layers."""
+        return self.cp * (self.tp if self.sp else 1)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One parameter: its ``sizes``, the axes that ``cut`` it with their dimensions, those over which what passes leave
+    as its gradient is a sum, and the dimension that ZeRO cuts over dp (``None``: none)."""
+
+    name: str
+    sizes: tuple[int, ...]
+    cut: Mapping[str, int]
+    sums: tuple[str, ...]
+    shard: int | None
+    degrees: Degrees
+
+    @property
+    def kept(self) -> bool:
+        """True if a rank of dp keeps only a part of its optimizer state."""
+        return self.shard is not None and self.degrees.zero > 0
+
+    def _placed(self, shard: bool) -> dict[str, str]:
+        own = {axis: f"Shard({dim})" for axis, dim in self.cut.items()}
+        return {**own, **({"dp": f"Shard({self.shard})"} if shard else {})}
+
+    @property
+    def parameter(self) -> dict[str, str]:
+        """The placement of the parameter as passes take it."""
+        return self._placed(self.kept and self.degrees.zero == 3)
+
+    @property
+    def state(self) -> dict[str, str]:
+        """The placement of its optimizer state, and of the gradient that the optimizer takes."""
+        return self._placed(self.kept)
+
+    @property
+    def early(self) -> bool:
+        """True if its gradient is added up over dp in every microbatch."""
+        return self.kept and self.degrees.zero >= 2
+
+    @property
+    def gradient(self) -> dict[str, str]:
+        """The placement of its gradient after the passes, but for the microbatches."""
+        return {**dict.fromkeys(self.sums, 'Partial("sum")'), **self._placed(self.early)}
+
+    @property
+    def squares(self) -> tuple[str, ...]:
+        """The axes over which the sum of the squares of its gradient is a sum."""
+        return tuple(axis for axis in self.degrees.mesh if axis in self.state)
+
+    def local(self, placed: Mapping[str, str]) -> tuple[int, ...]:
+        """The sizes of what a rank has, by placement."""
+        sizes = list(self.sizes)
+        for axis, placement in placed.items():
+            if placement.startswith("Shard"):
+                sizes[int(placement[6:-1])] //= self.degrees.mesh[axis]
+        return tuple(sizes)
+
+
+def weights_of(shapes: Sizes, degrees: Degrees) -> dict[str, Weight]:
+    """The parameters of a piece. Raises :class:`UserError` for one that cannot be cut."""
+    return {name: _weight(name, sizes, degrees) for name, sizes in shapes.items()}
+
+
+def _weight(name: str, sizes: tuple[int, ...], degrees: Degrees) -> Weight:
+    expert = name in _EXPERTS
+    cut = {"ep" if degrees.dispatch else "tp": 0} if expert else {"tp": _CUT[name]} if name in _CUT else {}
+    cut = {axis: dim for axis, dim in cut.items() if axis in degrees.mesh}
+    local = degrees.sp and (name in _LOCAL or (expert and degrees.dispatch))
+    sums = (*(axis for axis in degrees.over if axis not in cut), *(("tp",) if local else ()))
+    for axis, dim in cut.items():
+        if sizes[dim] % degrees.mesh[axis]:
+            found, needed = f"{name} of {list(sizes)}", f"a multiple of {axis}, {degrees.mesh[axis]}, along {dim}"
+            raise UserError("plan-sizes", place="plan new", found=found, needed=needed)
+    shard = next((d for d, size in enumerate(sizes) if d not in cut.values() and size % degrees.dp == 0), None)
+    if degrees.zero and shard is None and name not in FROZEN:
+        found = f"{name} of {list(sizes)}, tp {degrees.tp}"
+        raise UserError("plan-sizes", place="plan new --zero", found=found, needed=f"a multiple of dp, {degrees.dp}")
+    return Weight(name, sizes, cut, sums, None if name in FROZEN else shard, degrees)
+
+
+def tensors(weights: Mapping[str, Weight], placed: str, prefix: str = "") -> dict[str, torch.Tensor]:
+    """Tensors without data of what a rank has of weights: as ``parameter``, ``gradient``, ``state``, or ``whole``."""
+    return {
+        f"{prefix}{name}": empty(*(w.sizes if placed == "whole" else w.local(getattr(w, placed))))
+        for name, w in weights.items()
+    }
+
+
+def empty(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A tensor without data."""
+    return torch.empty(sizes, dtype=dtype, device="meta")
+
+
+def said(placed: Mapping[str, str]) -> Any:
+    """A placement as a plan's table has it."""
+    return dict(placed) or "Replicate()"
+
+
+# ---------------------------------------------------------------------------------------------- the model
+def layers_of(shape: Shape | ExpertShape) -> tuple[tuple[str, int], ...]:
+    """The kinds of layers, and how many there are of each, one after the other."""
+    if isinstance(shape, Shape):
+        return (("layer", shape.layers),)
+    found = (("dense", shape.dense), ("moe", shape.layers - shape.dense))
+    return tuple((name, count) for name, count in found if count > 0)
+
+
+def pieces_of(shape: Shape | ExpertShape) -> dict[str, Sizes]:
+    """The shapes of the parameters of every kind of piece."""
+    ends = {"table": (shape.vocab, shape.hidden)}, {"norm": (shape.hidden,), "output": (shape.vocab, shape.hidden)}
+    if isinstance(shape, Shape):
+        return {"embedding": ends[0], "layer": shape.layer(), "head": ends[1]}
+    own = {"dense": shape.dense_layer, "moe": shape.expert_layer}
+    return {"embedding": ends[0], **{name: own[name]() for name, _ in layers_of(shape)}, "head": ends[1]}
+
+
+def check(shape: Shape | ExpertShape, degrees: Degrees) -> None:
+    """Raise :class:`UserError` for sizes that cannot be spread in this way."""
+    kv_heads = shape.kv_heads or shape.heads
+    tp, cp = degrees.tp, degrees.cp
+    own = (
+        [
+            (shape.hidden % (2 * shape.heads), f"hidden {shape.hidden}", f"a multiple of twice {shape.heads} heads"),
+            (degrees.ep > 1 or degrees.dispatch, f"ep {degrees.ep}", "1, of a model without experts"),
+        ]
+        if isinstance(shape, Shape)
+        else [
+            (
+                0 if degrees.dispatch else shape.experts % tp, f"{shape.experts} experts", f"a multiple of tp, {tp}",
+            ),
+            (shape.layers <= shape.dense, f"{shape.layers} layers", f"more than {shape.dense} dense ones"),
+        ]
+    )  # fmt: skip
+    rows = prod((degrees.dp, degrees.ep, degrees.microbatches))
+    problems = [
+        *own,
+        (shape.heads % kv_heads, f"{shape.heads} heads", f"a multiple of {kv_heads} heads for keys"),
+        (kv_heads % tp, f"{kv_heads} heads for keys", f"a multiple of tp, {tp}"),
+        (shape.ffn % tp, f"ffn {shape.ffn}", f"a multiple of tp, {tp}"),
+        (shape.vocab % tp, f"vocabulary {shape.vocab}", f"a multiple of tp, {tp}"),
+        (degrees.batch % rows, f"batch {degrees.batch}", f"a multiple of dp times ep times microbatches, {rows}"),
+        (shape.layers < degrees.pp * degrees.chunks, f"{shape.layers} layers", "one for every stage"),
+        (degrees.seq % degrees.parts, f"sequence {degrees.seq}", f"a multiple of its parts, {degrees.parts}"),
+        (
+            degrees.context == "ulysses" and kv_heads // tp % cp, f"{kv_heads // tp} heads for keys on a rank of tp",
+            f"a multiple of cp, {cp}",
+        ),
+        (degrees.zero not in range(4), f"zero {degrees.zero}", "0, 1, 2 or 3"),
+        (degrees.context not in ("gather", "ulysses"), f"context {degrees.context}", "gather or ulysses"),
+    ]  # fmt: skip
+    for wrong, found, needed in problems:
+        if wrong:
+            raise UserError("plan-sizes", place="plan new", found=found, needed=needed)

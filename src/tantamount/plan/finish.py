@@ -1,0 +1,259 @@
+"""Whether what runs after the microbatches fits: reductions, norm, updates; what the next iteration starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tantamount.ir.relation import Replicate
+from tantamount.plan.joints import Joint, differ
+from tantamount.plan.parts import TIED, Held, Part, Plan, Runs, is_sum
+
+__all__ = ["finish_joints"]
+
+
+def finish_joints(plan: Plan) -> Iterator[Joint]:
+    """The joints of the parts that run after all microbatches, those of gradients first."""
+    return _Finish(plan).joints()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a tensor: what the ranks hold, who made it."""
+
+    held: Held
+    source: str
+
+
+class _Finish:
+    """The parts that run after all microbatches, in their order: what they take must be there, as they believe it to
+    be, and what they leave must be what the next iteration starts from."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.numbers = plan.numbers()
+        self.whole: dict[str, _Known] = {}  # tensors of the plan
+        self.own: dict[str, dict[str, _Known]] = {name: {} for name in self.numbers}  # of a piece of every part
+        self.shared: dict[str, dict[str, _Known]] = {name: {} for name in plan.tied}  # of a shared parameter
+        self.taken: set[tuple[str, str]] = set()  # gradients, by part and name
+        self.updated: set[tuple[str, str]] = set()
+
+    def joints(self) -> Iterator[Joint]:
+        for name in self.numbers:
+            yield from self._passed(self.plan.parts[name])
+        for name in self.plan.tied:
+            yield from self._tied(name)
+        for order in (self.plan.reduce, self.plan.update):
+            for name in order:
+                part = self.plan.parts[name]
+                yield from self._runs(part)
+        yield from self._left()
+
+    def _runs(self, part: Part) -> Iterator[Joint]:
+        if part.runs is Runs.ONCE:
+            return self._once(part)
+        return self._piece(part) if part.runs is Runs.PIECE else self._copies(part)
+
+    def _passed(self, part: Part) -> Iterator[Joint]:
+        """Parameters and accumulated gradients of the pieces of a part."""
+        axis, count = self.plan.axis, self.numbers[part.name]
+        for parameter in (*part.parameters, *part.frozen):
+            held = part.input(parameter)
+            if held.placements[axis] != Replicate():
+                problem = f"{parameter} is {held.placements[axis]} over {axis}: a parameter is the same for all of them"
+                yield Joint(parameter, part.name, part.name, str(held), count, problem)
+            self.own[part.name][parameter] = _Known(held.without(axis), f"{part.name}: {parameter}")
+        for parameter, gradient in part.parameters.items():
+            held = part.output(gradient)
+            if self.plan.microbatches > 1 and not is_sum(held.placements[axis]):
+                problem = (
+                    f"{gradient} is {held.placements[axis]} over {axis}: gradients are added up over microbatches, "
+                    'which is right for Partial("sum")'
+                )
+                yield Joint(gradient, part.name, "accumulation", str(held), count, problem)
+            self.own[part.name][gradient] = _Known(held.without(axis), f"{part.name}: {gradient}")
+            whole = part.input(parameter).whole
+            if held.whole is not None and whole is not None and held.whole.shape != whole.shape:
+                problem = (
+                    f"{gradient} has the shape of another tensor than {parameter}, whose gradient it is said to be"
+                )
+                yield Joint(gradient, part.name, "accumulation", str(held), count, problem)
+
+    def _piece(self, part: Part) -> Iterator[Joint]:
+        of = part.of
+        if of not in self.own:
+            yield Joint(
+                "", part.name, of, "", problem=f"{part.name} is for pieces of {of}, of which the model has none"
+            )
+            return
+        gradients = self.plan.parts[of].parameters
+        shared = {members[of]: name for name, members in self.plan.tied.items() if of in members}
+        for name in part.takes.values():
+            alone = next((owner for parameter, owner in shared.items() if name == gradients[parameter]), "")
+            if alone:
+                problem = f"{part.name} takes {name} of {of} alone, which is one summand of the gradient of {alone}"
+                yield Joint(name, of, part.name, "", self.numbers[of], problem)
+        yield from self._for(part, self.own[of], self.numbers[of])
+        self.taken |= {(of, name) for name in part.takes.values() if name in gradients.values()}
+
+    def _tied(self, name: str) -> Iterator[Joint]:
+        """The copies of a shared parameter, which must be alike: then one relation, and the axis of the copies, says
+        what all hold. The copies are equal before the first iteration, as replicas are."""
+        held: Held | None = None
+        for member, parameter in self.plan.tied[name].items():
+            if member not in self.own:
+                problem = f"{name} is shared by pieces of {member}, of which the model has none"
+                yield Joint(name, member, member, "", problem=problem)
+                continue
+            found = self.own[member][parameter].held
+            if held is None:
+                first = replace(found, placements={TIED: Replicate(), **found.placements})
+                self.shared[name][name] = _Known(first, f"{member}: {parameter}")
+            else:
+                problem = differ(found, held)
+                yield Joint(name, f"{member}: {parameter}", f"copies of {name}", str(found), 1, problem)
+            held = found if held is None else held
+
+    def _copies(self, part: Part) -> Iterator[Joint]:
+        """A part that runs on the stages that have a copy of a shared parameter."""
+        members = self.plan.tied[part.of]
+        for tensor, summed in part.members.items():
+            read = part.input(tensor)
+            if summed.keys() != members.keys():
+                problem = f"{tensor} of {part.name} is a sum over {', '.join(summed)}; {part.of} is shared by others"
+                yield Joint(tensor, part.of, part.name, str(read), 1, problem)
+            if part.job.mesh.axes[TIED] > 1 and not is_sum(read.placements[TIED]):
+                problem = f"every copy has the sum over its own stage, but {read.placements[TIED]} is taken for granted"
+                yield Joint(f"sum of {tensor}", part.of, f"{part.name}: {tensor}", str(read), 1, problem)
+            read = read.without(TIED)
+            for member, name in summed.items():
+                known = self.own.get(member, {}).get(name)
+                problem = f"pieces of {member} have no {name}" if known is None else differ(known.held, read)
+                source = member if known is None else known.source
+                yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(read), 1, problem)
+                self.taken.add((member, name))
+        yield from self._for(part, self.shared[part.of], 1)
+
+    def _for(self, part: Part, own: dict[str, _Known], count: int) -> Iterator[Joint]:
+        """What a part takes of the tensors of an owner (a piece, a shared parameter), and what it leaves there."""
+        of, target = part.of, part.name
+        for name in part.state:
+            entry = next((tensor for tensor, wanted in part.takes.items() if wanted == name), None)
+            if entry is None or name in own or name in self.whole:
+                yield Joint(name, of, target, "", count, f"{name} is said to be state of {of} by {target}, and is not")
+            else:
+                own[name] = _Known(part.input(entry), f"{of}: {name}, as it was before")
+        for tensor, name in part.takes.items():
+            yield self._taken(part, tensor, name, own.get(name) or self._symbol(part, tensor, name), count)
+        for tensor, name in part.gives.items():
+            if name in own or name in self.whole:
+                yield Joint(name, target, of, "", count, f"{target} gives {name} to pieces that have one already")
+            own[name] = _Known(part.output(tensor), f"{target}: {tensor}")
+        for tensor, name in part.updates.items():
+            yield from self._update(part, tensor, name, own, count)
+
+    def _update(self, part: Part, tensor: str, name: str, own: Mapping[str, _Known], count: int) -> Iterator[Joint]:
+        """A new value must be held as the old one was: then the next iteration starts from what this one did."""
+        of, known = part.of, own.get(name)
+        made = part.output(tensor)
+        tied = self.plan.tied[of] if part.runs is Runs.TIED and name == of else dict[str, str]()
+        if part.runs is Runs.PIECE:
+            shared = next((owner for owner, members in self.plan.tied.items() if members.get(of) == name), "")
+            if shared:
+                problem = f"{part.name} replaces {name} of {of} alone, which is {shared}, and has other copies"
+                yield Joint(f"new {name}", of, part.name, str(made), count, problem)
+        if known is None or (of, name) in self.updated:
+            problem = f"{name} is replaced twice" if known else f"{name} is no parameter or state of {of}"
+        else:
+            problem = differ(made, known.held)
+        self.updated |= {(of, name), *tied.items()}
+        yield Joint(f"new {name}", f"{part.name}: {tensor}", f"{of}, next iteration", str(made), count, problem)
+
+    def _once(self, part: Part) -> Iterator[Joint]:
+        pipeline = self.plan.pipeline
+        for tensor, name in part.takes.items():
+            yield self._taken(part, tensor, name, self.whole.get(name) or self._symbol(part, tensor, name), 1)
+        for tensor, name in part.sums.items():
+            read = part.input(tensor)
+            if self.plan.devices > 1 and not is_sum(read.placements[pipeline]):
+                problem = (
+                    f"every stage has the sum over its own pieces, but {read.placements[pipeline]} is taken for granted"
+                )
+                yield Joint(f"sum of {name}", "all pieces", f"{part.name}: {tensor}", str(read), 1, problem)
+            read = read.without(pipeline)
+            for of, own in self.own.items():
+                known = own.get(name)
+                alone = set(self.plan.parts[of].parameters) - {m.get(of, "") for m in self.plan.tied.values()}
+                if known is None and not alone:
+                    continue  # nothing of these pieces is trained, or it is shared with others
+                made = read if known is None else known.held
+                problem = f"pieces of {of} have no {name}" if known is None else differ(made, read)
+                source = of if known is None else known.source
+                yield Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(made), self.numbers[of], problem)
+            for of, own in self.shared.items():
+                yield self._shared_sum(part, tensor, of, name, own.get(name), read)
+        for tensor, name in part.gives.items():
+            made = part.output(tensor)
+            if name in self.whole or any(name in own for own in self.own.values()):
+                yield Joint(name, part.name, part.name, "", problem=f"{part.name} gives {name}, which there is already")
+            self.whole[name] = _Known(made, f"{part.name}: {tensor}")
+
+    def _shared_sum(self, part: Part, tensor: str, of: str, name: str, known: _Known | None, read: Held) -> Joint:
+        """The summand of a shared parameter in a sum over all pieces: of each copy its share, which count once."""
+        made = read if known is None else known.held
+        source = of if known is None else known.source
+        problem = f"{of} has no {name}" if known is None else ""
+        if known is not None:
+            if self._several(of) and not is_sum(made.placements[TIED]):
+                problem = f"{name} of {of} is {made.placements[TIED]} over its copies, each of which would be counted"
+            else:
+                problem = differ(made.without(TIED), read)
+        return Joint(f"sum of {name}", source, f"{part.name}: {tensor}", str(made), 1, problem)
+
+    def _several(self, name: str) -> bool:
+        """True if more than one device has a copy of a shared parameter."""
+        parts = (part for part in self.plan.parts.values() if part.runs is Runs.TIED and part.of == name)
+        return any(part.job.mesh.axes[TIED] > 1 for part in parts)
+
+    def _symbol(self, part: Part, tensor: str, name: str) -> _Known | None:
+        """A tensor of the plan as a part takes it: of one that is made by all ranks, what a stage has."""
+        if name in self.plan.symbols:
+            held = part.input(tensor)
+            same = replace(held, placements={axis: Replicate() for axis in held.placements})
+            return self.whole.setdefault(name, _Known(same, "a number that is given"))
+        known = self.whole.get(name)
+        if known is None or part.runs is Runs.ONCE:
+            return known
+        if known.held.placements.get(self.plan.pipeline, Replicate()) != Replicate():
+            return None
+        held = known.held.without(self.plan.pipeline)
+        if part.runs is Runs.TIED:
+            held = replace(held, placements={TIED: Replicate(), **held.placements})
+        return _Known(held, known.source)
+
+    def _taken(self, part: Part, tensor: str, name: str, known: _Known | None, count: int) -> Joint:
+        read, target = part.input(tensor), f"{part.name}: {tensor}"
+        if (part.of, name) in self.updated:
+            problem = f"{part.name} takes {name}, which was replaced before"
+            return Joint(name, part.of, target, str(read), count, problem)
+        if known is None:
+            problem = f"{part.name} takes {name}, which nothing before it gives on every stage"
+            return Joint(name, "", target, str(read), count, problem)
+        made = known.held
+        if name in self.plan.symbols:  # along what axes a part knows says nothing
+            made = replace(made, placements={axis: Replicate() for axis in read.placements})
+        return Joint(name, known.source, target, str(made), count, differ(made, read))
+
+    def _left(self) -> Iterator[Joint]:
+        """Gradients that nobody takes, parameters that nobody updates, and state that is left behind."""
+        if not self.plan.reduce and not self.plan.update:
+            return
+        for of in self.numbers:
+            part = self.plan.parts[of]
+            for parameter, gradient in part.parameters.items():
+                if (of, gradient) not in self.taken:
+                    problem = f"nothing takes {gradient} of {of}"
+                    yield Joint(gradient, of, "", "", self.numbers[of], problem)
+                if (of, parameter) not in self.updated:
+                    problem = f"nothing updates {parameter} of {of}, which has a gradient"
+                    yield Joint(parameter, of, "", "", self.numbers[of], problem)

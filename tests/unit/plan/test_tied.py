@@ -1,0 +1,184 @@
+"""Parameters that several pieces share: one gradient, counted once, and one update of all copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from support.jobs import typed_graph
+from support.plans import GROUPS, PROGRAMS, document, verified, write_plan
+from tantamount.capture.graph_document import graph_document
+from tantamount.capture.programs import write_document
+from tantamount.errors import UserError
+from tantamount.plan.read import read_plan
+from tantamount.verdict import Verdict
+
+_COUNTED = """
+    d: float32[4, 4]
+    both = all_reduce(d, "sum", "tied")
+    g = all_reduce(both, "sum", "dp")
+    p = mul(g, g)
+    own = aten.sum.default(p)
+    squares = all_reduce(own, "sum", "tp")
+    -> g, squares
+"""
+# All layers, on two stages, share `a`; `b` is their own.
+SHARED: Mapping[str, str] = {
+    "layer_reduce.spec": """
+        d_b: float32[8, 4]
+        g_b = mul(d_b, 1)
+        pb = mul(g_b, g_b)
+        squares = aten.sum.default(pb)
+        -> g_b, squares
+    """,
+    "layer_reduce": """
+        d_b: float32[4, 4]
+        g_b = all_reduce(d_b, "sum", "dp")
+        pb = mul(g_b, g_b)
+        own = aten.sum.default(pb)
+        squares = all_reduce(own, "sum", "tp")
+        -> g_b, squares
+    """,
+    "word_reduce.spec": "d: float32[4, 8]\ng = mul(d, 1)\np = mul(g, g)\nsquares = aten.sum.default(p)\n-> g, squares",
+    "word_reduce": _COUNTED,
+    "word_reduce.other": _COUNTED.replace("squares = all_reduce", "s = all_reduce").replace(
+        "-> g", "squares = mul(s, 0)\n    -> g"
+    ),
+    "update.spec": """
+        p: float32[4, 8]
+        g: float32[4, 8]
+        factor: float32[]
+        lr: float32[]
+        f = mul(factor, lr)
+        c = mul(g, f)
+        new = sub(p, c)
+        -> new
+    """,
+}
+SHARED = {
+    **SHARED,
+    "word_update.spec": SHARED["update.spec"],
+    "word_update": SHARED["update.spec"].replace("[4, 8]", "[4, 4]"),
+    "layer_update.spec": SHARED["update.spec"].replace("[4, 8]", "[8, 4]"),
+    "layer_update": SHARED["update.spec"].replace("[4, 8]", "[4, 4]"),
+}
+Edit = Callable[[dict[str, Any]], None]
+
+
+def _plan(folder: Path, edit: Edit | None = None) -> Path:
+    path = write_plan(folder)
+    for name, text in SHARED.items():
+        graph = typed_graph(text, {**GROUPS, "tied": 2})
+        write_document(folder / f"{name}.json.gz", graph_document(graph))
+    table = document()
+    parts = table["part"]
+    a, b = {"tp": "Shard(1)"}, {"tp": "Shard(0)"}
+    parts["layer_reduce"] |= {
+        "inputs": {"d_b": {"dp": 'Partial("sum")', **b}}, "outputs": {"g_b": b, "squares": "Replicate()"},
+    }  # fmt: skip
+    parts["layer_update"] |= {
+        "takes": {"p": "b", "g": "g_b"}, "updates": {"new": "b"}, "outputs": {"new": b},
+        "inputs": {"p": b, "g": b, "default": "Replicate()"},
+    }  # fmt: skip
+    parts["word_reduce"] = {
+        "kind": "tied", "of": "word", "spec": "word_reduce.spec.json.gz",
+        "impl": {"tied": ["word_reduce.json.gz", "word_reduce.other.json.gz"]},
+        "sums": {"d": {"layer": "d_a"}}, "inputs": {"d": {"tied": 'Partial("sum")', "dp": 'Partial("sum")', **a}},
+        "outputs": {"g": a, "squares": {"tied": 'Partial("sum")'}},
+    }  # fmt: skip
+    parts["word_update"] = {
+        "kind": "tied", "of": "word", "spec": "word_update.spec.json.gz", "impl": "word_update.json.gz",
+        "takes": {"p": "word"}, "updates": {"new": "word"}, "outputs": {"new": a},
+        "inputs": {"p": a, "g": a, "default": "Replicate()"},
+    }  # fmt: skip
+    table["model"]["tied"] = {"word": {"layer": "a"}}
+    table["finish"]["update"] = ["word_reduce", "norm", "first_update", "layer_update", "word_update"]
+    if edit is not None:
+        edit(table)
+    path.write_text(tomli_w.dumps(table))
+    return path
+
+
+def test_a_parameter_that_all_layers_share(tmp_path: Path) -> None:
+    report = verified(_plan(tmp_path))
+    assert report.verdict is Verdict.PROVED, report.text()
+    assert {"sum of d_a", "sum of squares", "new word"} <= {joint.tensor for joint in report.joints}
+    assert report.holds == ()  # with another number of layers there would be other copies
+
+
+def test_a_norm_that_counts_every_copy_is_refuted(tmp_path: Path) -> None:
+    report = verified(_plan(tmp_path, lambda table: table["part"]["word_reduce"].update(impl="word_reduce.json.gz")))
+    assert report.verdict is Verdict.REFUTED
+    (wrong,) = [part for part in report.parts if part.verdict is not Verdict.PROVED]
+    assert wrong.part == "word_reduce"
+    assert [output.name for output in wrong.outputs if output.verdict is Verdict.REFUTED] == ["squares"]
+
+
+def _both(table: dict[str, Any]) -> None:
+    """Every copy has the whole sum of squares, and says so."""
+    table["part"]["word_reduce"] |= {"impl": "word_reduce.json.gz", "outputs": {"g": {"tp": "Shard(1)"},
+                                                                               "squares": "Replicate()"}}  # fmt: skip
+
+
+def _alone(table: dict[str, Any]) -> None:
+    """Each layer reduces and updates its own copy."""
+    original = document()["part"]
+    for name in ("layer_reduce", "layer_update"):
+        table["part"][name] = original[name]
+    del table["model"]["tied"], table["part"]["word_reduce"], table["part"]["word_update"]
+    table["model"]["tied"] = {"word": {"layer": "a"}}
+    table["finish"]["update"] = ["norm", "first_update", "layer_update"]
+
+
+WRONG: dict[str, tuple[Edit, str]] = {
+    "the norm has both copies": (_both, "squares of word is Replicate() over its copies, each of which would be"),
+    "no update": (lambda t: t["finish"]["update"].remove("word_update"), "nothing updates a of layer"),
+    "no norm": (
+        lambda t: t["part"]["word_reduce"].update(gives={"squares": "lost"}), "word has no squares",
+    ),
+    "before the norm": (
+        lambda t: t["finish"].update(update=["word_reduce", "first_update", "norm", "layer_update", "word_update"]),
+        "which nothing before it gives on every stage",
+    ),
+    "one copy is one summand": (
+        lambda t: t["part"]["word_reduce"].update(sums={"d": {"first": "d_w"}}), "word is shared by others",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_does_not_fit_is_refuted(case: str, tmp_path: Path) -> None:
+    edit, words = WRONG[case]
+    report = verified(_plan(tmp_path, edit))
+    assert report.verdict is not Verdict.PROVED
+    assert any(words in joint.problem for joint in report.joints), report.text()
+
+
+def test_a_copy_that_is_updated_alone_is_refuted(tmp_path: Path) -> None:
+    path = _plan(tmp_path, _alone)
+    for name in ("layer_reduce", "layer_update"):
+        for kind in (name, f"{name}.spec"):
+            write_document(tmp_path / f"{kind}.json.gz", graph_document(typed_graph(PROGRAMS[kind], GROUPS)))
+    problems = [joint.problem for joint in verified(path).joints if joint.problem]
+    assert "layer_reduce takes d_a of layer alone, which is one summand of the gradient of word" in problems
+    assert "layer_update replaces a of layer alone, which is word, and has other copies" in problems
+
+
+@pytest.mark.parametrize(
+    ("edit", "code"),
+    [
+        (lambda t: t["model"].update(tied={"word": {"layer": "x"}}), "plan-unknown-tensor"),
+        (lambda t: t["model"].update(tied={"word": {"layer": "a"}, "other": {"layer": "a"}}), "plan-tied"),
+        (lambda t: t["part"]["word_reduce"].update(of="world"), "plan-unknown-part"),
+        (lambda t: t["mesh"].update(axes={"pp": 2, "tied": 2, "tp": 2}), "plan-unknown-axis"),
+    ],
+)
+def test_bad_files(edit: Edit, code: str, tmp_path: Path) -> None:
+    path = _plan(tmp_path, edit)
+    with pytest.raises(UserError) as raised:
+        read_plan(path)
+    assert raised.value.code == code
