@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from math import prod
@@ -57,6 +57,7 @@ def plan_of_schedule(
     pipeline: str = "pp",
     reduction: str = "mean",
     placements: Mapping[str, Mapping[str, Any]] | None = None,
+    stage_loss: Callable[..., Tensor] | None = None,
     name: str = "pipeline",
 ) -> Path:
     """The plan of a training step with a schedule of ``torch.distributed.pipelining``; the path of the plan's file in
@@ -66,11 +67,13 @@ def plan_of_schedule(
     of virtual stage ``s`` on one device, or a list of modules that it calls one after the other: of alike modules one
     is captured. ``parallelize(module, mesh)`` makes of it what a rank has (DTensors, FSDP2), as in training; ``mesh``
     are the sizes of all axes, ``pipeline`` that of the stages, ``rows`` those over which the batch is spread (by
-    default those that begin with ``dp``). ``batch`` and ``target`` are those of one whole step. ``loss(output, target)`` is the
-    ``reduction`` (``"mean"`` or ``"sum"``) over rows. ``reduce(module, mesh)`` is what is done with ``.grad`` after the last
-    backward pass, beside what PyTorch does itself; ``optimizer(parameters)`` makes the optimizer. ``placements`` say where
-    plain tensors are cut: ``{"*.weight": {"tp": "Shard(0)"}}``, for parameters by name, ``hidden*`` for what
-    passes between pieces, and ``grad NAME`` for gradients. Raises :class:`UserError` for what is not understood."""
+    default those that begin with ``dp``). ``batch`` and ``target`` are those of one whole step. ``loss(output,
+    target)`` is the ``reduction`` (``"mean"`` or ``"sum"``) over rows; the schedule's stages compute that of their
+    rows, by ``stage_loss`` or the function that a schedule object has, if that is another one. ``reduce(module, mesh)``
+    is what is done with ``.grad`` after the last backward pass, beside what PyTorch does itself;
+    ``optimizer(parameters)`` makes the optimizer. ``placements`` say where plain tensors are cut:
+    ``{"*.weight": {"tp": "Shard(0)"}}``, for parameters by name, ``hidden*`` for what passes between pieces, and
+    ``grad NAME`` for gradients. Raises :class:`UserError` for what is not understood."""
     axes = dict(mesh)
     if pipeline not in axes:
         raise UserError(
@@ -81,8 +84,10 @@ def plan_of_schedule(
     modules = [list(stage) if isinstance(stage, list | tuple | nn.ModuleList) else [stage] for stage in stages]
     order = order_of(schedule, axes[pipeline], len(modules), microbatches, loss)
     over = tuple(rows) if rows is not None else tuple(axis for axis in axes if axis.startswith("dp"))
+    own_loss = stage_loss or getattr(schedule, "_loss_fn", None) or loss
     front = _Front(
-        order=order, axes=axes, pipeline=pipeline, over=over, loss=loss, optimizer=optimizer, parallelize=parallelize,
+        order=order, axes=axes, pipeline=pipeline, over=over, loss=loss, stage_loss=own_loss, optimizer=optimizer,
+        parallelize=parallelize,
         reduce=reduce, mean=reduction == "mean", placements=_texts(placements or {}), folder=PlanFolder(Path(folder)),
     )  # fmt: skip
     batch = (batch,) if isinstance(batch, Tensor) else tuple(batch)
@@ -132,6 +137,7 @@ class _Front:
     pipeline: str
     over: tuple[str, ...]
     loss: Callable[..., Tensor]
+    stage_loss: Callable[..., Tensor]
     optimizer: Callable[[Any], torch.optim.Optimizer]
     parallelize: Parallelize | None
     reduce: Callable[[nn.Module, Any], object] | None
@@ -213,7 +219,8 @@ class _Front:
 
         def build(_: int) -> Any:
             own, _mesh = self._parallel(module)
-            return pass_step(own, roles, self.order.split), (), {"kwargs": held, "modules": own}
+            ranked = roles if roles.loss is None else replace(roles, loss=self.stage_loss)
+            return pass_step(own, ranked, self.order.split), (), {"kwargs": held, "modules": own}
 
         side = capture_side(build, self.inner, part)
         self._add_pass(part, module, roles, spec, side, first)
@@ -243,7 +250,7 @@ class _Front:
         self, part: str, module: nn.Module, local: tuple[Tensor, ...], made: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
         """What a rank's module gives to the next piece, without data; most often as it is given the like of."""
-        if not any(isinstance(x, nn.Parameter) for x in ()) and self.parallelize is None:
+        if self.parallelize is None:
             return tuple(
                 self._rows(y, f"{part}: output {k}").requires_grad_(y.requires_grad) for k, y in enumerate(made)
             )
@@ -279,7 +286,7 @@ class _Front:
         inputs: dict[str, Any] = {}
         outputs: dict[str, Any] = {}
         streams: dict[str, str] = {}
-        for names, kind in ((roles.inputs, "before"), (roles.outputs, "after")):
+        for names in (roles.inputs, roles.outputs):
             for k, tensor in enumerate(names):
                 streams[tensor] = f"hidden{k}" if len(names) > 1 else "hidden"
         made = {output.name: spec.graph.by_name[output.node].type for output in spec.graph.outputs}
@@ -320,10 +327,8 @@ class _Front:
         table: Table = {
             "data": [n for n in ("target",) if n in shapes] + (list(roles.inputs) if first else []),
             "results": ["loss"] if roles.loss is not None else [],
-            "before": {} if first else {streams[n]: [n, *([f"d_{n}"] if n in roles.watched else [])] for n in roles.inputs},
-            "after": {} if roles.loss is not None else {
-                streams[n]: [n, *([f"d_{n}"] if n in roles.back else [])] for n in roles.outputs
-            },
+            "before": {} if first else _streams(roles.inputs, roles.watched, streams),
+            "after": {} if roles.loss is not None else _streams(roles.outputs, roles.back, streams),
             "parameters": {name: f"grad {name}" for name in trained},
             "frozen": [name for name in weights if name not in trained],
         }  # fmt: skip
@@ -333,8 +338,8 @@ class _Front:
         )
 
     def _stream(self, name: str, whole: TensorType, held: TensorType, rows: Placed, part: str) -> Placed:
-        """What ranks have of a tensor that passes between pieces: rows of it, and where that is less than their share, a
-        part along the dimension that is shorter by the size of one axis."""
+        """What ranks have of a tensor that passes between pieces: rows of it, and where that is less than their share,
+        a part along the dimension that is shorter by the size of one axis."""
         said = self._said(name)
         if said is not None:
             return {**rows, **said}
@@ -401,7 +406,7 @@ class _Front:
         return side
 
     def _reduced(self, kind: _Kind, side: Side) -> dict[str, Placed]:
-        """What the ranks have of gradients that are reduced: what DTensors say, else they lie as their parameters do."""
+        """What ranks have of gradients that are reduced: what DTensors say, else they lie as their parameters do."""
         return {
             f"grad {n}": side.outputs.get(f"grad {n}", kind.placed[n])
             for n in kind.trained
@@ -446,6 +451,11 @@ class _Front:
         }  # fmt: skip
         outputs = {name: inputs[name.removeprefix("new ")] for name in new}
         self.folder.add(f"{part}_update", spec, side, inputs, outputs, table)
+
+
+def _streams(names: Sequence[str], graded: Sequence[str], streams: Mapping[str, str]) -> dict[str, list[str]]:
+    """What passes between pieces: the tensor, and its gradient if it has one."""
+    return {streams[name]: [name, *([f"d_{name}"] if name in graded else [])] for name in names}
 
 
 # ---------------------------------------------------------------------------------------------- tensors

@@ -51,7 +51,8 @@ class PlanFolder:
             for tensor in wanted:
                 if tensor not in given:
                     raise UserError(
-                        "plan-placement", place=f"{name}: {kind} {tensor}", found="nothing that says what ranks hold of it",
+                        "plan-placement", place=f"{name}: {kind} {tensor}",
+                        found="nothing that says what ranks hold of it",
                         needed='a line such as placements={"' + tensor + '": {"tp": "Shard(0)"}}',
                     )  # fmt: skip
         self.parts[name] = {
