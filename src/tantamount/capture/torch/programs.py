@@ -123,12 +123,17 @@ def capture_rank(build: Callable[[int], Any], rank: int, mesh: Mapping[str, int]
 
 
 def trace_rank(
-    build: Callable[[int], Any], rank: int, mesh: Mapping[str, int]
+    build: Callable[[int], Any],
+    rank: int,
+    mesh: Mapping[str, int],
+    rewrite: Callable[[fx.Graph], None] | None = None,
 ) -> tuple[Program, Traced, dict[str, str]]:
     """As :func:`capture_rank`; and what was traced, with the layouts of DTensors, and the names of the process groups
-    that the program uses, by PyTorch's names."""
+    that the program uses, by PyTorch's names. ``rewrite`` may change the graph into an equal one."""
     whole = Mesh(mesh)
     traced, members = _rank(build, rank, whole.world_size)
+    if rewrite is not None:
+        rewrite(traced.module.graph)
     names = group_names(whole, rank, members, _group_uses(traced, set(members)))
     return _program(traced, None, names), traced, names
 

@@ -77,7 +77,7 @@ def plan_of_schedule(
     axes = dict(mesh)
     if pipeline not in axes:
         raise UserError(
-            "plan-mesh", place="plan_of_schedule", found=f"a mesh of {', '.join(axes)}", needed=f"an axis {pipeline}"
+            "capture-mesh", place="plan_of_schedule", found=f"a mesh of {', '.join(axes)}", needed=f"an axis {pipeline}"
         )
     if reduction not in ("mean", "sum"):
         raise UserError("plan-model", place="plan_of_schedule", found=f"reduction {reduction!r}", needed="mean or sum")

@@ -12,6 +12,7 @@ from typing import Any
 from tantamount.capture.programs import Program
 from tantamount.capture.stated import placement_text
 from tantamount.capture.torch.programs import trace_rank
+from tantamount.capture.torch.training.rewriting import without_detours
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 
@@ -49,7 +50,7 @@ def capture_side(build: Callable[[int], Any], axes: Mapping[str, int], place: st
 
     def look(rank: int) -> str:
         if rank not in found:
-            program, traced, names = trace_rank(build, rank, axes)
+            program, traced, names = trace_rank(build, rank, axes, without_detours)
             text = json.dumps({**program.document, "rank": None}, sort_keys=True)
             found[rank] = program, text, list(traced.inputs), list(traced.outputs), names
         return found[rank][1]
