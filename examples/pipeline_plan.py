@@ -1,4 +1,4 @@
-"""A pipeline of ``torch.distributed.pipelining`` with FSDP2 over tensor parallelism, as a plan: 16 layers on 2 x 2 x 2 ranks.
+"""A pipeline of ``torch.distributed.pipelining`` with FSDP2 over tensor parallelism, as a plan of 2 x 2 x 2 ranks.
 
 python examples/pipeline_plan.py
 """

@@ -31,7 +31,7 @@ from tantamount.capture.torch.programs import capture
 from tantamount.capture.torch.training.alike import structure_of
 from tantamount.capture.torch.training.document import PlanFolder, Table
 from tantamount.capture.torch.training.ranks import Placed, Side, capture_side
-from tantamount.errors import UserError
+from tantamount.errors import InternalError, UserError
 from tantamount.ir.types import TensorType
 
 __all__ = ["plan_of_schedule"]
@@ -81,7 +81,9 @@ def plan_of_schedule(
         )
     if reduction not in ("mean", "sum"):
         raise UserError("plan-model", place="plan_of_schedule", found=f"reduction {reduction!r}", needed="mean or sum")
-    modules = [list(stage) if isinstance(stage, list | tuple | nn.ModuleList) else [stage] for stage in stages]
+    modules: list[list[Any]] = [
+        list(stage) if isinstance(stage, list | tuple | nn.ModuleList) else [stage] for stage in stages
+    ]
     order = order_of(schedule, axes[pipeline], len(modules), microbatches, loss)
     over = tuple(rows) if rows is not None else tuple(axis for axis in axes if axis.startswith("dp"))
     own_loss = stage_loss or getattr(schedule, "_loss_fn", None) or loss
@@ -279,8 +281,8 @@ class _Front:
         )
 
     def _add_pass(self, part: str, module: nn.Module, roles: Roles, spec: Program, side: Side, first: bool) -> None:
-        shapes = {node.name: node.type for node in spec.graph.inputs}
-        local = {node.name: node.type for node in side.programs[0].graph.inputs}
+        shapes = {node.name: _known(node.type) for node in spec.graph.inputs}
+        local = {node.name: _known(node.type) for node in side.programs[0].graph.inputs}
         rows = {_AXIS: "Shard(0)", **dict.fromkeys(self.over, "Shard(0)")}
         summed = {_AXIS: 'Partial("sum")', **dict.fromkeys(self.over, 'Partial("sum")')}
         inputs: dict[str, Any] = {}
@@ -289,8 +291,8 @@ class _Front:
         for names in (roles.inputs, roles.outputs):
             for k, tensor in enumerate(names):
                 streams[tensor] = f"hidden{k}" if len(names) > 1 else "hidden"
-        made = {output.name: spec.graph.by_name[output.node].type for output in spec.graph.outputs}
-        there = {o.name: side.programs[0].graph.by_name[o.node].type for o in side.programs[0].graph.outputs}
+        made = {output.name: _known(spec.graph.by_name[output.node].type) for output in spec.graph.outputs}
+        there = {o.name: _known(side.programs[0].graph.by_name[o.node].type) for o in side.programs[0].graph.outputs}
         for tensor in (*roles.inputs, *roles.outputs):
             whole, held = (shapes.get(tensor) or made.get(tensor)), (local.get(tensor) or there.get(tensor))
             if whole is None or held is None:
@@ -426,8 +428,8 @@ class _Front:
 
         side = capture_side(build, self.inner, f"{part}_update")
         placed = self._reduced(kind, reduced)
-        local = {node.name: node.type for node in side.programs[0].graph.inputs}
-        shapes = {node.name: node.type for node in spec.graph.inputs}
+        local = {node.name: _known(node.type) for node in side.programs[0].graph.inputs}
+        shapes = {node.name: _known(node.type) for node in spec.graph.inputs}
         inputs: dict[str, Placed] = {}
         for node in spec.graph.inputs:
             if node.name in placed:
@@ -436,8 +438,7 @@ class _Front:
                 inputs[node.name] = kind.placed[node.name]
             else:
                 owner = node.name.partition(":")[2].rpartition(".")[0]
-                same = owner in shapes and shapes[owner] is not None and node.type is not None
-                as_owner = same and shapes[owner].shape == node.type.shape
+                as_owner = owner in shapes and shapes[owner].shape == shapes[node.name].shape
                 inputs[node.name] = side.inputs.get(
                     node.name, kind.placed[owner] if as_owner and owner in kind.placed else {}
                 )
@@ -480,6 +481,12 @@ def _on_cpu(module: nn.Module) -> nn.Module:
                         made[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if weight else empty
                     table[name] = made[id(tensor)]  # type: ignore[assignment]
     return own
+
+
+def _known(found: TensorType | None) -> TensorType:
+    if found is None:
+        raise InternalError("a captured tensor without a type")
+    return found
 
 
 def _of_type(found: TensorType) -> Tensor:

@@ -30,8 +30,9 @@ def without_detours(graph: fx.Graph) -> None:
 def _source(node: fx.Node) -> fx.Node | None:
     if node.target is _aten.copy.default:
         target, source = node.args[:2]
-        same = isinstance(source, fx.Node) and isinstance(target, fx.Node) and _type(target) == _type(source)
-        return source if same else None
+        if isinstance(source, fx.Node) and isinstance(target, fx.Node) and _type(target) == _type(source):
+            return source
+        return None
     if node.target is _aten.slice.Tensor:
         made = node.args[0]
         if isinstance(made, fx.Node) and made.target is _aten.slice_scatter.default:
