@@ -141,7 +141,7 @@ def _of_object(schedule: Any, devices: int, stages: int, microbatches: int | Non
         events = tuple((*_recorded(schedule, device, devices), f"{device}UPDATE") for device in range(devices))
         count = schedule._n_microbatches
         return Order(name, events, count, schedule.scale_grads, recorded=True)
-    table = getattr(schedule, "pipeline_order_with_comms", None) or schedule.pipeline_order
+    table = getattr(schedule, "pipeline_order_with_comms", None) or getattr(schedule, "pipeline_order", None)
     if not table:
         raise _wrong(f"{name} without a table of what it does", "a schedule with a pipeline_order")
     rows = [["" if cell is None else str(cell) for cell in table[device]] for device in sorted(table)]
