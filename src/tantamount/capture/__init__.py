@@ -19,11 +19,11 @@ from tantamount.errors import UserError
 
 __all__ = [
     "capture", "capture_jax", "capture_jax_ranks", "capture_megatron", "capture_ranks",  # pyright: ignore[reportUnsupportedDunderAll]
-    "generated_job", "new_plan", "plan_of_schedule",  # pyright: ignore[reportUnsupportedDunderAll]
+    "generated_job", "new_plan", "plan_of_megatron", "plan_of_schedule",  # pyright: ignore[reportUnsupportedDunderAll]
 ]  # fmt: skip
 
 _HOME = {"capture_megatron": "megatron", "new_plan": "llama.plan", "generated_job": "nnscaler"}
-_HOME |= {"plan_of_schedule": "pipelining"}  # others: programs
+_HOME |= {"plan_of_schedule": "pipelining", "plan_of_megatron": "megatron.plan"}  # others: programs
 _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change
 
 

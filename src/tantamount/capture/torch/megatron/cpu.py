@@ -51,9 +51,21 @@ def without_cuda() -> Generator[None]:
             (fused_softmax, "get_default_causal_mask", getattr(mask, "__wrapped__", mask)),
         ):
             stack.enter_context(patch.object(owner, name, value))
+        # a tensor of the same numbers that is no view: made by rebinding .data, which a trace cannot follow
+        utils = import_module("megatron.core.utils")
+        stack.enter_context(patch.object(utils, "_kernel_make_viewless_tensor", lambda inp, _: inp.clone()))
+        # a warning that is given once
+        linear = import_module("megatron.core.tensor_parallel.layers").linear_with_grad_accumulation_and_async_allreduce
+        stack.enter_context(patch.object(linear, "warned", True, create=True))
+        # room that is kept for results, whatever is in it
+        stack.enter_context(patch.object(utils.GlobalMemoryBuffer, "get_tensor", _room))
         # read where Transformer Engine is absent, and not defined there
         stack.enter_context(patch.object(moe_utils, "te_general_gemm", None, create=True))
         yield
+
+
+def _room(_: Any, shape: Any, dtype: torch.dtype, *__: Any, **___: Any) -> Tensor:
+    return torch.empty(shape, dtype=dtype)
 
 
 class _Stream:
