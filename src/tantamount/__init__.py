@@ -2,8 +2,9 @@
 
 The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks`, :func:`capture_jax`,
 :func:`capture_jax_ranks`, :func:`capture_megatron`, :func:`refine`, :func:`compare`, :func:`verify_plan`,
-:func:`plan_of_schedule`, :func:`plan_of_megatron`, :func:`save_job`, :func:`read_job`, :class:`Report`, :class:`Verdict`, :class:`NotProved`,
-:class:`UserError`; and to declare operators :func:`opaque`, :func:`definition`, :func:`operator`.
+:func:`plan_of_megatron`, :func:`plan_of_schedule`, :func:`save_job`, :func:`read_job`, :class:`Report`,
+:class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators :func:`opaque`, :func:`definition`,
+:func:`operator`.
 Importing this package imports neither PyTorch nor JAX nor the command line's libraries.
 """
 

@@ -1,4 +1,4 @@
-"""A small plan of Megatron-Core: for the tests here, and for those that have no Megatron, in ``tests/unit/plan/megatron``.
+"""A small plan of Megatron-Core: for tests here, and for those without Megatron, in ``tests/unit/plan/megatron``.
 
     python tests/frameworks/megatron_plans.py FOLDER
 

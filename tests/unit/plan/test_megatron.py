@@ -1,5 +1,5 @@
 """The plan of a step of Megatron-Core (``tests/frameworks/megatron_plans.py`` has written it, with Megatron's own
-functions): proved, and refuted where something is taken away from it. 2 x 2 x 2 ranks, interleaved, sequence parallel."""
+functions): proved, and refuted where something is taken away. 2 x 2 x 2 ranks, interleaved, sequence parallel."""
 
 from __future__ import annotations
 

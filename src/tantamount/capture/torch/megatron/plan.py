@@ -1,5 +1,5 @@
-"""Megatron-Core's training of a GPT as a plan: an embedding, one layer and a head, captured once each; the order of work
-as Megatron's schedule is seen to work; DistributedDataParallel, clipping and the optimizer by Megatron's functions."""
+"""Megatron-Core's training of a GPT as a plan: an embedding, one layer and a head, captured once each; the order of
+work as Megatron's schedule is seen to work; DistributedDataParallel, clipping and the optimizer by its functions."""
 
 # pyright: basic
 from __future__ import annotations
@@ -49,8 +49,8 @@ def plan_of_megatron(args: Any, *, folder: str | Path, name: str = "megatron") -
     """The plan of a step of Megatron-Core's GPT with the arguments of Megatron-LM (a namespace or a table); the path of
     the plan's file in ``folder``, for :func:`tantamount.verify_plan`.
 
-    Parts are captured from Megatron's own code at the model's sizes, on few ranks; the order of work is that of a run of
-    its schedule on every pipeline rank, without data. Needs ``megatron-core`` beside PyTorch, and no GPU. Raises
+    Parts are captured from Megatron's own code at the model's sizes, on few ranks; the order of work is that of a run
+    of its schedule on every pipeline rank, without data. Needs ``megatron-core`` beside PyTorch, and no GPU. Raises
     :class:`UserError` for arguments that are not known to mean what a plan can say."""
     if find_spec("megatron") is None or find_spec("megatron.core") is None:
         raise UserError(
@@ -292,7 +292,7 @@ def _placements(model: Any) -> dict[str, Placed]:
     """Where the parameters of a rank are in those of the whole, by the axis of tensor-parallel ranks: what Megatron's
     own checkpoints say; the rows of gated layers in the order of ranks."""
     found: dict[str, Placed] = {}
-    sizes: Mapping[str, Any] = {name: parameter for name, parameter in model.named_parameters()}
+    sizes: Mapping[str, Any] = dict(model.named_parameters())
     for piece in pieces_of(model):
         parameter = sizes[piece.name]
         cut = bool(getattr(parameter, "tensor_model_parallel", False))

@@ -29,7 +29,7 @@ __all__ = [
     "wrapped",
 ]
 
-Step = Callable[..., dict[str, Tensor]]
+Step = Callable[..., dict[str, Tensor] | None]
 PIECES = ("embedding", "layer", "head")
 
 
@@ -70,7 +70,7 @@ def _left_as_it_is(tensor: Tensor) -> Tensor:
 
 def in_order_of_ranks(model: Any, tp: int) -> None:
     """Let a gated layer of one device have its rows in the order of ``tp`` ranks, each with its part of the gate and
-    of what is gated: its output is put into Megatron's order again. Which rows of a weight are where is a convention."""
+    of what is gated: its output is put into Megatron's order again. Which row is where is a convention."""
 
     def put(_: nn.Module, __: Any, made: Any) -> Any:
         return tuple(None if x is None else x.unflatten(-1, (tp, 2, -1)).transpose(-3, -2).flatten(-3) for x in made)
@@ -191,6 +191,7 @@ def _l2_norm(chunk: int, flag: Any, lists: list[list[Tensor]], per_tensor: bool)
 
 
 def wrapped(model: Any) -> Any:
+    """A model in Megatron's ``DistributedDataParallel``, which keeps its gradients in buckets."""
     distributed = import_module("megatron.core.distributed")
     config = distributed.DistributedDataParallelConfig(grad_reduce_in_fp32=True)
     return distributed.DistributedDataParallel(model.config, config, model)
