@@ -155,6 +155,7 @@ class Plan:
     reduce: tuple[str, ...] = ()
     update: tuple[str, ...] = ()
     symbols: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()  # sentences of whoever wrote the plan, on which it rests
 
     @property
     def devices(self) -> int:

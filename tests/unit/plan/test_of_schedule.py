@@ -73,6 +73,9 @@ def test_a_pipeline_is_proved_and_layers_that_are_alike_are_captured_once(right:
     report = verify_plan(right)
     assert report.verdict is Verdict.PROVED, report.text()
     counts = {part.part: part.count for part in report.parts if not part.part.endswith(("reduce", "update"))}
+    assert [a.text for a in report.assumptions if a.name == "as-stated"] == [
+        "a stage calls the modules that it is listed with, one after the other, and nothing else"
+    ]
     assert counts == {"Layer": 1, "Layer2": 2, "Layer3": 1}  # the first, those between, the one with the loss
     assert len(list(right.parent.glob("*.json.gz"))) <= 12
 

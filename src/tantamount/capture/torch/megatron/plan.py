@@ -60,6 +60,8 @@ def plan_of_megatron(args: Any, *, folder: str | Path, name: str = "megatron") -
     s = settings_of(args)
     rows = recorded_order(s.pipeline_model_parallel_size, s.chunks, s.microbatches, _of_schedule(s))
     front = _Front(s, PlanFolder(Path(folder)))
+    front.folder.rests_on("a stage of Megatron's calls its layers one after the other, and nothing between them")
+    front.folder.rests_on("Megatron's hooks add the gradients of all microbatches up in main_grad")
     with without_cuda():
         for kind in PIECES:
             front.add_pass(kind)

@@ -94,6 +94,8 @@ def plan_of_schedule(
     )  # fmt: skip
     batch = (batch,) if isinstance(batch, Tensor) else tuple(batch)
     pieces = front.pieces(modules, batch, target)
+    if any(len(stage) > 1 for stage in modules):
+        front.folder.rests_on("a stage calls the modules that it is listed with, one after the other, and nothing else")
     front.finish()
     numbers: dict[str, int] = {}
     owned: list[list[tuple[str, int]]] = []

@@ -29,6 +29,7 @@ class PlanFolder:
     parts: Table = field(default_factory=Table)
     order: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    assumed: list[str] = field(default_factory=list[str])
     _files: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
@@ -43,6 +44,11 @@ class PlanFolder:
         programs = [self._file(file, program) for file, program in zip(cut, side.programs, strict=True)]
         impl: Any = {side.axis: programs} if side.axis else programs[0]
         self.order |= side.order
+        if side.captured < side.world:
+            self.rests_on(
+                f"of the {side.world} ranks of a stage, those that were not captured run what those run that were: "
+                "coordinates 0, 1 and the last of every axis"
+            )
         self.groups |= side.groups
         for kind, wanted, given in (
             ("input", [node.name for node in spec.graph.inputs], inputs),
@@ -62,6 +68,11 @@ class PlanFolder:
             "inputs": {node.name: _table(inputs[node.name]) for node in spec.graph.inputs},
             "outputs": {output.name: _table(outputs[output.name]) for output in spec.graph.outputs},
         }
+
+    def rests_on(self, text: str) -> None:
+        """Let the plan say, once, that it rests on something that its parts do not show."""
+        if text not in self.assumed:
+            self.assumed.append(text)
 
     def _file(self, name: str, program: Program) -> str:
         text = json.dumps({**program.document, "rank": None}, sort_keys=True)
@@ -90,6 +101,7 @@ class PlanFolder:
             "format": "plan/1",
             "name": name,
             **({"symbols": list(symbols)} if symbols else {}),
+            **({"assumed": self.assumed} if self.assumed else {}),
             "mesh": {
                 "axes": {axis: axes[axis] for axis in ranked},
                 "pipeline": pipeline,
