@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.megatron.cpu import without_cuda
@@ -121,7 +122,8 @@ class _Front:
                 tensor_model_parallel_size=self.s.tensor_model_parallel_size,
                 pipeline_model_parallel_size=pipeline, create_gloo_process_groups=False,
             )  # fmt: skip
-            return build()
+            with FakeTensorMode(allow_non_fake_inputs=True):  # weights take no memory
+                return build()
 
         return on_rank
 
@@ -131,7 +133,8 @@ class _Front:
         def one(_: int) -> Any:
             parallel_state.destroy_model_parallel()
             parallel_state.initialize_model_parallel(create_gloo_process_groups=False)
-            return build()
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                return build()
 
         with _state_ended():
             return capture_alone(one)

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
 from tantamount.capture.torch.megatron.settings import Settings
@@ -52,15 +53,27 @@ def gpt_piece(s: Settings, kind: str) -> Any:
         gradient_accumulation_fusion=False, masked_softmax_fusion=False, bias_activation_fusion=False,
         bias_dropout_fusion=False, persist_layer_norm=False, attention_dropout=0.0, hidden_dropout=0.0, **gated,
     )  # fmt: skip
-    model = gpt_class(
-        config, specs.get_gpt_layer_local_spec(normalization=s.normalization), vocab_size=s.padded_vocab_size,
-        max_sequence_length=s.seq_length, pre_process=kind == "embedding", post_process=kind == "head",
-        position_embedding_type=s.position_embedding_type, rotary_base=s.rotary_base,
-        share_embeddings_and_output_weights=False,
-    )  # fmt: skip
+    rotary = import_module("megatron.core.models.common.embeddings.rotary_pos_embedding").RotaryEmbedding
+    with patch.object(rotary, "__init__", _with_numbers(rotary.__init__)):
+        model = gpt_class(
+            config, specs.get_gpt_layer_local_spec(normalization=s.normalization), vocab_size=s.padded_vocab_size,
+            max_sequence_length=s.seq_length, pre_process=kind == "embedding", post_process=kind == "head",
+            position_embedding_type=s.position_embedding_type, rotary_base=s.rotary_base,
+            share_embeddings_and_output_weights=False,
+        )  # fmt: skip
     if kind != "layer":
         model.decoder.layers = nn.ModuleList()
     return model
+
+
+def _with_numbers(build: Callable[..., None]) -> Callable[..., None]:
+    """What builds a module, with real tensors also where those of the model have no numbers."""
+
+    def built(*args: Any, **kwargs: Any) -> None:
+        with unset_fake_temporarily():
+            build(*args, **kwargs)
+
+    return built
 
 
 def _left_as_it_is(tensor: Tensor) -> Tensor:
