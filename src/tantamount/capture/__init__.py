@@ -22,8 +22,13 @@ __all__ = [
     "generated_job", "new_plan", "plan_of_megatron", "plan_of_schedule",  # pyright: ignore[reportUnsupportedDunderAll]
 ]  # fmt: skip
 
-_HOME = {"capture_megatron": "megatron", "new_plan": "llama.plan", "generated_job": "nnscaler"}
-_HOME |= {"plan_of_schedule": "pipelining", "plan_of_megatron": "megatron.plan"}  # others: programs
+_HOME = {  # others: programs
+    "capture_megatron": "megatron",
+    "generated_job": "nnscaler",
+    "new_plan": "llama.plan",
+    "plan_of_megatron": "megatron.plan",
+    "plan_of_schedule": "pipelining",
+}
 _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change
 
 
