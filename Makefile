@@ -5,16 +5,18 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.stamp-base
 SETUP := $(VENV)/.stamp-setup
 RAY := $(VENV)/.stamp-ray
+MEGATRON := $(VENV)/.stamp-megatron
 TEST_WORKERS ?= auto
 TESTS ?= tests
 
-.PHONY: help setup demo test test-ray bench lint format gallery docs clean
+.PHONY: help setup demo test test-ray test-frameworks bench lint format gallery docs clean
 
 help:
 	@echo "setup   create $(VENV) with the tantamount command and everything the tests need"
 	@echo "demo    prove two correct pairs and refute two wrong ones (no PyTorch needed)"
 	@echo "test    run the tests (TESTS=path selects, TEST_WORKERS=n processes)"
 	@echo "test-ray  install Ray beside it and run tests/cluster on a local cluster of two nodes"
+	@echo "test-frameworks  install Megatron-Core beside it and run tests/frameworks: plans from what frameworks do"
 	@echo "bench   measure cost and run the long soundness checks"
 	@echo "lint    ruff check, ruff format --check, pyright"
 	@echo "format  ruff format and ruff's safe fixes"
@@ -61,6 +63,13 @@ $(RAY): $(SETUP)
 
 test-ray: $(RAY)
 	$(BIN)/python -m pytest tests/cluster
+
+$(MEGATRON): $(SETUP)
+	$(BIN)/python -m pip install --quiet --editable '.[megatron]'
+	@touch $@
+
+test-frameworks: $(MEGATRON)
+	TANTAMOUNT_FRAMEWORKS=1 $(BIN)/python -m pytest tests/frameworks
 
 bench: $(SETUP)
 	@set -e; for file in benchmarks/bench_*.py benchmarks/fuzz_*.py benchmarks/mutants.py; do echo "== $$file"; $(BIN)/python $$file; done

@@ -2,8 +2,9 @@
 
 The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks`, :func:`capture_jax`,
 :func:`capture_jax_ranks`, :func:`capture_megatron`, :func:`refine`, :func:`compare`, :func:`verify_plan`,
-:func:`save_job`, :func:`read_job`, :class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to
-declare operators :func:`opaque`, :func:`definition`, :func:`operator`.
+:func:`plan_of_megatron`, :func:`plan_of_schedule`, :func:`save_job`, :func:`read_job`, :class:`Report`,
+:class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators :func:`opaque`, :func:`definition`,
+:func:`operator`.
 Importing this package imports neither PyTorch nor JAX nor the command line's libraries.
 """
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tantamount.capture.job import read_job
     from tantamount.capture.programs import save_job
     from tantamount.capture.torch.megatron import capture_megatron
+    from tantamount.capture.torch.megatron.plan import plan_of_megatron
+    from tantamount.capture.torch.pipelining import plan_of_schedule
     from tantamount.capture.torch.programs import capture, capture_ranks
     from tantamount.errors import UserError
     from tantamount.ops.declare import definition, opaque, operator
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_jax", "capture_jax_ranks",
     "capture_megatron", "capture_ranks", "compare", "definition", "opaque", "operator", "read_job", "refine",
-    "save_job", "verify_plan",
+    "plan_of_megatron", "plan_of_schedule", "save_job", "verify_plan",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -45,6 +48,8 @@ _HOME = {
     "definition": "tantamount.ops.declare",
     "opaque": "tantamount.ops.declare",
     "operator": "tantamount.ops.declare",
+    "plan_of_megatron": "tantamount.capture",
+    "plan_of_schedule": "tantamount.capture",
     "read_job": "tantamount.capture.job",
     "refine": "tantamount.answers",
     "save_job": "tantamount.capture.programs",

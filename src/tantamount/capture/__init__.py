@@ -18,10 +18,16 @@ from tantamount.errors import UserError
 
 __all__ = [
     "capture", "capture_jax", "capture_jax_ranks", "capture_megatron", "capture_ranks",  # pyright: ignore[reportUnsupportedDunderAll]
-    "generated_job", "new_plan",  # pyright: ignore[reportUnsupportedDunderAll]
+    "generated_job", "new_plan", "plan_of_megatron", "plan_of_schedule",  # pyright: ignore[reportUnsupportedDunderAll]
 ]  # fmt: skip
 
-_HOME = {"capture_megatron": "megatron", "new_plan": "llama.plan", "generated_job": "nnscaler"}  # others: programs
+_HOME = {  # others: programs
+    "capture_megatron": "megatron",
+    "generated_job": "nnscaler",
+    "new_plan": "llama.plan",
+    "plan_of_megatron": "megatron.plan",
+    "plan_of_schedule": "pipelining",
+}
 _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change
 
 

@@ -174,6 +174,7 @@ class Plan:
     symbols: tuple[str, ...] = ()
     tied: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     approximations: tuple[Approximation, ...] = ()
+    assumed: tuple[str, ...] = ()  # sentences of whoever wrote the plan, on which it rests
 
     @property
     def devices(self) -> int:

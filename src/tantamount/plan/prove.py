@@ -27,6 +27,7 @@ Refine = Callable[[Job], Report]
 _LONG = 4  # axes of so many ranks or fewer are as short as they get
 _RANKS = 64  # of a part that is looked at closely
 _PATIENCE = 60.0  # seconds for what was not proved in any simpler way
+_AT_ONCE = 1.0  # seconds to see what is equal
 _BRIEF = 0.5  # CPU seconds to compare an output where everything is small
 _CONTROL = 1.0  # CPU seconds to see whether what is refuted at small sizes is equal at its own
 
@@ -55,8 +56,9 @@ def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
 
 def _checked(part: Part, refine: Refine, effort: Effort) -> PartReport:
     job = part.job
-    proof = prove(job, Options(cut=False, effort=effort))
-    known: dict[str, OutputReport] = {}
+    known, proof = _at_once(job, effort)
+    if len(known) == len(job.outputs):
+        return _report(part, _ordered(job, known), _assumptions(part, proof))
     found: Report | None = None
     text = ""
     for axes in _ways(job):
@@ -102,6 +104,25 @@ def _likely(small: Job, effort: Effort) -> list[str]:
         if output.verdict is Verdict.PROVED:
             found.append(name)
     return found
+
+
+def _at_once(job: Job, effort: Effort) -> tuple[dict[str, OutputReport], Proof]:
+    """What is proved in no time: equal forms mostly are. And a proof that can be asked further."""
+    proof = prove(job, Options(cut=False, effort=effort))
+    known: dict[str, OutputReport] = {}
+    left = effort.left()
+    if left is not None and left <= 0:
+        return known, proof
+    brief = Effort(effort.factor, seconds=_AT_ONCE if left is None else min(left, _AT_ONCE))
+    try:
+        with stopping(brief):
+            for name in job.outputs:
+                (output,) = proof.check(expand=False, only=[name], infer=False)
+                if output.verdict is Verdict.PROVED:
+                    known[name] = output
+    except Stopped:  # nothing more is asked of that one, whose work may be half done
+        proof = prove(job, Options(cut=False, effort=effort))
+    return known, proof
 
 
 def _ways(job: Job) -> Iterator[tuple[str, ...]]:

@@ -51,7 +51,9 @@ def read_plan(path: str | Path, *, limits: Limits | None = None) -> Plan:
     limits = limits or limits_from_environment()
     path = Path(path)
     place = Place("plan", str(path), limits)
-    top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "mesh", "model", "part"))
+    top = Fields.of(
+        parse_toml(read_text(path, limits), place), place, (*_TOP, "assumed"), ("format", "mesh", "model", "part")
+    )
     if top.get("format") != FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{FORMAT}"', code="format")
     return _Reader(path, top).plan()
@@ -85,7 +87,7 @@ class _Reader:
         self.path, self.top = path, top
         self.limits = top.place.limits
         job_place = Place("job", str(path), self.limits)
-        operators = declared_operators(Fields.of(dict(top.values), job_place, _TOP))
+        operators = declared_operators(Fields.of(dict(top.values), job_place, (*_TOP, "assumed")))
         self.files = GraphFiles(path.parent, False, self.limits, operators, {}, READERS)
 
     def plan(self) -> Plan:
@@ -117,7 +119,7 @@ class _Reader:
             parts={name: parts[name] for name in tables}, pieces=pieces, stages=stages, tied=tied,
             schedule=schedule, schedule_name=called,
             reduce=self._order(finish, "reduce", parts), update=self._order(finish, "update", parts),
-            symbols=_names(top, "symbols"), approximations=approximations,
+            symbols=_names(top, "symbols"), approximations=approximations, assumed=_names(top, "assumed"),
         )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------ mesh

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tantamount.errors import UserError
 from tantamount.plan.actions import COMPUTE, MESSAGES, Action, Chain, Schedule, read_events
+from tantamount.plan.check import ProblemKind, check_schedule
 from tantamount.plan.exchange import with_messages
 
 __all__ = ["read_table", "schedule_of_table"]
@@ -58,7 +59,10 @@ def schedule_of_table(rows: Sequence[Iterable[object]], place: str) -> Schedule:
     chain = Chain(tuple(range(len(owners))), tuple(range(len(microbatches))))
     if any(action.kind in MESSAGES for action, _ in actions):
         return Schedule(devices, owners, (chain,), rendezvous=False)
-    return with_messages(Schedule(devices, owners, (chain,)))
+    schedule = Schedule(devices, owners, (chain,))
+    if any(problem.kind is ProblemKind.MISSING for problem in check_schedule(schedule)):
+        return schedule  # nobody could wait for what never comes; what is missing is said where schedules are checked
+    return with_messages(schedule)
 
 
 def _listed(numbers: set[int]) -> str:

@@ -50,7 +50,7 @@ def verify(plan: Plan, check: CheckPart, told: Told | None = None, accept: Colle
     return PlanReport(
         plan=plan.path, name=plan.name, verdict=verdict, mesh=plan.mesh.axes, microbatches=plan.microbatches,
         pieces=len(plan.pieces), stages=len(plan.stages), schedule_name=plan.schedule_name, parts=tuple(parts),
-        joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(parts),
+        joints=joints, ownership=ownership, schedule=schedule, assumptions=_assumptions(plan, parts),
         notes=tuple(_notes(plan)), holds=said_of_counts(plan) if verdict is Verdict.PROVED else (),
         approximations=plan.approximations, accepted=tuple(accept), subject=plan, seconds=clock.seconds,
         megabytes=peak_memory_bytes() / (1 << 20),
@@ -167,8 +167,9 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"without gradients: {', '.join(frozen)}"
 
 
-def _assumptions(parts: Sequence[PartReport]) -> tuple[Assumption, ...]:
-    """Those of all parts, each once; those of the same text at several places with all of them."""
+def _assumptions(plan: Plan, parts: Sequence[PartReport]) -> tuple[Assumption, ...]:
+    """Those of all parts, each once; those of the same text at several places with all of them; and what the plan says
+    that it rests on."""
     finite = "every tensor that passes from one part to another is finite: where one is not, nothing is claimed"
     found: dict[tuple[str, str], list[str]] = {("domain", finite): []}
     for part in parts:
@@ -176,4 +177,5 @@ def _assumptions(parts: Sequence[PartReport]) -> tuple[Assumption, ...]:
             found.setdefault((assumption.name, assumption.text), []).extend(
                 f"{part.part}: {place}" for place in assumption.places
             )
-    return tuple(Assumption(name, text, tuple(places)) for (name, text), places in found.items())
+    stated = [Assumption("as-stated", text, ()) for text in plan.assumed]
+    return (*(Assumption(name, text, tuple(places)) for (name, text), places in found.items()), *stated)

@@ -31,7 +31,7 @@ from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import limits_from_environment
 
-__all__ = ["capture", "capture_alone", "capture_rank", "capture_ranks"]
+__all__ = ["capture", "capture_alone", "capture_rank", "capture_ranks", "trace_rank"]
 
 Modules = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module] | None
 
@@ -119,9 +119,24 @@ def capture_alone(build: Callable[[int], Any]) -> Program:
 def capture_rank(build: Callable[[int], Any], rank: int, mesh: Mapping[str, int]) -> Program:
     """The program of one rank of a mesh, whatever the number of the others; ``build`` as in :func:`capture_ranks`.
     What it names no rank in may stand for all that run the same."""
+    program, _, _ = trace_rank(build, rank, mesh)
+    return program
+
+
+def trace_rank(
+    build: Callable[[int], Any],
+    rank: int,
+    mesh: Mapping[str, int],
+    rewrite: Callable[[fx.Graph], None] | None = None,
+) -> tuple[Program, Traced, dict[str, str]]:
+    """As :func:`capture_rank`; and what was traced, with the layouts of DTensors, and the names of the process groups
+    that the program uses, by PyTorch's names. ``rewrite`` may change the graph into an equal one."""
     whole = Mesh(mesh)
     traced, members = _rank(build, rank, whole.world_size)
-    return _program(traced, None, group_names(whole, rank, members, _group_uses(traced, set(members))))
+    if rewrite is not None:
+        rewrite(traced.module.graph)
+    names = group_names(whole, rank, members, _group_uses(traced, set(members)))
+    return _program(traced, None, names), traced, names
 
 
 def _rank(

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
@@ -184,7 +184,7 @@ def _runner(
                 tensor.requires_grad_()
                 # what isinstance(tensor, nn.Parameter) looks at
                 tensor._is_param = isinstance(entry.tensor, nn.Parameter)
-            if layout is None and type(entry.tensor) in (Tensor, nn.Parameter):  # marks of a program's own
+            if layout is None and type(entry.tensor) in (Tensor, nn.Parameter, FakeTensor):  # marks of a program's own
                 fakes_own[entry.name] = set(vars(tensor))
                 vars(tensor).update({k: v for k, v in vars(entry.tensor).items() if k not in vars(tensor)})
         own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}

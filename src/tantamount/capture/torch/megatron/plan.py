@@ -1,0 +1,312 @@
+"""Megatron-Core's training of a GPT as a plan: an embedding, one layer and a head, captured once each; the order of
+work as Megatron's schedule is seen to work; DistributedDataParallel, clipping and the optimizer by its functions."""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tantamount.capture.programs import Program
+from tantamount.capture.torch.megatron.cpu import without_cuda
+from tantamount.capture.torch.megatron.gradients import partial_over_tensor_ranks
+from tantamount.capture.torch.megatron.order import recorded_order
+from tantamount.capture.torch.megatron.settings import Settings, settings_of
+from tantamount.capture.torch.megatron.shards import pieces_of
+from tantamount.capture.torch.megatron.steps import (
+    PIECES,
+    gpt_piece,
+    in_order_of_ranks,
+    norm_step,
+    optimizer_of,
+    pass_step,
+    reduce_step,
+    update_step,
+    whole_norm_step,
+    wrapped,
+)
+from tantamount.capture.torch.programs import capture_alone
+from tantamount.capture.torch.training.document import PlanFolder, Table
+from tantamount.capture.torch.training.ranks import Placed, capture_side
+from tantamount.errors import UserError
+
+__all__ = ["plan_of_megatron"]
+
+_SUM = 'Partial("sum")'
+_ROWS = {"microbatch": "Shard(0)", "dp": "Shard(0)"}
+_SUMMED = {"microbatch": _SUM, "dp": _SUM}
+
+
+def plan_of_megatron(args: Any, *, folder: str | Path, name: str = "megatron") -> Path:
+    """The plan of a step of Megatron-Core's GPT with the arguments of Megatron-LM (a namespace or a table); the path of
+    the plan's file in ``folder``, for :func:`tantamount.verify_plan`.
+
+    Parts are captured from Megatron's own code at the model's sizes, on few ranks; the order of work is that of a run
+    of its schedule on every pipeline rank, without data. Needs ``megatron-core`` beside PyTorch, and no GPU. Raises
+    :class:`UserError` for arguments that are not known to mean what a plan can say."""
+    if find_spec("megatron") is None or find_spec("megatron.core") is None:
+        raise UserError(
+            "capture-megatron", place="plan_of_megatron", found="no Megatron-Core", needed="megatron-core",
+            hint="pip install 'tantamount[megatron]'",
+        )  # fmt: skip
+    s = settings_of(args)
+    rows = recorded_order(s.pipeline_model_parallel_size, s.chunks, s.microbatches, _of_schedule(s))
+    front = _Front(s, PlanFolder(Path(folder)))
+    front.folder.rests_on("a stage of Megatron's calls its layers one after the other, and nothing between them")
+    front.folder.rests_on("Megatron's hooks add the gradients of all microbatches up in main_grad")
+    with without_cuda():
+        for kind in PIECES:
+            front.add_pass(kind)
+            front.add_reduce(kind)
+            front.add_update(kind)
+        front.add_norm()
+    stages = s.pipeline_model_parallel_size * s.chunks
+    per = s.num_layers // stages
+    owned = [[("layer", k) for k in range(stage * per, (stage + 1) * per)] for stage in range(stages)]
+    owned[0].insert(0, ("embedding", 0))
+    owned[-1].append(("head", 0))
+    return front.folder.write(
+        name, front.axes, "pp", s.microbatches, ["embedding", *["layer"] * s.num_layers, "head"], owned,
+        {"devices": list(rows), "owners": [stage % s.pipeline_model_parallel_size for stage in range(stages)]},
+        {"reduce": [f"{kind}_reduce" for kind in PIECES], "update": ["norm", *(f"{kind}_update" for kind in PIECES)]},
+    )  # fmt: skip
+
+
+def _of_schedule(s: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "overlap_p2p_comm": s.overlap_p2p_comm, "batch_p2p_comm": s.batch_p2p_comm and not s.overlap_p2p_comm,
+        "deallocate_pipeline_outputs": s.deallocate_pipeline_outputs,
+    }  # fmt: skip
+    if s.microbatch_group_size_per_vp_stage is not None:
+        found["microbatch_group_size_per_vp_stage"] = s.microbatch_group_size_per_vp_stage
+    return found
+
+
+@dataclass
+class _Front:
+    s: Settings
+    folder: PlanFolder
+    placed: dict[str, dict[str, Placed]] = field(default_factory=dict[str, dict[str, Placed]])
+    local: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict[str, dict[str, tuple[int, ...]]])
+    whole: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict[str, dict[str, tuple[int, ...]]])
+    partial: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+    @property
+    def inner(self) -> dict[str, int]:
+        return {"dp": self.s.data_parallel_size, "tp": self.s.tensor_model_parallel_size}
+
+    @property
+    def axes(self) -> dict[str, int]:
+        return {"pp": self.s.pipeline_model_parallel_size, **self.inner}
+
+    @property
+    def sequence(self) -> bool:
+        return self.s.sequence_parallel and self.s.tensor_model_parallel_size > 1
+
+    def _ranked(self, build: Callable[[], Any], pipeline: int = 1) -> Callable[[int], Any]:
+        """``build`` on a rank, with Megatron's parallel state."""
+        parallel_state = import_module("megatron.core.parallel_state")
+
+        def on_rank(_: int) -> Any:
+            parallel_state.destroy_model_parallel()
+            parallel_state.initialize_model_parallel(
+                tensor_model_parallel_size=self.s.tensor_model_parallel_size,
+                pipeline_model_parallel_size=pipeline, create_gloo_process_groups=False,
+            )  # fmt: skip
+            with FakeTensorMode(allow_non_fake_inputs=True):  # weights take no memory
+                return build()
+
+        return on_rank
+
+    def _alone(self, build: Callable[[], Any]) -> Program:
+        parallel_state = import_module("megatron.core.parallel_state")
+
+        def one(_: int) -> Any:
+            parallel_state.destroy_model_parallel()
+            parallel_state.initialize_model_parallel(create_gloo_process_groups=False)
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                return build()
+
+        with _state_ended():
+            return capture_alone(one)
+
+    def _piece(self, kind: str, *, alone: bool) -> Any:
+        model = gpt_piece(self.s, kind)
+        if alone and self.s.swiglu:
+            in_order_of_ranks(model, self.s.tensor_model_parallel_size)
+        return model
+
+    # ------------------------------------------------------------------------------------------ passes
+    def add_pass(self, kind: str) -> None:
+        s = self.s
+
+        def given(rows: int, length: int) -> dict[str, Tensor]:
+            hidden = torch.empty(length, rows, s.hidden_size)
+            found: dict[str, Tensor] = {}
+            if kind == "embedding":
+                found["tokens"] = torch.zeros(rows, s.seq_length, dtype=torch.int64)
+            else:
+                found["x"] = hidden
+            found |= (
+                {"labels": torch.zeros(rows, s.seq_length, dtype=torch.int64)} if kind == "head" else {"d_y": hidden}
+            )
+            return found
+
+        def whole() -> Any:
+            model = self._piece(kind, alone=True)
+            self.whole[kind] = {name: tuple(p.shape) for name, p in model.named_parameters()}
+            step = pass_step(model, kind, 1, float(s.data_parallel_size))
+            return step, (), {"kwargs": given(s.global_batch_size, s.seq_length), "modules": model}
+
+        def ranked() -> Any:
+            model = self._piece(kind, alone=False)
+            self.local[kind] = {name: tuple(p.shape) for name, p in model.named_parameters()}
+            self.partial[kind] = partial_over_tensor_ranks(model)
+            self.placed[kind] = _placements(model)
+            length = s.seq_length // (s.tensor_model_parallel_size if self.sequence else 1)
+            step = pass_step(model, kind, s.microbatches)
+            return step, (), {"kwargs": given(s.micro_batch_size, length), "modules": model}
+
+        spec = self._alone(whole)
+        with _state_ended():
+            side = capture_side(self._ranked(ranked), self.inner, kind)
+        weights, placed = self.whole[kind], self.placed[kind]
+        stream = {"microbatch": "Shard(1)", "dp": "Shard(1)", **({"tp": "Shard(0)"} if self.sequence else {})}
+        inputs = {
+            "tokens": _ROWS, "labels": _ROWS, **dict.fromkeys(("x", "d_y"), stream), **placed,
+            **{node.name: {} for node in spec.graph.inputs if node.name not in weights},
+        }  # fmt: skip
+        inputs |= {"tokens": _ROWS, "labels": _ROWS, "x": stream, "d_y": stream}
+        loss = {"microbatch": _SUM, "dp": 'Partial("avg")'}
+        outputs: dict[str, Any] = {"y": stream, "d_x": stream, "loss": loss}
+        outputs |= {f"grad {name}": {**self._gradient(kind, name), **_SUMMED} for name in weights}
+        names = [node.name for node in spec.graph.inputs]
+        table: Table = {
+            "data": [name for name in ("tokens", "labels") if name in names],
+            "results": ["loss"] if kind == "head" else [],
+            "before": {} if kind == "embedding" else {"hidden": ["x", "d_x"]},
+            "after": {} if kind == "head" else {"hidden": ["y", "d_y"]},
+            "parameters": {name: f"grad {name}" for name in weights},
+            "frozen": [name for name in names if name not in weights and name not in ("tokens", "labels", "x", "d_y")],
+        }
+        self.folder.add(kind, spec, side, inputs, outputs, table)
+
+    def _gradient(self, kind: str, name: str) -> Placed:
+        """How the passes leave a gradient, but for the sums over microbatches and data-parallel ranks."""
+        return {"tp": _SUM} if self.sequence and name in self.partial[kind] else self.placed[kind][name]
+
+    # ------------------------------------------------------------------------------------------ after the passes
+    def add_reduce(self, kind: str) -> None:
+        s, names = self.s, list(self.whole[kind])
+
+        def whole() -> Any:
+            given = {f"grad {name}": torch.empty(shape) for name, shape in self.whole[kind].items()}
+            return _whole_reduce(names, float(s.data_parallel_size)), (), {"kwargs": given}
+
+        def ranked() -> Any:
+            model = self._piece(kind, alone=False)
+            given = {f"grad {name}": torch.empty(shape) for name, shape in self.local[kind].items()}
+            return reduce_step(model, s), (), {"kwargs": given, "modules": model}
+
+        spec = self._alone(whole)
+        with _state_ended():
+            side = capture_side(self._ranked(ranked), self.inner, f"{kind}_reduce")
+        inputs = {f"grad {name}": {**self._gradient(kind, name), "dp": _SUM} for name in names}
+        outputs = {**{f"reduced {name}": self.placed[kind][name] for name in names}, "squares": {"tp": _SUM}}
+        table: Table = {"kind": "piece", "of": kind}
+        self.folder.add(f"{kind}_reduce", spec, side, inputs, outputs, table)
+
+    def add_norm(self) -> None:
+        def build() -> Any:
+            return norm_step(self.s.clip_grad), (), {"kwargs": {"squares": torch.empty(())}}
+
+        def whole() -> Any:
+            return whole_norm_step(self.s.clip_grad), (), {"kwargs": {"squares": torch.empty(())}}
+
+        spec = self._alone(whole)
+        with _state_ended():
+            ranked = self._ranked(build, self.s.pipeline_model_parallel_size)
+            side = capture_side(ranked, self.axes, "norm")
+        table: Table = {"kind": "once", "sums": {"squares": "squares"}}
+        self.folder.add("norm", spec, side, {"squares": {"pp": _SUM, "tp": _SUM}}, {"factor": {}}, table)
+
+    def add_update(self, kind: str) -> None:
+        s = self.s
+
+        def build(*, alone: bool) -> Any:
+            model = self._piece(kind, alone=alone)
+            optimizer = optimizer_of(wrapped(model), s)
+            shapes = self.whole[kind] if alone else self.local[kind]
+            given = {
+                "factor": torch.empty(()),
+                **{f"reduced {name}": torch.empty(shape) for name, shape in shapes.items()},
+            }
+            options = {"kwargs": given, "modules": model, "optimizers": optimizer.optimizer}
+            return update_step(model, optimizer, s), (), options
+
+        spec = self._alone(lambda: build(alone=True))
+        with _state_ended():
+            side = capture_side(self._ranked(lambda: build(alone=False)), self.inner, f"{kind}_update")
+        placed = self.placed[kind]
+        inputs: dict[str, Placed] = {}
+        for node in spec.graph.inputs:
+            tensor = node.name.removeprefix("reduced ")
+            owner = node.name.partition(":")[2].rpartition(".")[0]
+            same = owner in placed and node.type is not None and node.type.shape == self.whole[kind][owner]
+            inputs[node.name] = placed.get(tensor, placed[owner] if same else {})
+        new = [output.name for output in spec.graph.outputs if output.name.startswith("new ")]
+        known = {"factor", *placed, *(f"reduced {name}" for name in placed)}
+        table: Table = {
+            "kind": "piece", "of": kind, "state": [name for name in inputs if name not in known],
+            "updates": {name: name.removeprefix("new ") for name in new},
+        }  # fmt: skip
+        outputs = {name: inputs[name.removeprefix("new ")] for name in new}
+        self.folder.add(f"{kind}_update", spec, side, inputs, outputs, table)
+
+
+@contextmanager
+def _state_ended() -> Generator[None]:
+    """No parallel state of Megatron's is left."""
+    try:
+        yield
+    finally:
+        import_module("megatron.core.parallel_state").destroy_model_parallel()
+
+
+def _whole_reduce(names: list[str], scale: float) -> Callable[..., dict[str, Tensor]]:
+    """The gradients of one device, without what the loss was multiplied by, and the sum of their squares."""
+
+    def run(**given: Tensor) -> dict[str, Tensor]:
+        made = {name: given[f"grad {name}"] / scale for name in names}
+        squares = torch.stack([(gradient * gradient).sum() for gradient in made.values()]).sum()
+        return {**{f"reduced {name}": gradient for name, gradient in made.items()}, "squares": squares}
+
+    return run
+
+
+def _placements(model: Any) -> dict[str, Placed]:
+    """Where the parameters of a rank are in those of the whole, by the axis of tensor-parallel ranks: what Megatron's
+    own checkpoints say; the rows of gated layers in the order of ranks."""
+    found: dict[str, Placed] = {}
+    sizes: Mapping[str, Any] = dict(model.named_parameters())
+    for piece in pieces_of(model):
+        parameter = sizes[piece.name]
+        cut = bool(getattr(parameter, "tensor_model_parallel", False))
+        dim = getattr(parameter, "partition_dim", -1)
+        found[piece.name] = {"tp": f"Shard({dim})"} if cut else {}
+    missing = [name for name in sizes if name not in found]
+    if missing:
+        raise UserError(
+            "plan-placement", place=missing[0], found="a parameter that is in no checkpoint",
+            needed="parameters of which Megatron says where they are",
+        )  # fmt: skip
+    return found

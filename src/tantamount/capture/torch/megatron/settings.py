@@ -1,0 +1,168 @@
+"""What a plan takes from Megatron's arguments; everything else is refused by name."""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tantamount.errors import UserError
+
+__all__ = ["Settings", "settings_of"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Megatron-LM's arguments by their names there, as far as plans are made of them."""
+
+    num_layers: int
+    hidden_size: int
+    num_attention_heads: int
+    seq_length: int
+    padded_vocab_size: int
+    micro_batch_size: int
+    global_batch_size: int
+    tensor_model_parallel_size: int = 1
+    pipeline_model_parallel_size: int = 1
+    virtual_pipeline_model_parallel_size: int | None = None
+    data_parallel_size: int = 1
+    sequence_parallel: bool = False
+    num_query_groups: int | None = None
+    ffn_hidden_size: int | None = None
+    kv_channels: int | None = None
+    normalization: str = "LayerNorm"
+    norm_epsilon: float = 1e-5
+    swiglu: bool = False
+    add_bias_linear: bool = True
+    add_qkv_bias: bool = False
+    position_embedding_type: str = "learned_absolute"
+    rotary_base: int = 10000
+    untie_embeddings_and_output_weights: bool = False
+    overlap_p2p_comm: bool = False
+    batch_p2p_comm: bool = True
+    microbatch_group_size_per_vp_stage: int | None = None
+    deallocate_pipeline_outputs: bool = False
+    optimizer: str = "adam"
+    lr: float = 1e-4
+    weight_decay: float = 0.01
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.999
+    adam_eps: float = 1e-8
+    sgd_momentum: float = 0.9
+    clip_grad: float = 1.0
+
+    @property
+    def chunks(self) -> int:
+        return self.virtual_pipeline_model_parallel_size or 1
+
+    @property
+    def microbatches(self) -> int:
+        return self.global_batch_size // (self.micro_batch_size * self.data_parallel_size)
+
+
+# What says nothing about what a step computes: files, messages, data, rates that change from step to step, and kernels
+# that do at once what is done here in several operators.
+_BESIDE = frozenset(
+    [
+        "world_size",
+        "rank",
+        "local_rank",
+        "save",
+        "load",
+        "save_interval",
+        "log_interval",
+        "eval_interval",
+        "eval_iters",
+        "train_iters",
+        "train_samples",
+        "exit_interval",
+        "tensorboard_dir",
+        "data_path",
+        "split",
+        "tokenizer_type",
+        "tokenizer_model",
+        "vocab_file",
+        "merge_file",
+        "vocab_size",
+        "make_vocab_size_divisible_by",
+        "seed",
+        "num_workers",
+        "distributed_backend",
+        "distributed_timeout_minutes",
+        "max_position_embeddings",
+        "lr_decay_style",
+        "lr_decay_iters",
+        "lr_warmup_iters",
+        "lr_warmup_fraction",
+        "min_lr",
+        "use_mcore_models",
+        "init_method_std",
+        "bias_dropout_fusion",
+        "bias_gelu_fusion",
+        "bias_swiglu_fusion",
+        "masked_softmax_fusion",
+        "gradient_accumulation_fusion",
+        "timing_log_level",
+        "ckpt_format",
+        "no_load_optim",
+        "no_load_rng",
+        "no_save_optim",
+        "no_save_rng",
+        "use_cpu_initialization",
+    ]
+)
+
+
+def settings_of(args: Any) -> Settings:
+    """The settings in Megatron-LM's arguments: a namespace, or a table. Raises :class:`UserError` for one that is
+    missing or does not fit, and for those that are set and that plans know nothing of."""
+    given = dict(args) if isinstance(args, Mapping) else dict(vars(args))
+    known = {field.name for field in fields(Settings)}
+    layers_per_stage = given.pop("num_layers_per_virtual_pipeline_stage", None)
+    if not given.pop("group_query_attention", True):  # Megatron-LM has a number of groups all the same
+        given.pop("num_query_groups", None)
+    if str(given.get("params_dtype")) == "torch.float32":
+        given.pop("params_dtype")
+    if given.get("transformer_impl") == "local":
+        given.pop("transformer_impl")
+    if "padded_vocab_size" not in given and "vocab_size" in given:
+        given["padded_vocab_size"] = given["vocab_size"]
+    unknown = [name for name, value in given.items() if name not in known | _BESIDE and value]
+    if unknown:
+        raise _wrong(", ".join(f"{name} = {given[name]!r}" for name in sorted(unknown)), "arguments that plans know of")
+    missing = [
+        field.name for field in fields(Settings) if field.default is field.default_factory and field.name not in given
+    ]
+    if missing:
+        raise _wrong(f"no {', '.join(missing)}", "all sizes of the model and its batch")
+    chosen = {name: value for name, value in given.items() if name in known and value is not None}
+    if layers_per_stage:
+        stages = chosen["num_layers"] // layers_per_stage
+        chosen["virtual_pipeline_model_parallel_size"] = stages // chosen.get("pipeline_model_parallel_size", 1)
+    found = Settings(**chosen)
+    _check(found)
+    return found
+
+
+def _check(s: Settings) -> None:
+    stages = s.pipeline_model_parallel_size * s.chunks
+    for wrong, found, needed in (
+        (not s.untie_embeddings_and_output_weights, "embeddings that are tied to the output layer",
+         "untie_embeddings_and_output_weights = True"),
+        (s.global_batch_size % (s.micro_batch_size * s.data_parallel_size), f"global_batch_size {s.global_batch_size}",
+         f"a multiple of {s.micro_batch_size * s.data_parallel_size}"),
+        (s.num_layers % stages, f"{s.num_layers} layers", f"a multiple of {stages} stages"),
+        (s.padded_vocab_size % s.tensor_model_parallel_size, f"padded_vocab_size {s.padded_vocab_size}",
+         f"a multiple of {s.tensor_model_parallel_size}"),
+        (s.position_embedding_type not in ("rope", "learned_absolute", "none"),
+         f"position_embedding_type {s.position_embedding_type}", "rope, learned_absolute or none"),
+        (s.optimizer not in ("adam", "sgd"), f"optimizer {s.optimizer}", "adam or sgd"),
+        (s.clip_grad <= 0, f"clip_grad {s.clip_grad}", "a positive norm"),
+    ):  # fmt: skip
+        if wrong:
+            raise _wrong(found, needed)
+
+
+def _wrong(found: str, needed: str) -> UserError:
+    return UserError("plan-model", place="plan_of_megatron", found=found, needed=needed)

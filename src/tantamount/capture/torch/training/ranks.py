@@ -1,0 +1,167 @@
+"""What the ranks of one pipeline stage run, found on as few of them as show it, and what they hold of their tensors."""
+
+# pyright: basic
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tantamount.capture.programs import Program
+from tantamount.capture.stated import placement_text
+from tantamount.capture.torch.programs import trace_rank
+from tantamount.capture.torch.training.rewriting import without_detours
+from tantamount.errors import UserError
+from tantamount.ir.mesh import Mesh
+
+__all__ = ["Placed", "Side", "capture_side", "in_order"]
+
+ALL = 8  # of so many ranks every one is captured
+
+Placed = Mapping[str, str]  # axis -> placement; an axis that is not named has replicas
+
+
+@dataclass(frozen=True)
+class Side:
+    """The programs of the ranks: one, or along ``axis`` one for each coordinate. ``inputs`` and ``outputs`` are the
+    placements of DTensors. ``order``: pairs of axes of which the first has the larger blocks where both cut the same
+    dimension. ``captured`` of ``world`` ranks were captured."""
+
+    programs: tuple[Program, ...]
+    axis: str
+    inputs: Mapping[str, Placed]
+    outputs: Mapping[str, Placed]
+    order: frozenset[tuple[str, str]]
+    groups: Mapping[str, tuple[str, ...]]
+    captured: int
+    world: int
+
+
+def capture_side(build: Callable[[int], Any], axes: Mapping[str, int], place: str) -> Side:
+    """The programs of a mesh of ranks; ``build`` as in :func:`tantamount.capture_ranks`.
+
+    All of at most 8 ranks are captured. Of more, those with coordinates 0, 1 and the last along every axis, and if
+    programs differ along an axis, every coordinate along it: that the others run what these do is an assumption.
+    Raises :class:`UserError` for ranks whose programs differ along more than one axis."""
+    mesh = Mesh(dict(axes))
+    found: dict[int, tuple[Program, str, list[Any], list[Any], dict[str, str]]] = {}
+
+    def look(rank: int) -> str:
+        if rank not in found:
+            program, traced, names = trace_rank(build, rank, axes, without_detours)
+            text = json.dumps({**program.document, "rank": None}, sort_keys=True)
+            found[rank] = program, text, list(traced.inputs), list(traced.outputs), names
+        return found[rank][1]
+
+    for rank in _chosen(mesh):
+        look(rank)
+    axis = _differing(mesh, {rank: text for rank, (_, text, *_) in found.items()}, place)
+    ranks = [0]
+    if axis:
+        ranks = [_with(mesh, 0, axis, k) for k in range(mesh.axes[axis])]
+        for rank in ranks:
+            look(rank)
+    order: set[tuple[str, str]] = set()
+    inputs: dict[str, Placed] = {}
+    outputs: dict[str, Placed] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for _, _, given, made, names in found.values():
+        groups |= {name: tuple(name.split("+")) for name in names.values() if name != "self"}
+        for leaves, table in ((given, inputs), (made, outputs)):
+            for leaf in leaves:
+                if leaf.layout is not None:
+                    placed = _placed(leaf.layout, axes, order, f"{place}: {leaf.name}")
+                    if table.setdefault(leaf.name, placed) != placed:
+                        raise UserError(
+                            "capture-placement", place=f"{place}: {leaf.name}", found=f"{table[leaf.name]} on one rank,"
+                            f" {placed} on another", needed="one placement of a tensor on all ranks",
+                        )  # fmt: skip
+    programs = tuple(found[rank][0] for rank in ranks)
+    return Side(programs, axis, inputs, outputs, frozenset(order), groups, len(found), mesh.world_size)
+
+
+def _chosen(mesh: Mesh) -> Iterator[int]:
+    if mesh.world_size <= ALL:
+        yield from range(mesh.world_size)
+        return
+    yield 0
+    for axis, size in mesh.axes.items():
+        yield from dict.fromkeys(_with(mesh, 0, axis, k) for k in (1, size - 1) if 0 < k < size)
+    yield mesh.world_size - 1
+
+
+def _with(mesh: Mesh, rank: int, axis: str, k: int) -> int:
+    at = list(mesh.coordinates(rank))
+    at[mesh.names.index(axis)] = k
+    return mesh.rank(tuple(at))
+
+
+def _differing(mesh: Mesh, texts: Mapping[int, str], place: str) -> str:
+    """The axis along which programs differ; empty if all are one."""
+    if len(set(texts.values())) == 1:
+        return ""
+    for position, axis in enumerate(mesh.names):
+        by: dict[int, set[str]] = {}
+        for rank, text in texts.items():
+            by.setdefault(mesh.coordinates(rank)[position], set()).add(text)
+        if all(len(own) == 1 for own in by.values()):
+            return axis
+    raise UserError(
+        "plan-ranks", place=place, found=f"programs that differ along more than one axis of {dict(mesh.axes)}",
+        needed="ranks that run one program, or along one axis one for each coordinate",
+    )  # fmt: skip
+
+
+def _placed(layout: Any, axes: Mapping[str, int], order: set[tuple[str, str]], place: str) -> Placed:
+    """The placements of a DTensor by the names of axes. Where two axes cut the same dimension, ``order`` gets which one
+    comes first: the mesh's, or where a strided shard says so, the other."""
+    names = layout.spec.mesh.mesh_dim_names
+    if not names or any(name not in axes for name in names):
+        raise UserError(
+            "capture-mesh", place=place, found=f"the mesh {layout.spec.mesh}", needed=f"axes of {dict(axes)}",
+            hint="slice the mesh that is handed in: mesh['tp']",
+        )  # fmt: skip
+    found: dict[str, str] = {}
+    cuts: dict[int, list[tuple[str, int]]] = {}
+    for name, placement in zip(names, layout.spec.placements, strict=True):
+        strided = type(placement).__name__ == "_StridedShard"
+        text = f"Shard({placement.dim})" if strided else placement_text(placement)
+        if text is None:
+            raise UserError(
+                "capture-placement", place=place, found=f"placement {placement}",
+                needed="Replicate, Shard, Partial, or what FSDP makes of Shard",
+            )  # fmt: skip
+        found[name] = text
+        if text.startswith("Shard"):
+            cuts.setdefault(placement.dim, []).append((name, placement.split_factor if strided else 1))
+    for cut in cuts.values():
+        for k, (name, factor) in enumerate(cut):
+            later = [other for other, _ in cut[k + 1 :]]
+            if factor == 1:
+                order.update((name, other) for other in later)
+            elif factor == prod(axes[other] for other in later):
+                order.update((other, name) for other in later)
+            else:
+                raise UserError(
+                    "capture-placement", place=place, found=f"placements {layout.spec.placements}",
+                    needed="strided shards whose factor is what the axes after them cut",
+                )  # fmt: skip
+    return {name: text for name, text in found.items() if text != "Replicate()"}
+
+
+def in_order(axes: Sequence[str], order: frozenset[tuple[str, str]]) -> list[str]:
+    """The axes, every one after those that cut the same dimensions into larger blocks. Ranks are known by their
+    coordinates, so this order is free. Raises :class:`UserError` where there is none."""
+    left, found = list(axes), list[str]()
+    while left:
+        free = next((axis for axis in left if not any((other, axis) in order for other in left if other != axis)), None)
+        if free is None:
+            raise UserError(
+                "capture-placement", place="mesh", found=f"tensors cut by {', '.join(left)} in different orders",
+                needed="one order of the axes for all tensors that two of them cut along one dimension",
+            )  # fmt: skip
+        left.remove(free)
+        found.append(free)
+    return found
