@@ -239,16 +239,16 @@ def rules_(
     return int(failed > 0)
 
 
-@fuzz.command()
+@fuzz.command(name="backends")
 @exits
-def backends(
+def backends_(
     python: Pythons = None,
     probe: Annotated[
         str | None, typer.Option("--probe", metavar="NAME", help="Find out which operators it has for which types.")
     ] = None,
 ) -> int:
     """List the compilers that can be asked, which are installed, and how to install the others."""
-    from tantamount.fuzz.backends import BACKENDS
+    from tantamount.fuzz.backends import backends
     from tantamount.fuzz.backends.base import Hosted, deviations
 
     pythons = _pythons(python)
@@ -262,9 +262,9 @@ def backends(
             terminal.out(f'"{target}" = [{", ".join(f"{chr(34)}{dtype}{chr(34)}" for dtype in dtypes)}]\n')
         compiler.close()
         return 0
-    for name, backend in BACKENDS.items():
-        if not backend.needs:
-            terminal.out(f"{name:>9}  installed  part of Tantamount, for tests\n")
+    for name, backend in backends().items():
+        if not backend.install:
+            terminal.out(f"{name:>14}  installed  part of Tantamount, for tests\n")
             continue
         hosted = Hosted(backend, pythons.get(name, ""))
         versions = hosted.versions()
@@ -274,9 +274,9 @@ def backends(
             if versions
             else f"missing    {backend.install}"
         )
-        terminal.out(f"{name:>9}  {state}\n")
+        terminal.out(f"{name:>14}  {state}\n")
         for row in deviations(name):
-            terminal.out(f"{'':>22}deviation {row.name}: {row.about}\n")
+            terminal.out(f"{'':>27}deviation {row.name}: {row.about}\n")
     return 0
 
 

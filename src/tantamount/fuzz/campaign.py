@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tantamount.errors import InternalError, UserError
-from tantamount.fuzz.backends import BACKENDS
+from tantamount.fuzz.backends import backends
 from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, deviations, policy_of
 from tantamount.fuzz.backends.planted import Planted
 from tantamount.fuzz.cases import Case, Maker
@@ -104,12 +104,12 @@ def narrowed(setup: Setup) -> Policy:
 
 def started(name: str, python: str = "") -> Compiler:
     """A backend, ready to be asked. Raises :class:`UserError` for one that there is not."""
-    if name not in BACKENDS:
+    if name not in backends():
         raise UserError(
-            "fuzz-backend", place="--backend", found=name, needed=f"one of {', '.join(BACKENDS)}",
+            "fuzz-backend", place="--backend", found=name, needed=f"one of {', '.join(backends())}",
             hint="`tantamount fuzz backends` lists them",
         )  # fmt: skip
-    return Planted() if name == "planted" else Hosted(BACKENDS[name], python)
+    return Planted() if name == "planted" else Hosted(backends()[name], python)
 
 
 @dataclass
@@ -126,9 +126,9 @@ class Campaign:
     def __post_init__(self) -> None:
         names = self.setup.backends
         self.compilers = self.compilers or [started(name, self.setup.pythons.get(name, "")) for name in names]
-        backends = [compiler.backend for compiler in self.compilers]
+        asked = [compiler.backend for compiler in self.compilers]
         self.maker = Maker(
-            policy_of(backends, self.policy or narrowed(self.setup), self.setup.without, self.setup.hidden),
+            policy_of(asked, self.policy or narrowed(self.setup), self.setup.without, self.setup.hidden),
             self.rules,
             self.setup.randoms,
         )
@@ -138,7 +138,7 @@ class Campaign:
                 for row in deviations(b.name)
                 if row.name not in self.setup.without and (row.on or row.name in self.setup.hidden)
             ]
-            for b in backends
+            for b in asked
         }
         self.rough: dict[
             str, str
