@@ -127,7 +127,7 @@ def reproducer(failure: Failure, backend: Backend, seed: int, index: int) -> str
         title=_title(failure), seed=seed, index=index, environment=ENVIRONMENT, install=backend.install,
         imports="\n".join(f"    {line}" for line in imports),
     )  # fmt: skip
-    text += "\n\n".join(parts)
+    text += "\n" + "\n\n\n".join(parts)
     text += _CHECK.format(
         level=failure.level, described=described, given="\n".join(given), raises=failure.kind in ("refused", "raised"),
         expected=", ".join(_value(plain(x), None, x.type) for x in form.expected),

@@ -26,7 +26,7 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
     machine = relax.VirtualMachine(ready, tvm.cpu())
 
     def run(given: list[Any]) -> tuple[list[Any], list[str]]:
-        results = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(a)) for a in given))
+        results = machine["main"](*(tvm.runtime.tensor(np.array(a, order="C")) for a in given))
         found = [results] if hasattr(results, "numpy") else list(results)
         outputs = [value.numpy() for value in found]
         return outputs, [str(value.dtype) for value in outputs]
