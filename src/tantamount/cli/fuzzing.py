@@ -104,6 +104,10 @@ def run(
         str, typer.Option("--operators", metavar="NAMES", help="Only these operators: amax,abs.")
     ] = "",
     dtypes: Annotated[str, typer.Option("--dtypes", metavar="NAMES", help="Only these element types.")] = "",
+    graphs: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="GRAPH", help="Cut cases out of this graph, at other sizes."),
+    ] = None,
     rules: RuleFiles = None,
     python: Pythons = None,
     forms: Annotated[int, typer.Option("--forms", min=0, help="Random forms of every case.")] = 1,
@@ -120,7 +124,7 @@ def run(
     setup = Setup(
         names, seed, 0, cases, seconds, 0, workers, tuple(without_deviation or ()), forms, _pythons(python),
         frozenset(known.read_text().splitlines()) if known is not None else frozenset(), tuple(hide or ()),
-        _names(operators), _names(dtypes),
+        _names(operators), _names(dtypes), tuple(map(str, graphs or ())),
     )  # fmt: skip
     start = time.monotonic()
     last = [start]

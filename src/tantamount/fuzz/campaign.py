@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tantamount.capture.readers import read_graph
 from tantamount.errors import InternalError, UserError
 from tantamount.fuzz.backends import backends
 from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, deviations, policy_of
@@ -22,10 +23,12 @@ from tantamount.fuzz.backends.planted import Planted
 from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
 from tantamount.fuzz.findings import read_findings, save, slug
+from tantamount.fuzz.models import Models
 from tantamount.fuzz.oracle import Failure, excused, first_level, judge, message_pattern, signature
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.fuzz.shrink import shrink
 from tantamount.ir.graph import Graph
+from tantamount.reduction.reduce import NotReduced
 from tantamount.rules.record import proved_rules
 from tantamount.rules.rule import Rule
 from tantamount.work.pool import Lost, run_all
@@ -38,7 +41,8 @@ class Setup:
     """What was asked: backends by name, the seed, the cases ``first`` to ``first + count`` (``None``: no end), seconds
     in all, which of how many workers this one is, names of deviations that are not applied (``without``) or applied
     although they are off (``hidden``), forms at random per case. ``operators`` and
-    ``dtypes``: only these, by name (``amax``, ``int8``)."""
+    ``dtypes``: only these, by name (``amax``, ``int8``). ``graphs``: files of graphs that cases are cut out of, instead
+    of random ones."""
 
     backends: tuple[str, ...]
     seed: int = 0
@@ -54,6 +58,7 @@ class Setup:
     hidden: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    graphs: tuple[str, ...] = ()
 
 
 @dataclass
@@ -127,11 +132,9 @@ class Campaign:
         names = self.setup.backends
         self.compilers = self.compilers or [started(name, self.setup.pythons.get(name, "")) for name in names]
         asked = [compiler.backend for compiler in self.compilers]
-        self.maker = Maker(
-            policy_of(asked, self.policy or narrowed(self.setup), self.setup.without, self.setup.hidden),
-            self.rules,
-            self.setup.randoms,
-        )
+        policy = policy_of(asked, self.policy or narrowed(self.setup), self.setup.without, self.setup.hidden)
+        source = Models([read_graph(file) for file in self.setup.graphs], policy).sample if self.setup.graphs else None
+        self.maker = Maker(policy, self.rules, self.setup.randoms, source)
         self.excuses = {
             b.name: [
                 row
@@ -187,7 +190,7 @@ class Campaign:
         line: dict[str, Any] = {"case": index}
         try:
             case = self.maker.case(self.setup.seed, index)
-        except InternalError as problem:
+        except (InternalError, NotReduced) as problem:
             self.progress.skipped += 1
             return {**line, "problem": str(problem)}
         self.progress.making += time.perf_counter() - before
@@ -274,7 +277,7 @@ def _agreed(folder: Path, setup: Setup) -> None:
     asked = {
         key: value
         for key, value in asdict(setup).items()
-        if key in ("backends", "seed", "without", "hidden", "randoms", "operators", "dtypes")
+        if key in ("backends", "seed", "without", "hidden", "randoms", "operators", "dtypes", "graphs")
     }
     asked = json.loads(json.dumps({"format": "tantamount-campaign/1", **asked}))
     if path.is_file():
