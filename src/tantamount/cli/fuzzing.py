@@ -102,6 +102,9 @@ def _run(file: Path) -> None:
 @click.option("--known", type=FILE, metavar="FILE", help="Signatures, one a line, that are no news.")
 @click.option("--operators", default="", show_default=False, metavar="NAMES", help="Only these operators: amax,abs.")
 @click.option("--dtypes", default="", show_default=False, metavar="NAMES", help="Only these element types.")
+@click.option(
+    "--from", "graphs", multiple=True, type=FILE, metavar="GRAPH", help="Cut cases out of this graph, at other sizes."
+)
 @_RULES
 @_PYTHONS
 @click.option("--forms", type=click.IntRange(min=0), default=1, help="Random forms of every case.")
@@ -119,6 +122,7 @@ def run(
     known: Path | None,
     operators: str,
     dtypes: str,
+    graphs: tuple[Path, ...],
     rules: tuple[Path, ...],
     python: tuple[str, ...],
     forms: int,
@@ -135,7 +139,7 @@ def run(
     setup = Setup(
         names, seed, 0, cases, seconds, 0, workers, without_deviation, forms, _pythons(python),
         frozenset(known.read_text().splitlines()) if known is not None else frozenset(), hide,
-        _names(operators), _names(dtypes),
+        _names(operators), _names(dtypes), tuple(map(str, graphs)),
     )  # fmt: skip
     start = time.monotonic()
     last = [start]
@@ -251,13 +255,13 @@ def rules_(names: tuple[str, ...], prove: bool, rules: tuple[Path, ...]) -> int:
     return int(failed > 0)
 
 
-@fuzz.command()
+@fuzz.command(name="backends")
 @_PYTHONS
 @click.option("--probe", metavar="NAME", help="Find out which operators it has for which types.")
 @exits
-def backends(python: tuple[str, ...], probe: str | None) -> int:
+def backends_(python: tuple[str, ...], probe: str | None) -> int:
     """List the compilers that can be asked, which are installed, and how to install the others."""
-    from tantamount.fuzz.backends import BACKENDS
+    from tantamount.fuzz.backends import backends
     from tantamount.fuzz.backends.base import Hosted, deviations
 
     pythons = _pythons(python)
@@ -271,9 +275,9 @@ def backends(python: tuple[str, ...], probe: str | None) -> int:
             terminal.out(f'"{target}" = [{", ".join(f"{chr(34)}{dtype}{chr(34)}" for dtype in dtypes)}]\n')
         compiler.close()
         return 0
-    for name, backend in BACKENDS.items():
-        if not backend.needs:
-            terminal.out(f"{name:>9}  installed  part of Tantamount, for tests\n")
+    for name, backend in backends().items():
+        if not backend.install:
+            terminal.out(f"{name:>14}  installed  part of Tantamount, for tests\n")
             continue
         hosted = Hosted(backend, pythons.get(name, ""))
         versions = hosted.versions()
@@ -283,9 +287,9 @@ def backends(python: tuple[str, ...], probe: str | None) -> int:
             if versions
             else f"missing    {backend.install}"
         )
-        terminal.out(f"{name:>9}  {state}\n")
+        terminal.out(f"{name:>14}  {state}\n")
         for row in deviations(name):
-            terminal.out(f"{'':>22}deviation {row.name}: {row.about}\n")
+            terminal.out(f"{'':>27}deviation {row.name}: {row.about}\n")
     return 0
 
 

@@ -15,17 +15,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tantamount.capture.readers import read_graph
 from tantamount.errors import InternalError, UserError
-from tantamount.fuzz.backends import BACKENDS
+from tantamount.fuzz.backends import backends
 from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, deviations, policy_of
 from tantamount.fuzz.backends.planted import Planted
 from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
 from tantamount.fuzz.findings import read_findings, save, slug
+from tantamount.fuzz.models import Models
 from tantamount.fuzz.oracle import Failure, excused, first_level, judge, message_pattern, signature
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.fuzz.shrink import shrink
 from tantamount.ir.graph import Graph
+from tantamount.reduction.reduce import NotReduced
 from tantamount.rules.record import proved_rules
 from tantamount.rules.rule import Rule
 from tantamount.work.pool import Lost, run_all
@@ -38,7 +41,8 @@ class Setup:
     """What was asked: backends by name, the seed, the cases ``first`` to ``first + count`` (``None``: no end), seconds
     in all, which of how many workers this one is, names of deviations that are not applied (``without``) or applied
     although they are off (``hidden``), forms at random per case. ``operators`` and
-    ``dtypes``: only these, by name (``amax``, ``int8``)."""
+    ``dtypes``: only these, by name (``amax``, ``int8``). ``graphs``: files of graphs that cases are cut out of, instead
+    of random ones."""
 
     backends: tuple[str, ...]
     seed: int = 0
@@ -54,6 +58,7 @@ class Setup:
     hidden: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    graphs: tuple[str, ...] = ()
 
 
 @dataclass
@@ -104,12 +109,12 @@ def narrowed(setup: Setup) -> Policy:
 
 def started(name: str, python: str = "") -> Compiler:
     """A backend, ready to be asked. Raises :class:`UserError` for one that there is not."""
-    if name not in BACKENDS:
+    if name not in backends():
         raise UserError(
-            "fuzz-backend", place="--backend", found=name, needed=f"one of {', '.join(BACKENDS)}",
+            "fuzz-backend", place="--backend", found=name, needed=f"one of {', '.join(backends())}",
             hint="`tantamount fuzz backends` lists them",
         )  # fmt: skip
-    return Planted() if name == "planted" else Hosted(BACKENDS[name], python)
+    return Planted() if name == "planted" else Hosted(backends()[name], python)
 
 
 @dataclass
@@ -126,19 +131,17 @@ class Campaign:
     def __post_init__(self) -> None:
         names = self.setup.backends
         self.compilers = self.compilers or [started(name, self.setup.pythons.get(name, "")) for name in names]
-        backends = [compiler.backend for compiler in self.compilers]
-        self.maker = Maker(
-            policy_of(backends, self.policy or narrowed(self.setup), self.setup.without, self.setup.hidden),
-            self.rules,
-            self.setup.randoms,
-        )
+        asked = [compiler.backend for compiler in self.compilers]
+        policy = policy_of(asked, self.policy or narrowed(self.setup), self.setup.without, self.setup.hidden)
+        source = Models([read_graph(file) for file in self.setup.graphs], policy).sample if self.setup.graphs else None
+        self.maker = Maker(policy, self.rules, self.setup.randoms, source)
         self.excuses = {
             b.name: [
                 row
                 for row in deviations(b.name)
                 if row.name not in self.setup.without and (row.on or row.name in self.setup.hidden)
             ]
-            for b in backends
+            for b in asked
         }
         self.rough: dict[
             str, str
@@ -187,7 +190,7 @@ class Campaign:
         line: dict[str, Any] = {"case": index}
         try:
             case = self.maker.case(self.setup.seed, index)
-        except InternalError as problem:
+        except (InternalError, NotReduced) as problem:
             self.progress.skipped += 1
             return {**line, "problem": str(problem)}
         self.progress.making += time.perf_counter() - before
@@ -274,7 +277,7 @@ def _agreed(folder: Path, setup: Setup) -> None:
     asked = {
         key: value
         for key, value in asdict(setup).items()
-        if key in ("backends", "seed", "without", "hidden", "randoms", "operators", "dtypes")
+        if key in ("backends", "seed", "without", "hidden", "randoms", "operators", "dtypes", "graphs")
     }
     asked = json.loads(json.dumps({"format": "tantamount-campaign/1", **asked}))
     if path.is_file():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from random import Random
@@ -50,11 +50,13 @@ class Case:
 
 @dataclass
 class Maker:
-    """Makes cases. The same seed, index, policy and rules give the same case."""
+    """Makes cases. The same seed, index, policy, rules and source give the same case. ``source``: makes the original of
+    a seed and an index (default: :func:`generate`)."""
 
     policy: Policy
     rules: Mapping[str, Rule]
     randoms: int = 1
+    source: Callable[[int, int], Sample] | None = None
     limits: Limits = field(default_factory=Limits)
     types: Types = field(default_factory=Types)
 
@@ -74,7 +76,7 @@ class Maker:
 
     def case(self, seed: int, index: int) -> Case:
         """The case number ``index`` of a seed."""
-        sample = generate(seed, index, self.policy)
+        sample = generate(seed, index, self.policy) if self.source is None else self.source(seed, index)
         return self.forms(sample, Random(f"{seed}/{index}/forms"))
 
     def forms(self, sample: Sample, random: Random) -> Case:

@@ -8,6 +8,7 @@ report.md      ready for the compiler's tracker
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import platform
@@ -22,7 +23,7 @@ import numpy as np
 
 from tantamount.capture.graph_document import graph_document
 from tantamount.errors import UserError
-from tantamount.fuzz.backends.base import Backend, python_for
+from tantamount.fuzz.backends.base import ENVIRONMENT, HOSTS, Backend, python_for
 from tantamount.fuzz.backends.source import array_source
 from tantamount.fuzz.oracle import Failure, signature
 from tantamount.ir.graph import Graph, Node
@@ -52,14 +53,33 @@ class Finding:
 _HEAD = '''"""{title}
 
 Found by `tantamount fuzz` (seed {seed}, case {index}). Prints what is expected and what was computed; the exit code
-is 1 while they differ.
+is 1 while they differ, 2 where the compiler is not installed.
 """
 
+import os
 import sys
+
+os.environ.update({environment})
+try:
+{imports}
+except ImportError as missing:
+    print(f"{{missing}}: {install}")
+    sys.exit(2)
 
 '''
 
 _CHECK = """
+
+def inputs():
+    return [
+{given}
+    ]
+
+
+def run():
+    program = compiled(sys.modules[__name__], {{"level": {level!r}}}, {described}, inputs())
+    return program(inputs())[0]
+
 
 def main():
     expected = [{expected}]
@@ -90,75 +110,62 @@ if __name__ == "__main__":
     main()
 """
 
-_RUN = {
-    "ort": '''
-def run():
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{level}
-    session = onnxruntime.InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return session.run(None, inputs())
-''',
-    "openvino": '''
-def run():
-    import io
-
-    import openvino
-
-    core = openvino.Core()
-    model_ = core.read_model(io.BytesIO(model().SerializeToString()))
-    results = core.compile_model(model_, "CPU", {{"INFERENCE_PRECISION_HINT": "f32"}})(inputs())
-    return [results[k] for k in range(len(results))]
-''',
-    "torch": '''
-def run():
-    given = zip(inputs().values(), DTYPES)
-    tensors = [torch.from_numpy(np.array(value)).to(getattr(torch, dtype)) for value, dtype in given]
-    compiled = {compiled}
-    return [(y.float() if y.dtype is torch.bfloat16 else y).numpy() for y in compiled(*tensors)]
-''',
-    "jax": '''
-def run():
-    jax.config.update("jax_enable_x64", True)
-    given = [jnp.asarray(value, dtype) for value, dtype in zip(inputs().values(), DTYPES)]
-    ready = jax.jit(program).lower(*given).compile(compiler_options={{"xla_backend_optimization_level": {level}}})
-    return [np.asarray(y.astype("float32") if y.dtype == "bfloat16" else y) for y in ready(*given)]
-''',
-}  # fmt: skip
-_ORT_LEVELS = {
-    "disabled": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
-
 
 def reproducer(failure: Failure, backend: Backend, seed: int, index: int) -> str:
-    """The source of reproduce.py; empty for a backend that has none."""
-    if backend.tail not in _RUN:
+    """The source of reproduce.py: the host's way to run a program, and the program; empty for a backend without a
+    host."""
+    host = HOSTS / f"host_{backend.host}.py"
+    if not host.is_file():
         return ""
     form = failure.form
-    level = failure.level
-    compiled = (
-        "program" if level == "eager" else f"torch.compile(program, backend={level!r}, fullgraph=True, dynamic=False)"
-    )
-    run = _RUN[backend.tail].format(level=_ORT_LEVELS.get(level, level), compiled=compiled)
-    given = [
-        f"        {name!r}: {_value(form.inputs[name], node)}," for node in form.graph.inputs for name in [node.name]
+    given = [f"        {_value(form.inputs[node.name], node)}," for node in form.graph.inputs]
+    described = [
+        {"name": node.name, "dtype": node.type.dtype.label if node.type else "float32"} for node in form.graph.inputs
     ]
-    dtypes = [node.type.dtype.label if node.type else "float32" for node in form.graph.inputs]
-    expected = ", ".join(_value(plain(x), None, x.type) for x in form.expected)
-    bounds = [4.0 * x.value.error for x in form.expected]
-    body = backend.emit(form.graph)
-    text = _HEAD.format(title=_title(failure), seed=seed, index=index) + body
-    if "import numpy as np" not in body:
-        text = text.replace("import sys\n", "import sys\n\nimport numpy as np\n", 1)
-    if backend.tail == "jax":
-        text = text.replace("import jax\n", 'import jax\n\njax.config.update("jax_enable_x64", True)\n', 1)
-    text += f"\n\nDTYPES = {dtypes!r}\n\n\ndef inputs():\n    return {{\n" + "\n".join(given) + "\n    }\n\n" + run
-    raises = failure.kind in ("refused", "raised")
-    return text + _CHECK.format(expected=expected, bounds=bounds, raises=raises)
+    imports, parts = _imports_first(host.read_text(), backend.emit(form.graph))
+    text = _HEAD.format(
+        title=_title(failure), seed=seed, index=index, environment=ENVIRONMENT, install=backend.install,
+        imports="\n".join(f"    {line}" for line in imports),
+    )  # fmt: skip
+    text += "\n" + "\n\n\n".join(parts)
+    text += _CHECK.format(
+        level=failure.level, described=described, given="\n".join(given), raises=failure.kind in ("refused", "raised"),
+        expected=", ".join(_value(plain(x), None, x.type) for x in form.expected),
+        bounds=[4.0 * x.value.error for x in form.expected],
+    )  # fmt: skip
+    return text
+
+
+def _imports_first(*sources: str) -> tuple[list[str], list[str]]:
+    """The imports of modules, each once, and the rest of each; without what a script does not need: documentation of
+    the module, what it exports, its versions."""
+    imports: set[str] = {"import numpy as np"}
+    parts: list[str] = []
+    for source in sources:
+        lines = source.splitlines()
+        left: list[str] = []
+        first = 0
+        for statement in ast.parse(source).body:
+            start, end = statement.lineno - 1, statement.end_lineno or statement.lineno
+            text = "\n".join(lines[start:end])
+            between = [line for line in lines[first:start] if line.startswith("#")]
+            first = end
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                if "__future__" not in text:
+                    imports.add(text)
+            elif not _documents(statement):
+                space = "\n\n" if isinstance(statement, ast.FunctionDef) else ""
+                left.append(space + "\n".join([*between, text]))
+        parts.append("\n".join(left).strip("\n"))
+    return sorted(imports, key=lambda line: (line.startswith("from"), line)), [part for part in parts if part]
+
+
+def _documents(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Assign):
+        return any(isinstance(target, ast.Name) and target.id == "__all__" for target in statement.targets)
+    return isinstance(statement, ast.FunctionDef) and statement.name == "versions"
 
 
 def _value(array: Any, node: Node | None, type_: TensorType | None = None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tantamount.errors import Unsupported, UserError
-from tantamount.fuzz.backends import BACKENDS
+from tantamount.fuzz.backends import backends
 from tantamount.fuzz.backends.base import policy_of
 from tantamount.fuzz.cases import Form, Maker
 from tantamount.ir.graph import Graph
@@ -23,6 +23,7 @@ FORMATS: Mapping[str, str] = {
     "torch": "eager",
     "onnx": "ort",
     "jax": "xla",
+    "tf": "tensorflow",
 }  # format -> the backend whose emitter writes it
 
 
@@ -39,8 +40,8 @@ def write_suite(
     for name in formats:
         if name not in FORMATS:
             raise UserError("fuzz-format", place="--format", found=name, needed=f"one of {', '.join(FORMATS)}")
-    backends = [BACKENDS[FORMATS[name]] for name in formats]
-    maker = Maker(policy_of(backends), rules)
+    chosen = [backends()[FORMATS[name]] for name in formats]
+    maker = Maker(policy_of(chosen), rules)
     written = index = 0
     while written < count:
         case = maker.case(seed, index)
@@ -50,7 +51,7 @@ def write_suite(
         target = folder / f"case-{case.index:06d}"
         target.mkdir(parents=True, exist_ok=True)
         for form in case.forms:
-            _write(target, form, {name: backend.emit for name, backend in zip(formats, backends, strict=True)})
+            _write(target, form, {name: backend.emit for name, backend in zip(formats, chosen, strict=True)})
         written += 1
         tell(written)
     return written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import count, product
@@ -30,12 +30,12 @@ from tantamount.reduction.gather import (
 from tantamount.reduction.literals import Number, map_expression, map_node
 from tantamount.reduction.numbers import plain, readings, rewritten
 from tantamount.reduction.relations import check_relations
-from tantamount.reduction.solve import moved, solve
+from tantamount.reduction.solve import drawn, moved, solve
 from tantamount.reduction.structure import Step, Structure
 from tantamount.sizes.traced import FIXED, HUGE, Polynomial, Size, SizeFacts, constant, evaluate, polynomial, variables
 from tantamount.sizes.traced import times as _times
 
-__all__ = ["NotReduced", "Reduction", "reduce_job", "sketch"]
+__all__ = ["NotReduced", "Reduction", "reduce_job", "resized", "sketch"]
 
 
 class NotReduced(TantamountError):
@@ -112,6 +112,33 @@ def reduce_job(job: Job, effort: Effort | None = None) -> Reduction:
         except Unsupported as problem:
             raise NotReduced(problem.reason) from None
     raise InternalError("counting ended")
+
+
+def resized(job: Job, new: Callable[[int], int], most: int, effort: Effort) -> Job:
+    """The job at other sizes: one that nothing else decides, and was n, becomes ``new(n)`` where the programs allow
+    that; there are about ``most`` elements in a tensor at most. Every node has the type that its operator gives it, and
+    applies the same primitives; what is computed may be something else (a number that came from a size stays).
+
+    Raises :class:`NotReduced` where the sizes stay, or the job with others is not a valid one."""
+    try:
+        gathered = gather(job)
+        facts = gathered.facts
+        prices = _prices(gathered, job)
+        known = {v for kind, p in facts.found if kind == "==" for v in variables(p)}
+        known |= {v for p in prices for v in variables(p)}
+        values = {v: facts.values[v] for v in map(facts.representative, known)}
+        conditions = [fact for fact in facts.found if variables(fact[1]) <= values.keys()]
+        tensors = sum(prices.values())
+        sizes = drawn(conditions, prices, values, new, most * tensors, effort)
+        if sizes == values:
+            raise NotReduced("no size can change")
+        other = _rewritten(job, gathered, _Everywhere(facts, sizes), {})
+        _check(job, other)
+    except _Broken as broken:
+        raise NotReduced(f"at other shapes {broken.place} does not do the same") from None
+    except (RelationProblem, Unsupported) as problem:
+        raise NotReduced(str(problem)) from None
+    return other
 
 
 def _attempt(job: Job, pins: Pins, effort: Effort) -> Reduction:

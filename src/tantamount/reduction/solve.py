@@ -8,7 +8,7 @@ different.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
@@ -23,7 +23,7 @@ from tantamount.sizes.traced import (
     variables,
 )
 
-__all__ = ["ENOUGH", "moved", "solve"]
+__all__ = ["ENOUGH", "drawn", "moved", "solve"]
 
 ENOUGH = 1 << 20  # elements of all tensors together: few enough to execute at once
 
@@ -73,6 +73,34 @@ def moved(
         return new
     still: list[SizeFact] = [("==", (((), -n), ((v,), 1))) for v, n in first.items()]
     return solve([*facts, *still], prices, new, set(taken) - set(new.values()), effort)
+
+
+def drawn(
+    facts: Iterable[SizeFact],
+    prices: Mapping[Polynomial, int],
+    values: Mapping[int, int],
+    new: Callable[[int], int],
+    most: int,
+    effort: Effort,
+) -> dict[int, int]:
+    """The value of every variable if those that nothing else decides become ``new`` of what they were, as far as facts
+    allow that and the sum of ``prices`` stays below ``most``. Different sizes may become equal; those that are equal
+    change together."""
+    facts = [fact for fact in facts if not _obvious(fact)]
+    names = sorted({v for p in (*(p for _, p in facts), *prices) for v in variables(p)})
+    search = _search(facts, prices, (), {v: values[v] for v in names}, effort)
+    groups: dict[int, list[int]] = {}
+    for v in search.free:
+        groups.setdefault(values[v], []).append(v)
+    # From small sizes: what is drawn for one then does not forbid what is drawn for the next.
+    best = search.descend({v: values[v] for v in names}, list(groups.values()))
+    for old, group in groups.items():
+        for _ in range(4):
+            trial = search.values_of({**{v: best[v] for v in search.free}, **dict.fromkeys(group, new(old))})
+            if trial is not None and search.fits(trial) and search.price(trial) <= most:
+                best = trial
+                break
+    return best
 
 
 def _search(

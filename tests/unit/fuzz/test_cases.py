@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tantamount.errors import Unsupported
-from tantamount.fuzz.backends import BACKENDS
+from tantamount.fuzz.backends import backends
 from tantamount.fuzz.backends.base import deviations, policy_of
 from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
@@ -62,7 +62,7 @@ def test_exact_values_are_whole_multiples_that_their_type_holds(cases: list[Case
 def test_every_sampler_finds_operands() -> None:
     from tantamount.fuzz.probe import _programs  # pyright: ignore[reportPrivateUsage]
 
-    backend = BACKENDS["planted"]
+    backend = backends()["planted"]
     for target in SAMPLERS:
         found: Iterator[object] = (
             program
@@ -105,9 +105,9 @@ def test_wrong_rules_blame_no_compiler() -> None:
         cases()
 
 
-@pytest.mark.parametrize("name", list(BACKENDS))
+@pytest.mark.parametrize("name", list(backends()))
 def test_programs_are_said_to_every_backend(name: str) -> None:
-    backend = BACKENDS[name]
+    backend = backends()[name]
     maker = Maker(policy_of([backend]), RULES)
     for index in range(5):
         for form in maker.case(4, index).forms:
@@ -121,7 +121,7 @@ def test_programs_are_said_to_every_backend(name: str) -> None:
 def test_declared_deviations_narrow_what_is_generated() -> None:
     row = {row.name: row for row in deviations("openvino")}
     assert all(entry.about and entry.link for entry in row.values())
-    backend = BACKENDS["openvino"]
+    backend = backends()["openvino"]
     assert DType.FLOAT64 not in policy_of([backend]).dtypes
     assert DType.FLOAT64 in policy_of([backend], without=["float64-in-float32"]).dtypes
     assert policy_of([backend]).integer_limit == 2**31 - 1
@@ -133,7 +133,7 @@ def test_values_agree_with_pytorch() -> None:
     from tantamount.fuzz.backends.base import Outcome
     from tantamount.fuzz.oracle import compare
 
-    backend = BACKENDS["eager"]
+    backend = backends()["eager"]
     maker = Maker(policy_of([backend]), RULES)
     for index in range(10):
         for form in maker.case(5, index).forms:

@@ -14,7 +14,7 @@ import pytest
 
 from support.jobs import typed_graph
 from tantamount.errors import UserError
-from tantamount.fuzz.backends import BACKENDS
+from tantamount.fuzz.backends import backends
 from tantamount.fuzz.backends.base import Hosted, Outcome
 from tantamount.fuzz.backends.planted import PLANTED, Bug, Planted
 from tantamount.fuzz.campaign import Campaign, Setup, narrowed, run_campaign
@@ -202,10 +202,10 @@ def test_messages_lose_what_differs_from_case_to_case() -> None:
     )
 
 
-@pytest.mark.parametrize("name", [name for name, backend in BACKENDS.items() if backend.tail])
+@pytest.mark.parametrize("name", [name for name, backend in backends().items() if backend.install])
 def test_reproducers_are_programs(tmp_path: Path, name: str) -> None:
     failure, _ = failing()
-    backend = BACKENDS[name]
+    backend = backends()[name]
     finding = save(replace(failure, backend=name, level=backend.level), backend, {name: "1"}, tmp_path, 1, 2)
     compile((finding.folder / "reproduce.py").read_text(), "reproduce.py", "exec")
     assert rows(tmp_path)[0].kind == "wrong"
@@ -215,7 +215,7 @@ def test_reproducers_are_programs(tmp_path: Path, name: str) -> None:
 def test_a_reproducer_tells_right_from_wrong(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     failure, _ = failing()
-    backend = BACKENDS["eager"]
+    backend = backends()["eager"]
     right = save(replace(failure, backend="eager", level="eager"), backend, {}, tmp_path, 1, 2)
     assert replay(right) == "gone"  # eager computes what is expected
     script = right.folder / "reproduce.py"
@@ -228,12 +228,12 @@ def test_a_reproducer_tells_right_from_wrong(tmp_path: Path) -> None:
 def test_a_backend_in_a_process_of_its_own() -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     failure, _ = failing()
-    hosted = Hosted(BACKENDS["eager"])
+    hosted = Hosted(backends()["eager"])
     outcome = hosted.run(failure.form.graph, failure.form.inputs)
     versions = hosted.versions()
     hosted.close()
     assert outcome.ok
-    assert compare(BACKENDS["eager"], failure.form, outcome) is None
+    assert compare(backends()["eager"], failure.form, outcome) is None
     assert "torch" in versions
 
 
@@ -241,7 +241,7 @@ def test_onnx_runtime_computes_what_is_expected() -> None:
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     pytest.importorskip("onnx", reason="onnx is not installed")
     failure, _ = failing()
-    hosted = Hosted(BACKENDS["ort"])
+    hosted = Hosted(backends()["ort"])
     outcome = hosted.run(failure.form.graph, failure.form.inputs)
     hosted.close()
-    assert compare(BACKENDS["ort"], failure.form, outcome) is None
+    assert compare(backends()["ort"], failure.form, outcome) is None

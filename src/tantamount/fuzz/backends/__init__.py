@@ -1,33 +1,48 @@
-"""Backends, one row each. Adding one is a row here, an emitter, a host, and a TOML file of its deviations."""
+"""Backends. Adding one is a file ``NAME.toml`` (what it is, its deviations) and a host, and an emitter if it reads a
+language that none here writes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from tantamount.fuzz.backends.base import Backend
 from tantamount.fuzz.backends.emit_jax import JAX_TARGETS, emit_jax
 from tantamount.fuzz.backends.emit_onnx import ONNX_TARGETS, emit_onnx
+from tantamount.fuzz.backends.emit_tensorflow import TENSORFLOW_TARGETS, emit_tensorflow
 from tantamount.fuzz.backends.emit_torch import emit_torch
 from tantamount.fuzz.backends.planted import PLANTED
 from tantamount.fuzz.draft import ALL_DTYPES
-from tantamount.ir.types import DType
+from tantamount.ir.graph import Graph
 
-__all__ = ["BACKENDS"]
+__all__ = ["EMITTERS", "backends"]
 
-_NO_BFLOAT16 = tuple(dtype for dtype in ALL_DTYPES if dtype is not DType.BFLOAT16)
+EMITTERS: Mapping[str, tuple[Callable[[Graph], str], frozenset[str] | None]] = {
+    "onnx": (emit_onnx, ONNX_TARGETS),
+    "torch": (emit_torch, None),
+    "jax": (emit_jax, JAX_TARGETS),
+    "tensorflow": (emit_tensorflow, TENSORFLOW_TARGETS),
+}
 
-_ROWS = (
-    Backend("ort", "onnxruntime", ("disabled", "basic", "extended", "all"), emit_onnx, ONNX_TARGETS,
-            "pip install onnx onnxruntime", ("onnx", "onnxruntime"), _NO_BFLOAT16, tail="ort"),
-    Backend("openvino", "openvino", ("all",), emit_onnx, ONNX_TARGETS, "pip install onnx openvino", ("onnx",
-    "openvino"),
-            _NO_BFLOAT16, tail="openvino"),
-    Backend("eager", "torch", ("eager",), emit_torch, None, "pip install torch==2.13.0", ("torch",), tail="torch"),
-    Backend("inductor", "torch", ("eager", "aot_eager", "inductor"), emit_torch, None, "pip install torch==2.13.0",
-            ("torch",), seconds=180.0, tail="torch"),
-    Backend("xla", "jax", ("0", "1", "2", "3"), emit_jax, JAX_TARGETS, "pip install 'jax[cpu]'", ("jax",),
-    seconds=60.0, tail="jax"),
-    PLANTED,
-)  # fmt: skip
 
-BACKENDS: Mapping[str, Backend] = {row.name: row for row in _ROWS}
+def _backend(name: str, row: Mapping[str, Any]) -> Backend:
+    emit, targets = EMITTERS[row["emitter"]]
+    return Backend(
+        name, row["host"], tuple(row["levels"]), emit, targets, row["install"],
+        tuple(dtype for dtype in ALL_DTYPES if dtype.label not in row["without"]), float(row["seconds"]),
+    )  # fmt: skip
+
+
+@cache
+def backends() -> Mapping[str, Backend]:
+    """All backends by name."""
+    files = sorted(resources.files(__name__).iterdir(), key=lambda file: file.name)
+    found = {
+        name: _backend(name, tomllib.loads(file.read_text())["backend"])
+        for file in files
+        if (name := file.name.removesuffix(".toml")) != file.name
+    }
+    return {**found, PLANTED.name: PLANTED}

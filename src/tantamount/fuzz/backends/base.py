@@ -7,7 +7,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -23,7 +23,11 @@ from tantamount.semantics.rounding import array_type
 from tantamount.work.pool import Lost
 from tantamount.work.server import Server
 
-__all__ = ["Backend", "Compiler", "Deviation", "Hosted", "Outcome", "deviations", "policy_of"]
+__all__ = ["ENVIRONMENT", "HOSTS", "Backend", "Compiler", "Deviation", "Hosted", "Outcome", "deviations", "policy_of"]
+
+
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1"}
+HOSTS = Path(__file__).resolve().parents[1] / "hosts"
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ class Deviation:
 @dataclass(frozen=True)
 class Backend:
     """One compiler. ``levels`` from the least to the most optimised, of which the last is the default; ``reference``: a
-    level that is no compiler, if there is one. ``install``: the command that installs it."""
+    level that is no compiler, if there is one. ``install``: the command that installs it; empty for what is part of
+    Tantamount."""
 
     name: str
     host: str
@@ -75,11 +80,8 @@ class Backend:
     emit: Callable[[Graph], str]
     targets: frozenset[str] | None
     install: str
-    needs: tuple[str, ...]
     dtypes: tuple[DType, ...] = ALL_DTYPES
     seconds: float = 30.0
-    tail: str = ""  # the end of a reproducer: runs the program
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def level(self) -> str:
@@ -108,7 +110,7 @@ class Compiler(Protocol):
 def python_for(name: str) -> str:
     """The Python in whose environment a backend is: that of the variable ``TANTAMOUNT_FUZZ_PYTHON_NAME``, or this
     one."""
-    return os.environ.get(f"TANTAMOUNT_FUZZ_PYTHON_{name.upper()}", sys.executable)
+    return os.environ.get(f"TANTAMOUNT_FUZZ_PYTHON_{name.upper().replace('-', '_')}", sys.executable)
 
 
 class Hosted:
@@ -116,9 +118,9 @@ class Hosted:
 
     def __init__(self, backend: Backend, python: str = "", megabytes: int = 16_000) -> None:
         self._backend = backend
-        main = Path(__file__).resolve().parents[1] / "hosts" / "main.py"
+        main = HOSTS / "main.py"
         command = [python or python_for(backend.name), str(main), f"host_{backend.host}", str(megabytes)]
-        self._server = Server(command, {"PYTHONPATH": "", "OMP_NUM_THREADS": "1", **backend.environment})
+        self._server = Server(command, {"PYTHONPATH": "", **ENVIRONMENT})
 
     @property
     def backend(self) -> Backend:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tantamount.errors import Unsupported
-from tantamount.fuzz.backends.source import constants_of, types_of, wrapped_lines
-from tantamount.ir.graph import Argument, Graph, Node, Ref
+from tantamount.fuzz.backends.source import Dialect, numbers
+from tantamount.ir.graph import Graph, Node
 from tantamount.ir.types import DType, Kind, TensorType
 
 __all__ = ["JAX_TARGETS", "emit_jax"]
@@ -46,50 +43,12 @@ _SIMPLE = {
 }  # fmt: skip
 
 
-def emit_jax(graph: Graph) -> str:
-    """A module with a function ``program`` of the inputs, which returns a tuple of the outputs."""
-    types = types_of(graph)
-    lines = ["import jax", "import jax.numpy as jnp", "import numpy as np", ""]
-    for name, constant in constants_of(graph).items():
-        cast = ".astype(jnp.bfloat16)" if constant.type.dtype is DType.BFLOAT16 else ""
-        lines.append(f"{name} = jnp.asarray({wrapped_lines(constant)}){cast}")
-    lines += ["", "", f"def program({', '.join(node.name for node in graph.inputs)}):"]
-    for node in graph.nodes:
-        if node.op == "call":
-            comment = f"  # {node.type}" if node.type is not None else ""
-            lines.append(f"    {node.name} = {_call(node, types)}{comment}")
-    lines.append(f"    return ({', '.join(output.node for output in graph.outputs)},)")
-    return "\n".join(lines) + "\n"
-
-
-def _argument(item: Argument) -> str:
-    if isinstance(item, Ref):
-        return item.name
-    if isinstance(item, DType):
-        return f"jnp.{'bool_' if item is DType.BOOL else item.label}"
-    if isinstance(item, tuple):
-        return f"({', '.join(_argument(entry) for entry in item)},)" if item else "()"
-    return repr(item)
-
-
-def _call(node: Node, types: dict[str, TensorType]) -> str:
-    args = [_argument(item) for item in node.args]
-    if node.target == "getitem":
-        return f"{args[0]}[{args[1]}]"
-    name = node.target.removeprefix("aten.")
-    if name in _SIMPLE:
-        return _SIMPLE[name].format(*args, "None")
-    if name not in _SPECIAL:
-        raise Unsupported(f"operator {node.target}")
-    return _SPECIAL[name](node, args, types)
-
-
-def _numbers(argument: Argument) -> list[int]:
-    return [item for item in argument if isinstance(item, int)] if isinstance(argument, tuple) else []
+def _dtype(dtype: DType) -> str:
+    return f"jnp.{'bool_' if dtype is DType.BOOL else dtype.label}"
 
 
 def _cast(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
-    return f"{args[0]}.astype({_argument(node.kwargs['dtype'])})"
+    return f"{args[0]}.astype({_JAX.argument(node.kwargs['dtype'])})"
 
 
 def _expand(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
@@ -97,7 +56,7 @@ def _expand(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
 
 
 def _split(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
-    sizes = _numbers(node.args[1])
+    sizes = numbers(node.args[1])
     cuts = [sum(sizes[: k + 1]) for k in range(len(sizes) - 1)]
     return f"jnp.split({args[0]}, {cuts}, {args[2]})"
 
@@ -107,7 +66,7 @@ def _select(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
 
 
 def _pad(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
-    widths = _numbers(node.args[1])
+    widths = numbers(node.args[1])
     rank = len(types[args[0]].shape)
     config = [(0, 0, 0)] * rank
     for k in range(len(widths) // 2):
@@ -122,7 +81,7 @@ def _sum(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
 
 
 def _conv(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
-    pads = [(k, k) for k in _numbers(node.args[4])]
+    pads = [(k, k) for k in numbers(node.args[4])]
     given = f"{args[0]}, {args[1]}, {args[3]}, {pads}, rhs_dilation={args[5]}, feature_group_count={args[8]}"
     call = f"jax.lax.conv_general_dilated({given})"
     shape = (1, -1, *(1 for _ in pads))
@@ -130,8 +89,8 @@ def _conv(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
 
 
 def _pool(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
-    size, stride = (1, 1, *_numbers(node.args[1])), (1, 1, *_numbers(node.args[2]))
-    pads = [(0, 0), (0, 0), *((k, k) for k in _numbers(node.args[3]))]
+    size, stride = (1, 1, *numbers(node.args[1])), (1, 1, *numbers(node.args[2]))
+    pads = [(0, 0), (0, 0), *((k, k) for k in numbers(node.args[3]))]
     if "max" in node.target:
         first = f"jnp.asarray(-jnp.inf, {args[0]}.dtype)"
         return f"jax.lax.reduce_window({args[0]}, {first}, jax.lax.max, {size}, {stride}, {pads})"
@@ -140,9 +99,18 @@ def _pool(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
     return f"jax.lax.reduce_window({args[0]}, {first}, jax.lax.add, {size}, {stride}, {pads}) / {count}"
 
 
-_SPECIAL: dict[str, Callable[[Node, list[str], dict[str, TensorType]], str]] = {
+_SPECIAL = {
     "_to_copy.default": _cast, "expand.default": _expand, "split_with_sizes.default": _split, "select.int": _select,
     "constant_pad_nd.default": _pad, "sum.dim_IntList": _sum, "cumsum.default": _sum, "convolution.default": _conv,
     "max_pool2d.default": _pool, "avg_pool2d.default": _pool,
 }  # fmt: skip
-JAX_TARGETS = frozenset({f"aten.{name}" for name in (*_SIMPLE, *_SPECIAL)} | {"getitem"})
+_JAX = Dialect(
+    ("import jax", "import jax.numpy as jnp", "import numpy as np"),
+    "jnp.asarray({})", "jnp.asarray({}).astype(jnp.bfloat16)", _dtype, _SIMPLE, _SPECIAL,
+)  # fmt: skip
+JAX_TARGETS = _JAX.targets
+
+
+def emit_jax(graph: Graph) -> str:
+    """A module with a function ``program`` of the inputs, which returns a tuple of the outputs."""
+    return _JAX.module(graph)

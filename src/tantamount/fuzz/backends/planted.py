@@ -24,7 +24,7 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["PLANTED", "Bug", "Planted", "renamed"]
 
-PLANTED = Backend("planted", "planted", ("disabled", "all"), emit_torch, None, "", ())
+PLANTED = Backend("planted", "planted", ("disabled", "all"), emit_torch, None, "")
 
 Kernel = Callable[[Node, "list[Array]", Array], "Array | None"]
 Pass = Callable[[Graph], Graph]

@@ -1,0 +1,175 @@
+"""Graphs as TensorFlow source: every node an expression of ``tf`` operators."""
+
+from __future__ import annotations
+
+from tantamount.errors import Unsupported
+from tantamount.fuzz.backends.source import Dialect, numbers
+from tantamount.ir.graph import Graph, Node, Ref
+from tantamount.ir.types import DType, Kind, TensorType
+
+__all__ = ["TENSORFLOW_TARGETS", "emit_tensorflow"]
+
+_SIMPLE = {
+    "add.Tensor": "tf.add({0}, {1})", "sub.Tensor": "tf.subtract({0}, {1})", "mul.Tensor": "tf.multiply({0}, {1})",
+    "div.Tensor": "tf.divide({0}, {1})", "maximum.default": "tf.maximum({0}, {1})",
+    "minimum.default": "tf.minimum({0}, {1})", "eq.Tensor": "tf.equal({0}, {1})", "ne.Tensor": "tf.not_equal({0}, {1})",
+    "lt.Tensor": "tf.less({0}, {1})", "le.Tensor": "tf.less_equal({0}, {1})", "gt.Tensor": "tf.greater({0}, {1})",
+    "ge.Tensor": "tf.greater_equal({0}, {1})", "logical_and.default": "tf.logical_and({0}, {1})",
+    "logical_or.default": "tf.logical_or({0}, {1})", "logical_xor.default": "tf.math.logical_xor({0}, {1})",
+    "logical_not.default": "tf.logical_not({0})", "neg.default": "tf.negative({0})", "abs.default": "tf.abs({0})",
+    "relu.default": "tf.nn.relu({0})", "sign.default": "tf.sign({0})", "floor.default": "tf.floor({0})",
+    "ceil.default": "tf.math.ceil({0})", "round.default": "tf.round({0})", "exp.default": "tf.exp({0})",
+    "tanh.default": "tf.tanh({0})", "sigmoid.default": "tf.sigmoid({0})", "erf.default": "tf.math.erf({0})",
+    "sin.default": "tf.sin({0})", "cos.default": "tf.cos({0})", "sqrt.default": "tf.sqrt({0})",
+    "silu.default": "tf.nn.silu({0})", "gelu.default": "tf.nn.gelu({0}, approximate=False)",
+    "where.self": "tf.where({0}, {1}, {2})", "remainder.Tensor": "tf.math.floormod({0}, {1})",
+    "floor_divide.default": "tf.math.floordiv({0}, {1})", "permute.default": "tf.transpose({0}, {1})",
+    "reshape.default": "tf.reshape({0}, {1})", "flip.default": "tf.reverse({0}, {1})",
+    "roll.default": "tf.roll({0}, {1}, {2})", "cat.default": "tf.concat({0}, {1})",
+    "stack.default": "tf.stack({0}, {1})",
+    "split_with_sizes.default": "tf.split({0}, {1}, {2})", "unsqueeze.default": "tf.expand_dims({0}, {1})",
+    "squeeze.dim": "tf.squeeze({0}, [{1}])", "index_select.default": "tf.gather({0}, {2}, axis={1})",
+    "gather.default": "tf.experimental.numpy.take_along_axis({0}, {2}, {1})",
+    "mean.dim": "tf.reduce_mean({0}, {1}, keepdims={2})", "amax.default": "tf.reduce_max({0}, {1}, keepdims={2})",
+    "amin.default": "tf.reduce_min({0}, {1}, keepdims={2})", "any.dim": "tf.reduce_any({0}, {1}, keepdims={2})",
+    "all.dim": "tf.reduce_all({0}, {1}, keepdims={2})", "mm.default": "tf.matmul({0}, {1})",
+    "bmm.default": "tf.matmul({0}, {1})", "addmm.default": "{0} + tf.matmul({1}, {2})",
+    "softmax.int": "tf.nn.softmax({0}, {1})",
+}  # fmt: skip
+_LOGICAL = {"and": "tf.logical_and", "or": "tf.logical_or", "xor": "tf.math.logical_xor", "not": "tf.logical_not"}
+
+
+def _dtype(dtype: DType) -> str:
+    return f"tf.{dtype.label}"
+
+
+def _bitwise(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    """TensorFlow's bitwise operators have no booleans."""
+    name = node.target.split("_")[1].split(".")[0]
+    if types[args[0]].dtype is DType.BOOL:
+        return f"{_LOGICAL[name]}({', '.join(args)})"
+    return f"tf.bitwise.{'invert' if name == 'not' else f'bitwise_{name}'}({', '.join(args)})"
+
+
+def _cast(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    return f"tf.cast({args[0]}, {_TENSORFLOW.argument(node.kwargs['dtype'])})"
+
+
+def _expand(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    return f"tf.broadcast_to({args[0]}, {node.type.shape if node.type else args[1]})"
+
+
+def _transpose(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    order = list(range(len(types[args[0]].shape)))
+    i, j = (int(args[k]) for k in (1, 2))
+    order[i], order[j] = order[j], order[i]
+    return f"tf.transpose({args[0]}, {order})"
+
+
+def _slice(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    return f"{args[0]}[{':, ' * int(args[1])}{args[2]}:{args[3]}:{(*args, '1')[4]}]"
+
+
+def _select(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    return f"{args[0]}[{':, ' * int(args[1])}{args[2]}]"
+
+
+def _pad(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    widths = numbers(node.args[1])
+    if min(widths, default=0) < 0:
+        raise Unsupported("negative padding")
+    rank = len(types[args[0]].shape)
+    config = [(0, 0)] * rank
+    for k in range(len(widths) // 2):
+        config[rank - 1 - k] = (widths[2 * k], widths[2 * k + 1])
+    return f"tf.pad({args[0]}, {config}, constant_values=tf.constant({args[2]}, {_dtype(types[args[0]].dtype)}))"
+
+
+def _repeat(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    more = len(numbers(node.args[1])) - len(types[args[0]].shape)
+    x = args[0] if more == 0 else f"tf.reshape({args[0]}, {[1] * more + list(types[args[0]].shape)})"
+    return f"tf.tile({x}, {args[1]})"
+
+
+def _triangle(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    k = int((*args, "0")[1])
+    rows, columns = types[args[0]].shape[-2:]
+    if types[args[0]].dtype is DType.BOOL and (k < 0 if "tril" in node.target else k > 0):
+        raise Unsupported("a difference of booleans")
+    if "tril" in node.target:  # what is not above diagonal k
+        below = f"tf.linalg.band_part({args[0]}, -1, {min(k, columns)})"
+        return below if k >= 0 else f"{args[0]} - tf.linalg.band_part({args[0]}, {min(-k - 1, rows)}, -1)"
+    above = f"tf.linalg.band_part({args[0]}, {min(-k, rows)}, -1)"
+    return above if k <= 0 else f"{args[0]} - tf.linalg.band_part({args[0]}, -1, {min(k - 1, columns)})"
+
+
+def _matmul(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    ranks = [len(types[name].shape) for name in args[:2]]
+    if min(ranks) < 2:
+        return f"tf.tensordot({args[0]}, {args[1]}, [[{ranks[0] - 1}], [{max(ranks[1] - 2, 0)}]])"
+    return f"tf.matmul({args[0]}, {args[1]})"
+
+
+def _clamp(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    low, high = (*args, "None", "None")[1:3]
+    dtype = _dtype(types[args[0]].dtype)
+    x = args[0] if low == "None" else f"tf.maximum({args[0]}, tf.constant({low}, {dtype}))"
+    return x if high == "None" else f"tf.minimum({x}, tf.constant({high}, {dtype}))"
+
+
+def _sum(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    x = args[0] if types[args[0]].dtype.kind is Kind.FLOAT else f"tf.cast({args[0]}, tf.int64)"
+    if "cumsum" in node.target:
+        return f"tf.cumsum({x}, {args[1]})"
+    return f"tf.reduce_sum({x}, {args[1]}, keepdims={args[2]})"
+
+
+def _place(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    found = f"tf.{node.target.split('.')[1]}({args[0]}, {args[1]}, output_type=tf.int64)"
+    return f"tf.expand_dims({found}, {args[1]})" if (*args, "False")[2] == "True" else found
+
+
+def _conv(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    """Channels last, as TensorFlow has them on a CPU."""
+    strides, pads, dilations = (numbers(node.args[k]) for k in (3, 4, 5))
+    dims = len(pads)
+    if args[8] != "1" or (dims == 1 and any(pads)):
+        raise Unsupported("this convolution")
+    last, first = [0, *range(2, dims + 2), 1], [0, dims + 1, *range(1, dims + 1)]
+    x, w = f"tf.transpose({args[0]}, {last})", f"tf.transpose({args[1]}, {[*range(2, dims + 2), 1, 0]})"
+    padding = "'VALID'" if not any(pads) else str([[0, 0], *([k, k] for k in pads), [0, 0]])
+    call = f"tf.nn.conv{dims}d({x}, {w}, {strides}, {padding}, dilations={dilations})"
+    if isinstance(node.args[2], Ref):
+        call = f"tf.nn.bias_add({call}, {args[2]})"
+    return f"tf.transpose({call}, {first})"
+
+
+def _pool(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
+    size, stride, pads = (numbers(node.args[k]) for k in (1, 2, 3))
+    padding = "'VALID'" if not any(pads) else str([[0, 0], *([k, k] for k in pads), [0, 0]])
+    if any(pads) and "avg" in node.target:
+        raise Unsupported("an average over padding")
+    name = "max_pool2d" if "max" in node.target else "avg_pool2d"
+    return (
+        f"tf.transpose(tf.nn.{name}(tf.transpose({args[0]}, [0, 2, 3, 1]), {size}, {stride}, {padding}), [0, 3, 1, 2])"
+    )
+
+
+_SPECIAL = {
+    "bitwise_and.Tensor": _bitwise, "bitwise_or.Tensor": _bitwise, "bitwise_xor.Tensor": _bitwise,
+    "bitwise_not.default": _bitwise, "_to_copy.default": _cast, "expand.default": _expand, "transpose.int": _transpose,
+    "slice.Tensor": _slice, "select.int": _select, "constant_pad_nd.default": _pad, "repeat.default": _repeat,
+    "tril.default": _triangle, "triu.default": _triangle, "matmul.default": _matmul, "clamp.default": _clamp,
+    "sum.dim_IntList": _sum, "cumsum.default": _sum, "argmax.default": _place, "argmin.default": _place,
+    "convolution.default": _conv, "max_pool2d.default": _pool, "avg_pool2d.default": _pool,
+}  # fmt: skip
+_TENSORFLOW = Dialect(
+    ("import numpy as np", "import tensorflow as tf"),
+    "tf.constant({})", "tf.cast(tf.constant({}), tf.bfloat16)", _dtype, _SIMPLE, _SPECIAL,
+)  # fmt: skip
+TENSORFLOW_TARGETS = _TENSORFLOW.targets
+
+
+def emit_tensorflow(graph: Graph) -> str:
+    """A module with a function ``program`` of the inputs, which returns a tuple of the outputs."""
+    return _TENSORFLOW.module(graph)

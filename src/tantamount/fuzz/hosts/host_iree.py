@@ -1,0 +1,50 @@
+"""IREE on the CPU, of ONNX models. Options: ``level``: O0 to O3, IREE's optimisation level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import iree.compiler
+import numpy as np
+import onnx
+from iree import runtime
+from iree.compiler import api, ir
+from iree.compiler.extras import onnx_importer
+
+__all__ = ["compiled", "versions"]
+
+
+def versions() -> dict[str, str]:
+    """Of what results depend on."""
+    return {"iree": iree.compiler.version.VERSION, "onnx": onnx.__version__, "numpy": np.__version__}
+
+
+def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]], arrays: list[Any]) -> Any:
+    """The compiled model, as a function of the inputs."""
+    model = onnx_importer.ModelInfo(onnx.shape_inference.infer_shapes(module.model()))
+    program = model.create_module(context=ir.Context())
+    onnx_importer.NodeImporter.define_function(model.main_graph, program.operation).import_all()
+    session, messages = api.Session(), []
+    session.set_flags(
+        "--iree-hal-target-backends=llvm-cpu", "--iree-input-type=onnx", "--iree-llvmcpu-target-cpu=generic",
+        f"--iree-opt-level={options.get('level', 'O3')}",
+    )  # fmt: skip
+    invocation = session.invocation()
+    invocation.enable_callback_diagnostics(lambda severity, message: messages.append(message)) if hasattr(
+        invocation, "enable_callback_diagnostics"
+    ) else invocation.enable_console_diagnostics()
+    if not invocation.parse_source(api.Source.wrap_buffer(session, str(program).encode())) or not invocation.execute():
+        raise RuntimeError("\n".join(str(message) for message in messages) or "not compiled")
+    output = api.Output.open_membuffer()
+    invocation.output_vm_bytecode(output)
+    context = runtime.SystemContext(config=runtime.Config("local-sync"))
+    machine = runtime.VmModule.copy_buffer(context.instance, bytes(output.map_memory()))
+    context.add_vm_module(machine)
+    function = context.modules[machine.name][model.main_graph.graph_proto.name]
+
+    def run(given: list[Any]) -> tuple[list[Any], list[str]]:
+        results = function(*given)
+        found = [np.asarray(value) for value in (results if isinstance(results, (tuple, list)) else [results])]
+        return found, [str(value.dtype) for value in found]
+
+    return run

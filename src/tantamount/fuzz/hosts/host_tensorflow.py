@@ -1,0 +1,36 @@
+"""TensorFlow on the CPU. Options: ``level``: eager, graph (tf.function) or xla (compiled)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+__all__ = ["compiled", "versions"]
+
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def versions() -> dict[str, str]:
+    """Of what results depend on."""
+    return {"tensorflow": tf.__version__, "numpy": np.__version__}
+
+
+def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]], arrays: list[Any]) -> Any:
+    """The program, traced and compiled when it first runs: it is run once here."""
+    level = options.get("level", "xla")
+    program = module.program if level == "eager" else tf.function(module.program, jit_compile=level == "xla")
+    given = [tf.cast(tf.constant(a), item["dtype"]) for a, item in zip(arrays, inputs, strict=True)]
+    program(*given)
+
+    def run(_: list[Any]) -> tuple[list[Any], list[str]]:
+        results = [tf.convert_to_tensor(value) for value in program(*given)]
+        dtypes = [value.dtype.name for value in results]
+        return [
+            (tf.cast(value, tf.float32) if dtype == "bfloat16" else value).numpy()
+            for value, dtype in zip(results, dtypes, strict=True)
+        ], dtypes
+
+    return run
