@@ -48,9 +48,7 @@ def plan() -> None:
     metavar="KEY=DTYPE[SIZES]",
     help="Likewise, what is in a sample, if NAME returns a model only.",
 )
-@click.option(
-    "--accept", multiple=True, metavar="NAME", help="Accept a declared approximation: without, exit code 3."
-)
+@click.option("--accept", multiple=True, metavar="NAME", help="Accept a declared approximation: without, exit code 3.")
 @click.option(
     "--json", type=FILE, metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."
 )
@@ -145,7 +143,10 @@ def show(path: Path) -> int:
 @click.option("--seq", type=POSITIVE, default=8192, help="Tokens of a sequence.")
 @click.option("--optimizer", default="adamw", help="adamw or sgd.")
 @click.option(
-    "--zero", type=click.IntRange(0, 3), default=0, help="Cut over dp: 1, optimizer states; 2, gradients; 3, parameters."
+    "--zero",
+    type=click.IntRange(0, 3),
+    default=0,
+    help="Cut over dp: 1 optimizer states, 2 gradients, 3 parameters.",
 )
 @click.option("--sp", is_flag=True, help="Sequence parallelism over the ranks of tp.")
 @click.option("--cp", type=POSITIVE, default=1, help="Context-parallel ranks, with a part of the sequence.")
