@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "comparison": REFINEMENT | {"refinement", "capture"},
     "rules": PROOF | {"proof"},
     "saturate": BASE | {"ops", "rules"},
-    "fuzz": BASE | {"ops", "semantics", "capture", "rules", "saturate", "work"},
+    "fuzz": BASE | {"ops", "semantics", "reduction", "capture", "rules", "saturate", "work"},
     "certificate": BASE | {"ops", "semantics", "capture", "reduction"},
     "plan": PROOF | {"capture", "proof"},  # how a part is refuted is handed in: the questions are siblings
     "report": BASE,
@@ -68,6 +68,9 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "onnx": ("fuzz/hosts",),
     "onnxruntime": ("fuzz/hosts",),
     "openvino": ("fuzz/hosts",),
+    "tensorflow": ("fuzz/hosts",),
+    "tvm": ("fuzz/hosts",),
+    "iree": ("fuzz/hosts",),
     "egglog": (),
     "z3": ("sizes/search.py", "smt/solver.py"),
     "click": ("cli",),

@@ -24,9 +24,7 @@ __all__ = ["Builder", "ShapeProblem", "exact", "slice_bound"]
 
 def slice_bound(position: int, size: int) -> int:
     """A bound of a slice as Python and PyTorch clamp it: negative ones count from the end, beyond the ends is the end.
-
-    Like all arithmetic on sizes in definitions: by operators, which integers that remember where they come from (the
-    reduction of shapes) follow, not by built-ins that make plain integers of them."""
+    By operators, as all arithmetic on sizes is, because traced sizes follow those."""
     return min(max(position + size if position < 0 else position, 0), size)
 
 
