@@ -36,7 +36,7 @@ def _given(graph: Graph, name: str) -> bool:
             return False
         if node.op == "input":
             return True
-        read = next(references(node), None)
+        read = next(iter(references(node)), None)
         if node.op != "call" or read is None or (node.target != "getitem" and _name(node.target) not in _MOVES):
             return False
         name = read
