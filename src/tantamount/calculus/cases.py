@@ -30,6 +30,7 @@ from tantamount.ops.functions import MODULI
 __all__ = ["never_zero", "place_of", "vanishes", "within"]
 
 _ROUNDED = frozenset({"floor", "round", "floor_divide", *MODULI})
+_MOST_TERMS, _MOST_WORK = 48, 40  # of what is asked about: forms of whole models are no question of cases
 _CHOICES = frozenset({"less", "equal", "max", "sign", "trunc"})
 _BINDERS = frozenset({"sum", "element", "pair", "fact", "place"})
 
@@ -84,7 +85,7 @@ def _known(box: Ranges) -> dict[int, tuple[int, int]]:
 
 def _holds(store: Store, x: Polynomial, box: dict[int, tuple[int, int]], claim: _Claim) -> bool:
     """True if something is there to be told apart or rounded, and the claim holds in every case."""
-    if not any(_decides(store, f) for f in factors_of(x)):
+    if len(x) > _MOST_TERMS or not any(_decides(store, f) for f in factors_of(x)) or _work(store, x) > _MOST_WORK:
         return False
     steps = Steps(store.effort)
     try:
@@ -140,6 +141,17 @@ def _summands(store: Store, x: Polynomial) -> tuple[Polynomial, dict[int, tuple[
     return add(store, *total), {axis: (0, n) for axis, n in zip(fresh, ranges, strict=True)}
 
 
+def _work(store: Store, x: Polynomial) -> int:
+    """The steps that a case of x counts as. To build x anew takes time by all places at which atoms occur in it: what
+    binds gets fresh axes at each."""
+    count, pending = 0, [f.atom for f in factors_of(x)]
+    while pending and count < 8 * _MOST_WORK:
+        atom = store.atoms[pending.pop()]
+        count += 1
+        pending += [f.atom for f in (atom.summand if atom.op == "sum" else factors_of(*atom.arguments))]
+    return 1 + (len(x) + count) // 8
+
+
 # ------------------------------------------------------------------------------------------------ the search
 @dataclass
 class _Search:
@@ -155,7 +167,7 @@ class _Search:
         """True if the claim holds of x wherever the conditions do; ``settled`` are factors whose case was taken."""
         store = self.store
         store.effort.check()
-        if not self.steps.take(1):
+        if not self.steps.take(_work(store, x)):
             return False
         if not x and self.claim is _Search.is_zero:
             return True
