@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tantamount.calculus.atoms import Facts
+from tantamount.calculus.atoms import ValueFacts
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.forms import leaf_form
 from tantamount.calculus.signs import enclosure
@@ -65,7 +65,7 @@ def test_numbers_are_of_the_support(sample: Sample) -> None:
 
     def symbol(item: Operand) -> Tensor:
         dtype = DType.INT64 if item.dtype.kind is Kind.INT else DType.FLOAT64
-        return Tensor(item.shape, dtype, leaf_form(store.leaf("input", item, item.shape, Facts()), item.shape))
+        return Tensor(item.shape, dtype, leaf_form(store.leaf("input", item, item.shape, ValueFacts()), item.shape))
 
     form = _run(sample, Builder(Symbolic(store, Trace(assume_indices=True)), "node"), symbol).value
     ends = [enclosure(store, x, box) for box, x in form.pieces]

@@ -51,14 +51,14 @@ from tantamount.ops.algebra import Number
 from tantamount.ops.functions import ROUNDINGS
 from tantamount.sizes.symbolic import is_one
 
-__all__ = ["BOOLEAN", "Atom", "Facts", "KnownRange", "Store"]
+__all__ = ["BOOLEAN", "Atom", "ValueFacts", "KnownRange", "Store"]
 
 # operators whose arguments are formal or bound: fixing a coordinate does not simplify them by itself
 _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ValueFacts:
     """Properties that every value of an atom is known to have. ``positive`` means > 0; ``span`` are the least and the
     greatest number that it may be (``below``: it is less than the greatest); ``rounded`` names the rounding that leaves
     it as it is."""
@@ -72,21 +72,21 @@ class Facts:
     rounded: str = ""
 
     @staticmethod
-    def of_type(dtype: DType) -> Facts:
+    def of_type(dtype: DType) -> ValueFacts:
         """The facts that hold of every tensor of this type."""
-        facts = Facts.of(dtype.kind)
+        facts = ValueFacts.of(dtype.kind)
         if dtype.kind is not Kind.INT:
             return replace(facts, rounded=ROUNDINGS.get(dtype, ""))
         return replace(facts, nonnegative=dtype.bounds[0] == 0, span=dtype.bounds if dtype.is_narrow else None)
 
     @staticmethod
-    def of(kind: Kind, positive: bool = False) -> Facts:
+    def of(kind: Kind, positive: bool = False) -> ValueFacts:
         """The facts that hold of every tensor of this kind; ``positive`` if that is known besides."""
         boolean = kind is Kind.BOOL
-        return Facts(positive, positive or boolean, integer=kind in (Kind.INT, Kind.BOOL), boolean=boolean)
+        return ValueFacts(positive, positive or boolean, integer=kind in (Kind.INT, Kind.BOOL), boolean=boolean)
 
 
-BOOLEAN = Facts(integer=True, boolean=True, nonnegative=True)  # 0 or 1
+BOOLEAN = ValueFacts(integer=True, boolean=True, nonnegative=True)  # 0 or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Atom:
     attributes: tuple[Any, ...]
     arguments: tuple[Polynomial, ...]
     arity: int
-    facts: Facts
+    facts: ValueFacts
     ranges: tuple[int, ...] = ()
     signature: tuple[tuple[int, Exponent], ...] = ()
     guards: frozenset[int] = frozenset()
@@ -218,7 +218,7 @@ class Store(ABC):
         self.sites_of_undefined: dict[int, dict[str, None]] = {}  # where a condition first made something undefined
         self._buckets: dict[Any, _Bucket] = {}
         self._axes = 1 << 20
-        self.leaf("iota", "iota", None, Facts(integer=True))
+        self.leaf("iota", "iota", None, ValueFacts(integer=True))
 
     def __getitem__(self, number: int) -> Atom:
         return self.atoms[number]
@@ -267,7 +267,7 @@ class Store(ABC):
         self._axes += count
         return range(first, self._axes)
 
-    def leaf(self, kind: str, name: Any, shape: Shape | None, facts: Facts) -> int:
+    def leaf(self, kind: str, name: Any, shape: Shape | None, facts: ValueFacts) -> int:
         """The atom of an input tensor (or of another source ``kind``); one coordinate per dimension."""
         number = self.leaves.numbers.get((kind, name))
         if number is None:
@@ -282,7 +282,7 @@ class Store(ABC):
         return number
 
     def apply(
-        self, op: str, attributes: tuple[Any, ...], arguments: tuple[Polynomial, ...], facts: Facts
+        self, op: str, attributes: tuple[Any, ...], arguments: tuple[Polynomial, ...], facts: ValueFacts
     ) -> tuple[int, Index]:
         """The atom of ``op(arguments)`` and the coordinates at which it has that value."""
         shape: list[Any] = []
@@ -294,7 +294,7 @@ class Store(ABC):
                     slots.extend(index)
         return self._unify((op, attributes, tuple(shape)), slots, op, attributes, arguments, (), facts)
 
-    def summation(self, factors: Factors, ranges: tuple[int, ...], facts: Facts) -> tuple[int, Index]:
+    def summation(self, factors: Factors, ranges: tuple[int, ...], facts: ValueFacts) -> tuple[int, Index]:
         """The atom of the sum of ``factors`` over bound variables -1, -2, ... in ``0..ranges``; canonically named."""
         shape: list[Any] = []
         slots: list[Coordinate] = []
@@ -316,7 +316,7 @@ class Store(ABC):
         attributes: tuple[Any, ...],
         arguments: tuple[Polynomial, ...],
         ranges: tuple[int, ...],
-        facts: Facts,
+        facts: ValueFacts,
     ) -> tuple[int, Index]:
         self.effort.check()
         bucket = self._buckets.get(key)
@@ -357,7 +357,7 @@ class Store(ABC):
         attributes: tuple[Any, ...],
         arguments: tuple[Polynomial, ...],
         ranges: tuple[int, ...],
-        facts: Facts,
+        facts: ValueFacts,
     ) -> int:
         number = len(self.atoms)
         points = iter(coset.coordinates())
@@ -408,7 +408,7 @@ class Store(ABC):
 
     def input(self, name: str, shape: Shape, kind: Kind, source: str = "input", positive: bool = False) -> Polynomial:
         """The Polynomial of an input tensor over axes 0, 1, ... (one per dimension)."""
-        number = self.leaf(source, name, shape, Facts.of(kind, positive))
+        number = self.leaf(source, name, shape, ValueFacts.of(kind, positive))
         index = tuple(fixed(0) if is_one(size) else variable(k) for k, size in enumerate(shape))
         return single(number, index)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, substitute, substitute_index, variable
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.polynomials import add, as_factors, constant, iota, multiply, pinned, scale, sum_over
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, position, single
@@ -189,7 +189,7 @@ class _Settling(Rebuild):
         place = chosen.place
         if chosen.descending:
             place = add(store, constant(last), scale(place, -1))
-        number, index = store.apply("argsort", (False, 0), (place, chosen.row), Facts())
+        number, index = store.apply("argsort", (False, 0), (place, chosen.row), ValueFacts())
         guard = comparisons.compare(store, "equal", single(number, index), iota(variable(axis)), self.box)
         return multiply(store, guard, chosen.value, self.box), False
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, NoReturn
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, fixed, substitute, variable
 from tantamount.calculus.answers import EQUAL, Answer, Different, Undecided, undecided
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.expand import equal_polynomials
 from tantamount.calculus.forms import Box, Form, aligned, intersect, pin
 from tantamount.calculus.polynomials import pinned
@@ -130,9 +130,9 @@ def solve(
         and all(b[0] >= s[0] and b[1] <= s[1] for b, s in zip(box, source, strict=True))
     ):
         return {v: variable(v) for v in range(len(source))}
-    store.apply("place", (), (y,), Facts())  # known before x, so that what x joins includes it
-    a, at_whole = store.apply("place", (), (x,), Facts())
-    b, at_part = store.apply("place", (), (y,), Facts())
+    store.apply("place", (), (y,), ValueFacts())  # known before x, so that what x joins includes it
+    a, at_whole = store.apply("place", (), (x,), ValueFacts())
+    b, at_part = store.apply("place", (), (y,), ValueFacts())
     if a != b:
         return None
     solution: dict[int, Coordinate] = {v: fixed(low) for v, (low, high) in enumerate(source) if is_one(high - low)}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tantamount.calculus import signs, spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
-from tantamount.calculus.atoms import BOOLEAN, Facts, KnownRange, Store
+from tantamount.calculus.atoms import BOOLEAN, KnownRange, Store, ValueFacts
 from tantamount.calculus.exponents import exponent_of
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.monotone import members_of, with_sign_of
@@ -227,7 +227,7 @@ def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
         return
     if isinstance(box, tuple):
         store.ranges.assumed[x, size, box] = -1  # a form that was made before a join may still have what was joined
-    atom, index = store.apply("fact", (), (x,), Facts())
+    atom, index = store.apply("fact", (), (x,), ValueFacts())
     covered_box: list[tuple[int, int]] = []
     seen: set[int] = set()
     for c in index:
@@ -249,7 +249,7 @@ def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...]
         return 0, length - 1
     if not x or not store.ranges.of_atoms:
         return None
-    atom, index = store.apply("fact", (), (x,), Facts())
+    atom, index = store.apply("fact", (), (x,), ValueFacts())
     spans = [interval(c, box, ranges) for c in index]
     for known, low, high in store.ranges.of_atoms.get(atom, ()):
         if all(s is not None and k[0] <= s[0] and s[1] <= k[1] for s, k in zip(spans, known, strict=True)):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tantamount.calculus import signs
 from tantamount.calculus.affine import Coordinate
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.comparisons import fact_about, split_affine
 from tantamount.calculus.inequalities import Row, Steps, impossible
 from tantamount.calculus.infinities import unbounded
@@ -200,7 +200,7 @@ class Reading:
         elif atom.op in MODULI:
             size = 1 << MODULI[atom.op]
             inside = argument_of(store, factor)
-            a, index = store.apply("floor_divide", (), (inside, constant(size)), Facts(integer=True))
+            a, index = store.apply("floor_divide", (), (inside, constant(size)), ValueFacts(integer=True))
             rest = add(store, inside, single(a, index, coefficient=-size))
             self.facts[name].extend(_zero(forms.plus(self.value(rest), here, -1)))
         elif atom.op == "max":

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tantamount.calculus import comparisons, partial, powers
 from tantamount.calculus.affine import Coordinate, variable
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.forms import (
     Box,
     Form,
@@ -393,7 +393,7 @@ def rows(
         )
 
         def value(box: Box, xs: list[Polynomial], k: int = k) -> Polynomial:
-            number, index = store.apply(name, (*attributes, k), tuple(xs), Facts())
+            number, index = store.apply(name, (*attributes, k), tuple(xs), ValueFacts())
             return single(number, index)
 
         spread = [expand(reshape(store, row, (*parallel, 1)), shape) for row in sets]
@@ -410,6 +410,6 @@ def _pairs(store: Store, form: Form) -> Form:
     for cell in joint.cells:
         value = pin(store, cell.box, cell.polynomials[0], joint.sizes)
         at = pin(store, cell.box, iota(position), joint.sizes)
-        number, index = store.apply("pair", (), (at, value), Facts(integer=True))
+        number, index = store.apply("pair", (), (at, value), ValueFacts(integer=True))
         pairs.append((cell.box, single(number, index)))
     return _summed(store, joint, pairs)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tantamount.calculus import powers, signs
 from tantamount.calculus.affine import Coordinate, Index, substitute_index, variable
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.choices import element_of
 from tantamount.calculus.comparisons import permuted
 from tantamount.calculus.infinities import unbounded
@@ -187,7 +187,7 @@ class _Tidying(Rebuild):
         descending = bool(atom.attributes[0])
         if inner and as_factors(store, inner)[0] < 0:
             inner, descending = scale(inner, -1), not descending
-        pair, at = store.apply("pair", (), (position(variable(axis)), inner), Facts(integer=True))
+        pair, at = store.apply("pair", (), (position(variable(axis)), inner), ValueFacts(integer=True))
         whole = sum_over(store, single(pair, at), {axis: (0, count)})
         number, index = store.apply(atom.op, (descending, *atom.attributes[1:]), (place, whole), atom.facts)
         return single(number, index)

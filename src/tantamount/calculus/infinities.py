@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.forms import Form
 from tantamount.calculus.terms import Polynomial, factors_of, single, sole_power
 
@@ -11,7 +11,7 @@ __all__ = ["infinite_signs", "infinity", "infinity_atom", "is_negative_infinity"
 
 def infinity_atom(store: Store) -> int:
     """The atom that stands for plus infinity."""
-    return store.leaf("infinity", "infinity", (), Facts(positive=True))
+    return store.leaf("infinity", "infinity", (), ValueFacts(positive=True))
 
 
 def infinity(store: Store, sign: int) -> Polynomial:

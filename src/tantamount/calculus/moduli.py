@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from tantamount.calculus.affine import Coordinate, substitute_index, variable
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.comparisons import bounds_of, split_affine
 from tantamount.calculus.polynomials import add, affine_polynomial, constant, multiply, polynomial, sum_over
 from tantamount.calculus.products import is_integer, monomial, substitute_polynomial
@@ -31,7 +31,7 @@ def modulo(store: Store, bits: int, x: Polynomial, box: Ranges = None) -> Polyno
         store.fired["remainders"] += 1
         if _within(store, bits, reduced, box):
             return reduced
-    facts = Facts(nonnegative=True, integer=True, span=(0, (1 << bits) - 1))
+    facts = ValueFacts(nonnegative=True, integer=True, span=(0, (1 << bits) - 1))
     atom, index = store.apply(f"modulo_{bits}", (), (reduced,), facts)
     return single(atom, index)
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import isqrt, prod
 
 from tantamount.calculus.affine import Coordinate, Index, content, coordinate, variable
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.products import (
     affine_part,
     exact,
@@ -406,7 +406,7 @@ def _root(store: Store, c: Rational, exponent: Exponent) -> list[Factor]:
     """``c ** exponent`` of a positive rational as powers of primes; ``monomial`` takes whole powers out again."""
     out: list[Factor] = []
     for p, k in prime_powers(store, c).items():
-        out.append(Factor(store.leaf("prime", p, (), Facts(positive=True)), Fraction(k) * exponent, ()))
+        out.append(Factor(store.leaf("prime", p, (), ValueFacts(positive=True)), Fraction(k) * exponent, ()))
     return out
 
 
@@ -474,7 +474,7 @@ def _is_denominator(store: Store, factor: Factor) -> bool:
 
 def _lin_atom(store: Store, inner: Polynomial) -> Factor:
     nonnegative = all(c > 0 and is_nonnegative(store, m) for m, c in inner)
-    facts = Facts(
+    facts = ValueFacts(
         positive=nonnegative and any(is_positive(store, m) for m, _ in inner),
         nonnegative=nonnegative or is_boolean(store, inner),
         integer=is_integer(store, inner),

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tantamount.calculus import signs
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.infinities import infinity, infinity_atom, is_negative_infinity, unbounded
 from tantamount.calculus.moduli import modulo
 from tantamount.calculus.monotone import with_sign_of
@@ -135,7 +135,7 @@ def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
             argument = pinned(store, store.atoms[m[0].atom].arguments[0], dict(enumerate(m[0].at)))
             others.append(power(store, argument, c, box))
         else:
-            a, index = store.apply("exp", (), ((Term(m, 1),),), Facts(positive=True, nonnegative=True))
+            a, index = store.apply("exp", (), ((Term(m, 1),),), ValueFacts(positive=True, nonnegative=True))
             factors.append(Factor(a, c, index))
     out = product(store, 1, tuple(factors), box)
     for other in others:
@@ -229,7 +229,7 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
 
 def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
     argument = polynomial(store, argument)
-    a, index = store.apply("log", (), (argument,), Facts())
+    a, index = store.apply("log", (), (argument,), ValueFacts())
     return single(a, index)
 
 
@@ -273,7 +273,7 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if name in ROUNDINGS.values() and is_rounded(store, name, xs[0]):
         store.fired["declared-functions"] += 1
         return scale(xs[0], sign)
-    facts = Facts(
+    facts = ValueFacts(
         rounded=name if name in ROUNDINGS.values() else "",
         integer=declared.integer,
         positive=declared.keeps_sign and strictly_positive(store, xs[0]),
@@ -292,7 +292,7 @@ def _sign(store: Store, x: Polynomial) -> Polynomial:
                 store.fired["declared-functions"] += 1
                 return constant(-1 if negative else 1)
     negated = bool(x) and as_factors(store, x)[0] < 0
-    a, index = store.apply("sign", (), (scale(x, -1) if negated else x,), Facts(integer=True))
+    a, index = store.apply("sign", (), (scale(x, -1) if negated else x,), ValueFacts(integer=True))
     return single(a, index, coefficient=-1 if negated else 1)
 
 
@@ -304,7 +304,7 @@ def _low_bits(store: Store, x: Polynomial, y: Polynomial) -> Polynomial | None:
             continue
         size = int(number) + 1
         if size & (size - 1) == 0 and sole_number(value) is None and value:
-            a, index = store.apply("floor_divide", (), (value, constant(size)), Facts(integer=True))
+            a, index = store.apply("floor_divide", (), (value, constant(size)), ValueFacts(integer=True))
             return add(store, value, single(a, index, coefficient=-size))
     return None
 
@@ -339,7 +339,7 @@ def _elements(store: Store, x: Polynomial) -> Polynomial:
     factor = sole_factor(x)
     if factor is not None and factor.exponent == 1 and store.atoms[factor.atom].op == "max":
         return pinned(store, store.atoms[factor.atom].arguments[0], dict(enumerate(factor.at)))
-    a, index = store.apply("element", (), (x,), Facts(integer=True))
+    a, index = store.apply("element", (), (x,), ValueFacts(integer=True))
     return single(a, index)
 
 
@@ -364,7 +364,7 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
             atom = store.atoms[atom.summand[0].atom]
         members.append(atom.arguments[0])
     boolean = all(is_boolean(store, x) for x in members)
-    facts = Facts(
+    facts = ValueFacts(
         boolean=boolean,
         integer=all(is_integer(store, x) for x in members),
         positive=any(all(c > 0 and is_positive(store, m) for m, c in x) and bool(x) for x in members),

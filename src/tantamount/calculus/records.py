@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tantamount.calculus import comparisons, contraction
-from tantamount.calculus.atoms import BOOLEAN, Facts, Store
+from tantamount.calculus.atoms import BOOLEAN, Store, ValueFacts
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.kinds import FAILS, KINDS, NAN, SOFT, both
 from tantamount.calculus.polynomials import add, multiply, polynomial, scale
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def _leaf(store: Store, kind: str) -> int:
-    return store.leaf("undefined", kind, (), Facts(positive=True, nonnegative=True))
+    return store.leaf("undefined", kind, (), ValueFacts(positive=True, nonnegative=True))
 
 
 def _kinds(store: Store) -> dict[int, str]:

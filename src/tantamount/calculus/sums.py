@@ -14,7 +14,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tantamount.calculus.affine import Coordinate, fixed, substitute, variable
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.boxes import Weighted, combination, decompose, independent, progression
 from tantamount.calculus.naming import bound_variables, canonical
 from tantamount.calculus.products import (
@@ -270,7 +270,7 @@ def _at_most_one(store: Store, factor: Factor) -> bool:
 def _sum_atom(store: Store, factors: Factors, ranges: tuple[int, ...]) -> Factor:
     atoms = [store.atoms[a] for a, _, _ in factors]
     one_hot = len(atoms) == 1 and len(ranges) == 1 and _at_most_one(store, factors[0])
-    facts = Facts(
+    facts = ValueFacts(
         positive=is_positive(store, factors),
         nonnegative=is_nonnegative(store, factors),
         integer=all(

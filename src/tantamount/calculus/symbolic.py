@@ -13,7 +13,7 @@ from math import isinf, prod
 
 from tantamount.calculus import comparisons, contraction, forms, index_ranges, moduli, partial, powers, quotients
 from tantamount.calculus.affine import fixed, variable
-from tantamount.calculus.atoms import BOOLEAN, Facts, Store
+from tantamount.calculus.atoms import BOOLEAN, Store, ValueFacts
 from tantamount.calculus.constants import Reading, reading
 from tantamount.calculus.forms import Box, Form, constant_form
 from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
@@ -32,15 +32,15 @@ from tantamount.sizes.symbolic import is_one, is_size, rational
 __all__ = ["Drawn", "Obligation", "Symbolic", "Trace", "facts_of"]
 
 
-def facts_of(law: Law) -> Facts:
+def facts_of(law: Law) -> ValueFacts:
     """What is known of every number that is drawn from a law."""
     if law.name == "kept":
         return BOOLEAN
     if law.name == "below":
-        return Facts(nonnegative=True, integer=True, span=(0, int(law.parameter) - 1))
+        return ValueFacts(nonnegative=True, integer=True, span=(0, int(law.parameter) - 1))
     if law.name == "unit":
-        return Facts(nonnegative=True, span=(0, 1), below=True)
-    return Facts(law.name == "exponential", law.name in ("exponential", "counts"), law.name == "counts")
+        return ValueFacts(nonnegative=True, span=(0, 1), below=True)
+    return ValueFacts(law.name == "exponential", law.name in ("exponential", "counts"), law.name == "counts")
 
 
 _ROUND = 1 << 10  # the largest denominator of round numbers
@@ -156,7 +156,7 @@ class Symbolic(Interpretation):
         if not self.store.effort.exceeds("table_ranks", len(numbers)):
             return self._cells(numbers, sizes)
         atom = self.store.leaf(
-            "table", (sizes, tuple(numbers)), sizes, Facts(integer=all(n.denominator == 1 for n in numbers))
+            "table", (sizes, tuple(numbers)), sizes, ValueFacts(integer=all(n.denominator == 1 for n in numbers))
         )
         index = tuple(variable(v) if v >= 0 else fixed(0) for v in where)
         return constant_form(self.prefix, single(atom, index))
@@ -184,7 +184,7 @@ class Symbolic(Interpretation):
                         return forms.slice_form(self.store, whole, 0, start, start + shape[0], 1)
         lowest = min(data, default=0) if not any(isinstance(v, float) for v in data) else -1
         span = (int(min(data)), int(max(data))) if data and kind is Kind.INT else None
-        facts = Facts(lowest > 0, lowest >= 0, kind is not Kind.FLOAT, kind is Kind.BOOL, span)
+        facts = ValueFacts(lowest > 0, lowest >= 0, kind is not Kind.FLOAT, kind is Kind.BOOL, span)
         atom = self.store.leaf("table", (shape, data), shape, facts)
         tables[shape, data] = atom
         return forms.leaf_form(atom, shape)
@@ -217,9 +217,9 @@ class Symbolic(Interpretation):
 
     def fresh(self, source: str, name: object, shape: Shape, dtype: DType) -> Form:
         """A leaf of its own at every mesh coordinate."""
-        return self._leaf(source, (name, self.batch), shape, Facts.of_type(dtype))
+        return self._leaf(source, (name, self.batch), shape, ValueFacts.of_type(dtype))
 
-    def _leaf(self, source: str, name: object, shape: Shape, facts: Facts) -> Form:
+    def _leaf(self, source: str, name: object, shape: Shape, facts: ValueFacts) -> Form:
         self.trace.drawn += 1
         whole = (*self.prefix, *shape)
         atom = self.store.leaf(source, name, whole, facts)

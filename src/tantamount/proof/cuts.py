@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tantamount.calculus import forms, powers
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.compare import equal
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.infinities import unbounded
@@ -299,9 +299,9 @@ def _is_view(store: Store, form: Form) -> bool:
     return True
 
 
-def _facts(store: Store, form: Form) -> Facts:
+def _facts(store: Store, form: Form) -> ValueFacts:
     sign = sign_of(store, form)
-    return Facts(positive=sign is Sign.POSITIVE, nonnegative=sign is not Sign.ANY)
+    return ValueFacts(positive=sign is Sign.POSITIVE, nonnegative=sign is not Sign.ANY)
 
 
 def sign_of(store: Store, form: Form) -> Sign:

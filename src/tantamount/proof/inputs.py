@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from tantamount.calculus import forms
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.graph import Graph
@@ -67,7 +67,7 @@ def leaf(
 ) -> Form:
     """A free tensor, whose elements are of a sign."""
     whole = type_.shape if shape is None else shape
-    facts = Facts.of_type(type_.dtype)
+    facts = ValueFacts.of_type(type_.dtype)
     if sign is not Sign.ANY:
         facts = replace(facts, positive=sign is Sign.POSITIVE, nonnegative=True)
     return leaf_form(store.leaf(source, name, whole, facts), whole)

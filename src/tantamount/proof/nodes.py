@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.calculus.records import somewhere, with_undefined
 from tantamount.calculus.symbolic import Symbolic
@@ -41,7 +41,7 @@ def constants_of(store: Store, job: Job, run: Run) -> Callable[[Graph, Node, Bui
                 else "constant of another shape",
                 node.target if type_.shape == shapes[node.target] else (node.target, type_.shape),
                 type_.shape,
-                Facts.of_type(type_.dtype),
+                ValueFacts.of_type(type_.dtype),
             )
             form = leaf_form(atom, type_.shape)
             return Tensor(original.shape, original.dtype, _spread(builder, form, type_.shape))

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tantamount.calculus.atoms import Facts, Store
+from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.forms import Form, leaf_form
 from tantamount.errors import DataDependent, TantamountError
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
@@ -308,7 +308,7 @@ def _leaf(store: Store, name: str, result: Result) -> Result:
         if tensor is None:
             return None
         stored = tensor.type.stored
-        atom = store.leaf(SOURCE, (name, k), stored.shape, Facts.of(stored.dtype.kind))
+        atom = store.leaf(SOURCE, (name, k), stored.shape, ValueFacts.of(stored.dtype.kind))
         return replace(tensor, value=leaf_form(atom, stored.shape))
 
     if isinstance(result, tuple):

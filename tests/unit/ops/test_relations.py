@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tantamount.calculus.atoms import Facts
+from tantamount.calculus.atoms import ValueFacts
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.forms import leaf_form
@@ -52,7 +52,7 @@ def held(stacked: np.ndarray):  # type: ignore[type-arg]
 def test_forms_mean_what_arrays_mean(placements: tuple[Placement, ...]) -> None:
     store = Calculus()
     shape = (*SIZES, 2, 3)
-    atom = store.leaf("input", "x", shape, Facts())
+    atom = store.leaf("input", "x", shape, ValueFacts())
     form = leaf_form(atom, shape)
     array = np.random.default_rng(5).standard_normal(shape)
     symbolic = collapse(Symbolic(store, Trace()), form, placements, SIZES)
