@@ -435,8 +435,8 @@ _READERS = {"aten.embedding.default", "aten.gather.default", "aten.index.Tensor"
 
 
 def _matters(node: fx.Node) -> bool:
-    """Whether what a node does shows though nothing uses its value. Eager stops where whole numbers are divided by 0,
-    or an index is out of range."""
+    """True if a node has an effect though nothing uses its value. Eager stops where whole numbers are divided by 0, or
+    an index is out of range."""
     name = str(node.target)
     if name in _QUOTIENTS:
         value = node.meta.get("val")
