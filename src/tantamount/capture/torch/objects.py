@@ -190,13 +190,13 @@ def one_call() -> Generator[None]:
 
 
 def passed(group: Any) -> None:
-    """Note that the running rank takes part in a collective of tensors of a process group, given by itself or its name."""
+    """Note that the running rank takes part in a collective of tensors of a group (or of the group of a name)."""
     exchange = _CURRENT.get()
     if exchange is not None:
         if isinstance(group, str):
             from torch.distributed import distributed_c10d
 
-            group = distributed_c10d._resolve_process_group(group)  # pyright: ignore
+            group = distributed_c10d._resolve_process_group(group)  # pyright: ignore[reportPrivateImportUsage]
         exchange.tensors[tuple(dist.get_process_group_ranks(group))] += 1
 
 
