@@ -6,15 +6,18 @@ BASE := $(VENV)/.stamp-base
 SETUP := $(VENV)/.stamp-setup
 RAY := $(VENV)/.stamp-ray
 MEGATRON := $(VENV)/.stamp-megatron
+MODELS := $(VENV)/.stamp-models
 TEST_WORKERS ?= auto
 TESTS ?= tests
 
-.PHONY: help setup demo test test-ray test-frameworks bench lint format gallery docs clean
+.PHONY: help setup demo test test-browser test-ray test-frameworks test-models bench lint format gallery docs clean
 
 help:
 	@echo "setup   create $(VENV) with the tantamount command and everything the tests need"
 	@echo "demo    prove two correct pairs and refute two wrong ones (no PyTorch needed)"
 	@echo "test    run the tests (TESTS=path selects, TEST_WORKERS=n processes)"
+	@echo "test-browser  install Chromium and Jupyter and run the tests of HTML reports and of the notebook"
+	@echo "test-models  install transformers and ONNX Runtime beside it and run the tests that need them"
 	@echo "test-ray  install Ray beside it and run tests/cluster on a local cluster of two nodes"
 	@echo "test-frameworks  install Megatron-Core beside it and run tests/frameworks: plans from what frameworks do"
 	@echo "bench   measure cost and run the long soundness checks"
@@ -56,6 +59,20 @@ demo: $(BASE)
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(SETUP)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --maxprocesses=8 --dist worksteal $(TESTS)
+
+# Chromium is Debian's where apt-get may install it, else Playwright's own.
+test-browser: $(SETUP)
+	@command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium; } \
+	  || $(BIN)/python -m playwright install chromium
+	$(BIN)/python -m pip install --quiet nbclient nbformat ipykernel
+	$(BIN)/python -m pytest tests/unit/report/html tests/acceptance/test_html_reports.py tests/golden/test_notebook.py
+
+$(MODELS): $(SETUP)
+	$(BIN)/python -m pip install --quiet --editable '.[models]' onnx onnxruntime
+	@touch $@
+
+test-models: $(MODELS)
+	$(BIN)/python -m pytest tests/acceptance/test_transformers.py tests/unit/fuzz/test_planted.py tests/unit/capture
 
 $(RAY): $(SETUP)
 	$(BIN)/python -m pip install --quiet --editable '.[ray]'

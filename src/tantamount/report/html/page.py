@@ -28,6 +28,8 @@ __all__ = ["page"]
 _LIBRARY = "dagre/dagre.min.js"
 _SCRIPTS = (_LIBRARY, "layout.js", "pane.js", "report.js")
 _OUTPUTS = 12  # that are shown; more are folded away
+_NAME = re.compile(r"[\w.]*\d[\w.]*(?:\[[^\]]*\])?|[\w.]+\[[^\]]*\]")
+_LINE = 56  # characters of a statement that are shown in one line
 _NOTES = 3  # of outputs, under the headline
 _VALUE = 400  # characters of an input of a counterexample
 _FORMULA = 1500  # characters
@@ -44,6 +46,7 @@ def page(report: Report, picture: Picture | None = None) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["breakable"] = _breakable
     headline, difference = _headline(report)
     specification, implementation, equations = _cards(report.mismatch, picture)
     return environment.from_string(_static("../page.html")).render(
@@ -115,7 +118,13 @@ def _headline(report: Report) -> tuple[str, list[str]]:
     if report.mismatch is not None and not report.mismatch.headline and rows:
         return rows[0], rows[1:]
     sentence = _without_folders(summary(report))
-    return sentence, rows if rows != [sentence] else []
+    return sentence, [row for row in rows if not _says(sentence, row)]
+
+
+def _says(sentence: str, row: str) -> bool:
+    """True if a headline relates the tensors that a row relates: then the row is the same in other words."""
+    names = set(_NAME.findall(row))
+    return row == sentence or (len(names) > 1 and names <= set(_NAME.findall(sentence)))
 
 
 def _without_folders(text: str) -> str:
@@ -245,11 +254,32 @@ def _output(output: OutputReport) -> dict[str, Any]:
     return {
         "name": output.name,
         "verdict": output.verdict.value,
-        "statement": middle(statement, _VALUE),
+        "lines": _unfolded(middle(statement, _VALUE)),
         "reason": reason,
         "rest": rest,
         "notes": output.notes,
     }
+
+
+def _unfolded(statement: str) -> list[str]:
+    """A statement in lines: a long one has an operand of its outermost call on each."""
+    if len(statement) <= _LINE or "(" not in statement:
+        return [statement]
+    lines, begun, depth = [], 0, 0
+    for place, character in enumerate(statement, 1):
+        depth += (character in "([") - (character in ")]")
+        if depth == 1 and character in "(,":
+            lines.append(statement[begun:place].strip())
+            begun = place
+        elif not depth and character == ")":
+            break
+    return [*lines, statement[begun:].strip()]
+
+
+def _breakable(text: object) -> Markup:
+    """A text that a browser may break after the dots of a name, and after what joins its words."""
+    parts = re.split(r"(?<=[._/])(?=\w)", str(_shown(text)))
+    return Markup("<wbr>").join(parts)
 
 
 def _statistics(report: Report) -> list[tuple[str, str]]:

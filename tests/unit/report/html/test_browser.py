@@ -141,6 +141,25 @@ def test_modules_open_and_close(chromium: Any, tmp_path: Path) -> None:
         assert [after[key] for key in ("y", "width", "height")] == [before[key] for key in ("y", "width", "height")]
 
 
+def test_titles_of_open_modules_stay_in_view(chromium: Any, tmp_path: Path) -> None:
+    with opened(chromium, saved(large(60, True), tmp_path)) as window:
+        page = window.page
+        page.click("#open-all")
+        window.settle()
+        pane = window.boxes("#pane-specification")[0]
+        page.mouse.move(pane["x"] + 20, pane["y"] + 200)
+        page.mouse.wheel(0, 40)
+        window.settle()
+        shown = [
+            box
+            for box in window.boxes("#pane-specification .module.held > .title")
+            if box["y"] > pane["y"] - 2 and box["y"] < pane["y"] + 60
+        ]
+        assert shown  # modules that begin above the pane are named at its top
+        for text in window.boxes("#pane-specification .module.held text.op"):
+            assert text["x"] >= pane["x"]
+
+
 def test_ranks_with_different_programs_can_be_chosen(chromium: Any, tmp_path: Path) -> None:
     graphs = {(0, 1): chain(8, False), (2,): chain(12, False)}
     mismatch = Mismatch("node_10", "aten.add.Tensor", "", "node_10", "aten.add.Tensor", rank=2)

@@ -18,7 +18,7 @@ from support.reports import proved, refuted, unknown, vacuous
 from tantamount.answers import Answer
 from tantamount.ir.graph import Source
 from tantamount.report.html.page import as_json_in_html, page
-from tantamount.verdict import Assumption, Mismatch, Report
+from tantamount.verdict import Assumption, Mismatch, Relation, Report
 
 HOSTILE = "</script><script>pwned=1</script><img src=x onerror=pwned=1>&amp;\"'{{7*7}}\u2028\u202e\x1b"
 
@@ -52,6 +52,28 @@ def test_without_a_headline_the_difference_is_one() -> None:
     text = page(refuted())
     assert "<h1>a factor: 2x too large</h1>" in text
     assert '<p class="difference">(sum of two means)</p>' in text
+
+
+def test_what_the_headline_says_is_not_said_again() -> None:
+    report = refuted()
+    assert report.mismatch is not None
+    mismatch = replace(
+        report.mismatch,
+        headline="mm_1 takes the specification's x[0:4] where the specification's x[4:8] is needed",
+        difference="mm_1 has the specification's x[0:4], the specification's x[4:8] is needed\n"
+        "mm_1 is twice mm_1\nmm_1 reads w[0:2]",
+    )
+    text = unescape(page(replace(report, mismatch=mismatch)))
+    assert re.findall(r'<p class="difference">(.*?)</p>', text) == ["mm_1 is twice mm_1", "mm_1 reads w[0:2]"]
+
+
+def test_concatenations_have_an_operand_on_each_line() -> None:
+    operands = [f"rank({rank})[0:4]" for rank in range(4)]
+    first, second = proved().outputs[0], Relation("output", f"concat({', '.join(operands)}, dim=1)", "")
+    text = unescape(page(replace(proved(), outputs=(replace(first, relation=second),))))
+    assert [f"<span>{part},</span>" in text for part in operands] == [True] * 4
+    assert 'class="unfolded"' in text
+    assert 'class="unfolded"' not in page(proved())
 
 
 def test_what_a_proved_page_says() -> None:

@@ -2,7 +2,8 @@
 // One program in its pane: drawn as SVG, only what is in view; moved by dragging and scrolling, enlarged with Ctrl.
 const panes = (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const FAR = 0.42, LONG = 420, SMALLEST = 0.04, LARGEST = 2.5;
+  const FAR = 0.42, LONG = 420, SMALLEST = 0.04, LARGEST = 2.5, BAND = 26;
+  const TITLE = "600 13px system-ui, sans-serif";
 
   function element(name, attributes = {}, text = "") {
     const made = document.createElementNS(SVG, name);
@@ -37,12 +38,12 @@ const panes = (() => {
   // `actions`: select(leaf), hover(leaf or null), moved().
   function make(host, actions) {
     const svg = element("svg", { class: "graph", tabindex: "0" });
-    const world = element("g"), modules = element("g"), edges = element("g"), boxes = element("g");
-    world.append(modules, edges, boxes);
+    const world = element("g"), modules = element("g"), edges = element("g"), boxes = element("g"), bands = element("g");
+    world.append(modules, edges, boxes, bands);
     svg.append(world);
     host.append(svg);
     const pane = { host, svg, model: null, view: { x: 0, y: 0, k: 1 }, drawing: null, selected: new Set(), marked: new Set() };
-    const made = new Map();
+    const made = new Map(), titles = new Map(); // by what is drawn; by open module: its title
     let planned = false, far = false;
 
     pane.show = (model) => {
@@ -98,11 +99,13 @@ const panes = (() => {
       pane.selected = selected;
       pane.marked = marked;
       for (const [thing, made_] of made) if (thing.kind) style(thing, made_);
+      for (const [box, title] of titles) style(box, title);
     };
 
     function forget() {
       made.clear();
-      for (const layer of [modules, edges, boxes]) layer.replaceChildren();
+      titles.clear();
+      for (const layer of [modules, edges, boxes, bands]) layer.replaceChildren();
     }
 
     function paintNow() {
@@ -130,7 +133,41 @@ const panes = (() => {
       for (const [thing, old] of made) {
         if (!wanted.has(thing)) { old.remove(); made.delete(thing); }
       }
+      for (const [box, old] of titles) {
+        if (!wanted.has(box)) { old.remove(); titles.delete(box); }
+      }
+      for (const box of wanted) {
+        if (box.kind === "module" && box.open && !far) placeTitle(box, -x / k, -y / k);
+      }
       actions.moved();
+    }
+
+    // The title of an open module stays in view, below those of the modules around it, as long as the module is.
+    function placeTitle(box, left, top) {
+      if (!titles.has(box)) {
+        titles.set(box, drawTitle(box));
+        bands.append(titles.get(box));
+      }
+      const [band, words] = [titles.get(box), titles.get(box).lastChild];
+      let level = 0;
+      for (let outer = box.parent; outer && outer.kind === "module"; outer = outer.parent) level += outer.parent ? BAND : 0;
+      const down = Math.min(Math.max(0, top + level - box.y), box.h - BAND);
+      band.setAttribute("transform", `translate(${box.x} ${box.y + down})`);
+      band.held = down > 0;
+      style(box, band);
+      const along = Math.min(Math.max(0, left - box.x), Math.max(0, box.w - box.titleWidth - 40));
+      words.setAttribute("transform", `translate(${along} 0)`);
+    }
+
+    function drawTitle(box) {
+      const group = element("g"), words = element("g"), [first, second] = box.text;
+      const text = fitted(first, box.w - 40, TITLE);
+      box.titleWidth = layout.width(text, TITLE);
+      words.append(element("text", { class: "op", x: 26, y: 18 }, text), element("text", { class: "sign", x: 9, y: 18 }, "−"));
+      group.append(element("title", {}, `${first}: ${second}`), element("rect", { class: "title", width: box.w, height: BAND, rx: 7 }), words);
+      group.addEventListener("click", (event) => { if (!dragged(event)) pane.toggle(box); });
+      style(box, group);
+      return group;
     }
 
     // Open modules lie below what is inside of them, and all of them below edges.
@@ -161,23 +198,20 @@ const panes = (() => {
     }
 
     function drawModule(group, box) {
-      const { w, h } = box, title = "600 13px system-ui, sans-serif";
+      const { w, h } = box;
       if (!box.open) {
         group.append(element("rect", { class: "stack", x: 4, y: 4, width: w, height: h, rx: 7 }));
       }
       group.append(element("rect", { class: "body", width: w, height: h, rx: 7 }));
-      if (box.open) group.append(element("rect", { class: "title", width: w, height: 26, rx: 7 }));
       const [first, second] = box.text;
       group.addEventListener("click", (event) => { if (!dragged(event)) pane.toggle(box); });
-      if (far) return;
-      group.append(element("text", { class: "op", x: 26, y: 18 }, fitted(first, w - 40, title)));
-      group.append(element("text", { class: "sign", x: 9, y: 18 }, box.open ? "−" : "+"));
-      if (!box.open) {
-        group.append(element("text", { class: "name", x: 26, y: 33 }, second));
-        const share = box.operators ? box.matched / box.operators : 0;
-        group.append(element("rect", { class: "share", x: 0, y: h - 4, width: w * share, height: 4, rx: 2 }));
-      }
-      if (box.culprit && !box.open) group.append(badge(w, "≠"));
+      if (far || box.open) return; // open ones have a title that moves
+      group.append(element("text", { class: "op", x: 26, y: 18 }, fitted(first, w - 40, TITLE)));
+      group.append(element("text", { class: "sign", x: 9, y: 18 }, "+"));
+      group.append(element("text", { class: "name", x: 26, y: 33 }, second));
+      const share = box.operators ? box.matched / box.operators : 0;
+      group.append(element("rect", { class: "share", x: 0, y: h - 4, width: w * share, height: 4, rx: 2 }));
+      if (box.culprit) group.append(badge(w, "≠"));
       group.append(element("title", {}, `${first}: ${second}`));
     }
 
@@ -214,6 +248,7 @@ const panes = (() => {
         if (pane.marked.has(box)) parts.push("marked");
       } else {
         parts.push(box.open ? "opened" : "closed");
+        if (group.held) parts.push("held");
         if (box.culprit) parts.push("culprit");
         else if (box.bad) parts.push("after");
         else if (box.matched === box.operators && box.operators) parts.push("matched");
