@@ -265,7 +265,8 @@ def _unfolded(statement: str) -> list[str]:
     """A statement in lines: a long one has an operand of its outermost call on each."""
     if len(statement) <= _LINE or "(" not in statement:
         return [statement]
-    lines, begun, depth = [], 0, 0
+    lines: list[str] = []
+    begun = depth = 0
     for place, character in enumerate(statement, 1):
         depth += (character in "([") - (character in ")]")
         if depth == 1 and character in "(,":
