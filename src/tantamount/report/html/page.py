@@ -46,13 +46,13 @@ def page(report: Report, picture: Picture | None = None) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["breakable"] = _breakable
     headline, difference = _headline(report)
     specification, implementation, equations = _cards(report.mismatch, picture)
     return environment.from_string(_static("../page.html")).render(
         report=report,
         version=version("tantamount"),
         policy=_policy(style, scripts),
+        breakable=_breakable,
         style=Markup(style),
         scripts=[Markup(script) for script in scripts],
         scene=None if picture is None else Markup(as_json_in_html(scene(report, picture))),
