@@ -59,13 +59,13 @@ def resolve(argument: Argument, environment: Mapping[str, Result]) -> Any:
     return argument
 
 
-def input_type(graph: Graph, node: Node) -> TensorType:
-    """The recorded type of an input node. Raises :class:`UserError` if there is none."""
+def input_type(graph: Graph, node: Node, code: str = "input-type") -> TensorType:
+    """The recorded type of an input node. Raises :class:`UserError` with this code if there is none."""
     if node.type is None:
         raise UserError(
-            "input-type",
+            code,
             place=place_of(graph, node),
-            found="an input without a recorded type",
+            found="an input without a type",
             needed="its shape and dtype",
         )
     return node.type
