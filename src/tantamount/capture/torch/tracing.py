@@ -27,6 +27,7 @@ from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
 from tantamount.capture.torch.flexible import as_defined
 from tantamount.capture.torch.hooks import Carried, carry, registered, registered_since
+from tantamount.capture.torch.objects import one_call
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
 from tantamount.capture.torch.problems import check_modules, check_quantised, not_captured
@@ -138,7 +139,8 @@ def trace(
             stage = _Stage(program, layouts)
 
             def call() -> Call:
-                module = make_fx(_runner(stage, recorded, sizes), record_stack_traces=False)(*fakes)
+                with one_call():
+                    module = make_fx(_runner(stage, recorded, sizes), record_stack_traces=False)(*fakes)
                 return Call(module, stage.left)
 
             first = same_at_every_call(call, function, dict(zip(names, tensors, strict=True)), state, _where(function))
