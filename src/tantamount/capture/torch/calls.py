@@ -44,12 +44,10 @@ def same_at_every_call(
     named = [(f"hook {owner}", hook) for (owner, _), hook in before.items()]
     watched = watch([*roots_of(function, state.modules), *named])
     described = watched.described()
-    new: _Hooks = {}
     try:
         first = trace()
         check_same_hooks(originals, registered(list(tensors.items()), {}, ()))
-        new = registered_since(before, _hooks(tensors, state))
-        left = {**new, **first.left}
+        left = {**registered_since(before, _hooks(tensors, state)), **first.left}
         changed = watched.changed(described)
         if changed or left:
             named += [(f"hook {owner}", hook) for (owner, _), hook in left.items()]
@@ -71,7 +69,7 @@ def same_at_every_call(
         return first.graph
     finally:
         watched.restore()
-        forget(new, state.modules, state.optimizers)
+        forget(_hooks(tensors, state).keys() - before.keys(), state.modules, state.optimizers)
 
 
 def _hooks(tensors: Mapping[str, Tensor], state: State) -> dict[tuple[str, int], Callable[..., Any]]:
