@@ -11,7 +11,7 @@ from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import ShapeProblem, Tensor, TypesOnly, Unsized
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
-from tantamount.ops.execute import Environment, Result, constant_type, input_type, place_of, run, types_problem
+from tantamount.ops.execute import Environment, Result, constant_type, place_of, run, types_problem, untyped
 
 __all__ = ["check_graph"]
 
@@ -27,8 +27,9 @@ def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
     """
     inputs: dict[str, Tensor] = {}
     for node in graph.inputs:
-        type_ = input_type(graph, node, "graph-input-type")
-        inputs[node.name] = Tensor(type_.shape, type_.dtype, None)
+        if node.type is None:
+            raise UserError("graph-input-type", **untyped(graph, node))
+        inputs[node.name] = Tensor(node.type.shape, node.type.dtype, None)
     done: dict[str, Result] = {}
     interpretation = TypesOnly(groups)
     interpretation.most = _MOST_PRIMITIVES
