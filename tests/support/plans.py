@@ -20,9 +20,24 @@ from tantamount.plan.read import read_plan
 from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.verify import verify
 
-__all__ = ["GROUPS", "PROGRAMS", "document", "verified", "write_plan"]
+__all__ = ["GROUPS", "PROGRAMS", "document", "update", "verified", "write_plan"]
 
 GROUPS = {"pp": 2, "dp": 2, "tp": 2}
+
+
+def update(parameter: str, gradient: str, shape: str) -> str:
+    """A program that takes the gradient times a factor and a learning rate from a parameter."""
+    return f"""
+        {parameter}: float32{shape}
+        {gradient}: float32{shape}
+        factor: float32[]
+        lr: float32[]
+        f = mul(factor, lr)
+        c = mul({gradient}, f)
+        new_{parameter} = sub({parameter}, c)
+        -> new_{parameter}
+    """
+
 
 # An input layer, two gated linear layers cut by columns and rows, a loss; 16 rows, 2 microbatches, dp 2: 4 rows each.
 PROGRAMS: Mapping[str, str] = {
@@ -102,16 +117,7 @@ PROGRAMS: Mapping[str, str] = {
         new_b = sub(b, cb)
         -> new_a, new_b
     """,
-    "first_update.spec": """
-        w: float32[6, 4]
-        g_w: float32[6, 4]
-        factor: float32[]
-        lr: float32[]
-        f = mul(factor, lr)
-        c = mul(g_w, f)
-        new_w = sub(w, c)
-        -> new_w
-    """,
+    "first_update.spec": update("w", "g_w", "[6, 4]"),
     "first": """
         data: float32[4, 6]
         w: float32[6, 4]
@@ -192,16 +198,7 @@ PROGRAMS: Mapping[str, str] = {
         new_b = sub(b, cb)
         -> new_a, new_b
     """,
-    "first_update": """
-        w: float32[6, 4]
-        g_w: float32[6, 4]
-        factor: float32[]
-        lr: float32[]
-        f = mul(factor, lr)
-        c = mul(g_w, f)
-        new_w = sub(w, c)
-        -> new_w
-    """,
+    "first_update": update("w", "g_w", "[6, 4]"),
 }
 
 
@@ -265,13 +262,16 @@ def write_plan(
     folder: Path,
     programs: Mapping[str, tuple[str, str]] | None = None,
     edit: Callable[[dict[str, Any]], None] | None = None,
+    more: Mapping[str, str] | None = None,
+    groups: Mapping[str, int] = GROUPS,
 ) -> Path:
-    """Write the plan, with one text replaced by another in some programs, and its table edited; its path."""
+    """Write the plan, with one text replaced by another in some programs, with more programs (or others of the same
+    names), and its table edited; its path."""
     changes = dict(programs or {})
-    for name, text in PROGRAMS.items():
+    for name, text in {**PROGRAMS, **(more or {})}.items():
         old, new = changes.pop(name, ("", ""))
         assert old in text
-        graph = typed_graph(text.replace(old, new) if old else text, GROUPS)
+        graph = typed_graph(text.replace(old, new) if old else text, groups)
         write_document(folder / f"{name}.json.gz", graph_document(graph))
     assert not changes
     table = document()

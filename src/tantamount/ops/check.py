@@ -11,7 +11,7 @@ from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import ShapeProblem, Tensor, TypesOnly, Unsized
 from tantamount.ops.builder import Builder
 from tantamount.ops.calls import operator_of
-from tantamount.ops.execute import Environment, Result, constant_type, place_of, run, types_problem
+from tantamount.ops.execute import Environment, Result, constant_type, place_of, run, types_problem, untyped
 
 __all__ = ["check_graph"]
 
@@ -28,12 +28,7 @@ def check_graph(graph: Graph, groups: Mapping[str, int] | None) -> Environment:
     inputs: dict[str, Tensor] = {}
     for node in graph.inputs:
         if node.type is None:
-            raise UserError(
-                "graph-input-type",
-                place=place_of(graph, node),
-                found="an input without a type",
-                needed="its shape and dtype",
-            )
+            raise UserError("graph-input-type", **untyped(graph, node))
         inputs[node.name] = Tensor(node.type.shape, node.type.dtype, None)
     done: dict[str, Result] = {}
     interpretation = TypesOnly(groups)

@@ -37,6 +37,7 @@ __all__ = [
     "run",
     "run_node",
     "types_problem",
+    "untyped",
 ]
 
 Result = Union[Tensor, tuple[Union[Tensor, None], ...], None, Unsized]
@@ -62,13 +63,13 @@ def resolve(argument: Argument, environment: Mapping[str, Result]) -> Any:
 def input_type(graph: Graph, node: Node) -> TensorType:
     """The recorded type of an input node. Raises :class:`UserError` if there is none."""
     if node.type is None:
-        raise UserError(
-            "input-type",
-            place=place_of(graph, node),
-            found="an input without a recorded type",
-            needed="its shape and dtype",
-        )
+        raise UserError("input-type", **untyped(graph, node))
     return node.type
+
+
+def untyped(graph: Graph, node: Node) -> dict[str, str]:
+    """The words of an error about an input node without a type: its place, what was found there and what is needed."""
+    return {"place": place_of(graph, node), "found": "an input without a type", "needed": "its shape and dtype"}
 
 
 def constant_type(graph: Graph, node: Node) -> TensorType:

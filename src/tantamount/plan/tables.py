@@ -8,12 +8,11 @@ those that it needs; one with messages keeps them, and its sends do not wait for
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from tantamount.capture.schedule_rows import read_rows
 from tantamount.errors import UserError
 from tantamount.plan.actions import COMPUTE, MESSAGES, Action, Chain, Schedule, read_events
 from tantamount.plan.check import ProblemKind, check_schedule
@@ -23,20 +22,11 @@ __all__ = ["read_table", "schedule_of_table"]
 
 _OVERLAP = re.compile(r"\(([^()]*)\)OVERLAP_F_B")
 _SHARDING = re.compile(r"\d+(UNSHARD|RESHARD)")  # parameters are gathered and freed: no other values
-_MOST = 4_000_000  # characters of a file
 
 
 def read_table(path: Path) -> Schedule:
     """The schedule in a CSV file. Raises :class:`UserError` for a file that cannot be read or holds none."""
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            text = stream.read(_MOST + 1)
-    except (OSError, UnicodeDecodeError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) else "not UTF-8"
-        raise UserError("plan-schedule", place=str(path), found=str(why), needed="a schedule as CSV") from None
-    if len(text) > _MOST:
-        raise UserError("plan-schedule", place=str(path), found="a file that is too long", needed=f"{_MOST} characters")
-    return schedule_of_table(list(csv.reader(io.StringIO(text))), str(path))
+    return schedule_of_table(read_rows(path), str(path))
 
 
 def schedule_of_table(rows: Sequence[Iterable[object]], place: str) -> Schedule:

@@ -151,8 +151,7 @@ QUOTIENTS = family(
     lambda x, y: (x / y - 0.5).ceil(),
     lambda x, y: (x / y + 1).floor() - 1,
 )  # fmt: skip
-INTEGERS = family(
-    G, "quotients of integers", IJ,
+_FLOORS = (
     lambda i, j: i // j,
     lambda i, j: torch.div(i, j, rounding_mode="trunc"),
     lambda i, j: (i - i.remainder(j)) // j,
@@ -160,29 +159,23 @@ INTEGERS = family(
     lambda i, j: (i / j).floor().long(),
     lambda i, j: -(-i // j),
     lambda i, j: (-i) // (-j),
+)
+_BY_SIGNS = (
+    lambda i, j: (i * j) // (j * j),
+    lambda i, j: (i * j.sign()) // j.abs(),
+    lambda i, j: i.sign() * (i.abs() // j.abs()) * j.sign(),
+    lambda i, j: (i // j.abs()) * j.sign(),
+)
+INTEGERS = family(
+    G, "quotients of integers", IJ, *_FLOORS,
     lambda i, j: torch.where(j != 0, i // j, 0),
     lambda i, j: i // torch.where(j == 0, 1, j),
     lambda i, j: torch.where(j == 0, i, i // torch.where(j == 0, 1, j)),
-    lambda i, j: (2 * i) // (2 * j),
-    lambda i, j: (i * j) // (j * j),
-    lambda i, j: (i * j.sign()) // j.abs(),
-    lambda i, j: i.sign() * (i.abs() // j.abs()) * j.sign(),
-    lambda i, j: (i // j.abs()) * j.sign(),
+    lambda i, j: (2 * i) // (2 * j), *_BY_SIGNS,
     values={"j": (-3, -2, -1, 1, 2, 3, 0)},
 )  # fmt: skip
 DIVISORS = family(
-    G, "quotients of integers by what is not 0", IJ,
-    lambda i, j: i // j,
-    lambda i, j: torch.div(i, j, rounding_mode="trunc"),
-    lambda i, j: (i - i.remainder(j)) // j,
-    lambda i, j: (i - i.fmod(j)) // j,
-    lambda i, j: (i / j).floor().long(),
-    lambda i, j: -(-i // j),
-    lambda i, j: (-i) // (-j),
-    lambda i, j: (i * j) // (j * j),
-    lambda i, j: (i * j.sign()) // j.abs(),
-    lambda i, j: i.sign() * (i.abs() // j.abs()) * j.sign(),
-    lambda i, j: (i // j.abs()) * j.sign(),
+    G, "quotients of integers by what is not 0", IJ, *_FLOORS, *_BY_SIGNS,
     lambda i, j: (i - (i.remainder(j) + j).remainder(j)) // j,
     lambda i, j: i.remainder(j),
     lambda i, j: i.fmod(j),

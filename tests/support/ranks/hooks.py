@@ -225,6 +225,38 @@ def _(rank: int) -> Built:
     return Built(step, (batch(rank),), {"": layer})
 
 
+def registering(layer: nn.Module) -> Callable[[Tensor], Tensor]:
+    """A step that registers its hooks in its first call: on tensors that it does not know yet."""
+    inner = step_of(layer)
+    known: dict[str, Tensor] = {}
+
+    def average(parameter: Tensor) -> None:
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= RANKS
+
+    def step(x: Tensor) -> Tensor:
+        for name, parameter in layer.named_parameters():
+            if known.get(name) is not parameter:
+                parameter.register_post_accumulate_grad_hook(average)
+                known[name] = parameter
+        return inner(x)
+
+    return step
+
+
+@case(TENSORS, "hook that the first call registers, and no later one")
+def _(rank: int) -> Built:
+    layer = linear()
+    return Built(registering(layer), (batch(rank),), {"": layer})
+
+
+@case(TENSORS, "hook that the first call registers where there is one", refused="capture-hook")
+def _(rank: int) -> Built:
+    layer = linear()
+    layer.weight.register_post_accumulate_grad_hook(doubled)
+    return Built(registering(layer), (batch(rank),), {"": layer})
+
+
 @case(TENSORS, "hook that removes itself", refused="capture-hook")
 def _(rank: int) -> Built:
     layer = linear()
@@ -306,7 +338,35 @@ def _(rank: int) -> Built:
     return Built(lambda x: torch.autograd.grad((layer(x) ** 2).sum(), [edge]), (batch(rank),), {"": layer})
 
 
+@case(NODES, "AccumulateGrad.register_hook in the first call, and in no later one", refused="capture-hook")
+def _(rank: int) -> Built:
+    layer = linear()
+    inner = step_of(layer)
+    layer.nodes = []
+
+    def step(x: Tensor) -> Tensor:
+        if not layer.nodes:
+            layer.nodes.append(get_gradient_edge(layer.weight).node)
+            layer.nodes[0].register_prehook(lambda gradients: (gradients[0] * 4,))
+        return inner(x)
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
 # ----------------------------------------------------------------------------------------------- modules
+@case(MODULES, "forward hook that the first call registers, and no later one")
+def _(rank: int) -> Built:
+    layer = linear()
+    inner = step_of(layer)
+
+    def step(x: Tensor) -> Tensor:
+        if not layer._forward_hooks:
+            layer.register_forward_hook(lambda m, args, y: averaged(y))
+        return inner(x)
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
 @case(MODULES, "forward and forward-pre hooks, with keyword arguments")
 def _(rank: int) -> Built:
     layer = linear()

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomli_w
 
 from support.jobs import typed_graph
-from support.plans import GROUPS, PROGRAMS, document, verified, write_plan
+from support.plans import GROUPS, PROGRAMS, document, update, verified, write_plan
 from tantamount.capture.graph_document import graph_document
 from tantamount.capture.programs import write_document
 from tantamount.errors import UserError
@@ -48,40 +47,32 @@ SHARED: Mapping[str, str] = {
     "word_reduce.other": _COUNTED.replace("squares = all_reduce", "s = all_reduce").replace(
         "-> g", "squares = mul(s, 0)\n    -> g"
     ),
-    "update.spec": """
-        p: float32[4, 8]
-        g: float32[4, 8]
-        factor: float32[]
-        lr: float32[]
-        f = mul(factor, lr)
-        c = mul(g, f)
-        new = sub(p, c)
-        -> new
-    """,
-}
-SHARED = {
-    **SHARED,
-    "word_update.spec": SHARED["update.spec"],
-    "word_update": SHARED["update.spec"].replace("[4, 8]", "[4, 4]"),
-    "layer_update.spec": SHARED["update.spec"].replace("[4, 8]", "[8, 4]"),
-    "layer_update": SHARED["update.spec"].replace("[4, 8]", "[4, 4]"),
+    "word_update.spec": update("p", "g", "[4, 8]"),
+    "word_update": update("p", "g", "[4, 4]"),
+    "layer_update.spec": update("p", "g", "[8, 4]"),
+    "layer_update": update("p", "g", "[4, 4]"),
 }
 Edit = Callable[[dict[str, Any]], None]
 
 
 def _plan(folder: Path, edit: Edit | None = None) -> Path:
-    path = write_plan(folder)
-    for name, text in SHARED.items():
-        graph = typed_graph(text, {**GROUPS, "tied": 2})
-        write_document(folder / f"{name}.json.gz", graph_document(graph))
-    table = document()
+    def shared(table: dict[str, Any]) -> None:
+        _share(table)
+        if edit is not None:
+            edit(table)
+
+    return write_plan(folder, edit=shared, more=SHARED, groups={**GROUPS, "tied": 2})
+
+
+def _share(table: dict[str, Any]) -> None:
+    """Make ``a`` of all layers one parameter."""
     parts = table["part"]
     a, b = {"tp": "Shard(1)"}, {"tp": "Shard(0)"}
     parts["layer_reduce"] |= {
         "inputs": {"d_b": {"dp": 'Partial("sum")', **b}}, "outputs": {"g_b": b, "squares": "Replicate()"},
     }  # fmt: skip
     parts["layer_update"] |= {
-        "takes": {"p": "b", "g": "g_b"}, "updates": {"new": "b"}, "outputs": {"new": b},
+        "takes": {"p": "b", "g": "g_b"}, "updates": {"new_p": "b"}, "outputs": {"new_p": b},
         "inputs": {"p": b, "g": b, "default": "Replicate()"},
     }  # fmt: skip
     parts["word_reduce"] = {
@@ -92,15 +83,11 @@ def _plan(folder: Path, edit: Edit | None = None) -> Path:
     }  # fmt: skip
     parts["word_update"] = {
         "kind": "tied", "of": "word", "spec": "word_update.spec.json.gz", "impl": "word_update.json.gz",
-        "takes": {"p": "word"}, "updates": {"new": "word"}, "outputs": {"new": a},
+        "takes": {"p": "word"}, "updates": {"new_p": "word"}, "outputs": {"new_p": a},
         "inputs": {"p": a, "g": a, "default": "Replicate()"},
     }  # fmt: skip
     table["model"]["tied"] = {"word": {"layer": "a"}}
     table["finish"]["update"] = ["word_reduce", "norm", "first_update", "layer_update", "word_update"]
-    if edit is not None:
-        edit(table)
-    path.write_text(tomli_w.dumps(table))
-    return path
 
 
 def test_a_parameter_that_all_layers_share(tmp_path: Path) -> None:

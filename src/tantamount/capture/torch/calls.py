@@ -4,54 +4,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from tantamount.capture.torch.hooks import check_same_hooks, registered
+from tantamount.capture.torch.hooks import check_same_hooks, forget, registered, registered_since
 from tantamount.capture.torch.python_state import roots_of, watch
 from tantamount.capture.torch.state import State
 from tantamount.errors import UserError
 
-__all__ = ["same_at_every_call"]
+__all__ = ["Call", "same_at_every_call"]
 
-_Pass = tuple[fx.GraphModule, list[Tensor]]
+_Hooks = Mapping[tuple[str, int], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call as it was traced: its graph, and the hooks of tensors that this call and those before it registered and
+    left there."""
+
+    graph: fx.GraphModule
+    left: _Hooks
 
 
 def same_at_every_call(
-    trace: Callable[[], _Pass], function: Any, tensors: Mapping[str, Tensor], state: State, place: str
-) -> _Pass:
-    """The result of ``trace``: a graph, and the tensors that it was recorded on.
+    trace: Callable[[], Call], function: Any, tensors: Mapping[str, Tensor], state: State, place: str
+) -> fx.GraphModule:
+    """The graph of ``trace``, each run of which is the call after the last one.
 
-    If the call changes state of Python, it is traced once more from there, and must record the same graph and leave the
-    same state; then every later call does. State of Python is afterwards what it was. Raises :class:`UserError` for a
-    call that leaves hooks behind, and for one whose next call may do something else."""
+    If a call changes state of Python, or registers hooks and leaves them there, it is traced once more from there, and
+    must record the same graph, leave the same state, and register no more; then every later call does. State of Python
+    and hooks are afterwards what they were. Raises :class:`UserError` for a call whose next call may do something
+    else."""
     before = _hooks(tensors, state)
+    originals = registered(list(tensors.items()), {}, ())
     named = [(f"hook {owner}", hook) for (owner, _), hook in before.items()]
     watched = watch([*roots_of(function, state.modules), *named])
     described = watched.described()
     try:
-        found = trace()
-        check_same_hooks(before, _hooks(tensors, state))
+        first = trace()
+        check_same_hooks(originals, registered(list(tensors.items()), {}, ()))
+        left = {**registered_since(before, _hooks(tensors, state)), **first.left}
         changed = watched.changed(described)
-        if changed:
+        if changed or left:
+            named += [(f"hook {owner}", hook) for (owner, _), hook in left.items()]
             again = watch([*roots_of(function, state.modules), *named])
-            left = again.described()
-            repeated = trace()
-            others = again.described()
-            still = [name for name in (*left, *others) if left.get(name, "") != others.get(name, "")]
-            if still or not _same(found[0], repeated[0]):
+            start = again.described()
+            second = trace()
+            check_same_hooks({**before, **left}, {**_hooks(tensors, state), **second.left})
+            end = again.described()
+            still = [name for name in (*start, *end) if start.get(name, "") != end.get(name, "")]
+            if still or not _same(first.graph, second.graph):
+                if not still:
+                    check_same_hooks({}, left)
                 raise UserError(
                     "capture-state", place=place,
                     found=f"a call that changes {_listed(still or changed)}: the next one may compute something else",
                     needed="a function that does the same at every call",
                     hint="make what counts or remembers an argument or a buffer, or keep it out of what is captured",
                 )  # fmt: skip
-        return found
+        return first.graph
     finally:
         watched.restore()
+        forget(_hooks(tensors, state).keys() - before.keys(), state.modules, state.optimizers)
 
 
 def _hooks(tensors: Mapping[str, Tensor], state: State) -> dict[tuple[str, int], Callable[..., Any]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,7 @@ from tantamount.capture.torch.sources import defined_at
 from tantamount.capture.torch.standins import StandIns
 from tantamount.errors import UserError
 
-__all__ = ["Carried", "carry", "check_same_hooks", "registered", "without_step_hooks"]
+__all__ = ["Carried", "carry", "check_same_hooks", "forget", "registered", "registered_since", "without_step_hooks"]
 
 _OPTIMIZERS = importlib.import_module("torch.optim.optimizer")  # torch.optim hides it
 _Hooks = Mapping[int, Callable[..., Any]]
@@ -93,6 +93,16 @@ class Carried:
     runs: Counter[tuple[int, str, int]] = field(default_factory=Counter)
     events: Counter[tuple[int, str]] = field(default_factory=Counter)
     nodes: list[Any] = field(default_factory=list)  # the stand-ins' nodes live as long as their hooks should
+
+    @property
+    def owners(self) -> frozenset[str]:
+        """The names of the tensors whose originals have hooks."""
+        return frozenset(hook.tensor for hooks in self.hooks.values() for _, hook in hooks)
+
+    def begin(self) -> None:
+        """Count anew: a call begins."""
+        self.runs.clear()
+        self.events.clear()
 
     def check(self) -> None:
         """Raise :class:`UserError` for a hook that did not run as often as it had to."""
@@ -165,20 +175,37 @@ def registered(
         for kind in _KINDS:
             if tensor.requires_grad and (tensor.is_leaf or kind is _KINDS[0]):
                 _note(found, f"{kind.name} of {name}", kind.hooks(tensor))
+    for owner, hooks in _tables(modules, optimizers):
+        _note(found, owner, hooks)
+    return found
+
+
+def forget(
+    hooks: Iterable[tuple[str, int]], modules: Mapping[str, nn.Module], optimizers: Sequence[torch.optim.Optimizer]
+) -> None:
+    """Take hooks of modules and optimizers, and global ones, away: ``hooks`` are keys of :func:`registered`."""
+    tables = dict(_tables(modules, optimizers))
+    for owner, key in hooks:
+        if owner in tables:
+            tables[owner].pop(key, None)
+
+
+def _tables(
+    modules: Mapping[str, nn.Module], optimizers: Sequence[torch.optim.Optimizer]
+) -> Iterator[tuple[str, dict[int, Callable[..., Any]]]]:
     for prefix, root in modules.items():
         for name, module in root.named_modules():
             for attribute, hooks in vars(module).items():
                 if _is_of_calls(attribute, hooks):
-                    _note(found, f"{attribute} of {prefix}{name}" if prefix + name else attribute, hooks)
+                    yield f"{attribute} of {prefix}{name}" if prefix + name else attribute, hooks
     for k, optimizer in enumerate(optimizers):
         for attribute, hooks in vars(optimizer).items():
             if _is_of_calls(attribute, hooks):
-                _note(found, f"{attribute} of optimizer {k}", hooks)
+                yield f"{attribute} of optimizer {k}", hooks
     for owner in (nn.modules.module, _OPTIMIZERS):
         for attribute, hooks in vars(owner).items():
             if _is_global(attribute, hooks):
-                _note(found, attribute, hooks)
-    return found
+                yield attribute, hooks
 
 
 def _is_of_calls(name: str, value: Any) -> bool:
@@ -193,6 +220,30 @@ def _is_global(name: str, value: Any) -> bool:
 def _note(found: dict[tuple[str, int], Callable[..., Any]], owner: str, hooks: _Hooks | None) -> None:
     for key, function in (hooks or {}).items():
         found[owner, key] = function
+
+
+def registered_since(
+    before: Mapping[tuple[str, int], Callable[..., Any]],
+    after: Mapping[tuple[str, int], Callable[..., Any]],
+    owners: Container[str] = (),
+) -> dict[tuple[str, int], Callable[..., Any]]:
+    """The hooks of one result of :func:`registered` that are not in an earlier one: those that a call has left.
+
+    Raises :class:`UserError` for a hook that is in the earlier one only; for a new one of a node, which may be gone
+    before the next call; and for a new one of a tensor among ``owners``, which had hooks before the capture: a program
+    that asks whether its hook is there already asks for the tensor itself, and may take the stand-in for another."""
+    check_same_hooks({key: hook for key, hook in before.items() if key not in after}, {})
+    new = {key: hook for key, hook in after.items() if key not in before}
+    check_same_hooks({}, {key: hook for key, hook in new.items() if key[0].startswith("AccumulateGrad.")})
+    for key, hook in new.items():
+        if key[0].partition(" of ")[2] in owners:
+            raise UserError(
+                "capture-hook", place=f"{key[0]}: {defined_at(hook)}",
+                found="a hook that the call registers on a tensor that has hooks already: it may be the same one again",
+                needed="a tensor without hooks, or a call that registers none",
+                hint="capture the program before it is called for the first time",
+            )  # fmt: skip
+    return new
 
 
 def check_same_hooks(before: Mapping[Any, Callable[..., Any]], after: Mapping[Any, Callable[..., Any]]) -> None:

@@ -57,26 +57,31 @@ def uncompiled(name: str) -> str:
 
 @contextmanager
 def module_paths(modules: Mapping[str, nn.Module]) -> Generator[_Paths]:
-    """Hooks that keep track of the module whose forward is running."""
+    """Keep track of the module whose forward is running, its hooks included. No hook of ours does so: a program may ask
+    its modules for theirs."""
     paths = _Paths()
-    handles: list[Any] = []
-    for prefix, root in modules.items():
-        for name, module in root.named_modules():
-            path = (prefix + uncompiled(name)).rstrip(".")
+    known = {
+        id(module): (prefix + uncompiled(name)).rstrip(".")
+        for prefix, root in modules.items()
+        for name, module in root.named_modules()
+    }
+    call = nn.Module.__call__
 
-            def enter(_: nn.Module, __: Any, path: str = path) -> None:
-                paths.stack.append(path)
+    def tracked(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        path = known.get(id(self))
+        if path is None:
+            return call(self, *args, **kwargs)
+        paths.stack.append(path)
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            paths.stack.pop()
 
-            def leave(_: nn.Module, __: Any, ___: Any) -> None:
-                paths.stack.pop()
-
-            handles.append(module.register_forward_pre_hook(enter))
-            handles.append(module.register_forward_hook(leave, always_call=True))
+    nn.Module.__call__ = tracked
     try:
         yield paths
     finally:
-        for handle in handles:
-            handle.remove()
+        nn.Module.__call__ = call
 
 
 class Annotate(TorchDispatchMode):

@@ -22,11 +22,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from tantamount.capture.torch.calls import same_at_every_call
+from tantamount.capture.torch.calls import Call, same_at_every_call
 from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
 from tantamount.capture.torch.flexible import as_defined
-from tantamount.capture.torch.hooks import carry, check_same_hooks, registered
+from tantamount.capture.torch.hooks import Carried, carry, registered, registered_since
 from tantamount.capture.torch.objects import one_call
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
@@ -133,19 +133,19 @@ def trace(
     recorded = _Recorded([], [])
     layouts = [layout for _, layout in (*locals_, *gradients)]
 
-    def first_pass() -> tuple[fx.GraphModule, list[Tensor]]:
-        fakes = new_fakes()
-        with one_call():
-            module = make_fx(_runner(program, layouts, recorded, sizes), record_stack_traces=False)(*fakes)
-        for fake in fakes:  # the pass made leaves of them, which must not be written to
-            fake.requires_grad_(False)
-        return module, fakes
-
     with _quiet(), _compiled_as_written(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
         try:
-            first, fakes = same_at_every_call(
-                first_pass, function, dict(zip(program.names, program.tensors, strict=True)), state, _where(function)
-            )
+            fakes = new_fakes()
+            stage = _Stage(program, layouts)
+
+            def call() -> Call:
+                with one_call():
+                    module = make_fx(_runner(stage, recorded, sizes), record_stack_traces=False)(*fakes)
+                return Call(module, stage.left)
+
+            first = same_at_every_call(call, function, dict(zip(names, tensors, strict=True)), state, _where(function))
+            for fake in fakes:  # calls made leaves of them, which must not be written to
+                _without_history(fake).requires_grad_(False)
             second = make_fx(torch.func.functionalize(_replay(first), remove="mutations"))(*fakes)
         except UserError:
             raise
@@ -172,14 +172,65 @@ class _Recorded:
     layouts: list[Layout | None]
 
 
-def _runner(
-    program: _Program, layouts: Sequence[Layout | None], recorded: _Recorded, sizes: Sizes | None
-) -> Callable[..., Any]:
+@dataclass
+class _Stage:
+    """The tensors that every call of a program computes with while it is traced. They stay the same objects, with the
+    hooks that a call has left on them: a second call finds what it would find in eager.
+
+    ``left``: the hooks that the calls so far have registered on them and left there."""
+
+    program: _Program
+    layouts: Sequence[Layout | None]
+    whole: list[Tensor] = field(default_factory=list)
+    stand_ins: StandIns = field(default_factory=StandIns)
+    carried: Carried = field(default_factory=Carried)
+    left: Mapping[tuple[str, int], Callable[..., Any]] = field(default_factory=dict)
+    _set: Mapping[tuple[str, int], Callable[..., Any]] | None = None
+
+    def enter(self, flat: Sequence[Tensor]) -> list[Tensor]:
+        """The tensors for one more call, without what the call before has left of gradients: ``flat`` are their local
+        parts, the same at every call."""
+        program = self.program
+        if not self.whole:
+            self.whole = [rewrapped(tensor, layout) for tensor, layout in zip(flat, self.layouts, strict=True)]
+            for name, original, tensor in zip(program.names, program.tensors, self.whole, strict=False):
+                self.stand_ins.add(name, original, tensor)
+        for tensor in self.whole:
+            _without_history(tensor).grad = None
+        return self.whole
+
+    def set_hooks(self) -> None:
+        """Register the hooks of the program's own tensors, before the first call; later calls find them there."""
+        with _disable_current_modes():
+            if self._set is None:
+                tensors = zip(self.program.names, self.program.tensors, self.whole, strict=False)
+                self.carried = carry(self.stand_ins, list(tensors))
+                self._set = self._registered()
+        self.carried.begin()
+
+    def check_hooks(self) -> None:
+        """Raise :class:`UserError` for hooks that did not run as they had to, or that the call has taken away."""
+        self.carried.check()
+        with _disable_current_modes():
+            self.left = registered_since(self._set or {}, self._registered(), self.carried.owners)
+
+    def _registered(self) -> dict[tuple[str, int], Callable[..., Any]]:
+        return registered(list(zip(self.program.names, self.whole, strict=False)), {}, ())
+
+
+def _without_history(tensor: Tensor) -> Tensor:
+    """A tensor that may have been computed in place (``x.mul_(weight)``), as a leaf."""
+    return tensor if tensor.is_leaf else tensor.detach_()
+
+
+def _runner(stage: _Stage, recorded: _Recorded, sizes: Sizes | None) -> Callable[..., Any]:
+    program, layouts = stage.program, stage.layouts
+
     def run(*given: Tensor) -> list[Tensor]:
         state = program.state
         flat, carriers = given[: len(layouts)], given[len(layouts) :]
         count, total = len(state.entries), len(program.tensors)
-        whole = [rewrapped(tensor, layout) for tensor, layout in zip(flat, layouts, strict=True)]
+        whole = stage.enter(flat)
         fakes_own: dict[str, set[str]] = {}
         for entry, tensor, layout in zip(state.entries, whole[:count], layouts[:count], strict=True):
             if entry.trainable:
@@ -204,27 +255,20 @@ def _runner(
         by_name = dict(zip(program.names, whole, strict=False))
         for (name, _), gradient in zip(program.gradients, whole[total:], strict=True):
             by_name[name].grad = gradient
-        stand_ins = StandIns()
-        for name, original, tensor in zip(program.names, program.tensors, whole, strict=False):
-            stand_ins.add(name, original, tensor)
-        with _disable_current_modes():
-            carried = carry(stand_ins, list(zip(program.names, program.tensors, whole, strict=False)))
-            hooks = registered(list(zip(program.names, whole, strict=False)), {}, ())
+        stage.set_hooks()
         with ExitStack() as stack:
             paths = stack.enter_context(module_paths(state.modules))
-            stack.enter_context(stand_ins.everywhere())
+            stack.enter_context(stage.stand_ins.everywhere())
             communication = stack.enter_context(Functional())
             stack.enter_context(Annotate(paths))
-            stack.enter_context(Guard(stand_ins))
+            stack.enter_context(Guard(stage.stand_ins))
             stack.enter_context(as_defined())
             with state.replaced(own):
-                returned = stand_ins.of(program.function(*args, **kwargs))
+                returned = stage.stand_ins.of(program.function(*args, **kwargs))
                 results = _results(returned)
                 gradients = _gradients(program, own, filled)
         communication.check_left([*results, *gradients, *zip(program.names, whole, strict=False)])
-        carried.check()
-        with _disable_current_modes():
-            check_same_hooks(hooks, registered(list(zip(program.names, whole, strict=False)), {}, ()))
+        stage.check_hooks()
         _check_gradients(program, whole)
         for entry in state.entries:  # marks that the call has made on its parameters
             if entry.name in fakes_own:

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from tantamount.errors import Unsupported
-from tantamount.fuzz.backends.source import Dialect, numbers
+from tantamount.fuzz.backends.source import Dialect, broadcast, calls, margins, numbers
 from tantamount.ir.graph import Graph, Node, Ref
 from tantamount.ir.types import DType, Kind, TensorType
 
 __all__ = ["TENSORFLOW_TARGETS", "emit_tensorflow"]
 
 _SIMPLE = {
-    "add.Tensor": "tf.add({0}, {1})", "sub.Tensor": "tf.subtract({0}, {1})", "mul.Tensor": "tf.multiply({0}, {1})",
-    "div.Tensor": "tf.divide({0}, {1})", "maximum.default": "tf.maximum({0}, {1})",
-    "minimum.default": "tf.minimum({0}, {1})", "eq.Tensor": "tf.equal({0}, {1})", "ne.Tensor": "tf.not_equal({0}, {1})",
-    "lt.Tensor": "tf.less({0}, {1})", "le.Tensor": "tf.less_equal({0}, {1})", "gt.Tensor": "tf.greater({0}, {1})",
-    "ge.Tensor": "tf.greater_equal({0}, {1})", "logical_and.default": "tf.logical_and({0}, {1})",
-    "logical_or.default": "tf.logical_or({0}, {1})", "logical_xor.default": "tf.math.logical_xor({0}, {1})",
-    "logical_not.default": "tf.logical_not({0})", "neg.default": "tf.negative({0})", "abs.default": "tf.abs({0})",
-    "relu.default": "tf.nn.relu({0})", "sign.default": "tf.sign({0})", "floor.default": "tf.floor({0})",
-    "ceil.default": "tf.math.ceil({0})", "round.default": "tf.round({0})", "exp.default": "tf.exp({0})",
-    "tanh.default": "tf.tanh({0})", "sigmoid.default": "tf.sigmoid({0})", "erf.default": "tf.math.erf({0})",
-    "sin.default": "tf.sin({0})", "cos.default": "tf.cos({0})", "sqrt.default": "tf.sqrt({0})",
-    "silu.default": "tf.nn.silu({0})", "gelu.default": "tf.nn.gelu({0}, approximate=False)",
-    "where.self": "tf.where({0}, {1}, {2})", "remainder.Tensor": "tf.math.floormod({0}, {1})",
-    "floor_divide.default": "tf.math.floordiv({0}, {1})", "permute.default": "tf.transpose({0}, {1})",
-    "reshape.default": "tf.reshape({0}, {1})", "flip.default": "tf.reverse({0}, {1})",
-    "roll.default": "tf.roll({0}, {1}, {2})", "cat.default": "tf.concat({0}, {1})",
-    "stack.default": "tf.stack({0}, {1})",
-    "split_with_sizes.default": "tf.split({0}, {1}, {2})", "unsqueeze.default": "tf.expand_dims({0}, {1})",
-    "squeeze.dim": "tf.squeeze({0}, [{1}])", "index_select.default": "tf.gather({0}, {2}, axis={1})",
+    **calls({
+        "add.Tensor": "tf.add", "sub.Tensor": "tf.subtract", "mul.Tensor": "tf.multiply", "div.Tensor": "tf.divide",
+        "maximum.default": "tf.maximum", "minimum.default": "tf.minimum", "eq.Tensor": "tf.equal",
+        "ne.Tensor": "tf.not_equal", "lt.Tensor": "tf.less", "le.Tensor": "tf.less_equal", "gt.Tensor": "tf.greater",
+        "ge.Tensor": "tf.greater_equal", "logical_and.default": "tf.logical_and", "logical_or.default": "tf.logical_or",
+        "logical_xor.default": "tf.math.logical_xor", "logical_not.default": "tf.logical_not",
+        "neg.default": "tf.negative", "abs.default": "tf.abs", "relu.default": "tf.nn.relu", "sign.default": "tf.sign",
+        "floor.default": "tf.floor", "ceil.default": "tf.math.ceil", "round.default": "tf.round",
+        "exp.default": "tf.exp", "tanh.default": "tf.tanh", "sigmoid.default": "tf.sigmoid",
+        "erf.default": "tf.math.erf", "sin.default": "tf.sin", "cos.default": "tf.cos", "sqrt.default": "tf.sqrt",
+        "silu.default": "tf.nn.silu", "where.self": "tf.where", "remainder.Tensor": "tf.math.floormod",
+        "floor_divide.default": "tf.math.floordiv", "permute.default": "tf.transpose", "reshape.default": "tf.reshape",
+        "flip.default": "tf.reverse", "roll.default": "tf.roll", "cat.default": "tf.concat",
+        "stack.default": "tf.stack", "split_with_sizes.default": "tf.split", "unsqueeze.default": "tf.expand_dims",
+        "mean.dim": "tf.reduce_mean", "amax.default": "tf.reduce_max", "amin.default": "tf.reduce_min",
+        "any.dim": "tf.reduce_any", "all.dim": "tf.reduce_all", "mm.default": "tf.matmul", "bmm.default": "tf.matmul",
+        "softmax.int": "tf.nn.softmax",
+    }),
+    "gelu.default": "tf.nn.gelu({0}, approximate=False)", "squeeze.dim": "tf.squeeze({0}, [{1}])",
+    "index_select.default": "tf.gather({0}, {2}, axis={1})",
     "gather.default": "tf.experimental.numpy.take_along_axis({0}, {2}, {1})",
-    "mean.dim": "tf.reduce_mean({0}, {1}, keepdims={2})", "amax.default": "tf.reduce_max({0}, {1}, keepdims={2})",
-    "amin.default": "tf.reduce_min({0}, {1}, keepdims={2})", "any.dim": "tf.reduce_any({0}, {1}, keepdims={2})",
-    "all.dim": "tf.reduce_all({0}, {1}, keepdims={2})", "mm.default": "tf.matmul({0}, {1})",
-    "bmm.default": "tf.matmul({0}, {1})", "addmm.default": "{0} + tf.matmul({1}, {2})",
-    "softmax.int": "tf.nn.softmax({0}, {1})",
+    "addmm.default": "{0} + tf.matmul({1}, {2})",
 }  # fmt: skip
 _LOGICAL = {"and": "tf.logical_and", "or": "tf.logical_or", "xor": "tf.math.logical_xor", "not": "tf.logical_not"}
 
@@ -55,10 +52,6 @@ def _cast(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
     return f"tf.cast({args[0]}, {_TENSORFLOW.argument(node.kwargs['dtype'])})"
 
 
-def _expand(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
-    return f"tf.broadcast_to({args[0]}, {node.type.shape if node.type else args[1]})"
-
-
 def _transpose(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
     order = list(range(len(types[args[0]].shape)))
     i, j = (int(args[k]) for k in (1, 2))
@@ -75,13 +68,9 @@ def _select(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
 
 
 def _pad(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
-    widths = numbers(node.args[1])
-    if min(widths, default=0) < 0:
+    config = margins(node, types)
+    if min((width for pair in config for width in pair), default=0) < 0:
         raise Unsupported("negative padding")
-    rank = len(types[args[0]].shape)
-    config = [(0, 0)] * rank
-    for k in range(len(widths) // 2):
-        config[rank - 1 - k] = (widths[2 * k], widths[2 * k + 1])
     return f"tf.pad({args[0]}, {config}, constant_values=tf.constant({args[2]}, {_dtype(types[args[0]].dtype)}))"
 
 
@@ -157,11 +146,11 @@ def _pool(node: Node, args: list[str], types: dict[str, TensorType]) -> str:
 
 _SPECIAL = {
     "bitwise_and.Tensor": _bitwise, "bitwise_or.Tensor": _bitwise, "bitwise_xor.Tensor": _bitwise,
-    "bitwise_not.default": _bitwise, "_to_copy.default": _cast, "expand.default": _expand, "transpose.int": _transpose,
-    "slice.Tensor": _slice, "select.int": _select, "constant_pad_nd.default": _pad, "repeat.default": _repeat,
-    "tril.default": _triangle, "triu.default": _triangle, "matmul.default": _matmul, "clamp.default": _clamp,
-    "sum.dim_IntList": _sum, "cumsum.default": _sum, "argmax.default": _place, "argmin.default": _place,
-    "convolution.default": _conv, "max_pool2d.default": _pool, "avg_pool2d.default": _pool,
+    "bitwise_not.default": _bitwise, "_to_copy.default": _cast, "expand.default": broadcast("tf.broadcast_to"),
+    "transpose.int": _transpose, "slice.Tensor": _slice, "select.int": _select, "constant_pad_nd.default": _pad,
+    "repeat.default": _repeat, "tril.default": _triangle, "triu.default": _triangle, "matmul.default": _matmul,
+    "clamp.default": _clamp, "sum.dim_IntList": _sum, "cumsum.default": _sum, "argmax.default": _place,
+    "argmin.default": _place, "convolution.default": _conv, "max_pool2d.default": _pool, "avg_pool2d.default": _pool,
 }  # fmt: skip
 _TENSORFLOW = Dialect(
     ("import numpy as np", "import tensorflow as tf"),

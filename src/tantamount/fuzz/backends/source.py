@@ -13,8 +13,11 @@ from tantamount.ir.types import DType, TensorType
 __all__ = [
     "Dialect",
     "array_source",
+    "broadcast",
+    "calls",
     "constants_of",
     "dtype_in",
+    "margins",
     "numbers",
     "numpy_name",
     "operand_types",
@@ -82,6 +85,49 @@ def wrapped_lines(constant: Constant) -> str:
 def numbers(argument: Argument) -> list[int]:
     """The integers of an argument that is a list of them."""
     return [item for item in argument if isinstance(item, int)] if isinstance(argument, tuple) else []
+
+
+# The arguments of a call, and the operators for which libraries have a function that takes them so.
+_ARGUMENTS: Mapping[str, str] = {
+    "{0}, {1}": """
+        add.Tensor sub.Tensor mul.Tensor div.Tensor maximum.default minimum.default eq.Tensor ne.Tensor
+        lt.Tensor le.Tensor gt.Tensor ge.Tensor logical_and.default logical_or.default logical_xor.default
+        remainder.Tensor floor_divide.default permute.default reshape.default flip.default cat.default
+        stack.default unsqueeze.default mm.default bmm.default softmax.int repeat.default tril.default
+        triu.default
+    """,
+    "{0}": """
+        logical_not.default neg.default abs.default relu.default sign.default floor.default ceil.default
+        round.default exp.default tanh.default sigmoid.default erf.default sin.default cos.default sqrt.default
+        silu.default trunc.default
+    """,
+    "{0}, {1}, {2}": """
+        where.self roll.default split_with_sizes.default clamp.default transpose.int
+    """,
+    "{0}, {1}, keepdims={2}": """
+        mean.dim amax.default amin.default any.dim all.dim argmax.default argmin.default
+    """,
+}
+_ARGUMENTS_OF = {operator: arguments for arguments, operators in _ARGUMENTS.items() for operator in operators.split()}
+
+
+def calls(functions: Mapping[str, str]) -> dict[str, str]:
+    """Expressions by operator, for a library's functions by operator that take the arguments that all libraries do."""
+    return {operator: f"{function}({_ARGUMENTS_OF[operator]})" for operator, function in functions.items()}
+
+
+def broadcast(function: str) -> Special:
+    """``expand`` as a call of a function of a tensor and its new shape, in which no size is left open."""
+    return lambda node, args, types: f"{function}({args[0]}, {node.type.shape if node.type else args[1]})"
+
+
+def margins(node: Node, types: dict[str, TensorType]) -> list[tuple[int, int]]:
+    """The elements that ``constant_pad_nd`` adds before and behind each dimension, of the first dimension first."""
+    widths, rank = numbers(node.args[1]), len(types[reference(node.args[0])].shape)
+    found = [(0, 0)] * rank
+    for k in range(len(widths) // 2):
+        found[rank - 1 - k] = (widths[2 * k], widths[2 * k + 1])
+    return found
 
 
 Special = Callable[[Node, "list[str]", "dict[str, TensorType]"], str]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
+from tantamount.errors import InternalError
 from tantamount.ir.graph import Argument, Constant, Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
@@ -77,7 +78,8 @@ def _placements(job: Job) -> Iterator[Proposal]:
 def _relation(job: Job, name: str, old: InputRelation, new: InputRelation) -> Proposal:
     def build() -> Job:
         type_ = job.specification.by_name[name].type
-        assert type_ is not None
+        if type_ is None:
+            raise NotAProgram("an input without a type")
         fitted = _fits(job, type_, new, {n.name: n.type for n in job.implementation[0].inputs})
         return replace(job, inputs={**job.inputs, name: fitted})
 
@@ -90,14 +92,16 @@ def _fits(job: Job, whole: TensorType, relation: R, types: Mapping[str, TensorTy
         if relation.placements is not None:
             found = types.get(relation.name)
             placements = normalise_placements(whole.shape, relation.placements)
+            if found is None:
+                raise NotAProgram("no such tensor")
             for rank in range(len(job.implementation)):
-                if found is None or local_shape(whole.shape, placements, job.mesh, rank) != found.shape:
+                if local_shape(whole.shape, placements, job.mesh, rank) != found.shape:
                     raise NotAProgram("the relation does not fit")
-            assert found is not None
             if found.dtype.kind is not whole.dtype.kind or _averages(placements, whole):
                 raise NotAProgram("another kind of number")
             return replace(relation, placements=placements)
-        assert relation.expression is not None
+        if relation.expression is None:
+            raise InternalError(f"a relation of {relation.name} without placements or an expression")
 
         def tensor(term: RankTensor) -> tuple[RankTensor, TensorType]:
             name = term.name or relation.name

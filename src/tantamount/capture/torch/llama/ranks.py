@@ -7,7 +7,7 @@ anybody. Every exchange is a function with the gradient that its inverse has.
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ class Ranks:
 
 # ---------------------------------------------------------------------------------------------- plain exchanges
 _OPS = torch.ops._c10d_functional
+_Exchange = Callable[..., torch.Tensor]
 
 
 def total(x: torch.Tensor, group: Any, kind: str = "sum") -> torch.Tensor:
@@ -71,83 +72,46 @@ def _swapped(x: torch.Tensor, group: Any) -> torch.Tensor:
 
 
 # ---------------------------------------------------------------------------------------------- with gradients
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
-        ctx.group = group
-        return x
+class _Exchanged(torch.autograd.Function):
+    """An exchange whose gradient is the inverse exchange: ``there(x, *own)``, and ``back(gradient, *own)``."""
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        return total(grad, ctx.group), None
-
-
-class _Add(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
-        return total(x, group)
+    def forward(ctx: Any, x: torch.Tensor, there: _Exchange, back: _Exchange, *own: Any) -> torch.Tensor:
+        ctx.back, ctx.own = back, own
+        return there(x, *own)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        return grad, None
+        return ctx.back(grad, *ctx.own), None, None, *(None for _ in ctx.own)
 
 
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
-        ctx.own = dim, group
-        return _whole(x, dim, group)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        return _share(grad, *ctx.own), None, None
-
-
-class _Scatter(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
-        ctx.own = dim, group
-        return _share(x, dim, group)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        return _whole(grad, *ctx.own), None, None
-
-
-class _Exchange(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, group: Any) -> torch.Tensor:
-        ctx.group = group
-        return _swapped(x, group)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        return _swapped(grad, ctx.group), None
+def _as_it_is(x: torch.Tensor, group: Any) -> torch.Tensor:
+    return x
 
 
 def copied(x: torch.Tensor, group: Any) -> torch.Tensor:
     """The same on all ranks; what the ranks find as its gradient is added up."""
-    return x if group is None else _Copy.apply(x, group)
+    return x if group is None else _Exchanged.apply(x, _as_it_is, total, group)
 
 
 def added(x: torch.Tensor, group: Any) -> torch.Tensor:
     """The sum over the ranks, each of which has the whole gradient."""
-    return x if group is None else _Add.apply(x, group)
+    return x if group is None else _Exchanged.apply(x, total, _as_it_is, group)
 
 
 def gathered(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
     """The parts of all ranks along a dimension; of the gradients that the ranks find, added up, each has its part."""
-    return x if group is None else _Gather.apply(x, dim, group)
+    return x if group is None else _Exchanged.apply(x, _whole, _share, dim, group)
 
 
 def scattered(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
     """A rank's part of the sum over the ranks; the gradient is gathered."""
-    return x if group is None else _Scatter.apply(x, dim, group)
+    return x if group is None else _Exchanged.apply(x, _share, _whole, dim, group)
 
 
 def exchanged(x: torch.Tensor, group: Any) -> torch.Tensor:
     """``x[k]`` goes to rank k, and comes from there: an all-to-all, which is its own inverse."""
-    return x if group is None else _Exchange.apply(x, group)
+    return x if group is None else _Exchanged.apply(x, _swapped, _swapped, group)
 
 
 def entered(x: torch.Tensor, ranks: Ranks) -> torch.Tensor:

@@ -16,13 +16,13 @@ from unittest.mock import patch
 
 import torch
 
+from tantamount.capture.schedule_rows import read_rows
 from tantamount.errors import UserError
 from tantamount.writing import write_file
 
 __all__ = ["Order", "order_of"]
 
 _ACTION = re.compile(r"(\d+)(F|B|I|W|SEND_F|RECV_F|SEND_B|RECV_B|REDUCE_GRAD|UNSHARD|RESHARD|UPDATE)(\d*)")
-_MOST = 4_000_000  # characters of a file
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,7 @@ def order_of(
 
 
 def _of_file(path: Path, microbatches: int | None) -> Order:
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            text = stream.read(_MOST + 1)
-    except (OSError, UnicodeDecodeError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) else "not UTF-8"
-        raise UserError("plan-schedule", place=str(path), found=str(why), needed="a schedule as CSV") from None
-    if len(text) > _MOST:
-        raise UserError("plan-schedule", place=str(path), found="a file that is too long", needed=f"{_MOST} characters")
-    rows = tuple(tuple(cell.strip() for cell in row) for row in csv.reader(io.StringIO(text)))
+    rows = tuple(tuple(cell.strip() for cell in row) for row in read_rows(path))
     return _order(path.name, rows, microbatches, scaled=True)
 
 
