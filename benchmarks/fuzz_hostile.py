@@ -1,10 +1,12 @@
-"""Hostile input: odd calls of every operator and corrupted files of every format. What exit code does each give?
+"""Hostile input: odd calls of every operator and corrupted files of every format. What exit code does each give, in
+how much time and memory?
 
     python benchmarks/fuzz_hostile.py --calls 6000 --files 10000 --seed 1 --workers 2
 
 Every case is read and proved in a worker process as the command would: the answer must be a verdict, or an error of
-exit code 2; never an internal error (exit code 4), more than 60 s, or more memory than 2 GB. A case that a worker does
-not survive counts as one of these. Prints a table, and every failure with its seed. Exit code 1 if there is one.
+exit code 2; never an internal error (exit code 4), more than 60 s, or more memory than 2 GB (address space, which is
+limited to that; the table has the most that was resident during one case). A case that a worker does not survive counts
+as one of these. Prints a table, and every failure with its seed. Exit code 1 if there is one.
 """
 
 from __future__ import annotations
@@ -116,6 +118,17 @@ def certificates(rng: random.Random, folder: Path) -> int:
     return check_certificate(folder / "cert.json").exit_code
 
 
+def _folders(name: str) -> Callable[[random.Random, Path], int]:
+    """A kind of :mod:`support.hostile_folders`, which is imported by the workers only."""
+
+    def case(rng: random.Random, folder: Path) -> int:
+        from support import hostile_folders
+
+        return getattr(hostile_folders, name)(rng, folder)
+
+    return case
+
+
 KINDS: dict[str, tuple[str, Callable[[random.Random, Path], int]]] = {
     "operators": ("odd calls of operators", operators),
     "json": ("JSON, changed by type", json_by_type),
@@ -123,7 +136,14 @@ KINDS: dict[str, tuple[str, Callable[[random.Random, Path], int]]] = {
     "toml": ("TOML", toml),
     "hlo": ("HLO", hlo),
     "certificates": ("certificates", certificates),
+    "plans": ("plans and their programs", _folders("plans")),
+    "modules": ("generated modules", _folders("modules")),
+    "findings": ("findings of campaigns", _folders("findings")),
+    "onnx": ("bytes of ONNX models", _folders("onnx")),
+    "lemmas": ("certificates with lemmas", _folders("lemmas")),
 }
+SHARE = {"operators": 1.0, "findings": 0.05, "lemmas": 0.02, "plans": 0.1, "modules": 0.1, "onnx": 0.1}
+"""Cases of a kind: the share of ``--files`` (of ``--calls`` for the first), a fifth for those that are not here."""
 
 
 def _refined(job: Path) -> int:
@@ -212,24 +232,38 @@ def work(connection: Connection, kind: str, seeds: range) -> None:
     signal.signal(signal.SIGPROF, late)
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     for seed in seeds:
-        connection.send(("start", seed, 0, "", 0.0))
+        connection.send(("start", seed, 0, "", (0.0, 0)))
         started = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
+            _forget_peak()
             code, wrong = one(kind, seed)
         except TooSlow:
             code, wrong = -1, f"more than {SECONDS} s"
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        connection.send(("done", seed, code, wrong, time.process_time() - started))
+        connection.send(("done", seed, code, wrong, (time.process_time() - started, _peak())))
     connection.close()
 
 
-def run(kind: str, cases: range, workers: int) -> tuple[Counter[int], dict[str, list[tuple[int, str]]], float]:
-    """How often each exit code, failures by their last line with seeds, and the seconds of the slowest case."""
+def _forget_peak() -> None:
+    """Have the kernel measure the most memory that is resident anew."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> int:
+    """The most bytes of this process that were resident since then."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])
+
+
+def run(kind: str, cases: range, workers: int) -> tuple[Counter[int], dict[str, list[tuple[int, str]]], float, int]:
+    """How often each exit code, failures by their last line with seeds, the seconds of the slowest case, and the bytes
+    that were resident in the largest."""
     codes: Counter[int] = Counter()
     wrong: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    slowest = 0.0
+    slowest, largest = 0.0, 0
     waiting = [cases[k : k + CHUNK] for k in range(0, len(cases), CHUNK)]
     context = multiprocessing.get_context("fork")
     running: dict[Connection, tuple[Any, range, int | None]] = {}
@@ -245,7 +279,7 @@ def run(kind: str, cases: range, workers: int) -> tuple[Counter[int], dict[str, 
             assert isinstance(receiver, Connection)
             process, seeds, current = running[receiver]
             try:
-                what, seed, code, text, seconds = receiver.recv()
+                what, seed, code, text, cost = receiver.recv()
             except EOFError:
                 process.join()
                 del running[receiver]
@@ -260,10 +294,10 @@ def run(kind: str, cases: range, workers: int) -> tuple[Counter[int], dict[str, 
                 continue
             running[receiver] = process, seeds, None
             codes[code] += 1
-            slowest = max(slowest, seconds)
+            slowest, largest = max(slowest, cost[0]), max(largest, cost[1])
             if text:
                 wrong[f"{code}: {_last(text)}"].append((seed, text))
-    return codes, wrong, slowest
+    return codes, wrong, slowest, largest
 
 
 def every_attribute() -> int:
@@ -291,7 +325,7 @@ def _last(text: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=6000, help="odd calls of operators")
-    parser.add_argument("--files", type=int, default=10_000, help="corrupted files, a fifth of each format")
+    parser.add_argument("--files", type=int, default=10_000, help="corrupted files, a share for each format")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--case", type=int, help="one case of one KIND by the seed that a failure printed")
@@ -308,15 +342,17 @@ def main() -> int:
     failures = 0
     if not options.kinds:
         failures += every_attribute()
-    print(f"{'input':28} {'cases':>6} {'seconds':>8} {'slowest':>8}   exit code: cases")
+    print(f"{'input':28} {'cases':>6} {'seconds':>8} {'slowest':>8} {'largest':>8}   exit code: cases")
     for kind in options.kinds or KINDS:
-        count = options.calls if kind == "operators" else options.files // 5
+        count = int((options.calls if kind == "operators" else options.files) * SHARE.get(kind, 0.2))
         started = time.monotonic()
         first = options.seed * 1_000_000
-        codes, wrong, slowest = run(kind, range(first, first + count), options.workers)
+        codes, wrong, slowest, largest = run(kind, range(first, first + count), options.workers)
         exits = ", ".join(f"{code}: {number}" for code, number in sorted(codes.items()))
         print(
-            f"{KINDS[kind][0]:28} {count:6} {time.monotonic() - started:6.0f} s {slowest:6.1f} s   {exits}", flush=True
+            f"{KINDS[kind][0]:28} {count:6} {time.monotonic() - started:6.0f} s {slowest:6.1f} s "
+            f"{largest >> 20:5} MB   {exits}",
+            flush=True,
         )
         for text, cases in sorted(wrong.items(), key=lambda entry: -len(entry[1])):
             failures += len(cases)

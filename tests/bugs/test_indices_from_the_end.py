@@ -4,11 +4,16 @@ and ``x[i - 1]`` to be ``x[(i - 1).clamp(min=0)]``."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from support.decided import Pair, check, verdict_of
+from support.jobs import job_files
+from tantamount import read_job
+from tantamount.answers import refine
+from tantamount.ir.job import Job
 
 X, I = "x: float32[6]; ", "i: int64[3]; "
 AROUND = "a = slice(x, 0, 5, 6); b = slice(x, 0, 0, 5); z = cat([a, b]); -> z"
@@ -51,7 +56,56 @@ def test_what_counts_from_the_end(pair: Pair, tmp_path: Path) -> None:
     check(pair, tmp_path)
 
 
+FROM_START = "indices that the specification is given are not negative, though PyTorch counts such from the end"
+
+
+def _texts(pair: Pair, folder: Path) -> list[str]:
+    report = verdict_of(pair, folder)
+    assert report.verdict.name == "PROVED"
+    return [a.text for a in report.assumptions if a.name == "index-range"]
+
+
 def test_what_is_assumed_of_an_argument_is_printed(tmp_path: Path) -> None:
     pair = next(pair for pair in PAIRS if pair.name == "of an argument")
-    texts = {a.name: a.text for a in verdict_of(pair, tmp_path).assumptions}
-    assert texts["index-range"] == "indices of the specification are in range (0 <= i < n)"
+    assert _texts(pair, tmp_path) == ["indices of the specification are in range (0 <= i < n)", FROM_START]
+
+
+READS = "z = index(x, [i]); -> z"
+MOVED = "a = slice(x, 0, 0, 6); j = aten.view.default(i, [3]); z = index(a, [j]); -> z"
+
+
+def test_nothing_is_assumed_where_both_programs_do_the_same_with_negative_ones(tmp_path: Path) -> None:
+    """What is read as an index into n elements, and as nothing else, may as well be what it is modulo n."""
+    assert FROM_START not in _texts(Pair("", X + I + READS, X + I + MOVED, "PROVED"), tmp_path)
+
+
+OTHERWISE = {
+    "in another size": "a = cat([x, x]); z = index(a, [i]); -> z",
+    "compared": "m = ge(i, 0); f = aten._to_copy.default(m, dtype=float32); a = index(x, [i]); z = mul(a, f); -> z",
+    "by an operator that takes no negative ones": "z = aten.index_select.default(x, 0, i); -> z",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", OTHERWISE)
+def test_what_reads_negative_ones_otherwise_rests_on_the_assumption(how: str, tmp_path: Path) -> None:
+    assert FROM_START in _texts(Pair("", X + I + READS, X + I + OTHERWISE[how], "PROVED"), tmp_path)
+
+
+def test_what_a_program_gives_away_is_not_an_index_only(tmp_path: Path) -> None:
+    pair = Pair("", X + I + "z = index(x, [i]); -> z, k=i", X + I + "z = index(x, [i]); -> z, k=i", "PROVED")
+    assert FROM_START in _texts(pair, tmp_path)
+
+
+def test_what_another_piece_computes_is_not_given(tmp_path: Path) -> None:
+    """A piece of a program, or a part of a plan, takes whole numbers from the one before: those may be negative."""
+
+    def job_of(implementation: str, computed: frozenset[str]) -> Job:
+        programs = ["\n".join((X + I + text).split(";")) for text in (READS, implementation)]
+        relations = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"'
+        job = read_job(job_files(tmp_path, programs[0], programs[1:], relations, {}, {}))
+        return replace(job, specification=replace(job.specification, computed=computed))
+
+    clamped = "p = aten.clamp_min.default(i, 0); z = index(x, [p]); -> z"
+    assert refine(job_of(clamped, frozenset())).verdict.name == "PROVED"
+    assert refine(job_of(clamped, frozenset({"i"}))).verdict.name == "REFUTED"
+    assert refine(job_of(READS, frozenset({"i"}))).verdict.name == "PROVED"

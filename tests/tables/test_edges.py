@@ -27,12 +27,7 @@ def test_definitions_do_what_eager_does() -> None:
     found = [
         (call, outcome) for k, sample in enumerate(samples()) if k % 4 == 1 for call, outcome in at_edges(sample, 2)
     ]
-    # Of an infinite signal eager leaves the products with 0 out of the transform, and the definition has them.
-    wrong = [
-        f"{call}: {outcome.text}"
-        for call, outcome in found
-        if outcome.kind == "different" and "_fft_" not in call.target
-    ]
+    wrong = [f"{call}: {outcome.text}" for call, outcome in found if outcome.kind == "different"]
     assert not wrong
     assert len(found) > 500
     assert all(edge_of(call.target) for call, outcome in found if outcome.kind == "undefined" and outcome.text)

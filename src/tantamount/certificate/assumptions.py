@@ -22,6 +22,7 @@ from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Result
+from tantamount.ops.given_indices import assumed_from_start
 from tantamount.verdict import Assumption
 
 __all__ = ["Seen", "compare_assumptions", "listed_domain"]
@@ -36,6 +37,7 @@ _DRAWS = "the k-th draw of every rank from a distribution is its part of the spe
 _SEEDS = "random generators of the ranks: "
 _SIZES = "operators of the implementation whose sizes data decide do not fail"
 _INDICES = "indices of the specification are in range (0 <= i < n)"
+_FROM_START = "indices that the specification is given are not negative, though PyTorch counts such from the end"
 _DEFINED = "where the specification is defined: divisors are not 0, arguments of roots and logarithms are not negative"
 _FITTING = "numbers that the specification converts to integers of 8 and 16 bits are in their range"
 _REPEATS = 4  # executions with other rounding errors before a failure is believed
@@ -150,6 +152,8 @@ def compare_assumptions(
             continue
         if a.name == "index-range" and a.text == _INDICES:
             strange = places - ours.indexed
+        elif a.name == "index-range" and a.text == _FROM_START:
+            strange = places - {*assumed_from_start(job)}
         elif a.name == "domain" and a.text == _DEFINED:
             strange = places - ours.partial
         elif a.name == "narrow-conversion" and a.text == _FITTING:
@@ -173,6 +177,7 @@ def compare_assumptions(
             wrong.append(f"the assumption {name} is missing for {', '.join(lacking)}: {text}")
 
     need("index-range", _INDICES, seen.outside & ours.indexed)
+    need("index-range", _FROM_START, assumed_from_start(job))
     need("domain", _DEFINED, seen.undefined & ours.powers)
     need("narrow-conversion", _FITTING, seen.unfit & ours.fitting)
     need("data-dependent-sizes", _SIZES, frozenset[str]().union(*(uses.undecided for uses in theirs)))

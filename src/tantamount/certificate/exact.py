@@ -46,6 +46,9 @@ class Exact(Reference):
     ) -> Value:
         return self.contract(operands, result)
 
+    def contract_nonzero(self, operands: Sequence[tuple[Value, tuple[int, ...]]], result: tuple[int, ...]) -> Value:
+        return self.contract(operands, result)
+
     def __init__(
         self,
         of: Field,

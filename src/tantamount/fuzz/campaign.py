@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tantamount.capture.fields import shown
 from tantamount.capture.readers import read_graph
 from tantamount.errors import InternalError, UserError
 from tantamount.fuzz.backends import backends
@@ -22,7 +23,7 @@ from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, 
 from tantamount.fuzz.backends.planted import Planted
 from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
-from tantamount.fuzz.findings import read_findings, save, slug
+from tantamount.fuzz.findings import read_findings, read_record, save, slug
 from tantamount.fuzz.models import Models
 from tantamount.fuzz.oracle import Failure, excused, first_level, judge, message_pattern, signature
 from tantamount.fuzz.samplers import SAMPLERS
@@ -166,7 +167,7 @@ class Campaign:
         self.folder.mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
         path = self.folder / f"log-{self.setup.worker}.jsonl"
-        torn = path.is_file() and not path.read_text().endswith("\n")
+        torn = path.is_file() and not path.read_text(errors="replace").endswith("\n")
         with path.open("a") as log:
             log.write("\n" if torn else "")  # after a line that was not written to its end
             for index in self.indices():
@@ -263,10 +264,10 @@ def _covered(graph: Graph) -> Iterator[str]:
 def _done(folder: Path) -> set[int]:
     found: set[int] = set()
     for path in folder.glob("log-*.jsonl"):
-        for line in path.read_text().splitlines():
+        for line in path.read_text(errors="replace").splitlines():
             try:
                 found.add(int(json.loads(line)["case"]))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 continue  # the line of a worker that was killed while it wrote
     return found
 
@@ -282,15 +283,19 @@ def _agreed(folder: Path, setup: Setup) -> None:
     }
     asked = json.loads(json.dumps({"format": "tantamount-campaign/1", **asked}))
     if path.is_file():
-        before = json.loads(path.read_text())
+        before = read_record(path, "campaign-other")
         if before != asked:
             raise UserError(
                 "campaign-other", place=str(path),
-                found=f"a campaign of {before.get('backends')} with seed {before.get('seed')}",
+                found=f"a campaign of {_told(before.get('backends'))} with seed {shown(before.get('seed'))}",
                 needed="the same options as before", hint="choose another --out",
             )  # fmt: skip
     else:
         path.write_text(json.dumps(asked, indent=1) + "\n")
+
+
+def _told(names: object) -> str:
+    return str(names)[:80] if isinstance(names, list) else shown(names)
 
 
 def part(asked: tuple[Setup, Path, Mapping[str, Rule] | None], tell: Callable[[Any], None]) -> dict[str, Any]:

@@ -17,10 +17,12 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from tantamount.capture.fields import shown
+from tantamount.capture.files import read_text
 from tantamount.capture.graph_document import graph_document
 from tantamount.errors import UserError
 from tantamount.fuzz.backends.base import ENVIRONMENT, HOSTS, Backend, python_for
@@ -29,9 +31,10 @@ from tantamount.fuzz.oracle import Failure, signature
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.text import format_graph
 from tantamount.ir.types import DType, TensorType
+from tantamount.limits import limits_from_environment
 from tantamount.semantics.exact import plain
 
-__all__ = ["Finding", "read_findings", "replay", "reproducer", "save"]
+__all__ = ["Finding", "read_findings", "read_record", "replay", "reproducer", "save"]
 
 
 @dataclass(frozen=True)
@@ -237,20 +240,38 @@ def _report(failure: Failure, data: Mapping[str, Any], source: str) -> str:
     return "\n".join(lines)
 
 
+_TEXTS = ("signature", "backend", "kind", "message", "title")
+
+
 def read_findings(folder: Path) -> list[Finding]:
     """The findings below a folder. Raises :class:`UserError` for a finding.json that is none."""
-    found: list[Finding] = []
-    for path in sorted(folder.glob("**/finding.json")):
-        try:
-            data = json.loads(path.read_text())
-        except ValueError as problem:
-            raise UserError("finding-file", place=str(path), found=str(problem), needed="a JSON document") from None
-        if not isinstance(data, dict) or data.get("format") != "tantamount-finding/1":  # pyright: ignore[reportUnknownMemberType]
-            raise UserError(
-                "finding-file", place=str(path), found="another document", needed="one of format tantamount-finding/1"
-            )
-        found.append(Finding(path.parent, data))  # pyright: ignore[reportUnknownArgumentType]
-    return found
+    return [Finding(path.parent, _finding(path)) for path in sorted(folder.glob("**/finding.json"))]
+
+
+def _finding(path: Path) -> Mapping[str, Any]:
+    data = read_record(path, "finding-file")
+    if data.get("format") != "tantamount-finding/1":
+        raise UserError(
+            "finding-file", place=str(path), found="another document", needed="one of format tantamount-finding/1"
+        )
+    for key in _TEXTS:
+        if not isinstance(data.get(key), str):
+            found = shown(data[key]) if key in data else f"no {key}"
+            raise UserError("finding-file", place=f"{path}: {key}", found=found, needed="a text")
+    return data
+
+
+def read_record(path: Path, code: str) -> Mapping[str, Any]:
+    """The object in a JSON file that a campaign wrote, numbers without a value included. Raises :class:`UserError`
+    with this code for anything else, and for what :func:`read_text` refuses."""
+    try:
+        data = json.loads(read_text(path, limits_from_environment()))
+    except (ValueError, RecursionError) as problem:
+        found = "values inside one another without end" if isinstance(problem, RecursionError) else str(problem)
+        raise UserError(code, place=str(path), found=found[:200], needed="a JSON document") from None
+    if not isinstance(data, dict):
+        raise UserError(code, place=str(path), found=shown(data), needed="a JSON object")
+    return cast("dict[str, Any]", data)
 
 
 def replay(finding: Finding, seconds: float = 300.0, python: str = "") -> str:

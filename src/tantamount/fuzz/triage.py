@@ -30,16 +30,16 @@ def rows(folder: Path) -> list[Row]:
     for finding in read_findings(folder):
         data = finding.data
         words = [word for word in finding.signature.split() if ":" in word]
-        message = str(data["message"]).splitlines()[0][:160] if data["message"] else ""
+        message = next(iter(data["message"].splitlines()), "")[:160]
         found.append(
             Row(
                 finding.backend,
-                str(data["kind"]),
+                data["kind"],
                 len(words),
                 finding.signature,
                 message,
                 str(finding.folder),
-                str(data["title"]),
+                data["title"],
             )
         )
     return sorted(found, key=lambda row: (row.backend, row.kind, row.operators, row.signature))

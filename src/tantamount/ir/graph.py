@@ -129,7 +129,8 @@ class Graph:
     ``operators`` are declared for this graph, by name, beyond those of the table.
     ``groups``: process groups that the program itself spells out, as the ranks of each of their instances in order; no
     instance at all means one of all ranks. ``ranks``: how many ranks the program says it is for. ``sizes``: the size
-    symbols that types and arguments are written with, none for most programs.
+    symbols that types and arguments are written with, none for most programs. ``computed``: inputs that another program
+    computes, as this one is a part of a longer one.
     """
 
     nodes: tuple[Node, ...]
@@ -142,6 +143,7 @@ class Graph:
     groups: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict[str, tuple[tuple[int, ...], ...]])
     ranks: int | None = None
     sizes: Domain = NO_SIZES
+    computed: frozenset[str] = frozenset()
 
     def at(self, values: Mapping[str, int]) -> Graph:
         """The program at the given sizes, by symbol."""

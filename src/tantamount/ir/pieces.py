@@ -29,7 +29,8 @@ def piece(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
             needed.add(name)
             pending.extend(() if name in cut else references(graph.by_name[name]))
     nodes = tuple(_input(graph, node) if node.name in cut else node for node in graph.nodes if node.name in needed)
-    return replace(graph, nodes=nodes, outputs=tuple(Output(name, name) for name in outputs))
+    computed = graph.computed | {name for name in cut if graph.by_name[name].op != "input"}
+    return replace(graph, nodes=nodes, outputs=tuple(Output(name, name) for name in outputs), computed=computed)
 
 
 def _input(graph: Graph, node: Node) -> Node:

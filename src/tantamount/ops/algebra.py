@@ -216,6 +216,11 @@ class Interpretation(ABC):
         of the others is read, be it NaN or infinite."""
         return self.doubted(self.contract(operands, result), Doubt.VALUE)
 
+    def contract_nonzero(self, operands: Sequence[tuple[Value, tuple[int, ...]]], result: tuple[int, ...]) -> Value:
+        """:meth:`contract` of data and, last, finite weights of the size of 1. What has the weight 0 is left out, be it
+        NaN or infinite; kernels do so in short sums, and in long ones as they like, so nothing is claimed of it."""
+        return self.doubted(self.contract(operands, result), Doubt.VALUE)
+
     def doubted(self, x: Value, doubt: Doubt) -> Value:
         """x, of which less is known than its definition says where it is infinite or NaN: see :class:`Doubt`."""
         return x

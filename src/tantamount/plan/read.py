@@ -177,7 +177,7 @@ class _Reader:
             _known(frozen + data, inputs, place)
             _known(results, outputs, place)
             return Part(
-                name, runs, job, before=self._streams(fields, "before", inputs, outputs),
+                name, runs, _of_others(job, data), before=self._streams(fields, "before", inputs, outputs),
                 after=self._streams(fields, "after", outputs, inputs), parameters=parameters, frozen=frozen, data=data,
                 results=results,
             )  # fmt: skip
@@ -186,8 +186,8 @@ class _Reader:
         takes = {x: x for x in inputs if x not in sums and x not in members} | mapping("takes", inputs)
         gives = {x: x for x in outputs if x not in updates} | mapping("gives", outputs)
         return Part(
-            name, runs, job, of=of, takes=takes, sums=sums, gives=gives, updates=updates, state=_names(fields, "state"),
-            members=members,
+            name, runs, _of_others(job, ()), of=of, takes=takes, sums=sums, gives=gives, updates=updates,
+            state=_names(fields, "state"), members=members,
         )  # fmt: skip
 
     def _members(self, fields: Fields, inputs: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -448,6 +448,12 @@ def _listed(value: object, place: Place) -> list[str]:
 def _names(fields: Fields, key: str) -> tuple[str, ...]:
     place = fields.at(key)
     return tuple(place.name(item) for item in place.list(fields.values.get(key, []), "a list of names"))
+
+
+def _of_others(job: Job, data: Sequence[str]) -> Job:
+    """The job of a part, all inputs of which but the data are what other parts compute."""
+    computed = frozenset(job.inputs) - frozenset(data)
+    return replace(job, specification=replace(job.specification, computed=computed))
 
 
 def _known(names: object, known: Sequence[str], place: Place) -> None:

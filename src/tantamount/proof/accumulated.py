@@ -228,7 +228,8 @@ class _Accumulated:
                     )
             elif node.name in rest:
                 nodes.append(node)
-        return replace(graph, nodes=tuple(nodes), outputs=_outputs(graph, nodes))
+        computed = graph.computed.union(totals)
+        return replace(graph, nodes=tuple(nodes), outputs=_outputs(graph, nodes), computed=computed)
 
     def _rest(self, graph: Graph, held: Mapping[str, str], batch: Collection[str]) -> Graph:
         """The program of a rank after its microbatches, where they are ranks."""

@@ -16,11 +16,12 @@ from tantamount.calculus.symbolic import Obligation
 from tantamount.calculus.terms import Polynomial
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ops.calls import operator_of
+from tantamount.ops.given_indices import assumed_from_start
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.verdict import Assumption
 
-__all__ = ["gather_assumptions", "open_obligations", "operator_assumptions"]
+__all__ = ["gather_assumptions", "index_assumptions", "open_obligations", "operator_assumptions"]
 
 _STOPPING = ("index", "divisor")  # kinds of obligations without which a whole program stops
 
@@ -84,6 +85,7 @@ def gather_assumptions(
     assumed = [site for trace in specification.traces for site in trace.assumed_indices]
     if assumed:
         out.append(Assumption("index-range", "indices of the specification are in range (0 <= i < n)", tuple(assumed)))
+    out.extend(index_assumptions(job))
     conditions = [(o.kind, o.site) for trace in specification.traces for o in trace.obligations]
     fitting = [site.removeprefix("specification ") for kind, site in conditions if kind == "fits"]
     if fitting:
@@ -100,6 +102,13 @@ def gather_assumptions(
             )
         )
     return tuple(out)
+
+
+def index_assumptions(job: Job) -> list[Assumption]:
+    """What is assumed of indices that the specification is given and may count from the end."""
+    counted = assumed_from_start(job)
+    text = "indices that the specification is given are not negative, though PyTorch counts such from the end"
+    return [Assumption("index-range", text, counted)] if counted else []
 
 
 def _shown(read: Reading) -> str:

@@ -118,7 +118,8 @@ class Side:
         first = sorted(inputs, key=lambda name: (used.get(name, len(used)), self._position[name]))
         nodes = (*(_input(graph.by_name[name]) for name in first), *rest)
         outputs = tuple(Output(output.name, copies.get(output.node, output.node)) for output in self.outputs(k))
-        return replace(graph, nodes=nodes, outputs=outputs)
+        computed = {name for name in first if name in graph.computed or graph.by_name[name].op != "input"}
+        return replace(graph, nodes=nodes, outputs=outputs, computed=frozenset(computed))
 
 
 def _real(graph: Graph) -> set[str]:
@@ -208,7 +209,7 @@ def _program(graph: Graph) -> object:
             constant = graph.constants[node.target]
             what = (constant.type, tuple((type(x), repr(x)) for x in constant.data))
         kwargs = tuple(sorted((key, _plain(value, numbers)) for key, value in node.kwargs.items()))
-        found.append((node.op, what, _plain(node.args, numbers), kwargs, node.type))
+        found.append((node.op, what, _plain(node.args, numbers), kwargs, node.type, node.name in graph.computed))
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ from tantamount.execution.witness import Searched, search
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Options, prove
-from tantamount.proof.assumptions import operator_assumptions
+from tantamount.proof.assumptions import index_assumptions, operator_assumptions
 from tantamount.reduction import NotReduced, reduce_job
 from tantamount.refinement.result import Refinement, limits_hit, statistics
 from tantamount.sizes.domain import shown_sizes
@@ -183,6 +183,7 @@ def _assumptions(job: Job, found: Compared) -> tuple[Assumption, ...]:
     if found.indices:
         text = "indices of the specification are in range (0 <= i < n)"
         out.append(Assumption("index-range", text, found.indices))
+    out += index_assumptions(job)
     if found.assumed:
         text = (
             "all outputs that are checked are finite in the specification: "

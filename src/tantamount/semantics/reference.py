@@ -47,6 +47,7 @@ STOPS = ("out-of-range", "zero-divisor")  # what a flag may say of which eager s
 _LIMIT = 2**62
 _EXACT = 2**53  # float64 has every integer up to here
 _LABELS = 52  # of numpy.einsum
+_NO_WEIGHT = 1e-9  # what the sine of a whole number of half turns is at most in float64
 _INTERMEDIATE = 1 << 24  # elements of a product of two operands out of several
 _DTYPE: dict[Kind, type[np.generic]] = {
     Kind.BOOL: np.bool_,
@@ -281,6 +282,13 @@ class Reference(ArrayLayout):
             ones = [(np.ones(y.shape) if j != k else 1.0 - np.isfinite(x), at) for j, (y, at) in enumerate(data)]
             read += self.contract([*ones, *guards], result)
         return np.where(read > 0, value, numbers)
+
+    def contract_nonzero(self, operands: Sequence[tuple[Array, tuple[int, ...]]], result: tuple[int, ...]) -> Array:
+        """Reads nothing of which the weight is 0, up to the rounding of the weights."""
+        *data, (weights, at) = operands
+        nonzero = np.abs(weights) > _NO_WEIGHT
+        chosen = [*data, (np.where(nonzero, weights, 0.0), at), (nonzero.astype(weights.dtype), at)]
+        return self.doubted(self.contract_chosen(chosen, result, 1), Doubt.VALUE)
 
     def from_start(self, x: Array, given: bool) -> bool:
         if given:

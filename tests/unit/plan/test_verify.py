@@ -347,3 +347,9 @@ def test_a_page_has_stages_time_line_parts_and_joints(tmp_path: Path) -> None:
     assert words in page
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
+
+
+def test_what_other_parts_compute_is_known_from_what_the_data_loader_gives(tmp_path: Path) -> None:
+    plan = read_plan(write_plan(tmp_path))
+    assert plan.parts["first"].job.specification.computed == {"w", "d_y"}
+    assert plan.parts["layer"].job.specification.computed == {"x", "a", "b", "d_y"}

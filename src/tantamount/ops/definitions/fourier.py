@@ -14,7 +14,6 @@ from tantamount.ops.table import Integers, operator
 __all__: list[str] = []
 
 _COMPLEX = "complex"
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _OF = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
 _PARTS = {c: real for real, c in _OF.items()}
 
@@ -40,20 +39,27 @@ def _waves(b: Builder, n: int, rows: int, columns: int, dtype: DType) -> tuple[T
     return b.function("cos", angle), b.function("sin", angle)
 
 
-def _along(b: Builder, x: Tensor, d: int, matrix: Tensor) -> Tensor:
-    """y[..., j, ...] = sum_k x[..., k, ...] matrix[k, j] along dimension d"""
-    if x.rank >= len(_LETTERS):
-        raise ShapeProblem(f"a transform of {x.type}")
-    labels, new = _LETTERS[: x.rank], _LETTERS[x.rank]
-    return b.contract(f"{labels},{labels[d]}{new}->{labels.replace(labels[d], new)}", x, matrix)
+def _along(b: Builder, x: Tensor, d: int, wave: Tensor) -> Tensor:
+    """y[..., j, ...] = sum_k x[..., k, ...] wave[k, j] along dimension d, of reals. Eager leaves out what is multiplied
+    by 0, be it infinite, where n is at most 7; of longer signals it depends on how kernels factor n."""
+    if x.dtype is not wave.dtype:
+        raise ShapeProblem(f"a transform of {x.type} by {wave.type}")
+    labels, new = tuple(range(x.rank)), x.rank
+    result = tuple(new if k == d else k for k in labels)
+    value = b.interpretation.contract_nonzero([(x.value, labels), (wave.value, (d, new))], result)
+    return Tensor((*x.shape[:d], wave.shape[1], *x.shape[d + 1 :]), x.dtype, value)
 
 
 def _transformed(b: Builder, x: Tensor, dims: list[int], forward: bool) -> Tensor:
+    """sum_k x[k] (cos -+ i sin)[k, j] of complex numbers, along one dimension after the other"""
     real = _real_type(x)
     for d in dims:
         n = x.shape[d]
         cos, sin = _waves(b, n, n, n, real)
-        x = _along(b, x, d, complex_numbers.join(b, cos, b.neg(sin) if forward else sin))
+        sin = b.neg(sin) if forward else sin
+        u, v = complex_numbers.parts(b, x)
+        y = b.sub(_along(b, u, d, cos), _along(b, v, d, sin)), b.add(_along(b, u, d, sin), _along(b, v, d, cos))
+        x = complex_numbers.join(b, *y)
     return x
 
 
@@ -61,9 +67,12 @@ def _scaled(b: Builder, x: Tensor, sizes: list[int], normalization: int, real: D
     """x, over the number of elements that were summed (2), or over its root (1)"""
     if normalization not in (0, 1, 2):
         raise ShapeProblem(f"a transform with normalization {normalization}")
+    scale = b.number(1, real)
     for n in sizes if normalization else ():
-        x = b.mul(x, b.power(b.number(n, real), Fraction(-1, 2) if normalization == 1 else Fraction(-1)))
-    return x
+        scale = b.mul(scale, b.power(b.number(n, real), Fraction(-1, 2) if normalization == 1 else Fraction(-1)))
+    if not x.dtype.is_complex:
+        return b.mul(x, scale)
+    return complex_numbers.as_complex(b.mul(complex_numbers.as_real(x), scale))
 
 
 @operator("aten._fft_c2c.default", category=_COMPLEX)
