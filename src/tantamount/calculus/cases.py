@@ -352,6 +352,7 @@ class _Replacing(Rebuild):
     ) -> None:
         super().__init__(store, budget=1 << 12, box=box)
         self.values = values
+        self.outer = _variables_of(values)
         self.targets = frozenset(a for a, _ in values)
         self._has: dict[int, bool] = {}
 
@@ -372,3 +373,9 @@ class _Replacing(Rebuild):
         if value is not None and (value[1] == 1 or (factor.exponent * value[1]).denominator == 1):
             return self._power(value[0], factor.exponent * value[1])
         return super().factor(factor)
+
+
+def _variables_of(values: Mapping[tuple[int, Index], tuple[Polynomial, int]]) -> frozenset[int]:
+    """The variables that what is replaced, or put in for it, mentions."""
+    places = [*(at for _, at in values), *(f.at for x, _ in values.values() for f in factors_of(x))]
+    return frozenset(v for at in places for parts, _ in at for v, _ in parts)
