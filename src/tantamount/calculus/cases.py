@@ -354,6 +354,7 @@ class _Replacing(Rebuild):
         box: Mapping[int, tuple[int, int]],
     ) -> None:
         super().__init__(store, budget=store.effort.bounds.case_factors, box=box)
+        self.everything = True
         self.values = values
         self.outer = _variables_of(values)
         self.targets = frozenset(a for a, _ in values)
