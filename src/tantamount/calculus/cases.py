@@ -342,8 +342,8 @@ def place_of(store: Store, guard: Factor) -> Polynomial | None:
 
 
 class _Replacing(Rebuild):
-    """Computes polynomials anew with atoms at places replaced: by ``value ** times``. What the budget leaves as it is has
-    the same value."""
+    """Computes polynomials anew with atoms at places replaced: by ``value ** times``. What the budget leaves as it is
+    has the same value."""
 
     bound = "case_factors"
 
