@@ -154,6 +154,7 @@ class Bounds:
     nested_cells: int = _bound(3, COMPARISON, "Sums inside sums that are compared cell by cell.", "depth")
     cell_sums: int = _bound(24, COMPARISON, "Sums that are cut into common cells together.")
     case_steps: int = _bound(6_000, COMPARISON, "Cases, and inequalities in them, that one question takes.")
+    case_factors: int = _bound(4_096, COMPARISON, "Factors that are computed anew in one case.")
     common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
     lifted_atoms: int = _bound(16, COMPARISON, "Atoms inside a function that a selection is lifted out of.")
     leaf_places: int = _bound(64, COMPARISON, "Places at which one function reads tensors.")

@@ -64,6 +64,13 @@ def places(effort: Effort, _: Path) -> None:
     compare(w, w.b.sum(w.b.cast(found, DType.INT64), [1]), w.b.cast(inside, DType.INT64))
 
 
+def chosen_inside(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x, y = w.input("x", 4), w.input("y", 4)
+    both = [w.b.function("sin", v) for v in (w.b.maximum(x, y), w.b.minimum(x, y), x, y)]
+    compare(w, w.b.add(both[0], both[1]), w.b.add(both[2], both[3]))
+
+
 def angles(effort: Effort, _: Path) -> None:
     w = Workbench(effort)
     x, y = w.input("x", 4), w.input("y", 4)
@@ -280,6 +287,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "common_cells": (causal, 1),
     "leaf_places": (causal, 1),
     "case_steps": (places, 1),
+    "case_factors": (chosen_inside, 0),
     "rebuilt_joins": (joined, 0),
     "merged_points": (partial_sums, 1),
     "merge_rounds": (partial_sums, 0),

@@ -13,7 +13,7 @@ the old atoms are redirected to it, so that identity does not depend on the orde
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -52,6 +52,8 @@ from tantamount.ops.functions import ROUNDINGS
 from tantamount.sizes.symbolic import is_one
 
 __all__ = ["BOOLEAN", "Atom", "ValueFacts", "KnownRange", "Store"]
+
+_POSING, _LEVEL = 1 << 40, 1 << 20  # axes of bound variables that pose as axes begin here: so many for each level
 
 # operators whose arguments are formal or bound: fixing a coordinate does not simplify them by itself
 _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
@@ -178,6 +180,7 @@ class Memo:
     compared: dict[object, Remembered] = field(default_factory=dict[object, Remembered])  # two polynomials and a box
     spans: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])  # of all values of an atom
     enclosures: dict[int, Any] = field(default_factory=dict[int, Any])  # the same, with ends that are excluded
+    terms_inside: dict[int, int] = field(default_factory=dict[int, int])  # of an atom that is multiplied out
     has_extreme: dict[int, bool] = field(default_factory=dict[int, bool])
     has_cases: dict[int, bool] = field(default_factory=dict[int, bool])
     remainders_inside: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
@@ -187,6 +190,8 @@ class Memo:
     angles: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])  # sines and cosines inside
     boolean_maxima: set[int] = field(default_factory=set[int])
     kinds_of_undefined: dict[int, str] = field(default_factory=dict[int, str])
+    rebuilt: dict[Any, Polynomial] = field(default_factory=dict[Any, Polynomial])  # factors computed anew, on boxes
+    rebuilt_at: tuple[int, int] = (0, 0)  # joins, and ranges assumed, that it knows
     stale: dict[int, dict[int, bool]] = field(default_factory=dict[int, dict[int, bool]])
     booleans_inside: dict[int, frozenset[tuple[int, Index]]] = field(
         default_factory=dict[int, frozenset[tuple[int, Index]]]
@@ -218,6 +223,7 @@ class Store(ABC):
         self.sites_of_undefined: dict[int, dict[str, None]] = {}  # where a condition first made something undefined
         self._buckets: dict[Any, _Bucket] = {}
         self._axes = 1 << 20
+        self._posing: dict[tuple[int, int], int] = {}  # an interval -> its number among the axes of one level
         self.leaf("iota", "iota", None, ValueFacts(integer=True))
 
     def __getitem__(self, number: int) -> Atom:
@@ -266,6 +272,32 @@ class Store(ABC):
         first = self._axes
         self._axes += count
         return range(first, self._axes)
+
+    def posing_axes(self, intervals: Iterable[tuple[int, int]], outer: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Axes for bound variables that pose as axes while what they bind is computed anew: one for each of the
+        half-open intervals, later ones than the variables ``outer``, which what is computed may mention.
+
+        The same intervals below the same variables give the same axes, and such an axis has one interval wherever it is
+        met: what was computed at a place is the same when the place is come to on another way, and is found again."""
+        level = max([(v - _POSING) // _LEVEL for v in outer if v >= _POSING], default=-1)
+        posing = self._posing
+        return {
+            _POSING + (level + j) * _LEVEL + posing.setdefault(interval, len(posing)): interval
+            for j, interval in enumerate(intervals, start=1)
+        }
+
+    def rebuilt(self) -> dict[Any, Polynomial]:
+        """What was computed anew since atoms were last joined, or ranges assumed: after that it may be simpler."""
+        now = len(self.redirects), len(self.ranges.assumed)
+        if self.memo.rebuilt_at != now:
+            self.memo.rebuilt.clear()
+            self.memo.rebuilt_at = now
+        return self.memo.rebuilt
+
+    @staticmethod
+    def is_posing(axis: int) -> bool:
+        """True if an axis is one of :meth:`posing_axes`."""
+        return axis >= _POSING
 
     def leaf(self, kind: str, name: Any, shape: Shape | None, facts: ValueFacts) -> int:
         """The atom of an input tensor (or of another source ``kind``); one coordinate per dimension."""

@@ -342,7 +342,10 @@ def place_of(store: Store, guard: Factor) -> Polynomial | None:
 
 
 class _Replacing(Rebuild):
-    """Computes polynomials anew with atoms at places replaced: by ``value ** times``."""
+    """Computes polynomials anew with atoms at places replaced: by ``value ** times``. What the budget leaves as it is
+    has the same value."""
+
+    bound = "case_factors"
 
     def __init__(
         self,
@@ -350,13 +353,15 @@ class _Replacing(Rebuild):
         values: Mapping[tuple[int, Index], tuple[Polynomial, int]],
         box: Mapping[int, tuple[int, int]],
     ) -> None:
-        super().__init__(store, budget=1 << 12, box=box)
+        super().__init__(store, budget=store.effort.bounds.case_factors, box=box)
+        self.everything = True
         self.values = values
+        self.outer = _variables_of(values)
         self.targets = frozenset(a for a, _ in values)
         self._has: dict[int, bool] = {}
 
     def _concerns(self, factor: Factor) -> bool:
-        return self._mentions_target(factor.atom)
+        return self._mentions_target(factor.atom) and super()._concerns(factor)
 
     def _mentions_target(self, number: int) -> bool:
         found = self._has.get(number)
@@ -372,3 +377,9 @@ class _Replacing(Rebuild):
         if value is not None and (value[1] == 1 or (factor.exponent * value[1]).denominator == 1):
             return self._power(value[0], factor.exponent * value[1])
         return super().factor(factor)
+
+
+def _variables_of(values: Mapping[tuple[int, Index], tuple[Polynomial, int]]) -> frozenset[int]:
+    """The variables that what is replaced, or put in for it, mentions."""
+    places = [*(at for _, at in values), *(f.at for x, _ in values.values() for f in factors_of(x))]
+    return frozenset(v for at in places for parts, _ in at for v, _ in parts)

@@ -126,7 +126,8 @@ def _runs(flat: Flat, c: Coordinate) -> list[_Run]:
 
 def _cell(store: Store, left: Sequence[_Run], right: Sequence[_Run], interval: tuple[int, int]) -> Cell:
     """The summands of the sums that cover an interval, which becomes an axis."""
-    (axis,) = store.fresh_axes(1)
+    mentioned = {v for (_, factors, _), _, _ in (*left, *right) for f in factors for parts, _ in f.at for v, _ in parts}
+    (axis,) = store.posing_axes([interval], mentioned)
     one = interval[1] - interval[0] == 1  # then the place is a number
 
     def summand(runs: Sequence[_Run]) -> Polynomial:

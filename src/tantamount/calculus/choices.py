@@ -16,11 +16,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tantamount.calculus import comparisons, powers
-from tantamount.calculus.affine import Coordinate, Index, substitute, substitute_index, variable
+from tantamount.calculus.affine import Index, substitute, substitute_index, variable
 from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.polynomials import add, as_factors, constant, iota, multiply, pinned, scale, sum_over
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, position, single
+from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of, position, single
 from tantamount.errors import Unsupported
 
 __all__ = ["element_of", "settled"]
@@ -88,7 +88,7 @@ class _Settling(Rebuild):
             for factor in m:
                 if store.atoms[factor.atom].op != "sum" or factor.exponent != 1:
                     continue
-                factors, axes = self._opened(factor.atom, factor.at)
+                factors, axes = self._opened(factor.atom, factor.at, [f.at for f in factors_of(x)])
                 for axis in axes:
                     for guard in factors:
                         chosen = self._chosen(guard, axis) if axis in _axes_of(guard) else None
@@ -111,16 +111,6 @@ class _Settling(Rebuild):
                         left = tuple(t for t in x if t[0] not in dict(times))
                         return add(store, left, value, box=self.box)
         return None
-
-    def _opened(self, a: int, index: Index) -> tuple[list[Factor], dict[int, tuple[int, int]]]:
-        """The factors of a sum's summand with its bound variables as fresh axes, and these with their ranges."""
-        atom = self.store.atoms[a]
-        replace: dict[int, Coordinate] = dict(enumerate(index))
-        axes: dict[int, tuple[int, int]] = {}
-        for j, (n, axis) in enumerate(zip(atom.ranges, self.store.fresh_axes(len(atom.ranges)), strict=True)):
-            replace[-1 - j] = variable(axis)
-            axes[axis] = self.box[axis] = (0, n)
-        return [Factor(b, e, substitute_index(inner, replace)) for b, e, inner in atom.summand], axes
 
     def _sum(self, a: int, index: Index) -> Polynomial:
         store = self.store

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
+from math import prod
 
 from tantamount.calculus import powers
 from tantamount.calculus.affine import Coordinate, Index, variable
@@ -34,6 +35,7 @@ from tantamount.limits import COMPARISON
 __all__ = ["distribute", "equal_polynomials"]
 
 _CELL_EFFORT = 250  # that computing terms anew in one cell counts as
+_MANY = 1 << 64  # terms: nobody counts further
 _BOUND_AS_AXIS = 1 << 26  # fresh axes begin here
 Axes = Box | Mapping[int, tuple[int, int]]  # the intervals of axes 0, 1, ..., or of some by number
 
@@ -85,8 +87,9 @@ def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
 def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
     if not any(_sum_like(store, f) for f in m):
         return (Term(m, c),)
-    flat = flatten(store, m, c)
-    pending: list[Flat] = [flat]
+    if store.effort.exceeds("expanded_terms", _count(store, m)):
+        return (Term(m, c),)
+    pending: list[Flat] = [flatten(store, m, c)]
     done: list[Flat] = []
     while pending:
         current = pending.pop()
@@ -104,8 +107,6 @@ def _polynomial(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
         for n, d in store.atoms[a].arguments[0]:
             factors = (*rest, *substitute_factors(n, replace))
             pending.append(flatten(store, factors, exact(current.coefficient * d), current.ranges))
-        if store.effort.exceeds("expanded_terms", len(pending) + len(done)):
-            return (Term(m, c),)
     _spend(store, sum(len(f.factors) + len(f.ranges) for f in done))
     return polynomial(store, (t for f in done for t in close(store, f, box or None)))
 
@@ -120,6 +121,30 @@ def _spend(store: Store, effort: int) -> None:
         most = store.effort.bounds.search_effort
         store.effort.hit("search_effort", most - store.left)
         raise GaveUp(f"a search that takes more than {most} factors")
+
+
+def _count(store: Store, m: Factors) -> int:
+    """The number of terms that a product multiplied out has, before equal ones are added; at most :data:`_MANY`."""
+    opened = [(_terms_of(store, f.atom), int(f.exponent)) for f in m if _opens(store, f)]
+    return min(_MANY, prod(n**e for n, e in opened if n > 1))
+
+
+def _opens(store: Store, f: Factor) -> bool:
+    """True if what is inside a factor is multiplied out with it: that of a sum to a whole power, or of a summed product
+    that is made part of another one (:func:`flatten`)."""
+    atom = store.atoms[f.atom]
+    if atom.op == "sum":
+        return f.exponent == 1 and len(atom.summand) <= store.effort.bounds.opened_factors
+    return _is_sum(store, f)
+
+
+def _terms_of(store: Store, number: int) -> int:
+    """The number of terms that an atom which is multiplied out has."""
+    memo = store.memo.terms_inside
+    found = memo.get(number)
+    if found is None:
+        found = memo[number] = min(_MANY, sum(_count(store, m) for m, _ in store.atoms[number].arguments[0]))
+    return found
 
 
 def _is_sum(store: Store, f: Factor) -> bool:
@@ -328,7 +353,7 @@ def equal_polynomials(store: Store, x: Polynomial, y: Polynomial, box: Axes = ()
     What is decided is remembered. What is not is remembered with the effort that it was given: with more of it, the
     search is made again."""
     memo = store.memo.compared
-    key = (x, y, tuple(sorted(box.items())) if isinstance(box, Mapping) else box)
+    key = (x, y, _mentioned(box, x, y) if isinstance(box, Mapping) else box)
     found = memo.get(key)
     if found is None or _outdone(store, found):
         could = _left(store), store.nested, store.effort.bounds
@@ -337,6 +362,12 @@ def equal_polynomials(store: Store, x: Polynomial, y: Polynomial, box: Axes = ()
         for hit in found.answer.hits:  # an answer that rests on this one is undecided, too
             store.effort.hit(hit.name, hit.needed)
     return found.answer
+
+
+def _mentioned(box: Mapping[int, tuple[int, int]], *sides: Polynomial) -> tuple[tuple[int, tuple[int, int]], ...]:
+    """The intervals of the axes that some Polynomials mention."""
+    axes = {v for f in factors_of(*sides) for parts, _ in f.at for v, _ in parts}
+    return tuple([(v, box[v]) for v in sorted(axes) if v in box])
 
 
 def _searched(store: Store, x: Polynomial, y: Polynomial, box: Axes) -> Answer:

@@ -16,7 +16,7 @@ from tantamount.calculus.comparisons import Comparison, comparison
 from tantamount.calculus.polynomials import iota, multiply, sum_over
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.terms import ONE, Factor, Polynomial
+from tantamount.calculus.terms import ONE, Factor, Polynomial, factors_of
 
 __all__ = ["under"]
 
@@ -48,6 +48,8 @@ class _Under(Rebuild):
         super().__init__(store, box=box)
         self.atom = atom
         self.guard = known
+        places = [known.affine, *(c for f in factors_of(known.rest) for c in f.at)]
+        self.outer = frozenset(v for parts, _ in places for v, _ in parts)
         self.changed = False
 
     def _concerns(self, factor: Factor) -> bool:
@@ -66,13 +68,8 @@ class _Under(Rebuild):
         return self._power(value, factor.exponent)
 
     def _sum(self, a: int, index: tuple[Coordinate, ...]) -> Polynomial:
-        atom = self.store.atoms[a]
-        replace: dict[int, Coordinate] = dict(enumerate(index))
-        axes: dict[int, tuple[int, int]] = {}
-        for j, (n, axis) in enumerate(zip(atom.ranges, self.store.fresh_axes(len(atom.ranges)), strict=True)):
-            replace[-1 - j] = variable(axis)
-            axes[axis] = self.box[axis] = (0, n)
+        factors, axes = self._opened(a, index)
         summand = ONE
-        for factor in substitute_factors(atom.summand, replace):
+        for factor in factors:
             summand = multiply(self.store, summand, self.factor(factor))
         return sum_over(self.store, summand, axes, self.box)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Coordinate, Index, substitute, substitute_index, variable
@@ -19,7 +19,7 @@ class Rebuild:
     """Recomputes Polynomials bottom-up. ``known`` gives truth values of guard atoms; ``positions`` recomputes what
     depends on positions as numbers; ``budget`` recomputes everything, that many factors at most, on a ``box`` of the
     axes; ``leaves`` puts Polynomials (over the coordinates of the atom) in place of leaf atoms; without any of them,
-    joined atoms are replaced."""
+    joined atoms are replaced. ``outer`` are the variables that what is put in mentions: nothing binds these."""
 
     bound = "recomputed_factors"  # the one that ``budget`` is
 
@@ -43,6 +43,9 @@ class Rebuild:
         self.store = store
         self.known = known or {}
         self.names = frozenset(a for a, _ in self.known)
+        self.outer = frozenset(_variables(at for _, at in self.known))
+        # what is computed depends on the factor and the box alone
+        self.shared = type(self) is Rebuild and not (self.known or self.leaves or self.positions)
         self.memo: dict[Factor, Polynomial] = {}
         self._stale = store.memo.stale.setdefault(len(store.redirects), {})
 
@@ -103,9 +106,26 @@ class Rebuild:
             return (Term((factor,), 1),)
         found = self.memo.get(factor)
         if found is None:
-            self.store.effort.check()
+            found = self.memo[factor] = self._found_again(factor)
+        return found
+
+    def _found_again(self, factor: Factor) -> Polynomial:
+        """The value of a factor, computed unless another rebuild of this kind did it on the same intervals of the axes
+        that the factor mentions. What the budget cut off is not kept."""
+        store = self.store
+        store.effort.check()
+        if not self.shared:
             self.budget -= 1
-            found = self.memo[factor] = self._compute(factor)
+            return self._compute(factor)
+        box = self.box
+        mentioned = sorted({v for parts, _ in factor.at for v, _ in parts if not store.is_posing(v) and v in box})
+        key = (self.everything, factor, tuple([(v, box[v]) for v in mentioned]))
+        found = store.rebuilt().get(key)
+        if found is None:
+            self.budget -= 1
+            found = self._compute(factor)
+            if self.budget > 0 or not self.everything:
+                store.rebuilt()[key] = found
         return found
 
     def _compute(self, factor: Factor) -> Polynomial:
@@ -154,17 +174,27 @@ class Rebuild:
 
     def _sum(self, a: int, index: Index) -> Polynomial:
         """The summand is rebuilt with its bound variables as axes, then summed over them again."""
-        atom = self.store.atoms[a]
-        replace: dict[int, Coordinate] = dict(enumerate(index))
-        axes: dict[int, tuple[int, int]] = {}
-        fresh = self.store.fresh_axes(len(atom.ranges))  # never one that an enclosing rebuild or ``known`` mentions
-        for j, (n, axis) in enumerate(zip(atom.ranges, fresh, strict=True)):
-            replace[-1 - j] = variable(axis)
-            axes[axis] = self.box[axis] = (0, n)
+        factors, axes = self._opened(a, index)
         summand = ONE
-        for b, e, inner in atom.summand:
-            summand = multiply(self.store, summand, self.factor(Factor(b, e, substitute_index(inner, replace))))
+        for factor in factors:
+            summand = multiply(self.store, summand, self.factor(factor), self.box)
         return sum_over(self.store, summand, axes, self.box if self.everything else None)
+
+    def _opened(
+        self, a: int, index: Index, beside: Iterable[Index] = ()
+    ) -> tuple[list[Factor], dict[int, tuple[int, int]]]:
+        """The factors of a sum's summand with its bound variables as axes, and these axes with their intervals. None of
+        the axes is one of ``outer``, which what is put in for atoms may mention, nor occurs at a place ``beside``."""
+        atom = self.store.atoms[a]
+        axes = self.store.posing_axes(((0, n) for n in atom.ranges), self.outer | _variables((index, *beside)))
+        self.box.update(axes)
+        replace: dict[int, Coordinate] = dict(enumerate(index))
+        replace.update({-1 - j: variable(axis) for j, axis in enumerate(axes)})
+        return [Factor(b, e, substitute_index(inner, replace)) for b, e, inner in atom.summand], axes
+
+
+def _variables(places: Iterable[Index]) -> set[int]:
+    return {v for at in places for parts, _ in at for v, _ in parts}
 
 
 def refresh(store: Store, x: Polynomial) -> Polynomial:

@@ -20,7 +20,7 @@ from tantamount.calculus.infinities import infinite_signs, infinity, unbounded
 from tantamount.calculus.polynomials import add, affine_polynomial, constant, iota, multiply, scale
 from tantamount.calculus.products import is_boolean, is_integer
 from tantamount.calculus.records import body
-from tantamount.calculus.terms import ONE, ZERO, Polynomial, Term, single, sole_number
+from tantamount.calculus.terms import ONE, ZERO, Polynomial, Rational, Term, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
@@ -137,19 +137,17 @@ class Symbolic(Interpretation):
         sizes = self.mesh.sizes
         if self.batch != tuple(range(len(sizes))) or any(isinstance(v, float) for v in value.values):
             raise Unsupported("a number that differs by rank inside a collective")
-        numbers: list[Fraction] = [rational(v) for v in value.values]
+        numbers: list[Rational] = [v if type(v) is int else rational(v) for v in value.values]
         origin = numbers[0]
-        steps: list[Fraction] = []
+        steps: list[Rational] = []
+        affine = [origin]  # the numbers that there are if they are affine
         for k, size in enumerate(sizes):
             stride = prod(sizes[k + 1 :])
-            steps.append(numbers[stride] - origin if size > 1 else Fraction(0))
+            steps.append(step := numbers[stride] - origin if size > 1 else 0)
+            affine = [number + step * c for number in affine for c in range(size)]
         axes = iter(range(len(sizes)))
         where = [next(axes) if size > 1 else -1 for size in sizes]
-        if all(
-            number
-            == origin + sum((s * c for s, c in zip(steps, self.mesh.coordinates(rank), strict=True)), Fraction(0))
-            for rank, number in enumerate(numbers)
-        ):
+        if affine == numbers:
             return constant_form(
                 self.prefix, affine_polynomial({v: s for v, s in zip(where, steps, strict=True) if v >= 0}, origin)
             )

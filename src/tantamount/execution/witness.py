@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 
@@ -36,12 +35,14 @@ __all__ = ["SCALES", "Searched", "search"]
 @dataclass(frozen=True)
 class Searched:
     """The outputs with what was found, the simplest counterexample for the first of them, notes, and (if something was
-    executed) how to execute both programs again."""
+    executed) how to execute both programs again. ``rest`` goes on with a search that was interrupted, for some outputs.
+    """
 
     outputs: tuple[OutputReport, ...]
     counterexample: Counterexample | None = None
     notes: tuple[str, ...] = ()
     plan: Plan | None = None
+    rest: Callable[[Sequence[str]], Searched] | None = None
 
 
 SCALES = (
@@ -81,6 +82,7 @@ class _Search:
     small: dict[str, float]
     singular: frozenset[str] = frozenset()  # outputs whose values are equal where both sides are defined
     executed: int = 0
+    seed: int = 0  # of the next input
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
         leaves = draw(self.plan, seed, scale)
@@ -103,34 +105,58 @@ class _Search:
                 self.found[name] = _Found(difference, leaves, seed, sampled)
 
 
-def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits) -> Searched:
+def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
     """Execute both sides where outputs are not proved; notes say why nothing was executed, or what the executions say.
+    Where the sides agree on the first ``agreeing`` inputs (if that is not 0), the search is interrupted.
 
     Raises :class:`TooLarge` beyond the limits of what is executed."""
     job, specification = proof.job, proof.specification
     open_ = [o.name for o in outputs if o.verdict in (Verdict.UNKNOWN, Verdict.REFUTED) and _checkable(job, o)]
     if not open_:
         return Searched(outputs)
-    try:
+    singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
+
+    def begun() -> Searched:
         plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
-        singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
-        state = _Search(plan, {}, {}, {}, singular)
-        first = (*(_SINGULAR if singular else ()), *(_LEAVING if _narrow(job) else ()))
-        scales = (*first, *SCALES, *(_SAMPLED if plan.jumps else ()))
-        for seed in count():
-            agreeing = [name for name in open_ if name not in state.found]
-            most, done = (
-                ("refuting_inputs", seed) if state.found else ("witness_inputs", seed - len(scales) + len(SCALES))
-            )
-            if not agreeing or proof.store.effort.exceeds(most, done + 1):
-                break
-            state.sample(seed, scales[seed % len(scales)], agreeing)
+        return _searched(proof, outputs, open_, _Search(plan, {}, {}, {}, singular), agreeing)
+
+    return _executing(outputs, begun)
+
+
+def _executing(outputs: tuple[OutputReport, ...], search: Callable[[], Searched]) -> Searched:
+    """What a search finds; or why nothing was executed."""
+    try:
+        return search()
     except TooLarge:
         raise
     except NotExecuted as problem:
         return Searched(outputs, notes=(f"no counterexample was looked for: {problem}",))
     except Unsupported as problem:
         return Searched(outputs, notes=(f"no counterexample was looked for: {problem.reason}",))
+
+
+def _searched(
+    proof: Proof, outputs: tuple[OutputReport, ...], open_: Sequence[str], state: _Search, agreeing: int
+) -> Searched:
+    """The search from its state on."""
+    job, specification, plan = proof.job, proof.specification, state.plan
+    first = (*(_SINGULAR if state.singular else ()), *(_LEAVING if _narrow(job) else ()))
+    scales = (*first, *SCALES, *(_SAMPLED if plan.jumps else ()))
+    while True:
+        if agreeing and state.executed >= agreeing and not state.found:
+
+            def rest(names: Sequence[str]) -> Searched:
+                left = [name for name in open_ if name in names]
+                return _executing(outputs, lambda: _searched(proof, outputs, left, state, 0))
+
+            return Searched(tuple(_agreeing(o, state) for o in outputs), plan=plan, rest=rest)
+        seed = state.seed
+        unrefuted = [name for name in open_ if name not in state.found]
+        most, done = ("refuting_inputs", seed) if state.found else ("witness_inputs", seed - len(scales) + len(SCALES))
+        if not unrefuted or proof.store.effort.exceeds(most, done + 1):
+            break
+        state.seed += 1
+        state.sample(seed, scales[seed % len(scales)], unrefuted)
     first = next((name for name in open_ if name in state.found), None)
     counterexample: Counterexample | None = None
     if first is not None:
@@ -181,6 +207,12 @@ def _report(job: Job, output: OutputReport, state: _Search) -> OutputReport:
         # another relation holds, and nothing shows that the expectation fails
         return replace(output, verdict=Verdict.UNKNOWN, notes=(*output.notes, text))
     return replace(output, notes=(*output.notes, text))
+
+
+def _agreeing(output: OutputReport, state: _Search) -> OutputReport:
+    """The report while nothing shows that the expectation fails, though another relation holds."""
+    agreed = output.verdict is Verdict.REFUTED and state.agreed.get(output.name)
+    return replace(output, verdict=Verdict.UNKNOWN) if agreed else output
 
 
 def _values(found: Discrepancy) -> str:

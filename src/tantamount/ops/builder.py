@@ -343,7 +343,7 @@ class Builder:
         shape = [1] * rank
         for x in xs:
             for k, size in enumerate(x.shape, rank - x.rank):
-                if is_one(size) or same(shape[k], size):
+                if size is shape[k] or is_one(size) or same(shape[k], size):
                     continue
                 if not is_one(shape[k]):  # sizes of symbols that may be 1 are asked where two of them meet
                     if shape[k] != 1 and size != 1:

@@ -215,7 +215,11 @@ def _as_recorded(graph: Graph, node: Node, item: Result, environment: Environmen
 
 def lost_operand(node: Node, environment: Mapping[str, Result]) -> str | None:
     """The reason why the node's value is known in an execution only: an operand is; ``None`` if none is."""
-    return next((x.reason for x in (environment[name] for name in references(node)) if isinstance(x, Unsized)), None)
+    for name in references(node):
+        value = environment[name]
+        if isinstance(value, Unsized):
+            return value.reason
+    return None
 
 
 def _lost(node: Node, builder: Builder, problem: DataDependent) -> Result:
@@ -261,7 +265,7 @@ def _run_node(
     if node.target == "getitem":
         return _getitem(graph, node, environment)
     if node.type is not None and node.type.dtype.is_float:  # what the operands leave open, the record settles
-        builder = replace(builder, default=node.type.dtype)
+        builder = Builder(builder.interpretation, builder.site, node.type.dtype, builder.given)
     if node.target in COUNTED:
         builder = replace(builder, given=given_indices(graph, node, environment))
     place = place_of(graph, node)

@@ -114,6 +114,11 @@ class Operator:
         return kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
 
     @cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """The default of every parameter, in the order of the schema; ``inspect.Parameter.empty`` where it has none."""
+        return {name: one.default for name, one in self.signature.parameters.items()}
+
+    @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
         hints = get_type_hints(self.define)
         found: dict[str, Parameter] = {}
@@ -123,6 +128,16 @@ class Operator:
                 name, _kind(hints[name], self.name), required, None if required else parameter.default
             )
         return found
+
+    @cached_property
+    def accepted(self) -> tuple[tuple[str, bool, bool, Callable[[Any], bool], str], ...]:
+        """By parameter: its name, whether it may be ``None``, whether it may be a tensor, which values it accepts, and
+        these in words."""
+        found: list[tuple[str, bool, bool, Callable[[Any], bool], str]] = []
+        for name, parameter in self.parameters.items():
+            kind = parameter.kind.removesuffix("?")
+            found.append((name, kind != parameter.kind, kind in _OF_TENSORS, *_ACCEPTS[kind]))
+        return tuple(found)
 
     @cached_property
     def group_parameter(self) -> str | None:
@@ -333,15 +348,12 @@ def bind(
                 needed=f"the schema {target}{row.signature}",
                 hint=f"`tantamount ops {target}` shows the operator",
             ) from None
-    for name, value in bound.items():
-        kind = row.parameters[name].kind
-        if kind.endswith("?"):
-            if value is None:
-                continue
-            kind = kind[:-1]
-        if concrete is not None and kind not in _OF_TENSORS:
+    for name, optional, of_tensors, accepts, needed in row.accepted:
+        value = bound[name]
+        if optional and value is None:
+            continue
+        if concrete is not None and not of_tensors:
             value = bound[name] = _numbers_of(value, concrete)
-        accepts, needed = _ACCEPTS[kind]
         if not accepts(value):
             raise UserError("operator-attribute", place=f"{where}: {name}", found=_show(value), needed=needed)
     return bound
@@ -350,13 +362,19 @@ def bind(
 def _given(row: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
     """Arguments by parameter, in the order of the schema, with its defaults: what ``signature.bind`` gives, in a tenth
     of the time; ``None`` if they do not fit."""
-    known = dict(zip(row.positional, args, strict=False))
-    if not row.named or len(args) > len(row.positional) or not known.keys().isdisjoint(kwargs):
+    positional = row.positional
+    if not row.named or len(args) > len(positional):
         return None
-    known.update(kwargs)
-    bound = {name: known.get(name, one.default) for name, one in row.signature.parameters.items()}
-    missing = any(value is inspect.Parameter.empty for value in bound.values())
-    return None if missing or not known.keys() <= bound.keys() else bound
+    bound = dict(row.defaults)
+    bound.update(zip(positional, args, strict=False))
+    if kwargs:
+        if not kwargs.keys() <= bound.keys() or not kwargs.keys().isdisjoint(positional[: len(args)]):
+            return None
+        bound.update(kwargs)
+    for value in bound.values():
+        if value is inspect.Parameter.empty:
+            return None
+    return bound
 
 
 def invoke(row: Operator, builder: Any, arguments: Mapping[str, Any]) -> Any:

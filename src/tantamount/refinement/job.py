@@ -110,6 +110,7 @@ def refine_job(
     return state.report()
 
 
+_AGREEING = 2  # inputs on which both programs agree before a proof takes more effort
 _PATIENCE = 1.0  # CPU seconds for what forms say of a job that is doubtful
 _LESS = 2.0  # CPU seconds that looking for a repair of it may take less than the bound says
 
@@ -339,11 +340,7 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
     from tantamount.execution.witness import Searched
 
     clock = state.clock
-    state.at = "looking for a counterexample"
-    searched = _executed(proof, before)
-    clock.lap("witness")
-    state.counterexample, state.notes = searched.counterexample, searched.notes
-    state.know(proof, [output for output in searched.outputs if output.verdict is Verdict.REFUTED])
+    searched = _executed(state, proof, before)
     if _may_need_cuts(proof, searched.outputs):
         state.at = "proving it with cuts"
         cut = prove(proof.job, replace(proof.options, cut=True))
@@ -354,8 +351,18 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
             clock.lap("relation")
             state.notes = ()
             return cut, Searched(again)
-    checked = _proved_with_effort(state, proof, before, searched.outputs)
+    reasons = {output.name: output.reason for output in before}
+    more = _proved_with_effort(state, proof, reasons, searched.outputs)
+    checked = tuple(_with_more(output, more.get(output.name), reasons) for output in searched.outputs)
     clock.lap("outputs")
+    rest, left = searched.rest, [output.name for output in _open(checked)]
+    if rest is not None and left:
+        searched = _searched(state, proof, lambda: rest(left))
+        kept = {name for name in more if name in _unrefuted(searched.outputs, reasons)}
+        checked = tuple(
+            _with_more(output, more[output.name] if output.name in kept else None, reasons)
+            for output in searched.outputs
+        )
     if proof.options.fold is None and proof.folded and _may_need_ranks(proof, checked):
         state.at = "proving it rank by rank"
         apart = prove(proof.job, replace(proof.options, fold=False))
@@ -394,30 +401,46 @@ def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
     return not proof.options.effort.exceeds("single_ranks", sum(len(graph.nodes) for graph in ranks))
 
 
-def _executed(proof: Proof, checked: tuple[OutputReport, ...]) -> Searched:
+def _executed(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> Searched:
+    """What a search for a counterexample finds, which is interrupted where both programs agree at first: that they are
+    equal, as they probably are, takes less time to show than more executions."""
     from tantamount.execution.plans import TooLarge
     from tantamount.execution.reduced import search_reduced
     from tantamount.execution.witness import search
 
-    try:
-        return search(proof, checked, proof.options.limits)
-    except TooLarge as problem:
-        return search_reduced(proof, checked, str(problem))
+    def begun() -> Searched:
+        try:
+            return search(proof, before, proof.options.limits, _AGREEING)
+        except TooLarge as problem:
+            return search_reduced(proof, before, str(problem))
+
+    return _searched(state, proof, begun)
+
+
+def _searched(state: _State, proof: Proof, search: Callable[[], Searched]) -> Searched:
+    """What a search finds, which the state knows from then on."""
+    state.at = "looking for a counterexample"
+    searched = search()
+    state.clock.lap("witness")
+    state.counterexample, state.notes = searched.counterexample, searched.notes
+    state.know(proof, [output for output in searched.outputs if output.verdict is Verdict.REFUTED])
+    return searched
 
 
 def _proved_with_effort(
-    state: _State, proof: Proof, before: Sequence[OutputReport], checked: tuple[OutputReport, ...]
-) -> tuple[OutputReport, ...]:
-    """Outputs that no execution refuted, with products multiplied out; of those that are still open, why."""
-    reasons = {output.name: output.reason for output in before}
-    names = [o.name for o in _open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
-    if not names:
-        return checked
-    again = {output.name: output for output in _checked(state, proof, expand=True, only=names)}
-    return tuple(_with_more(output, again.get(output.name), reasons) for output in checked)
+    state: _State, proof: Proof, reasons: Mapping[str, str | None], checked: tuple[OutputReport, ...]
+) -> dict[str, OutputReport]:
+    """The outputs that no execution refuted, with products multiplied out; of those that are still open, why."""
+    names = _unrefuted(checked, reasons)
+    return {output.name: output for output in _checked(state, proof, expand=True, only=names)} if names else {}
 
 
-def _with_more(output: OutputReport, again: OutputReport | None, reasons: Mapping[str, str]) -> OutputReport:
+def _unrefuted(checked: tuple[OutputReport, ...], reasons: Mapping[str, str | None]) -> list[str]:
+    """The outputs that are open and that no execution refuted."""
+    return [o.name for o in _open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
+
+
+def _with_more(output: OutputReport, again: OutputReport | None, reasons: Mapping[str, str | None]) -> OutputReport:
     """The report on an output with what was found with more effort."""
     if again is None or again.verdict is Verdict.PROVED:
         return again or output

@@ -148,12 +148,11 @@ class _Naming:
         self.references = references
 
     def __call__(self, rank: int, node: Node, result: Result) -> Result:
-        for reference in self.references:
-            flags = reference.flags
-            for k in range(len(flags) - 1, -1, -1):
-                if flags[k].site:
-                    break
-                flags[k] = replace(flags[k], site=node.name)
+        flags = self.references[rank].flags
+        for k in range(len(flags) - 1, -1, -1):
+            if flags[k].site:
+                break
+            flags[k] = replace(flags[k], site=node.name)
         return result
 
 

@@ -414,7 +414,17 @@ def is_one(value: Any) -> bool:
 def alike(a: Iterable[Any], b: Iterable[Any]) -> bool:
     """True if two sequences have the same numbers, as :func:`same` has it: ``False`` claims nothing."""
     left, right = tuple(a), tuple(b)
-    return left is right or (len(left) == len(right) and all(same(x, y) for x, y in zip(left, right, strict=True)))
+    if left is right:
+        return True
+    if len(left) != len(right):
+        return False
+    for x, y in zip(left, right, strict=True):
+        if type(x) is int and type(y) is int:  # most of all questions
+            if x != y:
+                return False
+        elif not same(x, y):
+            return False
+    return True
 
 
 def _polynomial_of(value: Any) -> Polynomial:
