@@ -19,7 +19,7 @@ from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argumen
 from tantamount.ir.graph import Argument, Node, Ref, references
 from tantamount.semantics.reference import Array
 
-__all__ = ["Edit", "edits_of"]
+__all__ = ["Edit", "edits_of", "replacements"]
 
 
 @dataclass(frozen=True)
@@ -223,6 +223,16 @@ def _replaced(matches: ValueMatches, c: Class, only_alike: bool = False) -> Iter
         tried += found
         if matches.effort.exceeds("repair_wholes", tried + 1):
             return
+
+
+def replacements(matches: ValueMatches, c: Class, names: set[str]) -> Iterator[Edit]:
+    """The changes that give a class parts of some tensors that its own operator makes."""
+    for whole in matches.wholes:
+        some = names & {name for _, name in whole.places}
+        if whole.target == c.target and some:
+            for wanted, changes in _assignments(matches, c.places, some):
+                if changes:
+                    yield Edit("value", tuple(changes), changes, {place: wanted[place] for place in changes})
 
 
 def _inserts(matches: ValueMatches, c: Class, names: set[str], matched: set[str]) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tantamount.correspond.values import rows_of
 from tantamount.diagnosis.classes import Class
-from tantamount.diagnosis.edits import Edit, edits_of
+from tantamount.diagnosis.edits import Edit, edits_of, replacements
 from tantamount.diagnosis.locate import Location, locate, reads
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
@@ -272,27 +272,56 @@ def _followed(start: _Start, edit: Edit, c: Class, number: int) -> list[_Candida
 
 def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
     """The same change where it can be made first: where a part of a tensor stands in place of another, what is read
-    there may be another already."""
+    there may be another already, be it through several operands."""
     matches = start.matches
     while _moves(matches, best.edit) and not budget.spent(matches.effort, matches):
-        place = best.edit.places[0]
-        above = reads(matches, place)
-        if best.edit.kind == "operand":
-            ref = list(references(matches.node(place)))[best.edit.position]
-            above = [one for one in above if one[1] == ref]
-        classes = [matches.class_of[one] for one in above if one in matches.class_of]
-        found = [
-            one
-            for c in dict.fromkeys(classes)
-            for edit in edits_of(matches, c, ("value",))
-            if _moves(matches, edit)
-            for one in _followed(start, edit, c, matches.classes.index(c))
-            if set(one.repaired) >= set(best.repaired)
-        ]
-        if not found:
+        first = _earliest(start, best, budget) or _one_above(start, best)
+        if first is None:
             return best
-        best = min(found, key=lambda one: one.cost)
+        best = first
     return best
+
+
+def _earliest(start: _Start, best: _Candidate, budget: Budget) -> _Candidate | None:
+    """The first change above that makes a missing tensor of the specification, above which nothing is missing, and by
+    which the changed values become what they should be."""
+    matches = start.matches
+    end = {part[0] for part in best.edit.wanted.values()}
+    missing = [name for name in start.location.missing if any(matches.follows(one, name) for one in end)]
+    targets = {matches.job.specification.by_name[name].target for name in missing}
+    above = matches.replay.above(best.edit.places)
+    for number, c in enumerate(matches.classes[: best.number]):
+        here = [place for place in c.places if place in above]
+        if c.target not in targets or not here or not all(map(matches.aligned, here)):
+            continue
+        for edit in replacements(matches, Class(c.target, tuple(here)), set(missing)):
+            if budget.spent(matches.effort, matches):
+                return None
+            if matches.replay.gives(edit.changes, best.edit.changes):
+                for one in _followed(start, edit, c, number):
+                    if set(one.repaired) >= set(best.repaired):
+                        return one
+    return None
+
+
+def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
+    """The best change of what is read where a change is made that repairs as much."""
+    matches = start.matches
+    place = best.edit.places[0]
+    above = reads(matches, place)
+    if best.edit.kind == "operand":
+        ref = list(references(matches.node(place)))[best.edit.position]
+        above = [one for one in above if one[1] == ref]
+    classes = [matches.class_of[one] for one in above if one in matches.class_of]
+    found = [
+        one
+        for c in dict.fromkeys(classes)
+        for edit in edits_of(matches, c, ("value",))
+        if _moves(matches, edit)
+        for one in _followed(start, edit, c, matches.classes.index(c))
+        if set(one.repaired) >= set(best.repaired)
+    ]
+    return min(found, key=lambda one: one.cost, default=None)
 
 
 def _moves(matches: ValueMatches, edit: Edit) -> bool:
