@@ -248,9 +248,10 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
     groups: dict[Origin, list[Place]] = {}
     for place in places:
         groups.setdefault(matches.origin[place], []).append(place)
+    peers = {part[0] for place in places if (part := matches.aligned(place)) is not None}
     options: list[list[Assigned]] = []
     for origin, some in groups.items():
-        found = [a for a in _parts(matches, some, _candidates(matches, origin, names)) if a[1]]
+        found = [a for a in _parts(matches, some, _candidates(matches, origin, names, peers)) if a[1]]
         if found:
             options.append(found)
     for k in range(max(map(len, options), default=0)):
@@ -263,20 +264,22 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
         yield wanted, changes
 
 
-def _candidates(matches: ValueMatches, origin: Origin, names: set[str]) -> list[str]:
-    """Tensors made of the same inputs; else of these and more, or of fewer; or positions, made of none."""
+def _candidates(matches: ValueMatches, origin: Origin, names: set[str], peers: set[str]) -> list[str]:
+    """Tensors made of the same inputs; else of fewer, or of inputs that nothing else is made of; positions, made of
+    none; and what others of the class have. The fewer inputs are in question, the earlier."""
     ordered = [node.name for node in matches.job.specification.nodes if node.name in names]
     same = [name for name in ordered if matches.whole_origin[name] == origin]
     if same or not origin:
         return same
-    return [
+    found = [
         name
         for name in ordered
         if (not matches.whole_origin[name] and matches.counts(name))
-        or (origin < matches.whole_origin[name] and matches.whole_origin[name] - origin <= matches.unused)
-        or (matches.whole_origin[name] and matches.whole_origin[name] < origin)
+        or (matches.whole_origin[name] and matches.whole_origin[name] - origin <= matches.unused)
         or name in matches.unused
+        or name in peers
     ]
+    return sorted(found, key=lambda name: len(matches.whole_origin[name] ^ origin))
 
 
 def _parts(matches: ValueMatches, places: Sequence[Place], names: Sequence[str]) -> Iterator[Assigned]:

@@ -33,6 +33,7 @@ __all__ = ["Repair", "find_repairs"]
 _NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
 
 _FIRST_SEED = 11
+_SCALES = (Scale(), Scale(0.1), Scale(10.0), Scale())  # one seed after the other: what an epsilon does, small numbers show
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
 
@@ -45,6 +46,7 @@ class Repair:
     c: Class
     repaired: tuple[str, ...]
     matches: ValueMatches
+    right: bool = False  # nothing is wrong any more: of all outputs, on every input that was tried
 
     @property
     def of_input(self) -> bool:
@@ -61,7 +63,7 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     names = [name for name in names if _checkable(plan, name)]
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
     budget = _budget(plan, seconds)
-    start = _start(plan, names, seeds)
+    start = _start(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)])
     if start is None:
         effort.hit("repair_inputs")
         return
@@ -69,8 +71,11 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     if found:
         found[0] = _hoisted(start, found[0], budget)
     for candidate in effort.first("repair_outputs", found):
-        if all(_again(plan, names, candidate, seed) for seed in seeds[-_CONFIRMATIONS:]):
-            yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
+        again = [_again(plan, names, candidate, seed, start.scale) for seed in seeds[-_CONFIRMATIONS:]]
+        if None not in again:
+            rest = [name for name in every if name not in names and _checkable(plan, name)]
+            right = all(again) and _right(start, candidate.edit, rest, candidate.repaired)
+            yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
             break
     nearest = _nearest(start, budget)
     if nearest is not None:
@@ -85,7 +90,8 @@ def _nearest(start: _Start, budget: Budget) -> Repair | None:
     best: tuple[int, int, Edit, Class] | None = None
     for number in matches.effort.first("repair_promising", first):
         c = matches.classes[number]
-        for edit in edits_of(matches, c, ("reduce", "bypass", "value")):
+        floats = matches.value(c.first).dtype.kind == "f"  # masks and indices differ between right programs as well
+        for edit in edits_of(matches, c, ("reduce", "bypass", "value")) if floats else ():
             if budget.spent(matches.effort, matches):
                 break
             gain = _gain(start, edit)
@@ -131,6 +137,7 @@ class _Start:
 
     matches: ValueMatches
     wrong: dict[str, int]
+    scale: Scale
 
     @property
     def failing(self) -> list[str]:
@@ -158,16 +165,16 @@ class _Candidate:
     cost: tuple[int, ...]
 
 
-def _start(plan: Plan, names: Sequence[str], seeds: Sequence[int]) -> _Start | None:
-    for seed in seeds:
+def _start(plan: Plan, names: Sequence[str], seeds: Sequence[tuple[int, Scale]]) -> _Start | None:
+    for seed, scale in seeds:
         try:
-            replay = Replay(plan, draw(plan, seed, Scale()), seed)
+            replay = Replay(plan, draw(plan, seed, scale), seed)
             wrong = dict(replay.wrong(names))
         except TantamountError:
             continue
         first = next((name for name in names if wrong[name]), None)
         if first is not None:
-            return _Start(ValueMatches(replay, first), wrong)
+            return _Start(ValueMatches(replay, first), wrong, scale)
     return None
 
 
@@ -387,23 +394,38 @@ def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
         return ()
 
 
-def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int) -> bool:
-    """True if the same change repairs the same outputs on another input, or nothing is wrong there."""
-    start = _start(plan, names, (seed,))
+def _right(start: _Start, edit: Edit, rest: Sequence[str], repaired: Sequence[str]) -> bool:
+    """True if nothing is wrong once a change is made: of what failed and of the ``rest`` of the outputs."""
+    if set(start.failing) - set(repaired):
+        return False
+    try:
+        return not rest or not any(start.matches.replay.wrong(rest, edit.changes).values())
+    except TantamountError:
+        return False
+
+
+def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int, scale: Scale) -> bool | None:
+    """``None`` if the same change does not repair the same outputs on another input; else True if nothing is wrong there
+    any more."""
+    start = _start(plan, names, ((seed, scale),))
     if start is None:
         return True  # the two sides agree there
+    edit = _same_edit(start, candidate)
+    repaired = () if edit is None else _repaired(start, edit)
     rest = set(names) - set(start.failing)
+    return None if set(candidate.repaired) - set(repaired) - rest else not set(start.failing) - set(repaired)
+
+
+def _same_edit(start: _Start, candidate: _Candidate) -> Edit | None:
+    """The same change on another input."""
     if candidate.edit.kind == "value":
-        again = _same(start.matches, candidate.edit)
-        return again is not None and not set(candidate.repaired) - set(_repaired(start, again)) - rest
+        return _same(start.matches, candidate.edit)
     c = next((c for c in start.matches.classes if c.places == candidate.c.places), None)
     if c is None:
-        return False
+        return None
     kind = "reduce" if candidate.edit.kind in _REDUCTIONS else candidate.edit.kind
-    for edit in edits_of(start.matches, c, (kind,)):
-        if edit.signature == candidate.edit.signature:
-            return not set(candidate.repaired) - set(_repaired(start, edit)) - rest
-    return False
+    edits = edits_of(start.matches, c, (kind,))
+    return next((edit for edit in edits if edit.signature == candidate.edit.signature), None)
 
 
 def _same(matches: ValueMatches, edit: Edit) -> Edit | None:

@@ -8,7 +8,8 @@ from tantamount.diagnosis.naming import Account, listed, number, short, shown, t
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.search import Repair
 from tantamount.diagnosis.values import Values
-from tantamount.ir.graph import references
+from tantamount.diagnosis.value_matches import argument_at
+from tantamount.ir.graph import Node, Ref, references
 from tantamount.ops.facts import Facts
 
 __all__ = ["account"]
@@ -84,7 +85,9 @@ class _Words(Values):
         if facts.adds and facts.combination.get(read) == 1:
             rest, factor = next((x, c) for x, c in facts.combination.items() if x != read)
             what = rest or number(abs(factor))
-            adders = [p[1] for p in self.matches.replay.order if p in self.matches.cone and self._adds(p, rest, factor)]
+            rank = self.place[0]
+            cone = [p for p in self.matches.replay.order if p in self.matches.cone and p[0] == rank]
+            adders = [p[1] for p in cone if self._adds(p, rest, factor)]
             head = f"{name} {'adds' if factor > 0 else 'subtracts'} {what} once too often"
             if len(adders) > 1 and factor > 0:
                 head = f"{what} is added {len(adders)} times, by {listed(adders)}: {name} must not"
@@ -117,6 +120,15 @@ class _Words(Values):
     def _literal(self) -> Account:
         node = self.node(self.place)
         old, new = self.matches.number_at(self.place, self.edit.slot), self.edit.number
+        written = self._written(node)
+        if written is not None:
+            reader, self.place = self.place, written
+            head = f"{self.impl(written)} is {shown(old)} where {number(new)} is needed, in {self.impl(reader)}"
+            hint = f"{number(new)} instead of {shown(old)} in {written[1]}"
+            self.place = reader
+            spec = self.counterpart()
+            self.place = written
+            return self.made("attribute", head, "", hint, spec)
         facts = self.matches.facts(self.place)
         verb = _verb(facts, old)
         does = f"{verb} {shown(old)}" if verb else f"has {shown(old)} in {short(node.target)}"
@@ -143,6 +155,23 @@ class _Words(Values):
             f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}",
             self.counterpart(),
         )
+
+    def _written(self, node: Node) -> Place | None:
+        """The constant that a number is written in, if the number is no argument and nothing else reads it."""
+        argument = argument_at(node, self.edit.slot)
+        if not isinstance(argument, Ref) or len({name for _, name in self.edit.places}) > 1:
+            return None
+        place, reader = (self.place[0], argument.name), self.place[1]
+        while self.node(place).op == "call" or self.node(place).target == "hlo.constant":
+            if self.matches.graph(place).users.get(place[1], ()) != (reader,) or place[1] == reader:
+                return None
+            refs = list(references(self.node(place)))
+            if not refs:
+                return place
+            if len(refs) > 1 or not self.matches.facts(place).layout:
+                return None
+            place, reader = (place[0], refs[0]), place[1]
+        return None
 
     def _scale(self) -> Account:
         ratio = Fraction(self.edit.number).limit_denominator(4096)
