@@ -271,7 +271,11 @@ class Values(Names):
     def _chosen(self, position: int, want: str) -> Edit | None:
         """The change of values where a wrong operand was chosen: of the first node above from which its elements only
         moved to be that operand, and nothing else. ``None`` if the operand itself is where it is chosen."""
-        places = tuple((rank, list(references(self.node((rank, name))))[position]) for rank, name in self.edit.places)
+        calls = [(rank, named(self.matches.graph((rank, name)), name)) for rank, name in self.edit.places]
+        read = [(rank, list(references(node))) for rank, node in calls]
+        if any(position >= len(refs) for _, refs in read):
+            return None
+        places = tuple((rank, refs[position]) for rank, refs in read)
         found: Edit | None = None
         for _ in range(_CHAIN):
             refs = list(references(self.node(places[0])))
