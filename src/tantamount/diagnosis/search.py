@@ -67,7 +67,12 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     if start is None:
         effort.hit("repair_inputs")
         return
-    found = sorted(_accepted(start, effort, budget), key=lambda one: one.cost)
+    tried: set[object] = set()
+    found = _accepted(start, _first_passes(start.location), effort, budget, tried)
+    nearest = None if found else _nearest(start, budget)
+    if not _enough(start, found):
+        found += _accepted(start, _passes(start.matches, start.location), effort, budget, tried)
+    found.sort(key=lambda one: one.cost)
     if found:
         found[0] = _hoisted(start, found[0], budget)
     for candidate in effort.first("repair_outputs", found):
@@ -77,7 +82,6 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
             right = all(again) and _right(start, candidate.edit, rest, candidate.repaired)
             yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
             break
-    nearest = _nearest(start, budget)
     if nearest is not None:
         yield nearest
 
@@ -86,7 +90,7 @@ def _nearest(start: _Start, budget: Budget) -> Repair | None:
     """The change where values first stop corresponding that makes most of what follows right, though no output is:
     the same mistake may have been made in every layer."""
     matches, location = start.matches, start.location
-    first = list(dict.fromkeys((*location.frontier, *sorted(location.apart))))
+    first = list(dict.fromkeys((*location.frontier, *location.boundary, *sorted(location.apart))))
     best: tuple[int, int, Edit, Class] | None = None
     for number in matches.effort.first("repair_promising", first):
         c = matches.classes[number]
@@ -94,6 +98,8 @@ def _nearest(start: _Start, budget: Budget) -> Repair | None:
         for edit in edits_of(matches, c, ("reduce", "bypass", "value")) if floats else ():
             if budget.spent(matches.effort, matches):
                 break
+            if number in location.boundary and not _moves(matches, edit):
+                continue  # what corresponds is wrong as another part only
             gain = _gain(start, edit)
             if gain > 1 and (best is None or gain > best[0]):
                 best = (gain, number, edit, c)
@@ -186,9 +192,9 @@ _SMALL = 120  # nodes of all ranks: below changes of so small a program everythi
 Pass = tuple[Sequence[int], tuple[str, ...]]  # classes by number, and the kinds of changes that are tried there
 
 
-def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
-    """What is tried where, in order: where values stop corresponding before anywhere else, and what can be said simply
-    before what only says what should be there."""
+def _first_passes(location: Location) -> Iterator[Pass]:
+    """What is tried where values stop corresponding, in order; what can be said simply before what only says what should
+    be there."""
     yield location.summands, ("reduce", *_SIMPLE)
     yield location.frontier, ("reduce", *_SIMPLE, "operand")
     yield location.scalings, _SIMPLE
@@ -197,6 +203,10 @@ def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     yield location.boundary, ("value",)
     yield location.twins, ("like",)
     yield location.beside, ("value",)
+
+
+def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
+    """What is tried further below, and then anywhere."""
     yield location.apart, _SIMPLE
     yield location.apart, ("operand", "like")
     yield location.apart, ("value",)
@@ -209,13 +219,14 @@ def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     yield unmatched, ("value",)
 
 
-def _accepted(start: _Start, effort: Effort, budget: Budget) -> list[_Candidate]:
-    """Changes that repair something."""
+def _accepted(
+    start: _Start, passes: Iterator[Pass], effort: Effort, budget: Budget, tried: set[object]
+) -> list[_Candidate]:
+    """Changes that repair something; ``tried`` gets all that were tried."""
     matches = start.matches
     small = len(matches.replay.order) <= _SMALL
     found: list[_Candidate] = []
-    tried: set[object] = set()
-    for classes, kinds in _passes(matches, start.location):
+    for classes, kinds in passes:
         best = min(found, key=lambda one: one.cost, default=None)
         landing: list[tuple[int, Edit, Class]] = []  # what makes a missing tensor right there says most
         others: list[tuple[int, Edit, Class]] = []
@@ -237,9 +248,14 @@ def _accepted(start: _Start, effort: Effort, budget: Budget) -> list[_Candidate]
                     break
         for some in (landing, others):
             found += _promising(start, some, budget)
-            if any(one.cost[1] <= _GOOD and _whole(start, one) for one in found) or budget.spent(effort, matches):
+            if _enough(start, found) or budget.spent(effort, matches):
                 return found
     return found
+
+
+def _enough(start: _Start, found: Sequence[_Candidate]) -> bool:
+    """True if some change repairs all that it can, and says why."""
+    return any(one.cost[1] <= _GOOD and _whole(start, one) for one in found)
 
 
 def _lands(matches: ValueMatches, edit: Edit) -> bool:
