@@ -20,7 +20,7 @@ from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.ir.graph import Argument, Node, Ref, references
 from tantamount.semantics.reference import Array
 
-__all__ = ["instead", "renamed"]
+__all__ = ["instead", "reordered"]
 
 _ORDERS = 24  # orders of operands that are tried
 _OPERANDS = 64  # tensors that are tried in place of one operand
@@ -39,7 +39,12 @@ def instead(matches: ValueMatches, edit: Edit) -> str:
     return ""
 
 
-def renamed(node: Node, names: Mapping[int, str]) -> Node:
+def reordered(matches: ValueMatches, edit: Edit) -> str:
+    """The order of the same operands in which one node gives the values of an edit; empty if there is none."""
+    return next(_order(matches, edit), "") if len({name for _, name in edit.places}) == 1 else ""
+
+
+def _renamed(node: Node, names: Mapping[int, str]) -> Node:
     """The node with other operands, by their positions."""
     seen = -1
 
@@ -163,7 +168,7 @@ def _gives(matches: ValueMatches, edit: Edit, names: Mapping[int, str]) -> bool:
         node = matches.node(place)
         if max(names) >= len(list(references(node))):
             return False
-        value = _computed(matches, place, renamed(node, names))
+        value = _computed(matches, place, _renamed(node, names))
         if value is None or not close(value, edit.changes[place]):
             return False
     return True

@@ -33,7 +33,12 @@ __all__ = ["Repair", "find_repairs"]
 _NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
 
 _FIRST_SEED = 11
-_SCALES = (Scale(), Scale(0.1), Scale(10.0), Scale())  # one seed after the other: what an epsilon does, small numbers show
+_SCALES = (
+    Scale(),
+    Scale(0.1),
+    Scale(10.0),
+    Scale(),
+)  # one seed after the other: what an epsilon does, small numbers show
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
 
@@ -193,8 +198,8 @@ Pass = tuple[Sequence[int], tuple[str, ...]]  # classes by number, and the kinds
 
 
 def _first_passes(location: Location) -> Iterator[Pass]:
-    """What is tried where values stop corresponding, in order; what can be said simply before what only says what should
-    be there."""
+    """What is tried where values stop corresponding, in order; what can be said simply before what only says what
+    should be there."""
     yield location.summands, ("reduce", *_SIMPLE)
     yield location.frontier, ("reduce", *_SIMPLE, "operand")
     yield location.scalings, _SIMPLE
@@ -421,8 +426,8 @@ def _right(start: _Start, edit: Edit, rest: Sequence[str], repaired: Sequence[st
 
 
 def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int, scale: Scale) -> bool | None:
-    """``None`` if the same change does not repair the same outputs on another input; else True if nothing is wrong there
-    any more."""
+    """``None`` if the same change does not repair the same outputs on another input; else True if nothing is wrong
+    there any more."""
     start = _start(plan, names, ((seed, scale),))
     if start is None:
         return True  # the two sides agree there

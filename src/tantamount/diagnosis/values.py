@@ -120,6 +120,9 @@ class Values(Names):
         elif beside:
             unused = f" with {self._spelled(beside[0])}"
         each = list(dict.fromkeys(name for _, name in self.edit.places))
+        self.place = self._last(self.place)
+        if len(each) == 1:
+            each = [self.place[1]]
         what = f"{' -> '.join(ops) or 'what the specification does to it'}{unused}"
         how = "it is" if len(each) == 1 else "they are"
         head = f"the implementation uses {listed(each)} as {how}: {what} is missing"
@@ -371,8 +374,10 @@ class Values(Names):
 
     def _lacks(self, wanted: Part, places: Sequence[Place]) -> Account:
         """Something is never added to the place."""
-        name, names = self.impl(self.place), [n for _, n in places]
-        what = listed([self._describe(place) for place in places])
+        name, names = self.impl(self.place), list(dict.fromkeys(n for _, n in places))
+        what = listed(list(dict.fromkeys(self._describe(place) for place in places)))
+        over = len(names) < len(places)
+        what = f"the sum of {what} over the ranks" if over else what
         graph, above = self.matches.graph(places[0]), self.matches.replay.above([self.place])
         users = [u for u in graph.users.get(names[0], ()) if (places[0][0], u) not in above]
         text = f"{self.place[1]} + {' + '.join(names)} is the specification's {self.part(wanted)}"
@@ -388,12 +393,23 @@ class Values(Names):
             hint = f"add {twin[1]} and {names[0]} before the sum over ranks"
             return self.made("missing", head, text, hint, wanted[0], wanted)
         elsewhere = f" ({names[0]} goes into {listed(users)} only)" if users else ""
+        self.place = self._last(self.place)
+        name = self.impl(self.place)
+        hint = f"add {'the sum over the ranks of ' if over else ''}{listed(names)} to {self.place[1]}"
         head = f"{name} lacks a summand: {what} is never added to it{elsewhere}"
-        hint = (
-            f"add {listed(names)} before {self.place[1]} is used: "
-            "a sum over the ranks that hold them comes too early, or is missing"
-        )
         return self.made("missing", head, text, hint, wanted[0], wanted)
+
+    def _last(self, place: Place) -> Place:
+        """The last node that elements only move to from a place, and nowhere else: what is missing is missing there."""
+        for _ in range(_CHAIN):
+            users = self.matches.graph(place).users.get(place[1], ())
+            below = (place[0], users[0]) if len(users) == 1 else place
+            refs = list(references(self.node(below)))
+            alone = len(refs) == 1 and below != place and self.node(place).op == "call"
+            if not alone or not (self.matches.facts(below).layout or self.matches.facts(below).view):
+                break
+            place = below
+        return place
 
     def _describe(self, place: Place) -> str:
         part = self.matches.aligned(place)
@@ -436,7 +452,7 @@ class Values(Names):
                 f"(all_reduce), for {op} of a summand is no summand of {op}"
             )
             text = f"the specification's {self.spec(name)} applies {op} to the sum, {whole[0]}"
-            total = np.sum(np.stack(values), axis=0)
+            total: Array = np.asarray(np.sum(np.stack(values), axis=0))
             right = self._makes_right(dict.fromkeys(distinct, total))
             return self.made("unreduced", head, text, f"add up {names} (all_reduce) before {op}" if right else "", name)
         return None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from tantamount.diagnosis.instead import reordered
 from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.search import Repair
-from tantamount.diagnosis.values import Values
 from tantamount.diagnosis.value_matches import argument_at
+from tantamount.diagnosis.values import Values
 from tantamount.ir.graph import Node, Ref, references
 from tantamount.ops.facts import Facts
 
@@ -93,6 +94,10 @@ class _Words(Values):
                 head = f"{what} is added {len(adders)} times, by {listed(adders)}: {name} must not"
             hint = f"add {what} once: on one rank, or after the sum over ranks"
             return self.made("extra", head, without, hint, spec)
+        order = reordered(self.matches, self.edit)
+        if order:
+            head = f"{name} reads its operands in the wrong order: {order.partition(' instead of ')[0]} is needed"
+            return self.made("operand", head, "", order, spec)
         head = f"{name}{also} applies {op}, and the specification does not"
         return self.made("extra", head, without, f"leave out {self.place[1]}{also}", spec)
 

@@ -423,8 +423,8 @@ def _refuted(outputs: Sequence[OutputReport]) -> bool:
 
 
 def _multiplied_out(state: _State, proof: Proof, names: Sequence[str], *, refuted: bool) -> list[OutputReport]:
-    """Reports on outputs with products multiplied out. Of a job that is refuted they are worth as much as its proof, and
-    of no more of them there is a report."""
+    """Reports on outputs with products multiplied out. Of a job that is refuted they are worth as much as its proof,
+    and of no more of them there is a report."""
     if not refuted:
         return list(_checked(state, proof, expand=True, only=names))
     effort = state.effort

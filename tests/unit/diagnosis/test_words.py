@@ -127,10 +127,10 @@ def rotated(first: int) -> str:
     """Keys that are rotated, through two operands, before they meet the queries."""
     return (
         f"x: float32[4, 6]\nw: float32[6, 12]\nc: float32[4, 4]\nm = mm(x, w)\nq = slice(m, 1, 0, 4)\n"
-        f"k = slice(m, 1, {first}, {first + 4})\na = slice(k, 1, 0, 2)\nb = slice(k, 1, 2, 4)\nn = aten.neg.default(b)\n"
-        "h = cat([n, a], 1)\ni = mul(h, c)\nj = aten.add.Tensor(k, i)\nd = slice(q, 1, 0, 2)\n"
-        "e = slice(q, 1, 2, 4)\nf = aten.neg.default(e)\ng = cat([f, d], 1)\nl = mul(g, c)\no = aten.add.Tensor(q, l)\n"
-        "p = mul(j, o)\ny = aten.sin.default(p)\n-> y, j"
+        f"k = slice(m, 1, {first}, {first + 4})\na = slice(k, 1, 0, 2)\nb = slice(k, 1, 2, 4)\n"
+        "n = aten.neg.default(b)\nh = cat([n, a], 1)\ni = mul(h, c)\nj = aten.add.Tensor(k, i)\nd = slice(q, 1, 0, 2)\n"
+        "e = slice(q, 1, 2, 4)\nf = aten.neg.default(e)\ng = cat([f, d], 1)\n"
+        "l = mul(g, c)\no = aten.add.Tensor(q, l)\np = mul(j, o)\ny = aten.sin.default(p)\n-> y, j"
     )
 
 
