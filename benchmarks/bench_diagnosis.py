@@ -23,17 +23,17 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import tantamount
 from tantamount import read_job
 from tantamount.errors import UserError
-from tantamount.ir.graph import Graph, references
+from tantamount.ir.graph import Graph, Ref, references
 from tantamount.ir.job import Job
 from tantamount.refinement.job import job_of, refine_job
-from tantamount.samples.mutants.edits import NotAProgram
+from tantamount.samples.mutants.edits import NotAProgram, changed
 from tantamount.samples.mutants.mistakes import Mistake, distances, mistakes
 from tantamount.verdict import Mismatch, Report, Verdict
 
@@ -63,6 +63,15 @@ class Row:
         return bool(self.hint) and not (self.place == EXACT and self.words)
 
 
+def _own_half(job: Job) -> Job:
+    """Rank 1 takes its own half of the logits' gradient."""
+    return changed(job, frozenset([1]), "clone_11", lambda _, node: (replace(node, args=(Ref("getitem_5"),)),))
+
+
+# captures that are wrong, and what is right
+_REPAIRED: dict[str, Callable[[Job], Job]] = {"hf_llama_tp2_train": _own_half}
+
+
 class _Late(BaseException):
     """The time limit; no ``Exception``, so that nobody catches it by accident."""
 
@@ -87,7 +96,8 @@ def within(seconds: float, work: Callable[[], Report]) -> Report | None:
 def programs(path: Path) -> Iterator[tuple[str, Job]]:
     """The job of a file, or those that a script would refine, with their names."""
     if path.suffix != ".py":
-        yield path.parent.name, read_job(path)
+        name = path.parent.name
+        yield name, _REPAIRED.get(name, lambda job: job)(read_job(path))
         return
     found: list[Job] = []
 

@@ -147,6 +147,7 @@ def _numbers(matches: ValueMatches, target: str, slot: Slot, argument: int | flo
     options = matches.literals(target, slot)
     options += [argument * n for n in sizes]
     options += [argument // n if isinstance(argument, int) and argument % n == 0 else argument / n for n in sizes]
+    options += [number for ratio in matches.ratios for number in (argument / ratio, argument * ratio)]
     options += [argument + 1, argument - 1] if isinstance(argument, int) else []
     return [x for x in dict.fromkeys(options) if x != argument]
 

@@ -469,8 +469,10 @@ def _cost(start: _Start, edit: Edit, c: Class, number: int, repaired: tuple[str,
 def _weight(matches: ValueMatches, edit: Edit, c: Class) -> int:
     if edit.kind == "literal":
         return 1 if edit.number in matches.literals(matches.node(c.first).target, edit.slot) else 3
-    if edit.kind in ("bypass", "scale"):
-        return 1 if edit.kind == "bypass" else 3
+    if edit.kind == "bypass":
+        return 0 if matches.replay.partners.get(edit.places[0]) else 1  # a collective that changes nothing right
+    if edit.kind == "scale":
+        return 3
     if edit.kind in _REDUCTIONS:
         return 6 if _summed(matches, c) else 1
     if edit.kind == "operand":

@@ -333,8 +333,14 @@ class Values(Names):
         end = self.place[1]
         if ratio == 1:
             return self._lacks(wanted, found.places)
+        above = self.matches.replay.above([self.place])
+        if ratio == -1 and found.places[0] not in above:
+            self.place = self._last(self.place)
+            head = f"{self.impl(self.place)} lacks a summand: {what} is never subtracted from it"
+            text = f"{end} - {' - '.join(names)} is the specification's {self.part(wanted)}"
+            hint = f"subtract {listed(names)} from {self.place[1]}"
+            return self.made("missing", head, text, hint, wanted[0], wanted)
         if ratio < 0 and ratio.denominator == 1:
-            above = self.matches.replay.above([self.place])
             everywhere = [p for p in self.matches.replay.order if p in above and names[0] in references(self.node(p))]
             ranks = {p[0] for p in everywhere}
             summed = self.matches.job.mesh.world_size == 1 or abs(ratio) + 1 == len(everywhere)
