@@ -180,6 +180,12 @@ class Bounds:
     table_ranks: int = _bound(64, FORMS, "Ranks for which numbers that differ by rank become numbers.", "fixed")
     evaluated_points: int = _bound(1 << 25, FORMS, "Points at which a sum in a normal form is evaluated.")
     # proof
+    inferred_outputs: int = _bound(
+        8, PROOF, "Outputs with an expectation that does not hold for which nothing else is found to hold, either."
+    )
+    refuted_effort: int = _bound(
+        1, PROOF, "Times the steps so far that proving further outputs of a refuted job may take.", "fixed"
+    )
     implied_cases: int = _bound(6, PROOF, "Booleans that are taken to be true and false to see what follows.", "depth")
     paired_ranks: int = _bound(16, PROOF, "Ranks along an axis that are compared pair by pair.", "fixed")
     cover_candidates: int = _bound(8, PROOF, "Implementation tensors that are tried for the relation of one tensor.")

@@ -28,7 +28,9 @@ _PROJECTIONS = 3
 _DIGITS = 6
 _ROUNDING = 1e-9  # of the largest element
 _SAME = 1e-6  # by how much the scales of equal tensors may differ, relative to them
-_INFINITY = 123456.789  # stands for it in projections
+_INFINITY = 123456.789  # times the largest number stands for it in projections
+_HUGE = 30.0  # times an ordinary element: what is larger is compared once more, cut off there
+_LOOKED_AT = 1024  # elements that say what an ordinary one is
 
 
 @lru_cache(maxsize=512)
@@ -46,15 +48,23 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
     """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros, and of what is
     not finite or whose projection is not."""
     flat = np.asarray(value, dtype=np.float64).reshape(-1)
-    flat = np.where(np.isinf(flat), np.sign(flat) * _INFINITY, flat)  # masks
     if not flat.size or np.isnan(flat).any():
         return None
+    if np.isinf(flat).any():  # masks
+        largest = float(np.abs(flat[np.isfinite(flat)]).max(initial=0.0)) or 1.0
+        flat = np.where(np.isinf(flat), np.sign(flat) * _INFINITY * largest, flat)
     with np.errstate(over="ignore", invalid="ignore"):  # the largest numbers of a type
         projected = _weights(flat.size) @ flat
     scale = float(projected[0])
     if not np.isfinite(projected).all() or abs(scale) < 1e-12 * max(1.0, float(np.abs(flat).max())) or scale == 0:
         return None
-    return tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:]), scale
+    key = tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:])
+    size = np.abs(flat[:: max(1, flat.size // _LOOKED_AT)])
+    ordinary = float(np.median(size[size > 0])) if size.any() else 0.0
+    if ordinary and float(np.abs(flat).max()) > _HUGE * ordinary:  # beside masked elements the others say nothing
+        rest = _weights(flat.size) @ np.clip(flat, -_HUGE * ordinary, _HUGE * ordinary)
+        key += tuple(f"{x / rest[0]:.{_DIGITS}e}" for x in rest[1:]) if rest[0] else ()
+    return key, scale
 
 
 def close(a: Array, b: Array) -> bool:

@@ -19,7 +19,7 @@ from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argumen
 from tantamount.ir.graph import Argument, Node, Ref, references
 from tantamount.semantics.reference import Array
 
-__all__ = ["Edit", "edits_of"]
+__all__ = ["Edit", "edits_of", "replacements"]
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,7 @@ def _numbers(matches: ValueMatches, target: str, slot: Slot, argument: int | flo
     options = matches.literals(target, slot)
     options += [argument * n for n in sizes]
     options += [argument // n if isinstance(argument, int) and argument % n == 0 else argument / n for n in sizes]
+    options += [number for ratio in matches.ratios for number in (argument / ratio, argument * ratio)]
     options += [argument + 1, argument - 1] if isinstance(argument, int) else []
     return [x for x in dict.fromkeys(options) if x != argument]
 
@@ -225,6 +226,16 @@ def _replaced(matches: ValueMatches, c: Class, only_alike: bool = False) -> Iter
             return
 
 
+def replacements(matches: ValueMatches, c: Class, names: set[str]) -> Iterator[Edit]:
+    """The changes that give a class parts of some tensors that its own operator makes."""
+    for whole in matches.wholes:
+        some = names & {name for _, name in whole.places}
+        if whole.target == c.target and some:
+            for wanted, changes in _assignments(matches, c.places, some):
+                if changes:
+                    yield Edit("value", tuple(changes), changes, {place: wanted[place] for place in changes})
+
+
 def _inserts(matches: ValueMatches, c: Class, names: set[str], matched: set[str]) -> bool:
     """True if these tensors may stand where the matched ones do: as what something missing makes of them, or as the
     input that is not used."""
@@ -238,9 +249,10 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
     groups: dict[Origin, list[Place]] = {}
     for place in places:
         groups.setdefault(matches.origin[place], []).append(place)
+    peers = {part[0] for place in places if (part := matches.aligned(place)) is not None}
     options: list[list[Assigned]] = []
     for origin, some in groups.items():
-        found = [a for a in _parts(matches, some, _candidates(matches, origin, names)) if a[1]]
+        found = [a for a in _parts(matches, some, _candidates(matches, origin, names, peers)) if a[1]]
         if found:
             options.append(found)
     for k in range(max(map(len, options), default=0)):
@@ -253,20 +265,22 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
         yield wanted, changes
 
 
-def _candidates(matches: ValueMatches, origin: Origin, names: set[str]) -> list[str]:
-    """Tensors made of the same inputs; else of these and more, or of fewer; or positions, made of none."""
+def _candidates(matches: ValueMatches, origin: Origin, names: set[str], peers: set[str]) -> list[str]:
+    """Tensors made of the same inputs; else of fewer, or of inputs that nothing else is made of; positions, made of
+    none; and what others of the class have. The fewer inputs are in question, the earlier."""
     ordered = [node.name for node in matches.job.specification.nodes if node.name in names]
     same = [name for name in ordered if matches.whole_origin[name] == origin]
     if same or not origin:
         return same
-    return [
+    found = [
         name
         for name in ordered
         if (not matches.whole_origin[name] and matches.counts(name))
-        or (origin < matches.whole_origin[name] and matches.whole_origin[name] - origin <= matches.unused)
-        or (matches.whole_origin[name] and matches.whole_origin[name] < origin)
+        or (matches.whole_origin[name] and matches.whole_origin[name] - origin <= matches.unused)
         or name in matches.unused
+        or name in peers
     ]
+    return sorted(found, key=lambda name: len(matches.whole_origin[name] ^ origin))
 
 
 def _parts(matches: ValueMatches, places: Sequence[Place], names: Sequence[str]) -> Iterator[Assigned]:

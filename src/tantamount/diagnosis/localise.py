@@ -59,7 +59,7 @@ def find_mismatch(
     for found in find_repairs(plan, refuted, seconds) if plan is not None and refuted else ():
         said = account(found)
         if found.repaired:
-            repair, told = found, said
+            repair, told = found, said if found.right else replace(said, hint="")
         elif said.sure and said.kind in _ONCE_MORE:
             repair, told = found, replace(said, hint="")  # nothing was made right: no hint
         if told is not None and told.sure:
@@ -111,7 +111,7 @@ def _by_forms(
 
 
 # what is said of a change that repairs no output alone: formulas do not say it
-_ONCE_MORE = ("extra", "unreduced")
+_ONCE_MORE = ("extra", "unreduced", "offset")
 
 # what says all there is to say when it is found in the output itself, not inside one of its atoms
 _PLAIN = ("factor", "constant", "missing", "extra")

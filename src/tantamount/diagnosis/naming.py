@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from tantamount.correspond.values import Box, cut
 from tantamount.diagnosis.edits import Edit
+from tantamount.diagnosis.instead import instead
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.ir.graph import Graph, Node, references
@@ -109,6 +110,10 @@ class Names:
         text, more, what = (_once(one) for one in (headline, difference or headline, hint))
         return Account(kind, text, more, what, self.place, spec, part, self._one_rank())
 
+    def _instead(self) -> str:
+        """The change of one line that does what the edit does; empty where none is found."""
+        return instead(self.matches, self.edit)
+
     def _operand(self, place: Place, position: int, wanted: Part) -> Account:
         ref = list(references(self.node(place)))[position]
         given = (place[0], ref)
@@ -121,7 +126,7 @@ class Names:
             "operand",
             head,
             "\n".join(rows),
-            f"give {place[1]} {self._wanted(wanted, given)}",
+            self._instead(),
             self._reader(wanted[0], self.node(place).target),
         )
 

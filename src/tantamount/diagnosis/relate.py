@@ -52,6 +52,7 @@ def addend(matches: ValueMatches, place: Place, wanted: Array) -> Addend | None:
     for part in _shapes(difference):
         key = direction(part)
         best: Addend | None = None
+        summed: Addend | None = None
         for places, total in _tensors(matches, part.shape) if key is not None else ():
             other = direction(total)
             if key is None or other is None or other[0] != key[0] or place in places:
@@ -62,11 +63,13 @@ def addend(matches: ValueMatches, place: Place, wanted: Array) -> Addend | None:
                 continue  # of single numbers any is a multiple of any
             found = Addend(factor, places)
             if abs(factor) == 1 and (places[0] not in above or factor < 0):
-                return found  # what never gets there, or is there once too often, says most
+                if len(places) == 1:
+                    return found  # what never gets there, or is there once too often, says most
+                summed = summed or found
             if best is None or (abs(factor) == 1 and abs(best.factor) != 1):
                 best = found
-        if best is not None:
-            return best
+        if summed is not None or best is not None:
+            return summed or best
     return None
 
 

@@ -15,6 +15,7 @@ from math import prod
 
 import numpy as np
 
+from tantamount.correspond.values import close
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.execution.arrays import comparisons
 from tantamount.execution.plans import Given, Leaves, Plan, given
@@ -256,6 +257,22 @@ class Replay:
         except TantamountError:
             return None
         return {place: value for place in near if isinstance(value := environments[place[0]].get(place[1]), Tensor)}
+
+    def gives(self, changes: Changes, wanted: Changes) -> bool:
+        """True if values become others, further below, once some are changed. Across messages that is not computed."""
+        if self.messages:
+            return True
+        between = self.below(changes) & self.above(wanted)
+        edges = {place: self.partners.get(place, ()) for place in between}
+        try:
+            environments = self._computed(changes, _closure(between, edges))
+        except TantamountError:
+            return False
+        found = {place: environments[place[0]].get(place[1]) for place in wanted}
+        return all(
+            isinstance(value, Tensor) and close(np.asarray(value.value), wanted[place])
+            for place, value in found.items()
+        )
 
     def _near(self, changes: Changes, count: int) -> set[Place]:
         """The first places below some, by their positions in the graphs, all members of a collective at once."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from tantamount.correspond.values import rows_of
 from tantamount.diagnosis.classes import Class
-from tantamount.diagnosis.edits import Edit, edits_of
+from tantamount.diagnosis.edits import Edit, edits_of, replacements
 from tantamount.diagnosis.locate import Location, locate, reads
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
@@ -33,6 +33,12 @@ __all__ = ["Repair", "find_repairs"]
 _NEAR = 48  # places of every rank below a change that say whether it helps; the outputs say it anyway
 
 _FIRST_SEED = 11
+_SCALES = (
+    Scale(),
+    Scale(0.1),
+    Scale(10.0),
+    Scale(),
+)  # one seed after the other: what an epsilon does, small numbers show
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
 
@@ -45,6 +51,7 @@ class Repair:
     c: Class
     repaired: tuple[str, ...]
     matches: ValueMatches
+    right: bool = False  # nothing is wrong any more: of all outputs, on every input that was tried
 
     @property
     def of_input(self) -> bool:
@@ -61,18 +68,25 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     names = [name for name in names if _checkable(plan, name)]
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
     budget = _budget(plan, seconds)
-    start = _start(plan, names, seeds)
+    start = _start(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)])
     if start is None:
         effort.hit("repair_inputs")
         return
-    found = sorted(_accepted(start, effort, budget), key=lambda one: one.cost)
+    tried: set[object] = set()
+    found = _accepted(start, _first_passes(start.location), effort, budget, tried)
+    nearest = None if found else _nearest(start, budget)
+    if not _enough(start, found):
+        found += _accepted(start, _passes(start.matches, start.location), effort, budget, tried)
+    found.sort(key=lambda one: one.cost)
     if found:
         found[0] = _hoisted(start, found[0], budget)
     for candidate in effort.first("repair_outputs", found):
-        if all(_again(plan, names, candidate, seed) for seed in seeds[-_CONFIRMATIONS:]):
-            yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches)
+        again = [_again(plan, names, candidate, seed, start.scale) for seed in seeds[-_CONFIRMATIONS:]]
+        if None not in again:
+            rest = [name for name in every if name not in names and _checkable(plan, name)]
+            right = all(again) and _right(start, candidate.edit, rest, candidate.repaired)
+            yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
             break
-    nearest = _nearest(start, budget)
     if nearest is not None:
         yield nearest
 
@@ -81,13 +95,16 @@ def _nearest(start: _Start, budget: Budget) -> Repair | None:
     """The change where values first stop corresponding that makes most of what follows right, though no output is:
     the same mistake may have been made in every layer."""
     matches, location = start.matches, start.location
-    first = list(dict.fromkeys((*location.frontier, *sorted(location.apart))))
+    first = list(dict.fromkeys((*location.frontier, *location.boundary, *sorted(location.apart))))
     best: tuple[int, int, Edit, Class] | None = None
     for number in matches.effort.first("repair_promising", first):
         c = matches.classes[number]
-        for edit in edits_of(matches, c, ("reduce", "bypass", "value")):
+        floats = matches.value(c.first).dtype.kind == "f"  # masks and indices differ between right programs as well
+        for edit in edits_of(matches, c, ("reduce", "bypass", "value")) if floats else ():
             if budget.spent(matches.effort, matches):
                 break
+            if number in location.boundary and not _moves(matches, edit):
+                continue  # what corresponds is wrong as another part only
             gain = _gain(start, edit)
             if gain > 1 and (best is None or gain > best[0]):
                 best = (gain, number, edit, c)
@@ -131,6 +148,7 @@ class _Start:
 
     matches: ValueMatches
     wrong: dict[str, int]
+    scale: Scale
 
     @property
     def failing(self) -> list[str]:
@@ -158,16 +176,16 @@ class _Candidate:
     cost: tuple[int, ...]
 
 
-def _start(plan: Plan, names: Sequence[str], seeds: Sequence[int]) -> _Start | None:
-    for seed in seeds:
+def _start(plan: Plan, names: Sequence[str], seeds: Sequence[tuple[int, Scale]]) -> _Start | None:
+    for seed, scale in seeds:
         try:
-            replay = Replay(plan, draw(plan, seed, Scale()), seed)
+            replay = Replay(plan, draw(plan, seed, scale), seed)
             wrong = dict(replay.wrong(names))
         except TantamountError:
             continue
         first = next((name for name in names if wrong[name]), None)
         if first is not None:
-            return _Start(ValueMatches(replay, first), wrong)
+            return _Start(ValueMatches(replay, first), wrong, scale)
     return None
 
 
@@ -179,9 +197,9 @@ _SMALL = 120  # nodes of all ranks: below changes of so small a program everythi
 Pass = tuple[Sequence[int], tuple[str, ...]]  # classes by number, and the kinds of changes that are tried there
 
 
-def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
-    """The passes of the search, in order: the place where values stop corresponding before any other place, and edits
-    that can be said simply before those that only say what should be there."""
+def _first_passes(location: Location) -> Iterator[Pass]:
+    """The passes of the search at the place where values stop corresponding, in order: edits that can be said simply
+    before those that only say what should be there."""
     yield location.summands, ("reduce", *_SIMPLE)
     yield location.frontier, ("reduce", *_SIMPLE, "operand")
     yield location.scalings, _SIMPLE
@@ -190,6 +208,10 @@ def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     yield location.boundary, ("value",)
     yield location.twins, ("like",)
     yield location.beside, ("value",)
+
+
+def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
+    """The passes of the search further below, and then everywhere."""
     yield location.apart, _SIMPLE
     yield location.apart, ("operand", "like")
     yield location.apart, ("value",)
@@ -202,13 +224,14 @@ def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     yield unmatched, ("value",)
 
 
-def _accepted(start: _Start, effort: Effort, budget: Budget) -> list[_Candidate]:
-    """Changes that repair something."""
+def _accepted(
+    start: _Start, passes: Iterator[Pass], effort: Effort, budget: Budget, tried: set[object]
+) -> list[_Candidate]:
+    """Changes that repair something; ``tried`` gets all that were tried."""
     matches = start.matches
     small = len(matches.replay.order) <= _SMALL
     found: list[_Candidate] = []
-    tried: set[object] = set()
-    for classes, kinds in _passes(matches, start.location):
+    for classes, kinds in passes:
         best = min(found, key=lambda one: one.cost, default=None)
         landing: list[tuple[int, Edit, Class]] = []  # what makes a missing tensor right there says most
         others: list[tuple[int, Edit, Class]] = []
@@ -230,9 +253,14 @@ def _accepted(start: _Start, effort: Effort, budget: Budget) -> list[_Candidate]
                     break
         for some in (landing, others):
             found += _promising(start, some, budget)
-            if any(one.cost[1] <= _GOOD and _whole(start, one) for one in found) or budget.spent(effort, matches):
+            if _enough(start, found) or budget.spent(effort, matches):
                 return found
     return found
+
+
+def _enough(start: _Start, found: Sequence[_Candidate]) -> bool:
+    """True if some change repairs all that it can, and says why."""
+    return any(one.cost[1] <= _GOOD and _whole(start, one) for one in found)
 
 
 def _lands(matches: ValueMatches, edit: Edit) -> bool:
@@ -272,27 +300,56 @@ def _followed(start: _Start, edit: Edit, c: Class, number: int) -> list[_Candida
 
 def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
     """The same change where it can be made first: where a part of a tensor stands in place of another, what is read
-    there may be another already."""
+    there may be another already, be it through several operands."""
     matches = start.matches
     while _moves(matches, best.edit) and not budget.spent(matches.effort, matches):
-        place = best.edit.places[0]
-        above = reads(matches, place)
-        if best.edit.kind == "operand":
-            ref = list(references(matches.node(place)))[best.edit.position]
-            above = [one for one in above if one[1] == ref]
-        classes = [matches.class_of[one] for one in above if one in matches.class_of]
-        found = [
-            one
-            for c in dict.fromkeys(classes)
-            for edit in edits_of(matches, c, ("value",))
-            if _moves(matches, edit)
-            for one in _followed(start, edit, c, matches.classes.index(c))
-            if set(one.repaired) >= set(best.repaired)
-        ]
-        if not found:
+        first = _earliest(start, best, budget) or _one_above(start, best)
+        if first is None:
             return best
-        best = min(found, key=lambda one: one.cost)
+        best = first
     return best
+
+
+def _earliest(start: _Start, best: _Candidate, budget: Budget) -> _Candidate | None:
+    """The first change above that makes a missing tensor of the specification, above which nothing is missing, and by
+    which the changed values become what they should be."""
+    matches = start.matches
+    end = {part[0] for part in best.edit.wanted.values()}
+    missing = [name for name in start.location.missing if any(matches.follows(one, name) for one in end)]
+    targets = {matches.job.specification.by_name[name].target for name in missing}
+    above = matches.replay.above(best.edit.places)
+    for number, c in enumerate(matches.classes[: best.number]):
+        here = [place for place in c.places if place in above]
+        if c.target not in targets or not here or not all(map(matches.aligned, here)):
+            continue
+        for edit in replacements(matches, Class(c.target, tuple(here)), set(missing)):
+            if budget.spent(matches.effort, matches):
+                return None
+            if matches.replay.gives(edit.changes, best.edit.changes):
+                for one in _followed(start, edit, c, number):
+                    if set(one.repaired) >= set(best.repaired):
+                        return one
+    return None
+
+
+def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
+    """The best change of what is read where a change is made that repairs as much."""
+    matches = start.matches
+    place = best.edit.places[0]
+    above = reads(matches, place)
+    if best.edit.kind == "operand":
+        ref = list(references(matches.node(place)))[best.edit.position]
+        above = [one for one in above if one[1] == ref]
+    classes = [matches.class_of[one] for one in above if one in matches.class_of]
+    found = [
+        one
+        for c in dict.fromkeys(classes)
+        for edit in edits_of(matches, c, ("value",))
+        if _moves(matches, edit)
+        for one in _followed(start, edit, c, matches.classes.index(c))
+        if set(one.repaired) >= set(best.repaired)
+    ]
+    return min(found, key=lambda one: one.cost, default=None)
 
 
 def _moves(matches: ValueMatches, edit: Edit) -> bool:
@@ -358,23 +415,38 @@ def _repaired(start: _Start, edit: Edit) -> tuple[str, ...]:
         return ()
 
 
-def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int) -> bool:
-    """True if the same change repairs the same outputs on another input, or nothing is wrong there."""
-    start = _start(plan, names, (seed,))
+def _right(start: _Start, edit: Edit, rest: Sequence[str], repaired: Sequence[str]) -> bool:
+    """True if nothing is wrong once a change is made: of what failed and of the ``rest`` of the outputs."""
+    if set(start.failing) - set(repaired):
+        return False
+    try:
+        return not rest or not any(start.matches.replay.wrong(rest, edit.changes).values())
+    except TantamountError:
+        return False
+
+
+def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int, scale: Scale) -> bool | None:
+    """``None`` if the same change does not repair the same outputs on another input; else True if nothing is wrong
+    there any more."""
+    start = _start(plan, names, ((seed, scale),))
     if start is None:
         return True  # the two sides agree there
+    edit = _same_edit(start, candidate)
+    repaired = () if edit is None else _repaired(start, edit)
     rest = set(names) - set(start.failing)
+    return None if set(candidate.repaired) - set(repaired) - rest else not set(start.failing) - set(repaired)
+
+
+def _same_edit(start: _Start, candidate: _Candidate) -> Edit | None:
+    """The same change on another input."""
     if candidate.edit.kind == "value":
-        again = _same(start.matches, candidate.edit)
-        return again is not None and not set(candidate.repaired) - set(_repaired(start, again)) - rest
+        return _same(start.matches, candidate.edit)
     c = next((c for c in start.matches.classes if c.places == candidate.c.places), None)
     if c is None:
-        return False
+        return None
     kind = "reduce" if candidate.edit.kind in _REDUCTIONS else candidate.edit.kind
-    for edit in edits_of(start.matches, c, (kind,)):
-        if edit.signature == candidate.edit.signature:
-            return not set(candidate.repaired) - set(_repaired(start, edit)) - rest
-    return False
+    edits = edits_of(start.matches, c, (kind,))
+    return next((edit for edit in edits if edit.signature == candidate.edit.signature), None)
 
 
 def _same(matches: ValueMatches, edit: Edit) -> Edit | None:
@@ -397,8 +469,10 @@ def _cost(start: _Start, edit: Edit, c: Class, number: int, repaired: tuple[str,
 def _weight(matches: ValueMatches, edit: Edit, c: Class) -> int:
     if edit.kind == "literal":
         return 1 if edit.number in matches.literals(matches.node(c.first).target, edit.slot) else 3
-    if edit.kind in ("bypass", "scale"):
-        return 1 if edit.kind == "bypass" else 3
+    if edit.kind == "bypass":
+        return 0 if matches.replay.partners.get(edit.places[0]) else 1  # a collective that changes nothing right
+    if edit.kind == "scale":
+        return 3
     if edit.kind in _REDUCTIONS:
         return 6 if _summed(matches, c) else 1
     if edit.kind == "operand":

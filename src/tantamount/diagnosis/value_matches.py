@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import Union
@@ -184,6 +185,26 @@ class ValueMatches:
         operands = {operand for place in c.places if place in self.cone for operand in self.replay.operands[place]}
         known = [(operand, self.class_of[operand]) for operand in operands if operand in self.class_of]
         return all(self.aligned(operand) is not None or self.summands(one) is not None for operand, one in known)
+
+    @cached_property
+    def ratios(self) -> list[float]:
+        """The numbers by which the output is a multiple of what it should be, as far as its parts are where the
+        specification's are; of a single number, what it is divided by what it should be."""
+        end = next(o.node for o in self.job.specification.outputs if o.name == self.output)
+        whole = self.replay.wanted(end)
+        found: dict[float, None] = {}
+        for place in self.replay.output_places(self.output) if whole is not None and whole.dtype.kind == "f" else ():
+            value = self.value(place)
+            if whole is None or value.dtype.kind != "f" or not value.size:
+                continue
+            factors = [factor for part, factor in self.multiples(value) if part[0] == end]
+            if value.size == whole.size == 1 and whole.any():
+                factors = [float(value.reshape(-1)[0] / whole.reshape(-1)[0])]
+            for factor in factors[:1]:
+                ratio = Fraction(factor).limit_denominator(4096)
+                if ratio not in (0, 1) and abs(float(ratio) / factor - 1) < 1e-6:
+                    found[float(ratio)] = None
+        return list(found)
 
     def literals(self, target: str, slot: Slot) -> list[int | float]:
         """The numbers that the specification has there among the arguments of an operator."""

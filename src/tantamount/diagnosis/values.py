@@ -11,8 +11,9 @@ import numpy as np
 
 from tantamount.correspond.values import close
 from tantamount.diagnosis.classes import Class
-from tantamount.diagnosis.edits import Edit, edits_of
-from tantamount.diagnosis.naming import LINES, Account, Names, listed, number, runs, short, some, times
+from tantamount.diagnosis.edits import Edit, edits_of, layouts
+from tantamount.diagnosis.locate import whole_reads
+from tantamount.diagnosis.naming import LINES, Account, Names, listed, named, number, runs, short, some, times
 from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
@@ -20,8 +21,11 @@ from tantamount.errors import TantamountError
 from tantamount.ir.graph import Node, references
 from tantamount.ops.functionalized import unwrapped
 from tantamount.proof.outputs import ancestors
+from tantamount.semantics.reference import Array
 
 __all__ = ["Values"]
+
+_CHAIN = 8  # operators that only move elements, above an operand
 
 
 class Values(Names):
@@ -38,18 +42,16 @@ class Values(Names):
         if node.op == "input" and aligned is not None and aligned[0] == wanted[0]:
             rank, name = self.place
             head = f"input {name}: rank {rank} holds {self.part(aligned)} where {self.part(wanted)} is needed"
-            hint = f"the relation of {wanted[0]} cannot be right, or it is loaded in another order"
-            return self.made("operand", head, self._rows_of_places(), hint, wanted[0], wanted)
+            return self.made("operand", head, self._rows_of_places(), "", wanted[0], wanted)
         if node.op == "input" and not (aligned is not None and self.matches.follows(wanted[0], aligned[0])):
             unused = f": the implementation never reads {wanted[0]}" if wanted[0] in self.matches.unused else ""
             head = f"{self.impl(self.place)} stands where {self.part(wanted)} is needed{unused}"
-            return self.made(
-                "operand", head, self._rows_of_places(), f"read {self.part(wanted)} there", wanted[0], wanted
-            )
+            return self.made("operand", head, self._rows_of_places(), self._instead(), wanted[0], wanted)
         if (
             aligned is not None
             and self.matches.follows(wanted[0], aligned[0])
-            and not (self._same(aligned[0], wanted[0]) or self.matches.cuts(self.place))
+            and not self._same(aligned[0], wanted[0])
+            and (aligned[1] == wanted[1] or not self.matches.cuts(self.place))
         ):
             return self._missing(aligned, wanted)
         if aligned is not None:
@@ -57,9 +59,7 @@ class Values(Names):
             if better is not None:
                 return better
             head = f"{self.impl(self.place)} takes {self.part(aligned)} where {self.part(wanted)} is needed"
-            return self.made(
-                "offset", head, self._rows_of_places(), f"use {self.part(wanted)} there", wanted[0], wanted
-            )
+            return self.made("offset", head, self._rows_of_places(), self._instead(), wanted[0], wanted)
         for attempt in self._attempts():
             found = attempt(wanted)
             if found is not None:
@@ -120,6 +120,9 @@ class Values(Names):
         elif beside:
             unused = f" with {self._spelled(beside[0])}"
         each = list(dict.fromkeys(name for _, name in self.edit.places))
+        self.place = self._last(self.place)
+        if len(each) == 1:
+            each = [self.place[1]]
         what = f"{' -> '.join(ops) or 'what the specification does to it'}{unused}"
         how = "it is" if len(each) == 1 else "they are"
         head = f"the implementation uses {listed(each)} as {how}: {what} is missing"
@@ -133,7 +136,7 @@ class Values(Names):
             "missing",
             head,
             "\n".join(rows),
-            f"apply {' -> '.join(ops)} first{at}" if ops else "",
+            f"apply {' -> '.join(ops)} first{at}" if ops and not beside else "",
             between[0].name if between else wanted[0],
         )
 
@@ -175,8 +178,7 @@ class Values(Names):
             name = self.impl(self.place)
             head = f"{name} has {what}s {some(found.held)} of {theirs}, {some(found.wanted)} are needed"
         text = f"{what}s of {theirs}: {some(found.held)} are there, {some(found.wanted)} are needed"
-        hint = f"check the positions (indices, offsets, order of parts) that {name} writes or reads"
-        return self.made("offset", head, text, hint, wanted[0], wanted)
+        return self.made("offset", head, text, self._instead(), wanted[0], wanted)
 
     def _overwrites(self, found: Rows, extra: Sequence[int], lacking: Sequence[int]) -> tuple[Place, str]:
         """The first operator above that puts a wrong row where a needed one was, and what it does."""
@@ -230,10 +232,10 @@ class Values(Names):
     def _by_operand(self, wanted: Part) -> Account | None:
         """The specification's operator is the same; one operand is another tensor, or another part."""
         graph = self.matches.job.specification
-        mine, theirs = self.node(self.place), graph.by_name[wanted[0]]
+        mine, theirs = named(self.matches.graph(self.place), self.place[1]), named(graph, wanted[0])
         if (
             mine.op != "call"
-            or mine.target == "getitem"
+            or theirs.op != "call"
             or unwrapped(mine.target, mine.args) != unwrapped(theirs.target, theirs.args)
         ):
             return None
@@ -254,11 +256,56 @@ class Values(Names):
             return self._by_window()
         k, want = wrong[0]
         given = (self.place[0], ours[k])
+        earlier = self._chosen(k, want)
+        if earlier is not None:
+            self.edit, self.place = earlier, earlier.places[0]
+            reads_ = next(iter(references(self.node(self.place))), "")
+            head = f"{self.impl(self.place)} takes {self._content((self.place[0], reads_))}"
+            part = earlier.wanted[self.place]
+            made_of = whole_reads(graph, graph.by_name[part[0]])
+            head += f" where {self.theirs(made_of[0]) if made_of else self.part(part)} is needed"
+            return self.made("operand", head, "", self._instead(), part[0], part)
         needed = self._made_of(want, wanted)
         head = f"{self.impl(self.place)} reads {self._content(given)} where {needed} is needed"
         text = f"the specification's {self.spec(wanted[0])} reads {self._made_of(want)}"
-        found = self.made("operand", head, text, f"give {self.place[1]} {needed}", wanted[0])
+        found = self.made("operand", head, text, self._instead(), wanted[0])
         return replace(found, sure=self.matches.aligned(given) is not None or self._grounded(given))
+
+    def _chosen(self, position: int, want: str) -> Edit | None:
+        """The change of values where a wrong operand was chosen: of the first node above from which its elements only
+        moved to be that operand, and nothing else. ``None`` if the operand itself is where it is chosen."""
+        calls = [(rank, named(self.matches.graph((rank, name)), name)) for rank, name in self.edit.places]
+        read = [(rank, list(references(node))) for rank, node in calls]
+        if any(position >= len(refs) for _, refs in read):
+            return None
+        places = tuple((rank, refs[position]) for rank, refs in read)
+        found: Edit | None = None
+        for _ in range(_CHAIN):
+            refs = list(references(self.node(places[0])))
+            if len({name for _, name in places}) > 1 or self.node(places[0]).op != "call" or len(refs) != 1:
+                break
+            users = self.matches.graph(places[0]).users.get(places[0][1], ())
+            if len(users) != 1 or not self.matches.facts(places[0]).layout:
+                break
+            edit = self._given(places, want)
+            if edit is None:
+                break
+            found = edit
+            above = whole_reads(self.matches.job.specification, self.matches.job.specification.by_name[want])
+            if len(above) != 1 or not self.matches.whole_facts(want).layout:
+                break
+            places, want = tuple((rank, refs[0]) for rank, _ in places), above[0]
+        return found
+
+    def _given(self, places: tuple[Place, ...], want: str) -> Edit | None:
+        """The change that gives places parts of a tensor, such that the changed values become what they should be."""
+        whole = self.matches.replay.wanted(want)
+        for rows in layouts(self.matches, places, whole) if whole is not None else ():
+            chosen = {place: row for place, row in zip(places, rows, strict=True) if row is not None}
+            changes = {place: row[1] for place, row in chosen.items()}
+            if len(changes) == len(places) and self.matches.replay.gives(changes, self.edit.changes):
+                return Edit("value", places, changes, {place: (want, row[0]) for place, row in chosen.items()})
+        return None
 
     def _by_window(self) -> Account | None:
         """The operands are parts of the right tensors, but not the parts that belong together."""
@@ -286,9 +333,18 @@ class Values(Names):
         end = self.place[1]
         if ratio == 1:
             return self._lacks(wanted, found.places)
+        above = self.matches.replay.above([self.place])
+        if ratio == -1 and found.places[0] not in above:
+            self.place = self._last(self.place)
+            head = f"{self.impl(self.place)} lacks a summand: {what} is never subtracted from it"
+            text = f"{end} - {' - '.join(names)} is the specification's {self.part(wanted)}"
+            hint = f"subtract {listed(names)} from {self.place[1]}"
+            return self.made("missing", head, text, hint, wanted[0], wanted)
         if ratio < 0 and ratio.denominator == 1:
-            above = self.matches.replay.above([self.place])
-            adders = [p for p in self.matches.replay.order if p in above and names[0] in references(self.node(p))]
+            everywhere = [p for p in self.matches.replay.order if p in above and names[0] in references(self.node(p))]
+            ranks = {p[0] for p in everywhere}
+            summed = self.matches.job.mesh.world_size == 1 or abs(ratio) + 1 == len(everywhere)
+            adders = everywhere if summed else [p for p in everywhere if p[0] == min(ranks)]
             if len(adders) > 1:
                 each = list(dict.fromkeys(self.impl(p) for p in adders))
                 by = f"{each[0]} adds it on every rank" if len(each) == 1 else f"{listed(each)} each add it"
@@ -324,8 +380,10 @@ class Values(Names):
 
     def _lacks(self, wanted: Part, places: Sequence[Place]) -> Account:
         """Something is never added to the place."""
-        name, names = self.impl(self.place), [n for _, n in places]
-        what = listed([self._describe(place) for place in places])
+        name, names = self.impl(self.place), list(dict.fromkeys(n for _, n in places))
+        what = listed(list(dict.fromkeys(self._describe(place) for place in places)))
+        over = len(names) < len(places)
+        what = f"the sum of {what} over the ranks" if over else what
         graph, above = self.matches.graph(places[0]), self.matches.replay.above([self.place])
         users = [u for u in graph.users.get(names[0], ()) if (places[0][0], u) not in above]
         text = f"{self.place[1]} + {' + '.join(names)} is the specification's {self.part(wanted)}"
@@ -341,12 +399,23 @@ class Values(Names):
             hint = f"add {twin[1]} and {names[0]} before the sum over ranks"
             return self.made("missing", head, text, hint, wanted[0], wanted)
         elsewhere = f" ({names[0]} goes into {listed(users)} only)" if users else ""
+        self.place = self._last(self.place)
+        name = self.impl(self.place)
+        hint = f"add {'the sum over the ranks of ' if over else ''}{listed(names)} to {self.place[1]}"
         head = f"{name} lacks a summand: {what} is never added to it{elsewhere}"
-        hint = (
-            f"add {listed(names)} before {self.place[1]} is used: "
-            "a sum over the ranks that hold them comes too early, or is missing"
-        )
         return self.made("missing", head, text, hint, wanted[0], wanted)
+
+    def _last(self, place: Place) -> Place:
+        """The last node that elements only move to from a place, and nowhere else: what is missing is missing there."""
+        for _ in range(_CHAIN):
+            users = self.matches.graph(place).users.get(place[1], ())
+            below = (place[0], users[0]) if len(users) == 1 else place
+            refs = list(references(self.node(below)))
+            alone = len(refs) == 1 and below != place and self.node(place).op == "call"
+            if not alone or not (self.matches.facts(below).layout or self.matches.facts(below).view):
+                break
+            place = below
+        return place
 
     def _describe(self, place: Place) -> str:
         part = self.matches.aligned(place)
@@ -389,7 +458,9 @@ class Values(Names):
                 f"(all_reduce), for {op} of a summand is no summand of {op}"
             )
             text = f"the specification's {self.spec(name)} applies {op} to the sum, {whole[0]}"
-            return self.made("unreduced", head, text, f"add up {names} (all_reduce) before {op}", name)
+            total: Array = np.asarray(np.sum(np.stack(values), axis=0))
+            right = self._makes_right(dict.fromkeys(distinct, total))
+            return self.made("unreduced", head, text, f"add up {names} (all_reduce) before {op}" if right else "", name)
         return None
 
     def _upstream(self, wanted: Part) -> Account | None:
@@ -443,11 +514,22 @@ class Values(Names):
             hint=first.hint if right else "",
         )
 
+    def _makes_right(self, changes: Mapping[Place, Array]) -> bool:
+        """True if all outputs are right once these places have other values."""
+        try:
+            return not any(self.matches.replay.wrong(self._outputs(), changes).values())
+        except TantamountError:
+            return False
+
+    def _outputs(self) -> list[str]:
+        """The outputs that can be compared."""
+        outputs = self.matches.job.outputs
+        return [name for name, one in outputs.items() if one.placements is not None or one.expression is not None]
+
     def _repairs(self, instead: Mapping[Place, Node]) -> bool:
         """True if the output is right once these nodes stand in the place of those of the implementation."""
-        output = self.matches.output
         try:
-            return not self.matches.replay.wrong([output], instead=instead)[output]
+            return not any(self.matches.replay.wrong(self._outputs(), instead=instead).values())
         except TantamountError:
             return False
 
@@ -489,13 +571,11 @@ class Values(Names):
         texts = [self.part(part) for part in parts]
         without = f"without {listed(texts)}, which the specification's {wanted[0]} depends on"
         head = f"{self.impl(self.place)} is computed {without}{self._zero()}"
-        inputs = listed([part[0] for part in parts])
-        hint = f"replicate {inputs}, or gather before, or all_reduce what every rank makes of its part"
         return self.made(
             "range",
             head,
             f"nothing that {self.place[1]} is computed from reads {listed(texts)}",
-            hint,
+            "",
             wanted[0],
             wanted,
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from tantamount.diagnosis.instead import reordered
 from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.search import Repair
+from tantamount.diagnosis.value_matches import argument_at
 from tantamount.diagnosis.values import Values
-from tantamount.ir.graph import references
+from tantamount.ir.graph import Node, Ref, references
 from tantamount.ops.facts import Facts
 
 __all__ = ["account"]
@@ -84,12 +86,18 @@ class _Words(Values):
         if facts.adds and facts.combination.get(read) == 1:
             rest, factor = next((x, c) for x, c in facts.combination.items() if x != read)
             what = rest or number(abs(factor))
-            adders = [p[1] for p in self.matches.replay.order if p in self.matches.cone and self._adds(p, rest, factor)]
+            rank = self.place[0]
+            cone = [p for p in self.matches.replay.order if p in self.matches.cone and p[0] == rank]
+            adders = [p[1] for p in cone if self._adds(p, rest, factor)]
             head = f"{name} {'adds' if factor > 0 else 'subtracts'} {what} once too often"
             if len(adders) > 1 and factor > 0:
                 head = f"{what} is added {len(adders)} times, by {listed(adders)}: {name} must not"
             hint = f"add {what} once: on one rank, or after the sum over ranks"
             return self.made("extra", head, without, hint, spec)
+        order = reordered(self.matches, self.edit)
+        if order:
+            head = f"{name} reads its operands in the wrong order: {order.partition(' instead of ')[0]} is needed"
+            return self.made("operand", head, "", order, spec)
         head = f"{name}{also} applies {op}, and the specification does not"
         return self.made("extra", head, without, f"leave out {self.place[1]}{also}", spec)
 
@@ -117,6 +125,15 @@ class _Words(Values):
     def _literal(self) -> Account:
         node = self.node(self.place)
         old, new = self.matches.number_at(self.place, self.edit.slot), self.edit.number
+        written = self._written(node)
+        if written is not None:
+            reader, self.place = self.place, written
+            head = f"{self.impl(written)} is {shown(old)} where {number(new)} is needed, in {self.impl(reader)}"
+            hint = f"{number(new)} instead of {shown(old)} in {written[1]}"
+            self.place = reader
+            spec = self.counterpart()
+            self.place = written
+            return self.made("attribute", head, "", hint, spec)
         facts = self.matches.facts(self.place)
         verb = _verb(facts, old)
         does = f"{verb} {shown(old)}" if verb else f"has {shown(old)} in {short(node.target)}"
@@ -143,6 +160,23 @@ class _Words(Values):
             f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}",
             self.counterpart(),
         )
+
+    def _written(self, node: Node) -> Place | None:
+        """The constant that a number is written in, if the number is no argument and nothing else reads it."""
+        argument = argument_at(node, self.edit.slot)
+        if not isinstance(argument, Ref) or len({name for _, name in self.edit.places}) > 1:
+            return None
+        place, reader = (self.place[0], argument.name), self.place[1]
+        while self.node(place).op == "call" or self.node(place).target == "hlo.constant":
+            if self.matches.graph(place).users.get(place[1], ()) != (reader,) or place[1] == reader:
+                return None
+            refs = list(references(self.node(place)))
+            if not refs:
+                return place
+            if len(refs) > 1 or not self.matches.facts(place).layout:
+                return None
+            place, reader = (place[0], refs[0]), place[1]
+        return None
 
     def _scale(self) -> Account:
         ratio = Fraction(self.edit.number).limit_denominator(4096)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tantamount.calculus.atoms import Store
 from tantamount.clock import Clock
-from tantamount.effort import Effort, Stopped, stopping
+from tantamount.effort import Effort, Grown, Stopped, stopping
 from tantamount.errors import UserError
 from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Captured", "job_of", "refine_job", "whole_proof"]
 
 _LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
+_SOME = 20_000  # steps that are never too many
 _SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
@@ -432,12 +433,34 @@ def _proved_with_effort(
 ) -> dict[str, OutputReport]:
     """The outputs that no execution refuted, with products multiplied out; of those that are still open, why."""
     names = _unrefuted(checked, reasons)
-    return {output.name: output for output in _checked(state, proof, expand=True, only=names)} if names else {}
+    if not names:
+        return {}
+    return {o.name: o for o in _multiplied_out(state, proof, names, refuted=_refuted(checked))}
 
 
 def _unrefuted(checked: tuple[OutputReport, ...], reasons: Mapping[str, str | None]) -> list[str]:
     """The outputs that are open and that no execution refuted."""
     return [o.name for o in _open(checked) if o.verdict is not Verdict.REFUTED or o.reason == reasons[o.name]]
+
+
+def _refuted(outputs: Sequence[OutputReport]) -> bool:
+    return any(output.verdict is Verdict.REFUTED for output in outputs)
+
+
+def _multiplied_out(state: _State, proof: Proof, names: Sequence[str], *, refuted: bool) -> list[OutputReport]:
+    """Reports on outputs with products multiplied out. Of a job that is refuted they are worth as much as its proof,
+    and of no more of them there is a report."""
+    if not refuted:
+        return list(_checked(state, proof, expand=True, only=names))
+    effort = state.effort
+    found: list[OutputReport] = []
+    try:
+        with effort.watching(effort.bounds.refuted_effort * effort.steps + _SOME):
+            for name in names:
+                found += proof.check(expand=True, only=[name], infer=False)
+    except Grown:
+        effort.hit("refuted_effort")
+    return found
 
 
 def _with_more(output: OutputReport, again: OutputReport | None, reasons: Mapping[str, str | None]) -> OutputReport:

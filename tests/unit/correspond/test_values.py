@@ -56,3 +56,14 @@ def test_rows_of_a_tensor() -> None:
     whole[4] = whole[1]
     assert rows_of(whole, whole[[3, 4, 0]]) == (3, 1, 0)
     assert rows_of(whole, 2 * whole[:2]) is None
+
+
+@pytest.mark.parametrize("masked", [-np.inf, -3.4e38, -1e4])
+def test_tensors_with_masked_elements_are_told_apart_by_the_others(masked: float) -> None:
+    scores, other = np.random.default_rng(5).standard_normal((2, 16, 16))
+    above = np.triu(np.ones((16, 16)), 1) > 0
+    parts = Parts[str]()
+    parts.add("scores", np.where(above, masked, scores))
+    assert list(parts.equal(np.where(above, masked, scores))) == ["scores"]
+    assert list(parts.multiples(2 * np.where(above, masked, scores))) == [("scores", pytest.approx(2))]
+    assert not list(parts.multiples(np.where(above, masked, scores + 0.01 * other)))

@@ -99,13 +99,28 @@ ALONE = {
 }  # fmt: skip
 
 
+# each is a change of one line that was replayed; where none was found, nothing is said
+HINTS = {
+    "divides again": "leave out e",
+    "another number": "6 instead of 3 in d",
+    "an operator too many": "leave out r",
+    "an operator missing": "apply sigmoid -> mul first",
+    "the wrong shard": "4:8 instead of 0:4 along dimension 1 in b",
+    "a bias on both": "add b once, after the sum over ranks",
+    "a summand left out": "combine p and q first: all_reduce over the ranks that hold them",
+    "another input": "w instead of v",
+    "another operator": "sin instead of cos in s",
+    "rows in another order": "a, b instead of b, a in c",
+}
+
+
 @pytest.mark.parametrize("bug", ALONE)
 def test_the_change_that_repairs_is_said(tmp_path: Path, bug: str) -> None:
     specification, implementation, place, headline = ALONE[bug]
     found = mismatch(tmp_path, specification, implementation)
     assert (found.implementation, found.rank) == (place, None)
     assert found.headline.startswith(headline)
-    assert found.hint
+    assert found.hint == HINTS.get(bug, "")
 
 
 SUMMAND = """

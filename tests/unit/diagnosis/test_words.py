@@ -95,3 +95,48 @@ def test_formulas_in_headlines_are_short(tmp_path: Path) -> None:
     implementation = f"{names}{product}y = aten.atan2.default(a, o)\nv = aten.exp.default(y)\nz = mul(v, n)\n-> z"
     found = mismatch(tmp_path, specification, [implementation])
     assert len(found.headline) < 250, found.headline
+
+
+def attention_like(heads: int, layers: int, *, ranks: bool) -> str:
+    """Layers with a fused weight for three projections, and a norm at the end."""
+    n, x = 2 * heads, "x"
+    text = "x: float32[4, 6]\ng: float32[6]\n"
+    for k in range(layers):
+        text += f"w{k}: float32[6, {3 * n}]\nd{k}: float32[{n}, 6]\nh{k} = mm({x}, w{k})\n"
+        for j, name in enumerate("qkv"):
+            text += f"{name}{k} = slice(h{k}, 1, {j * n}, {j * n + n})\n"
+        text += f"s{k} = mul(q{k}, k{k})\nt{k} = aten.sigmoid.default(s{k})\na{k} = mul(t{k}, v{k})\n"
+        text += f"o{k} = mm(a{k}, d{k})\n" + (f'c{k} = all_reduce(o{k}, "sum", "dp")\n' if ranks else "")
+        text += f"x{k} = add({x}, {'c' if ranks else 'o'}{k})\n"
+        x = f"x{k}"
+    norm = f"p = mul({x}, {x})\nm = aten.mean.dim(p, [1], True)\nr = aten.rsqrt.default(m)\nz = mul({x}, r)\n"
+    return f"{text}{norm}y = mul(z, g)\n-> y"
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_fused_weight_that_is_cut_as_one_is_named_where_it_is_split_first(tmp_path: Path, layers: int) -> None:
+    rows = "".join(f'w{k} = "Shard(1)"\nd{k} = "Shard(0)"\n' for k in range(layers))
+    tables = f'[inputs]\n{rows}default = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+    ranks = [attention_like(2, layers, ranks=True)] * 2
+    found = mismatch(tmp_path, attention_like(4, layers, ranks=False), ranks, tables)
+    assert (found.implementation, found.kind, found.hint) == ("k0", "offset", "")
+    assert found.headline.startswith("k0 takes the specification's h0[:, 4:8] where the specification's k0[:, 0:4] is")
+
+
+def rotated(first: int) -> str:
+    """Keys that are rotated, through two operands, before they meet the queries."""
+    return (
+        f"x: float32[4, 6]\nw: float32[6, 12]\nc: float32[4, 4]\nm = mm(x, w)\nq = slice(m, 1, 0, 4)\n"
+        f"k = slice(m, 1, {first}, {first + 4})\na = slice(k, 1, 0, 2)\nb = slice(k, 1, 2, 4)\n"
+        "n = aten.neg.default(b)\nh = cat([n, a], 1)\ni = mul(h, c)\nj = aten.add.Tensor(k, i)\nd = slice(q, 1, 0, 2)\n"
+        "e = slice(q, 1, 2, 4)\nf = aten.neg.default(e)\ng = cat([f, d], 1)\n"
+        "l = mul(g, c)\no = aten.add.Tensor(q, l)\np = mul(j, o)\ny = aten.sin.default(p)\n-> y, j"
+    )
+
+
+def test_a_part_that_is_another_one_is_named_where_it_is_cut(tmp_path: Path) -> None:
+    """All that comes of the part is found in the specification, too: as what comes of the other one."""
+    found = mismatch(tmp_path, rotated(4), [rotated(0)])
+    assert (found.implementation, found.kind) == ("k", "offset")
+    assert found.headline.startswith("k takes the specification's m[:, 0:4] where the specification's k is needed")
+    assert found.hint == "4:8 instead of 0:4 along dimension 1 in k"

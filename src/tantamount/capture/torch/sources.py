@@ -34,6 +34,7 @@ __all__ = [
 
 _SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
 _MODELS = Path(__file__).parent / "llama"  # code of ours that is captured
+_ENGINE = "_engine_run_backward"  # PyTorch's function that runs all of a backward pass
 _STANDARD = str(Path(linecache.__file__).parent)
 # files of libraries that pass calls on, and say nothing about where in a model one is
 _PLUMBING = (
@@ -87,7 +88,8 @@ def module_paths(modules: Mapping[str, nn.Module]) -> Generator[_Paths]:
 class Annotate(TorchDispatchMode):
     """Notes the source line and the module of every operator that passes, for the tracer below it to pick up.
 
-    A backward operator has those of the forward operator that made its autograd node (by sequence number)."""
+    A backward operator has those of the forward operator that made its autograd node (by sequence number); where it is
+    Python that runs inside backward (autograd functions, hooks of tensors), its own line."""
 
     def __init__(self, paths: _Paths) -> None:
         super().__init__()
@@ -112,8 +114,9 @@ class Annotate(TorchDispatchMode):
         node = torch._C._current_autograd_node()
         if node is not None:
             known = self._forward.get(node._sequence_nr())
+            ran = _user_line(up_to=_ENGINE)  # Python of an autograd function or of a hook
             if known is not None:
-                return known[0], f"{known[1]} backward".strip()
+                return ran or known[0], f"{known[1]} backward".strip()
         found = _user_line(), self.paths.stack[-1] if self.paths.stack else ""
         # the operator's autograd node, if it has one, was made just before; later operators may have none of their own
         self._forward.setdefault(_next_sequence_number() - 1, found)
@@ -196,14 +199,16 @@ def user_line() -> str:
     return ""
 
 
-def _user_line() -> str:
+def _user_line(up_to: str = "") -> str:
     """The innermost frame outside PyTorch, Tantamount and the standard library, as Python prints it; the line that was
-    stated, if one was."""
+    stated, if one was. Frames further out than a function named ``up_to`` do not count; empty if no frame does."""
     if stated := _stated.get():
         return stated
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
+        if up_to and frame.f_code.co_name == up_to and not is_user_file(name):
+            return ""
         if is_user_file(name):
             line = linecache.getline(name, frame.f_lineno).strip()
             return f'File "{shown_file(name)}", line {frame.f_lineno}, in {frame.f_code.co_name} | {line}'

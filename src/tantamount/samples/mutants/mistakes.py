@@ -135,7 +135,7 @@ def _of(job: Job, graph: Graph, node: Node, groups: dict[str, int], random_: ran
     yield from _parts(graph, node, facts)
     if facts.factory or not node.type.dtype.is_float:
         return
-    yield from _steps(job, graph, node, facts, random_)
+    yield from _steps(job, graph, node, facts, random_, facts_at)
     yield from _tensors(graph, node, facts, random_)
 
 
@@ -217,10 +217,13 @@ def _parts(graph: Graph, node: Node, facts: Facts) -> Iterator[Made]:
                 yield Class.ORDER, "in reverse", (), _arguments(turned)
 
 
-def _steps(job: Job, graph: Graph, node: Node, facts: Facts, random_: random.Random) -> Iterator[Made]:
+def _steps(
+    job: Job, graph: Graph, node: Node, facts: Facts, random_: random.Random, facts_of_: FactsOf
+) -> Iterator[Made]:
     same = [name for name in dict.fromkeys(references(node)) if graph.by_name[name].type == node.type]
     if same and not facts.view:
-        yield Class.STEP_MISSING, f"left out, {same[0]} is passed on", _around(graph, node), _passed_on(same[0])
+        places = (*_moved(graph, same[0], facts_of_), *_around(graph, node))
+        yield Class.STEP_MISSING, f"left out, {same[0]} is passed on", places, _passed_on(same[0])
         if facts.elementwise and not facts.idempotent:
             again = f"{node.name}_once"
             yield Class.STEP_TWICE, "applied twice", (again,), _twice(again, Ref(same[0]))

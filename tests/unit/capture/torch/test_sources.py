@@ -89,3 +89,58 @@ def test_a_tied_weight_is_one_input_and_has_one_gradient(step: Program) -> None:
     assert not [name for name in (*inputs, *outputs) if "head.weight" in name]
     assert step.aliases == {"embedding.weight": ("head.weight",)}
     assert outputs.count("new embedding.weight") == 1
+
+
+class Doubled(torch.autograd.Function):
+    """The identity, whose gradient is doubled in Python."""
+
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: object, *gradients: torch.Tensor) -> torch.Tensor:
+        return gradients[0] * 2
+
+
+def halved(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient / 2
+
+
+@pytest.mark.parametrize(("by", "text"), [("function", "return gradients[0] * 2"), ("hook", "return gradient / 2")])
+def test_python_that_runs_inside_backward_has_the_line_that_ran(by: str, text: str) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        y = torch.sin(x)
+        if by == "function":
+            y = Doubled.apply(y)
+        else:
+            y.register_hook(halved)
+        y.sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    def right(x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        torch.sin(x).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    x = torch.randn(3)
+    found = tt.refine(tt.capture(right, (x,)), tt.capture(step, (x,))).mismatch
+    assert found is not None
+    assert found.implementation_source is not None
+    assert found.implementation_source.text == text
+    assert found.hint == f"leave out {found.implementation}"
+
+
+def test_what_pytorch_runs_inside_backward_has_the_line_of_the_forward_pass() -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        y = torch.sin(x)
+        y.sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    sources = [node.source for node in calls(tt.capture(step, (torch.randn(3),))) if node.target == "aten.cos.default"]
+    assert [source is not None and source.text for source in sources] == ["y = torch.sin(x)"]

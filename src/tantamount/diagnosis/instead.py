@@ -1,0 +1,180 @@
+"""What would have to stand on the line: another tensor of the implementation, other numbers of a slice, another order.
+
+A change of values says what a node should give. A person changes a line: what is found here computes just those values
+there, on every rank that is to change, from tensors that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice, permutations
+from typing import NamedTuple
+
+import numpy as np
+
+from tantamount.correspond.values import close
+from tantamount.diagnosis.edits import Edit
+from tantamount.diagnosis.locate import whole_reads
+from tantamount.diagnosis.replay import Place
+from tantamount.diagnosis.value_matches import ValueMatches
+from tantamount.ir.graph import Argument, Node, Ref, references
+from tantamount.semantics.reference import Array
+
+__all__ = ["instead", "reordered"]
+
+_ORDERS = 24  # orders of operands that are tried
+_OPERANDS = 64  # tensors that are tried in place of one operand
+_STARTS = 4096  # positions at which a part is looked for
+
+
+def instead(matches: ValueMatches, edit: Edit) -> str:
+    """A change of one line that gives the values of an edit, as text; empty if none is found."""
+    names = {name for _, name in edit.places}
+    if len(names) != 1:
+        return ""
+    for found in (_positions(matches, edit), _operand(matches, edit), _order(matches, edit), _another(matches, edit)):
+        text = next(found, "")
+        if text:
+            return f"{text}{_ranks(matches, edit)}"
+    return ""
+
+
+def reordered(matches: ValueMatches, edit: Edit) -> str:
+    """The order of the same operands in which one node gives the values of an edit; empty if there is none."""
+    return next(_order(matches, edit), "") if len({name for _, name in edit.places}) == 1 else ""
+
+
+def _renamed(node: Node, names: Mapping[int, str]) -> Node:
+    """The node with other operands, by their positions."""
+    seen = -1
+
+    def one(argument: Argument) -> Argument:
+        nonlocal seen
+        if isinstance(argument, Ref):
+            seen += 1
+            return Ref(names[seen]) if seen in names else argument
+        return tuple(map(one, argument)) if isinstance(argument, tuple) else argument
+
+    args = tuple(map(one, node.args))
+    return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
+
+
+def _ranks(matches: ValueMatches, edit: Edit) -> str:
+    """On which ranks, where that is not all."""
+    ranks = sorted({rank for rank, _ in edit.places})
+    if len(ranks) == matches.job.mesh.world_size:
+        return ""
+    return f" on rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks))}"
+
+
+def _another(matches: ValueMatches, edit: Edit) -> Iterator[str]:
+    """Another tensor that has the values."""
+    first = edit.places[0]
+    below = matches.replay.below(edit.places)
+    for node in matches.graph(first).nodes:
+        places = [(rank, node.name) for rank, _ in edit.places]
+        if any(place in below or place not in matches.replay.position for place in places):
+            continue
+        if matches.value(places[0]).shape == edit.changes[first].shape and all(
+            close(matches.value(place), edit.changes[one]) for place, one in zip(places, edit.places, strict=True)
+        ):
+            yield f"{node.name} instead of {first[1]}"
+
+
+class _Span(NamedTuple):
+    dim: int
+    low: int
+    high: int
+
+
+def _positions(matches: ValueMatches, edit: Edit) -> Iterator[str]:
+    """The same tensor cut elsewhere, alike on all ranks."""
+    if not all(matches.facts(place).piece and matches.node(place).target != "getitem" for place in edit.places):
+        return
+    found: set[tuple[_Span, _Span]] = set()
+    for place in edit.places:
+        refs = list(references(matches.node(place)))
+        whole = matches.value((place[0], refs[0]))
+        old, new = _span(whole, matches.value(place)), _span(whole, edit.changes[place])
+        if old is None or new is None or old.dim != new.dim:
+            return
+        found.add((old, new))
+    if len(found) == 1:
+        ((old, new),) = found
+        along = f" along dimension {new.dim}"
+        yield f"{new.low}:{new.high} instead of {old.low}:{old.high}{along} in {edit.places[0][1]}"
+
+
+def _span(whole: Array, part: Array) -> _Span | None:
+    """Where a part lies in a tensor of as many dimensions, of which it is shorter in one."""
+    if whole.ndim != part.ndim:
+        return None
+    dims = [k for k, (n, m) in enumerate(zip(whole.shape, part.shape, strict=True)) if n != m]
+    if len(dims) != 1 or part.shape[dims[0]] > whole.shape[dims[0]] > _STARTS:
+        return None
+    (dim,) = dims
+    moved, wanted = np.moveaxis(whole, dim, 0), np.moveaxis(part, dim, 0)
+    count = len(wanted)
+    for low in range(len(moved) - count + 1):
+        if np.array_equal(moved[low], wanted[0]) and np.array_equal(moved[low : low + count], wanted):
+            return _Span(dim, low, low + count)
+    return None
+
+
+def _operand(matches: ValueMatches, edit: Edit) -> Iterator[str]:
+    """Another operand: a tensor that what the specification reads there is found in."""
+    first = edit.places[0]
+    node = matches.node(first)
+    if node.op != "call" or node.target == "getitem":
+        return
+    wanted = next((part[0] for part in edit.wanted.values()), None)
+    if wanted is None:
+        return
+    graph = matches.job.specification
+    needed = set(whole_reads(graph, graph.by_name[wanted])) if edit.kind != "operand" else {wanted}
+    needed |= {ref for name in needed for ref in whole_reads(graph, graph.by_name[name])}
+    below = matches.replay.below(edit.places)
+    tried = 0
+    for k, ref in enumerate(references(node)):
+        shape = matches.value((first[0], ref)).shape
+        for other in matches.graph(first).nodes:
+            place = (first[0], other.name)
+            if other.name == ref or place in below or matches.value(place).shape != shape:
+                continue
+            part = matches.aligned(place)
+            if part is None or part[0] not in needed:
+                continue
+            tried += 1
+            if tried > _OPERANDS:
+                return
+            if _gives(matches, edit, {k: other.name}):
+                yield f"{other.name} instead of {ref} in {first[1]}"
+
+
+def _order(matches: ValueMatches, edit: Edit) -> Iterator[str]:
+    """The same operands in another order."""
+    first = edit.places[0]
+    refs = list(references(matches.node(first)))
+    if not 2 <= len(refs) <= 4:
+        return
+    for order in islice(permutations(range(len(refs))), 1, _ORDERS):
+        if _gives(matches, edit, {k: refs[j] for k, j in enumerate(order)}):
+            yield f"{', '.join(refs[j] for j in order)} instead of {', '.join(refs)} in {first[1]}"
+
+
+def _gives(matches: ValueMatches, edit: Edit, names: Mapping[int, str]) -> bool:
+    """True if nodes with other operands compute what an edit says, on all ranks."""
+    for place in edit.places:
+        node = matches.node(place)
+        if max(names) >= len(list(references(node))):
+            return False
+        value = _computed(matches, place, _renamed(node, names))
+        if value is None or not close(value, edit.changes[place]):
+            return False
+    return True
+
+
+def _computed(matches: ValueMatches, place: Place, node: Node) -> Array | None:
+    if any((place[0], ref) not in matches.replay.position for ref in references(node)):
+        return None
+    return matches.replay.computed(place, node)
