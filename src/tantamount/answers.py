@@ -200,6 +200,7 @@ def verify_plan(
     *,
     model: object = None,
     data: Sequence[str] = (),
+    finish: object = None,
     accept: Collection[str] = (),
     limits: Limits | None = None,
     effort: str | float | Effort = "normal",
@@ -212,7 +213,9 @@ def verify_plan(
 
     For generated modules, ``model`` is the model of one device: ``FILE.py:NAME`` or ``MODULE:NAME`` (which runs that
     code), or a PyTorch module with a sample of one microbatch, as a tuple; ``data`` says what a sample is
-    (``ids=int64[2,8]``) where the model does not. ``accept`` names declared approximations that are allowed.
+    (``ids=int64[2,8]``) where the model does not, ``finish`` what follows the step that was generated: an object with
+    ``optimizer(parameters)``, ``gradients(parameters)`` and ``rank_gradients(parameters, rank)``, or where to find what
+    makes one. ``accept`` names declared approximations that are allowed.
     ``effort``, ``timeout`` and ``memory`` as in :func:`refine`, for all parts together; ``told(part, done, total)`` is
     told of every part before it is looked at. Raises :class:`UserError` for a file that is wrong."""
     from tantamount.capture.job import is_job, read_job
@@ -228,7 +231,7 @@ def verify_plan(
     if not isinstance(plan, Plan):
         path = Path(plan)
         if is_generated(path):
-            return verify_generated(_generated(path, model, data, limits), question)
+            return verify_generated(_generated(path, model, data, finish, limits), question)
         if is_job(path, limits):
             return verify_job(read_job(path, limits=limits), question)
         plan = read_plan(path, limits=limits)
@@ -236,7 +239,7 @@ def verify_plan(
     return verify(plan, part_checker(closely, spent), told, accept)
 
 
-def _generated(path: Path, model: object, data: Sequence[str], limits: Limits | None) -> Generated:
+def _generated(path: Path, model: object, data: Sequence[str], finish: object, limits: Limits | None) -> Generated:
     """The plan of a folder of generated modules."""
     from tantamount.capture.nnscaler.layout import mesh_of, unit_of
     from tantamount.capture.nnscaler.modules import read_folder
@@ -255,9 +258,15 @@ def _generated(path: Path, model: object, data: Sequence[str], limits: Limits | 
 
         return generated_job(modules, steps, model, data)
 
+    def after() -> Job:
+        from tantamount.capture import finish_job
+
+        return finish_job(modules, model, data, finish)
+
     stages = {event.function for rank in steps.ranks for event in rank.events if event.kind == "forward"}
     return Generated(
         path=str(path), name=path.name, kind=f"nnScaler {modules[0].version}", mesh=mesh,
         microbatches=modules[0].microbatches, stages=max(len(stages), 1), calls=steps.count, wrong=steps.wrong,
         unknown=steps.unknown, assumptions=said_of_runtime(modules, unit), job=job if steps.ranks else None,
+        finish=None if finish is None else after,
     )  # fmt: skip

@@ -48,6 +48,12 @@ def plan() -> None:
     metavar="KEY=DTYPE[SIZES]",
     help="Likewise, what is in a sample, if NAME returns a model only.",
 )
+@click.option(
+    "--finish",
+    metavar="FILE.py:NAME",
+    help="Likewise, what follows their step: an object with optimizer(parameters), and gradients(parameters) and "
+    "rank_gradients(parameters, rank) for what is done with gradients before (this runs it).",
+)
 @click.option("--accept", multiple=True, metavar="NAME", help="Accept a declared approximation: without, exit code 3.")
 @click.option(
     "--json", type=FILE, metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."
@@ -64,6 +70,7 @@ def verify(
     plans: tuple[Path, ...],
     model: str | None,
     data: tuple[str, ...],
+    finish: str | None,
     accept: tuple[str, ...],
     json: Path | None,
     html: Path | None,
@@ -91,6 +98,7 @@ def verify(
                     path,
                     model=model,
                     data=data,
+                    finish=finish,
                     accept=accept,
                     effort=effort,
                     timeout=timeout,
