@@ -176,7 +176,7 @@ def finish_job(modules: Sequence[GeneratedModule], model: object, data: Sequence
 
 
 def _relations(mesh: Mesh, wholes: Sequence[Whole], state: Mapping[str, bool], *, new: bool) -> dict[str, Any]:
-    """What ranks hold. Of what one coordinate along an axis alone has, others are given a copy that they do not use, and
+    """What ranks hold. Of what one coordinate along an axis alone has, others are given a copy that they do not use and
     leave zeros: what it has is then the sum. So it is for gradients, of which the passes leave zeros elsewhere."""
     found: dict[str, Any] = {}
     summed = 'Partial("sum")'
