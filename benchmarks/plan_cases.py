@@ -38,7 +38,7 @@ from tantamount.plan.verify import verify
 from tantamount.refinement.job import refine_job
 from tantamount.verdict import Verdict
 
-PATIENCE = 30.0  # seconds for one plan
+PATIENCE = 120.0  # seconds for one plan
 HEADS = Shape(2, 16, 8, 4, 4, 6)
 WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "plain": (LLAMA, TENSOR),

@@ -9,7 +9,7 @@ import click
 
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits
-from tantamount.cli.options import FILE, POSITIVE, Group, argument
+from tantamount.cli.options import FILE, POSITIVE, RAY, Group, argument
 from tantamount.errors import UserError
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def plan() -> None:
 @click.option("--effort", default="normal", metavar="LEVEL", help="As for refine.")
 @click.option("--timeout", type=float, metavar="S", help="What is not proved after S seconds is UNKNOWN.")
 @click.option("--memory", type=int, metavar="MB", help="The same above MB megabytes.")
+@click.option("--workers", type=POSITIVE, metavar="N", help="Prove N parts at a time, each in a process of its own.")
+@RAY
 @exits
 def verify(
     plans: tuple[Path, ...],
@@ -78,12 +80,15 @@ def verify(
     effort: str,
     timeout: float | None,
     memory: int | None,
+    workers: int | None,
+    ray: str | None,
 ) -> int:
     """Prove that a training iteration computes what one device would on the whole batch: every part, where parts meet,
     which stage owns what, and the schedule. Exit code as for refine: the worst of several plans."""
     from json import dumps
 
     from tantamount.answers import verify_plan
+    from tantamount.cli.plan_parts import PartsApart
     from tantamount.report.lines import printable_rows
     from tantamount.report.outcomes import worst_exit
     from tantamount.writing import write_file
@@ -93,6 +98,9 @@ def verify(
     reports: list[PlanReport] = []
     for path in plans:
         with terminal.progress(str(path)) as told:
+            apart: PartsApart | None = None
+            if workers is not None or ray is not None:
+                apart = PartsApart(workers, ray, effort, timeout, memory, told)
             reports.append(
                 verify_plan(
                     path,
@@ -104,6 +112,7 @@ def verify(
                     timeout=timeout,
                     memory=memory,
                     told=told,
+                    together=apart,
                 )
             )
         if json is None or str(json) != "-":
