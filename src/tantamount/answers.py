@@ -5,7 +5,7 @@ The layer above proofs, reports and certificates; the command line and the pytes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,8 @@ from tantamount.verdict import Picture
 
 if TYPE_CHECKING:
     from tantamount.plan.flat import Generated
-    from tantamount.plan.parts import Plan
-    from tantamount.plan.result import PlanReport
+    from tantamount.plan.parts import Part, Plan
+    from tantamount.plan.result import PartReport, PlanReport
 
 __all__ = ["ENGINES", "Answer", "NotProved", "check_engine", "compare", "refine", "verify_plan"]
 
@@ -200,21 +200,26 @@ def verify_plan(
     *,
     model: object = None,
     data: Sequence[str] = (),
+    finish: object = None,
     accept: Collection[str] = (),
     limits: Limits | None = None,
     effort: str | float | Effort = "normal",
     timeout: float | None = None,
     memory: int | None = None,
     told: Callable[[str, int, int], None] | None = None,
+    together: Callable[[Path, Sequence[Part]], Iterable[PartReport]] | None = None,
 ) -> PlanReport:
     """The verdict on a training plan (docs/plan.md): the path of a ``plan/1`` file, or one that was read; a folder of
     modules that nnScaler generated; or a job, all of whose ranks are one part.
 
     For generated modules, ``model`` is the model of one device: ``FILE.py:NAME`` or ``MODULE:NAME`` (which runs that
     code), or a PyTorch module with a sample of one microbatch, as a tuple; ``data`` says what a sample is
-    (``ids=int64[2,8]``) where the model does not. ``accept`` names declared approximations that are allowed.
+    (``ids=int64[2,8]``) where the model does not, ``finish`` what follows the step that was generated: an object with
+    ``optimizer(parameters)``, ``gradients(parameters)`` and ``rank_gradients(parameters, rank)``, or where to find what
+    makes one. ``accept`` names declared approximations that are allowed.
     ``effort``, ``timeout`` and ``memory`` as in :func:`refine`, for all parts together; ``told(part, done, total)`` is
-    told of every part before it is looked at. Raises :class:`UserError` for a file that is wrong."""
+    told of every part before it is looked at. ``together(path, parts)`` may prove the parts of a ``plan/1`` file
+    elsewhere. Raises :class:`UserError` for a file that is wrong."""
     from tantamount.capture.job import is_job, read_job
     from tantamount.capture.nnscaler.modules import is_generated
     from tantamount.plan.flat import verify_generated, verify_job
@@ -225,18 +230,25 @@ def verify_plan(
 
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
     question = partial(refine, limits=limits, effort=spent)
+    apart: Callable[[Sequence[Part]], Iterable[PartReport]] | None = None
     if not isinstance(plan, Plan):
         path = Path(plan)
+        apart = None if together is None else partial(together, path)
+        if together is not None and (is_generated(path) or is_job(path, limits)):
+            raise UserError(
+                "command-line", place="--workers, --ray", found=f"{path}, which is no plan/1 file",
+                needed="a plan of parts, which processes can share",
+            )  # fmt: skip
         if is_generated(path):
-            return verify_generated(_generated(path, model, data, limits), question)
+            return verify_generated(_generated(path, model, data, finish, limits), question)
         if is_job(path, limits):
             return verify_job(read_job(path, limits=limits), question)
         plan = read_plan(path, limits=limits)
     closely = partial(refine_job, limits=limits, effort=spent, doubtful=True)
-    return verify(plan, part_checker(closely, spent), told, accept)
+    return verify(plan, part_checker(closely, spent), told, accept, apart)
 
 
-def _generated(path: Path, model: object, data: Sequence[str], limits: Limits | None) -> Generated:
+def _generated(path: Path, model: object, data: Sequence[str], finish: object, limits: Limits | None) -> Generated:
     """The plan of a folder of generated modules."""
     from tantamount.capture.nnscaler.layout import mesh_of, unit_of
     from tantamount.capture.nnscaler.modules import read_folder
@@ -255,9 +267,15 @@ def _generated(path: Path, model: object, data: Sequence[str], limits: Limits | 
 
         return generated_job(modules, steps, model, data)
 
+    def after() -> Job:
+        from tantamount.capture import finish_job
+
+        return finish_job(modules, model, data, finish)
+
     stages = {event.function for rank in steps.ranks for event in rank.events if event.kind == "forward"}
     return Generated(
         path=str(path), name=path.name, kind=f"nnScaler {modules[0].version}", mesh=mesh,
         microbatches=modules[0].microbatches, stages=max(len(stages), 1), calls=steps.count, wrong=steps.wrong,
         unknown=steps.unknown, assumptions=said_of_runtime(modules, unit), job=job if steps.ranks else None,
+        finish=None if finish is None else after,
     )  # fmt: skip

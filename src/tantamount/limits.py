@@ -174,7 +174,7 @@ class Bounds:
     layout_boxes: int = _bound(1 << 14, FORMS, "Boxes that a reshape may cut a tensor into.")
     mask_candidates: int = _bound(64, FORMS, "Positions that are tried for one that a mask always keeps.")
     undefined_terms: int = _bound(64, FORMS, "Terms that say where one piece of a tensor is undefined.")
-    undefined_pieces: int = _bound(256, FORMS, "Pieces of a tensor that say where it is undefined.")
+    undefined_pieces: int = _bound(2_048, FORMS, "Pieces of a tensor that say where it is undefined.")
     table_elements: int = _bound(1 << 12, FORMS, "Elements of a recorded constant that become numbers.", "fixed")
     table_pieces: int = _bound(2, FORMS, "Pieces of recorded numbers that are not round that become numbers.", "fixed")
     table_ranks: int = _bound(64, FORMS, "Ranks for which numbers that differ by rank become numbers.", "fixed")

@@ -20,6 +20,7 @@ pytest.importorskip("ray", reason="make test-ray installs Ray")
 from ray.cluster_utils import Cluster
 
 from support.pieces import killed_once, piece, telling
+from support.plans import write_plan
 from tantamount.work.cluster import Unreachable, run_on
 from tantamount.work.pool import Lost
 
@@ -82,6 +83,18 @@ def test_a_campaign_of_which_a_worker_is_killed_runs_every_case_once(cluster: Cl
     assert code in (0, 1), text
     lines = [line for log in sorted(folder.glob("log-*.jsonl")) for line in log.read_text().splitlines() if line]
     assert sorted(json.loads(line)["case"] for line in lines) == list(range(300))
+
+
+def test_parts_of_a_plan_have_the_verdicts_that_they_have_here(cluster: Cluster, tmp_path: Path) -> None:
+    """While a process that proves one of them is killed."""
+    path = write_plan(tmp_path, {"layer": ('all_reduce(share, "sum", "tp")', "mul(share, 1)")})
+    _, here = _command("plan", "verify", str(path))
+    threading.Timer(8, _kill_one_worker).start()
+    code, there = _command("plan", "verify", str(path), "--ray", cluster.address)
+    assert code == 1, there
+    rows = [[row.split()[:5] for row in text.splitlines() if "ED  " in row] for text in (here, there)]
+    assert rows[0] == rows[1]
+    assert "REFUTED" in rows[1][0]
 
 
 def test_what_does_not_answer_is_said() -> None:

@@ -18,11 +18,12 @@ from tantamount.errors import UserError
 
 __all__ = [
     "capture", "capture_jax", "capture_jax_ranks", "capture_megatron", "capture_ranks",  # pyright: ignore[reportUnsupportedDunderAll]
-    "generated_job", "new_plan", "plan_of_megatron", "plan_of_schedule",  # pyright: ignore[reportUnsupportedDunderAll]
+    "finish_job", "generated_job", "new_plan", "plan_of_megatron", "plan_of_schedule",  # pyright: ignore[reportUnsupportedDunderAll]
 ]  # fmt: skip
 
 _HOME = {  # others: programs
     "capture_megatron": "megatron",
+    "finish_job": "finishing",
     "generated_job": "nnscaler",
     "new_plan": "llama.plan",
     "plan_of_megatron": "megatron.plan",

@@ -9,7 +9,7 @@ import click
 
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits
-from tantamount.cli.options import FILE, POSITIVE, Group, argument
+from tantamount.cli.options import FILE, POSITIVE, RAY, Group, argument
 from tantamount.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ def plan() -> None:
     metavar="KEY=DTYPE[SIZES]",
     help="Likewise, what is in a sample, if NAME returns a model only.",
 )
+@click.option(
+    "--finish",
+    metavar="FILE.py:NAME",
+    help="Likewise, what follows their step: an object with optimizer(parameters), and gradients(parameters) and "
+    "rank_gradients(parameters, rank) for what is done with gradients before (this runs it).",
+)
 @click.option("--accept", multiple=True, metavar="NAME", help="Accept a declared approximation: without, exit code 3.")
 @click.option(
     "--json", type=FILE, metavar="OUT", help="Write results as JSON (plan-report/1, one a line); - is stdout."
@@ -59,11 +65,14 @@ def plan() -> None:
 @click.option("--effort", default="normal", metavar="LEVEL", help="As for refine.")
 @click.option("--timeout", type=float, metavar="S", help="What is not proved after S seconds is UNKNOWN.")
 @click.option("--memory", type=int, metavar="MB", help="The same above MB megabytes.")
+@click.option("--workers", type=POSITIVE, metavar="N", help="Prove N parts at a time, each in a process of its own.")
+@RAY
 @exits
 def verify(
     plans: tuple[Path, ...],
     model: str | None,
     data: tuple[str, ...],
+    finish: str | None,
     accept: tuple[str, ...],
     json: Path | None,
     html: Path | None,
@@ -71,12 +80,15 @@ def verify(
     effort: str,
     timeout: float | None,
     memory: int | None,
+    workers: int | None,
+    ray: str | None,
 ) -> int:
     """Prove that a training iteration computes what one device would on the whole batch: every part, where parts meet,
     which stage owns what, and the schedule. Exit code as for refine: the worst of several plans."""
     from json import dumps
 
     from tantamount.answers import verify_plan
+    from tantamount.cli.plan_parts import PartsApart
     from tantamount.report.lines import printable_rows
     from tantamount.report.outcomes import worst_exit
     from tantamount.writing import write_file
@@ -86,16 +98,21 @@ def verify(
     reports: list[PlanReport] = []
     for path in plans:
         with terminal.progress(str(path)) as told:
+            apart: PartsApart | None = None
+            if workers is not None or ray is not None:
+                apart = PartsApart(workers, ray, effort, timeout, memory, told)
             reports.append(
                 verify_plan(
                     path,
                     model=model,
                     data=data,
+                    finish=finish,
                     accept=accept,
                     effort=effort,
                     timeout=timeout,
                     memory=memory,
                     told=told,
+                    together=apart,
                 )
             )
         if json is None or str(json) != "-":

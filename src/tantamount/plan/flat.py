@@ -24,7 +24,8 @@ Refine = Callable[[Job], Report]
 class Generated:
     """A plan that a framework wrote. ``job`` is what its ranks do in one microbatch, made when it is asked for: not for
     ranks whose order of calls is ``wrong`` (sentences), or not known to be right (``unknown``). ``mesh`` has the sizes
-    of the axes; ``kind`` says what wrote it."""
+    of the axes; ``kind`` says what wrote it. ``finish`` is what follows the step, from the gradients that the former
+    ends with to the parameters and the state that the next step begins with."""
 
     path: str
     name: str
@@ -37,6 +38,7 @@ class Generated:
     unknown: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
     job: Callable[[], Job] | None
+    finish: Callable[[], Job] | None = None
 
 
 def verify_generated(plan: Generated, refine: Refine) -> PlanReport:
@@ -47,13 +49,23 @@ def verify_generated(plan: Generated, refine: Refine) -> PlanReport:
     assumptions = list(plan.assumptions)
     if plan.job is not None:
         job = plan.job()
+        after = None if plan.finish is None else plan.finish()
         clock.lap("reading")
-        report = refine(job)
-        parts.append(_part("iteration", job, report))
-        found.append(parts[0].verdict)
-        assumptions += report.assumptions
+        for name, one in (("iteration", job), ("finish", after)):
+            if one is not None:
+                report = refine(one)
+                parts.append(_part(name, one, report))
+                found.append(parts[-1].verdict)
+                assumptions += report.assumptions
         clock.lap("parts")
-    notes = ("what is shown ends with gradients as the ranks hold them: the step has no optimizer",)
+    if plan.finish is None:
+        notes = ("what is shown ends with gradients as the ranks hold them: the step has no optimizer",)
+    else:
+        finite = "gradients are finite: where one is not, nothing is claimed of what the optimizer makes of it"
+        assumptions.append(Assumption("finite-joints", finite, ()))
+        notes = (
+            "new parameters and state are held as the old ones were: what is shown of this step holds for the next one",
+        )
     return PlanReport(
         plan=plan.path, name=plan.name, verdict=worst(found) if found else Verdict.UNKNOWN, mesh=plan.mesh,
         microbatches=plan.microbatches, pieces=1, stages=plan.stages,

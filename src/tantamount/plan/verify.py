@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tantamount.clock import Clock, peak_memory_bytes
@@ -22,15 +22,23 @@ from tantamount.plan.result import PartReport, PlanReport
 from tantamount.plan.wiring import joints_of
 from tantamount.verdict import Assumption, Verdict, worst
 
-__all__ = ["CheckPart", "Told", "verify"]
+__all__ = ["CheckPart", "CheckParts", "Told", "verify"]
 
 CheckPart = Callable[[Part], PartReport]  # of one part: ``count``, ``ranks`` and ``nodes`` are filled in here
+CheckParts = Callable[[Sequence[Part]], Iterable[PartReport]]  # of all parts, in their order; ``seconds`` as well
 Told = Callable[[str, int, int], None]
 
 
-def verify(plan: Plan, check: CheckPart, told: Told | None = None, accept: Collection[str] = frozenset()) -> PlanReport:
+def verify(
+    plan: Plan,
+    check: CheckPart,
+    told: Told | None = None,
+    accept: Collection[str] = frozenset(),
+    together: CheckParts | None = None,
+) -> PlanReport:
     """The verdict on a plan; ``check`` proves or refutes one part, and is asked once for each that is in use.
-    ``told(part, done, total)`` hears of every part before it is looked at; ``accept`` are names of approximations."""
+    ``told(part, done, total)`` hears of every part before it is looked at; ``accept`` are names of approximations.
+    ``together``, if there is one, is asked for all parts at once instead, and may look at several at a time."""
     clock = Clock()
     ownership = tuple(_ownership(plan))
     schedule = tuple(_schedule(plan))
@@ -39,12 +47,14 @@ def verify(plan: Plan, check: CheckPart, told: Told | None = None, accept: Colle
     clock.lap("joints")
     parts: list[PartReport] = []
     used = _used(plan)
-    for k, (part, count) in enumerate(used):
+    if together is not None:
+        found = together([part for part, _ in used])
+        parts = [_standing(plan, part, count, one, one.seconds) for (part, count), one in zip(used, found, strict=True)]
+    for k, (part, count) in enumerate(used if together is None else ()):
         if told is not None:
             told(part.name, k, len(used))
         begun = time.process_time()
-        found = check(part)
-        parts.append(_standing(plan, part, count, found, time.process_time() - begun))
+        parts.append(_standing(plan, part, count, check(part), time.process_time() - begun))
     clock.lap("parts")
     verdict = _verdict(plan, parts, joints, ownership, schedule)
     return PlanReport(

@@ -47,6 +47,19 @@ def test_bad_input(command: CommandLine, tmp_path: Path) -> None:
         assert "error[plan-schedule]" in done.stderr
 
 
+def test_parts_in_processes_of_their_own(tmp_path: Path) -> None:
+    """The same verdicts; and a job, which has no parts, is refused."""
+    path = write_plan(tmp_path, {"layer": ('all_reduce(share, "sum", "tp")', "mul(share, 1)")})
+    here, there = (CliRunner().invoke(app, ["plan", "verify", str(path), *more]) for more in ((), ("--workers", "2")))
+    assert (here.exit_code, there.exit_code) == (1, 1), there.output
+    told = [[row.split()[:5] for row in done.stdout.splitlines() if "ED  " in row] for done in (here, there)]
+    assert told[0] == told[1]
+    assert "REFUTED" in told[1][0]
+    refused = CliRunner().invoke(app, ["plan", "verify", "examples/mlp_tp2/job.toml", "--workers", "2"])
+    assert refused.exit_code == 2
+    assert "a plan of parts" in refused.stderr
+
+
 def test_plans_are_verified(tmp_path: Path) -> None:
     for name in ("right", "wrong"):
         (tmp_path / name).mkdir()

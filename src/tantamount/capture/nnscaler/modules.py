@@ -47,12 +47,13 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """Gradients of ``attributes`` are summed over ``ranks``."""
+    """Gradients of ``attributes`` are summed over ``ranks``; ``zero``: a rank has a part of the optimizer's state."""
 
     name: str
     ranks: tuple[int, ...]
     attributes: tuple[str, ...]
     line: int
+    zero: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class _Built:
         self.groups: list[tuple[int, ...]] = []
         self._types: dict[str, tuple[tuple[int, ...], str, bool]] = {}
         self._maps: dict[str, tuple[Held, int]] = {}
-        self._reducers: dict[str, tuple[tuple[int, ...], list[str], int]] = {}
+        self._reducers: dict[str, tuple[tuple[int, ...], list[str], int, bool]] = {}
         self._added: set[str] = set()
 
     def take(self, statement: Statement) -> None:
@@ -249,9 +250,10 @@ class _Built:
         known = {"ranks", "reduce_op", "zero", "zero_ngroups", *settings}
         plain = all(options.get(key) in (Name(key), False, None) for key in settings)
         right = options.get("reduce_op", "sum") == "sum" and options.get("zero_ngroups", 1) == 1
+        right = right and options.get("zero", False) in (False, True)
         if call.args or not set(options) <= known or not plain or not right:
             raise refused(self.path, statement.line, statement.text, "a reducer that sums over one group of ranks")
-        self._reducers[target] = (ranks, [], statement.line)
+        self._reducers[target] = (ranks, [], statement.line, bool(options.get("zero")))
 
     def held(self) -> dict[str, Held]:
         for attribute in self._types:
@@ -261,7 +263,7 @@ class _Built:
 
     def reducers(self) -> dict[str, Reducer]:
         found: dict[str, Reducer] = {}
-        for name, (ranks, attributes, line) in self._reducers.items():
+        for name, (ranks, attributes, line, zero) in self._reducers.items():
             if name not in self._added:
                 raise refused(self.path, line, f"{name}, which is not added", "self.add_reducer")
             unknown = [x for x in attributes if x not in self._maps]
@@ -269,7 +271,9 @@ class _Built:
                 raise refused(
                     self.path, line, f"a reducer of {', '.join(unknown or attributes)}", "parameters, each once"
                 )
-            found[name.removeprefix("self.")] = Reducer(name.removeprefix("self."), ranks, tuple(attributes), line)
+            found[name.removeprefix("self.")] = Reducer(
+                name.removeprefix("self."), ranks, tuple(attributes), line, zero
+            )
         return found
 
 

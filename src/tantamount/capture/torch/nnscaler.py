@@ -34,7 +34,9 @@ from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 
-__all__ = ["AXIS", "generated_job", "model_of"]
+__all__ = [
+    "AXIS", "Whole", "called", "collective_groups", "generated_job", "model_of", "sequential_model", "tensors_of",
+]  # fmt: skip
 
 AXIS = "microbatch"
 _DTYPES = ("float64", "float32", "bfloat16", "float16", "int64", "int32", "bool")
@@ -46,18 +48,7 @@ def model_of(name: str, data: Sequence[str]) -> tuple[nn.Module, Any]:
     or ``MODULE:NAME``, with arguments if need be (``llama.py:Llama(layers=4)``): a class of models, a function that
     returns a model, or one that returns (model, sample). ``data`` are ``KEY=DTYPE[SIZES]`` of a sample that is a table.
     This runs the user's code. Raises :class:`UserError`."""
-    where, _, called = name.partition(":")
-    attribute, _, rest = called.partition("(")
-    settings = _settings(rest.removesuffix(")"), name)
-    try:
-        made = getattr(_module(where), attribute)(**settings)
-    except TantamountError:
-        raise
-    except (Exception, SystemExit) as problem:
-        raise UserError(
-            "plan-sequential-model", place=f"--model {name}", found=said(problem),
-            needed="FILE.py:NAME or MODULE:NAME, which can be called and returns a model",
-        ) from problem  # fmt: skip
+    made = called(name, "--model")
     model, sample = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(model, nn.Module):
         raise UserError(
@@ -76,14 +67,32 @@ def model_of(name: str, data: Sequence[str]) -> tuple[nn.Module, Any]:
     return model, sample
 
 
-def _module(where: str) -> Any:
+def called(name: str, option: str) -> Any:
+    """What ``FILE.py:NAME`` or ``MODULE:NAME`` returns when it is called, with numbers if need be. This runs the user's
+    code. Raises :class:`UserError`, which names the ``option``."""
+    where, _, rest = name.partition(":")
+    attribute, _, rest = rest.partition("(")
+    settings = _settings(rest.removesuffix(")"), f"{option} {name}")
+    try:
+        return getattr(_module(where, option), attribute)(**settings)
+    except TantamountError:
+        raise
+    except (Exception, SystemExit) as problem:
+        raise UserError(
+            "plan-sequential-model" if option == "--model" else "plan-finish", place=f"{option} {name}",
+            found=said(problem), needed="FILE.py:NAME or MODULE:NAME, which can be called",
+        ) from problem  # fmt: skip
+
+
+def _module(where: str, option: str) -> Any:
     if not where.endswith(".py"):
         sys.path.insert(0, "")
         return import_module(where)
     path = Path(where)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise UserError("plan-sequential-model", place=f"--model {where}", found="no such file", needed="a Python file")
+        code = "plan-sequential-model" if option == "--model" else "plan-finish"
+        raise UserError(code, place=f"{option} {where}", found="no such file", needed="a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
     sys.path.insert(0, str(path.parent))
@@ -94,13 +103,13 @@ def _module(where: str) -> Any:
     return module
 
 
-def _settings(text: str, name: str) -> dict[str, int]:
+def _settings(text: str, place: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in filter(None, (x.strip() for x in text.split(","))):
         key, _, value = part.partition("=")
         if not key.strip().isidentifier() or not value.strip().lstrip("-").isdigit():
             raise UserError(
-                "command-line", place=f"--model {name}", found=part, needed="key=number, as in llama.py:Llama(layers=4)"
+                "command-line", place=place, found=part, needed="key=number, as in llama.py:Llama(layers=4)"
             )
         found[key.strip()] = int(value)
     return found
@@ -121,7 +130,7 @@ def _stated(text: str) -> tuple[str, Tensor]:
 
 # ---------------------------------------------------------------------------------------------- the job
 @dataclass(frozen=True)
-class _Whole:
+class Whole:
     """A tensor of the model: where its parts are in a unit, and the axes along which only one coordinate has them."""
 
     name: str
@@ -137,20 +146,25 @@ def generated_job(modules: Sequence[GeneratedModule], steps: Steps, model: objec
     microbatch in one unit, as a tuple.
 
     Raises :class:`UserError` for a model that has other parameters than the plan, and for what is not known."""
+    sequential, sample = sequential_model(modules, model, data)
+    return _job(modules, steps, sequential, sample)
+
+
+def sequential_model(modules: Sequence[GeneratedModule], model: object, data: Sequence[str]) -> tuple[nn.Module, Any]:
+    """The model of one device and a sample of one microbatch. Raises :class:`UserError`."""
     if model is None:
         raise UserError(
             "plan-sequential-model", place=modules[0].path, found="no model", needed="the model of one device",
             hint="--model FILE.py:NAME",
         )  # fmt: skip
-    sequential, sample = model_of(model, data) if isinstance(model, str) else cast("tuple[nn.Module, Any]", model)
-    return _job(modules, steps, sequential, sample)
+    return model_of(model, data) if isinstance(model, str) else cast("tuple[nn.Module, Any]", model)
 
 
 def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sample: Any) -> Job:
     unit = unit_of(modules)
     mesh = mesh_of(modules, unit)
     count, units = modules[0].microbatches, mesh.axes[UNIT]
-    tensors = _tensors(modules[:unit], mesh, model)
+    tensors = tensors_of(modules[:unit], mesh, model)
     leaves = _leaves(sample)
     results = _results(modules[:unit], steps, mesh)
     specification = _specification(model, sample, count * units)
@@ -168,7 +182,7 @@ def _job(modules: Sequence[GeneratedModule], steps: Steps, model: nn.Module, sam
     graphs |= {f"rank{rank}": program.graph for rank, program in programs.items()}
     one = [f"rank{rank if rank in programs else rank % unit}" for rank in range(len(modules))]
     names = one * count
-    groups = sorted({group for program in programs.values() for group in _groups(program)})
+    groups = sorted({group for program in programs.values() for group in collective_groups(program)})
     document: dict[str, object] = {
         "format": "job/1",
         "spec": {"graph": "spec"},
@@ -195,7 +209,8 @@ def _check_held(modules: Sequence[GeneratedModule], unit: int) -> None:
             )  # fmt: skip
 
 
-def _groups(program: Program) -> set[str]:
+def collective_groups(program: Program) -> set[str]:
+    """The names of the process groups that a program communicates over."""
     listed: Any = program.document.get("nodes", ())
     names = {text for node in listed for text in _texts(node) if isinstance(text, str)}
     axes = {name for name in names if all(part for part in name.split("+"))}
@@ -212,7 +227,7 @@ def _is_group(name: str) -> bool:
     return name == "self" or all(part.startswith((UNIT, "tp", "pp")) for part in name.split("+"))
 
 
-def _inputs(axes: Mapping[str, int], tensors: Sequence[_Whole], leaves: Mapping[str, Tensor]) -> dict[str, Any]:
+def _inputs(axes: Mapping[str, int], tensors: Sequence[Whole], leaves: Mapping[str, Tensor]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for whole in tensors:
         placed = {name: str(placement) for name, placement in whole.layout}
@@ -223,7 +238,7 @@ def _inputs(axes: Mapping[str, int], tensors: Sequence[_Whole], leaves: Mapping[
     return found
 
 
-def _outputs(axes: Mapping[str, int], tensors: Sequence[_Whole], loss: Sequence[str]) -> dict[str, Any]:
+def _outputs(axes: Mapping[str, int], tensors: Sequence[Whole], loss: Sequence[str]) -> dict[str, Any]:
     summed = 'Partial("sum")'
     found: dict[str, Any] = {
         "loss": [summed if axis in (AXIS, UNIT) or axis in loss else "Replicate()" for axis in axes]
@@ -237,7 +252,7 @@ def _outputs(axes: Mapping[str, int], tensors: Sequence[_Whole], loss: Sequence[
     return found
 
 
-def _tensors(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module) -> tuple[_Whole, ...]:
+def tensors_of(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module) -> tuple[Whole, ...]:
     """Parameters and buffers, as the model and the plan agree on them."""
     held: dict[str, dict[int, Held]] = {}
     for module in modules:
@@ -253,7 +268,7 @@ def _tensors(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module) -
             "plan-sequential-model", place=modules[0].path, found=found, needed="the model that the plan was made of",
             hint="arguments of the model may be given: --model 'llama.py:Llama(layers=4)'",
         )  # fmt: skip
-    wholes: list[_Whole] = []
+    wholes: list[Whole] = []
     for name, tensor in own.items():
         parts = held[name]
         first = next(iter(parts.values()))
@@ -273,7 +288,7 @@ def _tensors(modules: Sequence[GeneratedModule], mesh: Mesh, model: nn.Module) -
         trained = isinstance(tensor, nn.Parameter) and tensor.requires_grad
         if any(part.trained != trained for part in parts.values()):
             raise refused(modules[0].path, 1, f"{name}, which is trained on one side only", "the same on both")
-        wholes.append(_Whole(name, tuple(tensor.shape), tensor.dtype, *placed, trained))
+        wholes.append(Whole(name, tuple(tensor.shape), tensor.dtype, *placed, trained))
     return tuple(wholes)
 
 
@@ -322,7 +337,7 @@ def _specification(model: nn.Module, sample: Any, times: int) -> Program:
 
 
 def _rank(
-    module: GeneratedModule, steps: RankSteps, mesh: Mesh, unit: int, tensors: Sequence[_Whole], sample: Any, loss: bool
+    module: GeneratedModule, steps: RankSteps, mesh: Mesh, unit: int, tensors: Sequence[Whole], sample: Any, loss: bool
 ) -> Program:
     """The program of a rank of the first unit: it is given its part of every tensor of the model (those that it does
     not use as well), and leaves a gradient for each: zeros for those that it has no part of."""

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from tantamount.capture.programs import Program
 from tantamount.capture.stated import placement_text
+from tantamount.capture.torch.flexible import as_defined
 from tantamount.capture.torch.pipelining.orders import Order, order_of
 from tantamount.capture.torch.pipelining.steps import (
     Roles,
@@ -503,7 +504,8 @@ def _type(tensor: Tensor) -> Hashable:
 
 def _run(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The outputs of a module for inputs without data."""
-    made = copy.deepcopy(module).to(device="meta")(*(x.detach().requires_grad_(x.requires_grad) for x in given))
+    with as_defined(), torch.compiler.set_stance("force_eager"):
+        made = copy.deepcopy(module).to(device="meta")(*(x.detach().requires_grad_(x.requires_grad) for x in given))
     outputs = tuple(made) if isinstance(made, tuple | list) else (made,)
     if not all(isinstance(y, Tensor) for y in outputs):
         raise UserError(
