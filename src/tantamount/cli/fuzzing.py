@@ -162,7 +162,8 @@ def _line(told: dict[str, Any]) -> str:
     share = 1 - told["compiling"] / told["busy"] if told["busy"] else 0.0
     return (
         f"{told['cases']} cases, {told['forms']} programs, {rate:.1f} cases/s, {told['failures']} failures, "
-        f"{told['findings']} new findings, {told['coverage']} of operator x type x rank, "
+        f"{told['findings']} new findings, {told['pairs']} pairs, {told['cells']} of operator x type x rank, "
+        f"{told['kernels']} kernels, "
         f"{share:.0%} outside the compilers"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from random import Random
@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 
 from tantamount.errors import InternalError, TantamountError
-from tantamount.fuzz.draft import Policy, usable
+from tantamount.fuzz.draft import Goal, Policy, usable
 from tantamount.fuzz.generate import Sample, generate
 from tantamount.ir.graph import Constant, Graph, Node, Ref
 from tantamount.ir.types import Kind, TensorType
@@ -74,9 +74,12 @@ class Maker:
             x.dtype in policy.dtypes and prod(x.shape) <= 4 * policy.largest for x in results
         )
 
-    def case(self, seed: int, index: int) -> Case:
-        """The case number ``index`` of a seed."""
-        sample = generate(seed, index, self.policy) if self.source is None else self.source(seed, index)
+    def case(self, seed: int, index: int, goals: Sequence[Goal] = (), taste: Mapping[str, float] | None = None) -> Case:
+        """The case number ``index`` of a seed, with ``goals`` and ``taste`` for what is drawn at random."""
+        if self.source is None:
+            sample = generate(seed, index, self.policy, goals, taste)
+        else:
+            sample = self.source(seed, index)
         return self.forms(sample, Random(f"{seed}/{index}/forms"))
 
     def forms(self, sample: Sample, random: Random) -> Case:

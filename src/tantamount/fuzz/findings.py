@@ -206,7 +206,8 @@ def save(
     form = failure.form
     data = {
         "format": "tantamount-finding/1", "signature": sign, "backend": failure.backend, "kind": failure.kind,
-        "level": failure.level, "message": failure.message, "title": _title(failure), "seed": seed, "case": index,
+        "level": failure.level, "pass": failure.first, "message": failure.message, "title": _title(failure),
+        "seed": seed, "case": index,
         "versions": dict(versions), "machine": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "inputs": {name: np.asarray(value).tolist() for name, value in form.inputs.items()},
@@ -227,14 +228,22 @@ def _report(failure: Failure, data: Mapping[str, Any], source: str) -> str:
     lines = [f"# {data['title']}", "", "## What happens", "", data["message"] or "The process ended.", ""]
     lines += ["The program (after minimisation):", "", "```text", format_graph(failure.form.graph).rstrip(), "```", ""]
     lines += [
-        f"It fails from level `{failure.level}` on. Expected values are exact: integers wrap around, and every partial",
-        "sum of floats is representable, so that the order of computing does not matter.",
+        f"It fails from level `{failure.level}` on{_since(failure)}. Expected values are exact: integers wrap around,",
+        "and every partial sum of floats is representable, so that the order of computing does not matter.",
         "",
     ]
     if source:
         lines += ["## To reproduce", "", "```python", source.rstrip(), "```", ""]
     lines += ["## Versions", "", f"{versions}; Python {data['python']}, {data['machine']}", ""]
     return "\n".join(lines)
+
+
+def _since(failure: Failure) -> str:
+    return (
+        f", and there from the pass `{failure.first}` on (without it and all later ones it does not)"
+        if failure.first
+        else ""
+    )
 
 
 def read_findings(folder: Path) -> list[Finding]:

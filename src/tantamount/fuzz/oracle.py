@@ -15,7 +15,17 @@ from tantamount.ir.graph import Graph
 from tantamount.ops.algebra import Tensor
 from tantamount.semantics.exact import plain
 
-__all__ = ["Failure", "Verdicts", "compare", "first_level", "judge", "message_pattern", "outputs_differ", "signature"]
+__all__ = [
+    "Failure",
+    "Verdicts",
+    "compare",
+    "first_level",
+    "first_pass",
+    "judge",
+    "message_pattern",
+    "outputs_differ",
+    "signature",
+]
 
 _SLACK = 4.0  # of error bounds, which assume one rounding for each term
 
@@ -24,7 +34,8 @@ _SLACK = 4.0  # of error bounds, which assume one rounding for each term
 class Failure:
     """One form that a backend gets wrong. ``kind``: ``wrong``, ``crash`` (the process died), ``refused`` (an exception
     when compiling), ``raised`` (when running), ``overdue``, ``unstable``; ``output``: the number of the first wrong
-    one; ``where``: an index in it; ``level``: the first level at which it fails."""
+    one; ``where``: an index in it; ``level``: the first level at which it fails; ``first``: the first pass with which
+    it fails, if passes can be switched off and it does not fail without any."""
 
     backend: str
     kind: str
@@ -35,6 +46,7 @@ class Failure:
     where: tuple[int, ...] = ()
     expected: Any = None
     got: Any = None
+    first: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,6 +162,25 @@ def first_level(compiler: Compiler, form: Form, kind: str) -> str:
     return compiler.backend.level
 
 
+def first_pass(compiler: Compiler, form: Form, kind: str, level: str) -> str:
+    """The pass from which on a form fails in this way: with it and all passes before it, it fails, and without it and
+    all after it, it does not. Empty where it fails without any pass, or there are none that can be switched off."""
+    passes = compiler.backend.passes
+
+    def fails(count: int) -> bool:
+        """With the first ``count`` passes alone."""
+        failure = compare(compiler.backend, form, compiler.run(form.graph, form.inputs, level, passes[count:]), level)
+        return failure is not None and failure.kind == kind
+
+    if not passes or fails(0) or not fails(len(passes)):
+        return ""
+    low, high = 0, len(passes)  # it does not fail with ``low`` passes, and fails with ``high``
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fails(middle) else (middle, high)
+    return passes[high - 1]
+
+
 def message_pattern(message: str) -> str:
     """A message without what differs from case to case: numbers, names, paths, quoted text."""
     text = message.splitlines()[0] if message else ""
@@ -159,8 +190,8 @@ def message_pattern(message: str) -> str:
 
 
 def signature(failure: Failure) -> str:
-    """What tells one bug from another, of a minimal failure: backend, kind, level, operators with element types, and
-    the message without numbers where there is no wrong value."""
+    """What tells one bug from another, of a minimal failure: backend, kind, level and pass, operators with element
+    types, and the message without numbers where there is no wrong value."""
     graph: Graph = failure.form.graph
     types = {node.name: node.type for node in graph.nodes}
     words: list[str] = []
@@ -171,4 +202,5 @@ def signature(failure: Failure) -> str:
     if not words:
         words = sorted({t.dtype.label for t in types.values() if t is not None})
     rest = "" if failure.kind == "wrong" else f" {message_pattern(failure.message)}"
-    return f"{failure.backend} {failure.kind} {failure.level} {' '.join(words)}{rest}".strip()
+    level = f"{failure.level}/{failure.first}" if failure.first else failure.level
+    return f"{failure.backend} {failure.kind} {level} {' '.join(words)}{rest}".strip()

@@ -54,7 +54,7 @@ def test_without_bugs_nothing_is_found(tmp_path: Path) -> None:
 
 
 def test_a_bug_is_found_made_small_and_saved_once(tmp_path: Path) -> None:
-    campaign = Campaign(replace(SETUP, count=25), tmp_path, RULES, [Planted([TAIL])], Policy(targets=FEW, nodes=(2, 5)))
+    campaign = Campaign(replace(SETUP, count=40), tmp_path, RULES, [Planted([TAIL])], Policy(targets=FEW, nodes=(2, 5)))
     progress = campaign.run()
     assert progress.failures > 0
     found = read_findings(tmp_path)

@@ -64,9 +64,11 @@ def place(d: Draft, target: str) -> str | None:
         size = prod(value.shape)
         reach = 0 if value.dtype.kind is Kind.INT else 1 << min(FORMATS[value.dtype].precision, 10)
         low, high = (-reach, reach) if reach else value.dtype.bounds
+        if d.policy.integer_limit is not None and not reach:
+            low, high = max(low, -d.policy.integer_limit), min(high, d.policy.integer_limit)
         if size > min(high - low, 1000):
             return None
-        first = max(low, -(size // 2)) if d.random.random() < 0.7 else max(low, high - size)
+        first = d.random.choice((max(low, -(size // 2)), max(low, high - size), low))
         x = d.leaf(value.shape, value.dtype, first + d.numpy.permutation(size).reshape(value.shape))
     return d.call(target, Ref(x), k, d.random.random() < 0.4)
 
