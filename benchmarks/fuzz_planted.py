@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tantamount.fuzz.backends.planted import PLANTED, Bug, Planted, renamed
 from tantamount.fuzz.cases import Maker
 from tantamount.fuzz.draft import Policy
 from tantamount.fuzz.oracle import judge
+from tantamount.fuzz.steering import Coverage
 from tantamount.ir.graph import Graph, Node, Ref, references
 from tantamount.ops.algebra import Tensor
 from tantamount.rules.record import proved_rules
@@ -614,9 +616,12 @@ def main() -> None:
     seconds = dict.fromkeys(found, 0.0)
     open_ = {bug.name: bug for bug in wanted}
     making = 0.0
+    coverage = Coverage()
     for index in range(options.cases):
         start = time.process_time()
-        case = maker.case(options.seed, index)
+        goals = coverage.goals(maker.policy, Random(f"{options.seed}/{index}/goals"))
+        case = maker.case(options.seed, index, goals)
+        coverage.add([form.graph for form in case.forms], (), goals)
         making += time.process_time() - start
         try:
             prepared = [Prepared(form) for form in case.forms]
@@ -641,16 +646,22 @@ def main() -> None:
         print(f"| {bug.name} | {row['pair'] or '-'} | {row['reference'] or '-'} | {row['all'] or '-'} | {took:.1f} |")
     for way in ("pair", "reference", "all"):
         print(f"{way}: {sum(row[way] is not None for row in found.values())} of {len(wanted)} in {options.cases} cases")
-    failures = 0
+    failures, programs, start = 0, 0, time.process_time()
+    coverage = Coverage()
     for index in range(options.clean):
-        case = maker.case(options.seed + 1, index)
+        goals = coverage.goals(maker.policy, Random(f"{options.seed + 1}/{index}/goals"))
+        case = maker.case(options.seed + 1, index, goals)
+        coverage.add([form.graph for form in case.forms], (), goals)
+        programs += len(case.forms)
         compiler = Planted()
         got, _ = judge(case, {f.name: compiler.run(f.graph, f.inputs) for f in case.forms}, PLANTED)
         failures += len(got)
         for failure in got:
             print("without bugs:", index, failure.form.name, failure.kind, failure.message)
     if options.clean:
-        print(f"{failures} findings without bugs in {options.clean} cases")
+        took = time.process_time() - start
+        print(f"{failures} findings without bugs in {options.clean} cases ({programs} programs), {took:.0f} s")
+        print(f"seen: {coverage.counts}")
 
 
 if __name__ == "__main__":

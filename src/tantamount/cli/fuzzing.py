@@ -208,9 +208,10 @@ def triage(folder: Path, html: Path | None) -> int:
     for row in found:
         terminal.out(
             f"{row.backend:>9}  {row.kind:<8} {row.operators:>3}  {row.signature}\n"
-            f"{'':>12}{row.message}\n{'':>12}{row.folder}\n"
+            f"{'':>12}{row.message}\n{'':>12}{row.folder}\n" + (f"{'':>12}like {row.like}\n" if row.like else "")
         )
-    terminal.out(f"{len(found)} findings\n")
+    alike = sum(bool(row.like) for row in found)
+    terminal.out(f"{len(found)} findings" + (f", {alike} of them like others" if alike else "") + "\n")
     if html is not None:
         write_file(html, page(found))
     return 0

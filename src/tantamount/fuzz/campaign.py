@@ -24,7 +24,7 @@ from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, 
 from tantamount.fuzz.backends.planted import Planted
 from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
-from tantamount.fuzz.findings import read_findings, save, slug
+from tantamount.fuzz.findings import read_findings, resembles, save, slug
 from tantamount.fuzz.models import Models
 from tantamount.fuzz.oracle import Failure, excused, first_level, first_pass, judge, message_pattern, signature
 from tantamount.fuzz.samplers import SAMPLERS
@@ -148,9 +148,8 @@ class Campaign:
         self.rough: dict[
             str, str
         ] = {}  # what a failure looks like before it is made small -> the folder of its finding
-        self.signatures = (
-            {finding.signature for finding in read_findings(self.folder)} if self.folder.is_dir() else set[str]()
-        )
+        self.found = read_findings(self.folder) if self.folder.is_dir() else []
+        self.signatures = {finding.signature for finding in self.found}
 
     # ------------------------------------------------------------------ cases
     def indices(self) -> Iterator[int]:
@@ -243,12 +242,14 @@ class Campaign:
             return name
         again = compiler.run(smallest.form.graph, smallest.form.inputs, level)
         self.signatures.add(sign)
-        save(
+        saved = save(
             smallest, compiler.backend, compiler.versions(), self.folder, case.seed, case.index,
             form=failure.form.name, compilations=small.compilations, again=again.status,
         )  # fmt: skip
-        self.progress.findings += 1
-        self.progress.new.append(sign)
+        if not any(resembles(saved, other) for other in self.found):
+            self.progress.findings += 1
+            self.progress.new.append(sign)
+        self.found.append(saved)
         return name
 
 

@@ -14,6 +14,7 @@ import json
 import platform
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +26,13 @@ from tantamount.capture.graph_document import graph_document
 from tantamount.errors import UserError
 from tantamount.fuzz.backends.base import ENVIRONMENT, HOSTS, Backend, python_for
 from tantamount.fuzz.backends.source import array_source
-from tantamount.fuzz.oracle import Failure, signature
+from tantamount.fuzz.oracle import Failure, message_pattern, operators, signature
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.text import format_graph
 from tantamount.ir.types import DType, TensorType
 from tantamount.semantics.exact import plain
 
-__all__ = ["Finding", "read_findings", "replay", "reproducer", "save"]
+__all__ = ["Finding", "read_findings", "replay", "reproducer", "resembles", "save"]
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def save(
     data = {
         "format": "tantamount-finding/1", "signature": sign, "backend": failure.backend, "kind": failure.kind,
         "level": failure.level, "pass": failure.first, "message": failure.message, "title": _title(failure),
-        "seed": seed, "case": index,
+        "seed": seed, "case": index, "operators": operators(form.graph),
         "versions": dict(versions), "machine": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "inputs": {name: np.asarray(value).tolist() for name, value in form.inputs.items()},
@@ -260,6 +261,20 @@ def read_findings(folder: Path) -> list[Finding]:
             )
         found.append(Finding(path.parent, data))  # pyright: ignore[reportUnknownArgumentType]
     return found
+
+
+def resembles(one: Finding, other: Finding) -> bool:
+    """True if the program of a finding has all that another's has and fails like it, so that it is most likely the same
+    bug: all operators with their element types, or, where a message tells what happens, all operators and the same
+    message."""
+    if any(one.data.get(key) != other.data.get(key) for key in ("backend", "kind")):
+        return False
+    mine, others = (Counter[str](row.data.get("operators", ())) for row in (one, other))
+    if one.data["kind"] == "wrong":
+        return bool(others) and others <= mine
+    messages = {message_pattern(str(row.data["message"])) for row in (one, other)}
+    names = [{word.split(":")[0] for word in row} for row in (mine, others)]
+    return len(messages) == 1 and names[1] <= names[0]
 
 
 def replay(finding: Finding, seconds: float = 300.0, python: str = "") -> str:

@@ -189,18 +189,21 @@ def message_pattern(message: str) -> str:
     return re.sub(r"[\s_]+", " ", text).strip()[:120]
 
 
+def operators(graph: Graph) -> list[str]:
+    """The operators of a graph with the element types of their results."""
+    return [
+        f"{node.target.removeprefix('aten.').split('.')[0]}:{node.type.dtype.label if node.type else '*'}"
+        for node in graph.nodes
+        if node.op == "call" and node.target != "getitem"
+    ]
+
+
 def signature(failure: Failure) -> str:
     """What tells one bug from another, of a minimal failure: backend, kind, level and pass, operators with element
     types, and the message without numbers where there is no wrong value."""
-    graph: Graph = failure.form.graph
-    types = {node.name: node.type for node in graph.nodes}
-    words: list[str] = []
-    for node in graph.nodes:
-        if node.op == "call" and node.target != "getitem":
-            found = node.type
-            words.append(f"{node.target.removeprefix('aten.').split('.')[0]}:{found.dtype.label if found else '*'}")
+    words = operators(failure.form.graph)
     if not words:
-        words = sorted({t.dtype.label for t in types.values() if t is not None})
+        words = sorted({node.type.dtype.label for node in failure.form.graph.nodes if node.type is not None})
     rest = "" if failure.kind == "wrong" else f" {message_pattern(failure.message)}"
     level = f"{failure.level}/{failure.first}" if failure.first else failure.level
     return f"{failure.backend} {failure.kind} {level} {' '.join(words)}{rest}".strip()
