@@ -24,7 +24,7 @@ ALL_DTYPES = (
     DType.INT16, DType.BFLOAT16,
 )  # fmt: skip
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65)
-_SIZE_WEIGHTS = (4, 6, 6, 6, 3, 2, 4, 2, 5, 3, 1, 2, 2, 1, 1, 1)
+_SIZE_WEIGHTS = (3, 5, 5, 5, 3, 2, 4, 3, 6, 4, 2, 4, 3, 2, 2, 2)
 _RANK_WEIGHTS = (1, 8, 12, 8, 4)
 _NARROW = (DType.INT8, DType.UINT8, DType.INT16)
 _LOOSEST = 1e-2  # an error bound beyond this part of the largest value shows nothing
@@ -178,7 +178,7 @@ class Draft:
         limit = self.policy.integer_limit
         if self.policy.limits and dtype in _NARROW and r.random() < 0.15:  # anything that the type holds
             return np.asarray(g.integers(*self._range(low, high), shape), dtype=np.int64)
-        if self.policy.limits and r.random() < 0.25:
+        if self.policy.limits and r.random() < 0.3:
             ends = [low, low + 1, high, high - 1, 0, 1, 16, -1 if low else 3]
             if dtype in (DType.INT32, DType.INT64) and r.random() < 0.5:
                 ends = [2**24 - 1, 2**24, 2**24 + 1, -(2**24) - 1, 7, 0]
