@@ -193,9 +193,9 @@ class Draft:
         """The least number and one more than the greatest: often of one sign alone, where a wrong first element of
         a reduction shows."""
         side = self.random.random()
-        if side < 0.2 and low < 0:
+        if side < 0.25 and low < 0:
             return low, 0
-        return (1 if side > 0.75 else low), high + 1
+        return (1 if side > (0.75 if low < 0 else 0.5) else low), high + 1
 
     def leaf(self, shape: Shape, dtype: DType, array: Array | None = None, constant: bool | None = None) -> str:
         """A new input, or a constant, of that type, with random elements unless they are given."""
