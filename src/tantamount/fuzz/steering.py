@@ -105,7 +105,10 @@ class Coverage:
     def _goal(self, target: str, dtype: DType, random: Random) -> Goal:
         key = (target, dtype.label)
         seen = self.behind.get(key, set())
-        makers = [*_LEAVES, *sorted(self.makes.get(dtype.label, ()))]
+        groups: dict[object, list[str]] = {}  # leaves; operators that move, compute, or add up and choose
+        for name in (*_LEAVES, *sorted(self.makes.get(dtype.label, ()))):
+            groups.setdefault(SAMPLERS[name].draw.__module__ if name in SAMPLERS else "", []).append(name)
+        makers = random.choice(list(groups.values()))
         maker = random.choice([name for name in makers if name not in seen] or makers)
         left = [rank for rank in _RANKS if rank not in self.ranks.get(key, ())]
         return Goal(maker, target, dtype, random.choice(left) if left and random.random() < 0.5 else None)

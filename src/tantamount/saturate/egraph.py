@@ -92,13 +92,12 @@ def plain_type(operation: Operation, operands: tuple[ResultType, ...]) -> Tensor
     elif len(args) == 1 == len(types) and target in _ALONE:
         return first
     elif len(args) == 2 and len(types) == 1 and target == "aten.permute.default":
-        order = args[1]
-        if isinstance(order, tuple) and sorted(order) == list(range(len(first.shape))):
+        order = entries(args[1])
+        if order is not None and sorted(order) == list(range(len(first.shape))):
             return TensorType(tuple(first.shape[k] for k in order), first.dtype)
     elif len(args) == 2 and len(types) == 1 and target == "aten.reshape.default":
-        shape = args[1]
-        known = isinstance(shape, tuple) and all(type(n) is int and n > 0 for n in shape)
-        if known and prod(shape) == prod(first.shape):
+        shape = entries(args[1])
+        if shape is not None and all(type(n) is int and n > 0 for n in shape) and prod(shape) == prod(first.shape):
             return TensorType(shape, first.dtype)
     return None
 
