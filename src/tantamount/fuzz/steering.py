@@ -1,4 +1,4 @@
-"""What programs have shown so far, and which programs are therefore drawn next.
+"""Coverage: pairs, cells and kernels that programs have shown, and the goals of the next program.
 
 Seen are *pairs* (what made an operand, the operator that reads it, the element type: ``abs`` of what ``amax`` of int32
 made; a view before an operator stands for its layout), *cells* (operator, element type, rank) and *kernels* (what a
