@@ -35,5 +35,6 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
         return outputs, [str(value.dtype) for value in outputs]
 
     if options.get("show", False):
-        run.kernels = sorted({re.sub(r"\d+", "", name) for name in re.findall(r"\bf:? ?(\w+)", ready.as_text())})
+        functions = re.findall(r"@([\w.]+) packed_func", ready.as_text())
+        run.kernels = sorted({re.sub(r"\d+", "", name) for name in functions if not name.startswith("vm.")})
     return run
