@@ -162,7 +162,8 @@ def _line(told: dict[str, Any]) -> str:
     share = 1 - told["compiling"] / told["busy"] if told["busy"] else 0.0
     return (
         f"{told['cases']} cases, {told['forms']} programs, {rate:.1f} cases/s, {told['failures']} failures, "
-        f"{told['findings']} new findings, {told['coverage']} of operator x type x rank, "
+        f"{told['findings']} new findings, {told['pairs']} pairs, {told['cells']} of operator x type x rank, "
+        f"{told['kernels']} kernels, "
         f"{share:.0%} outside the compilers"
     )
 
@@ -207,9 +208,10 @@ def triage(folder: Path, html: Path | None) -> int:
     for row in found:
         terminal.out(
             f"{row.backend:>9}  {row.kind:<8} {row.operators:>3}  {row.signature}\n"
-            f"{'':>12}{row.message}\n{'':>12}{row.folder}\n"
+            f"{'':>12}{row.message}\n{'':>12}{row.folder}\n" + (f"{'':>12}like {row.like}\n" if row.like else "")
         )
-    terminal.out(f"{len(found)} findings\n")
+    alike = sum(bool(row.like) for row in found)
+    terminal.out(f"{len(found)} findings" + (f", {alike} of them like others" if alike else "") + "\n")
     if html is not None:
         write_file(html, page(found))
     return 0

@@ -11,9 +11,11 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, cast
 
 from tantamount.capture.fields import shown
 from tantamount.capture.readers import read_graph
@@ -23,12 +25,12 @@ from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, 
 from tantamount.fuzz.backends.planted import Planted
 from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
-from tantamount.fuzz.findings import read_findings, read_record, save, slug
+from tantamount.fuzz.findings import read_findings, read_record, resembles, save, slug
 from tantamount.fuzz.models import Models
-from tantamount.fuzz.oracle import Failure, excused, first_level, judge, message_pattern, signature
+from tantamount.fuzz.oracle import Failure, excused, first_level, first_pass, judge, message_pattern, signature
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.fuzz.shrink import shrink
-from tantamount.ir.graph import Graph
+from tantamount.fuzz.steering import Coverage
 from tantamount.reduction.reduce import NotReduced
 from tantamount.rules.record import proved_rules
 from tantamount.rules.rule import Rule
@@ -75,7 +77,7 @@ class Progress:
     making: float = 0.0
     skipped: int = 0
     seen: Counter[str] = field(default_factory=Counter[str])
-    coverage: set[str] = field(default_factory=set[str])
+    coverage: Coverage = field(default_factory=Coverage)
     new: list[str] = field(default_factory=list[str])
 
     def told(self) -> dict[str, Any]:
@@ -84,7 +86,7 @@ class Progress:
             "cases": self.cases, "forms": self.forms, "failures": self.failures, "findings": self.findings,
             "seconds": self.seconds,
             "busy": self.seconds, "compiling": self.compiling, "making": self.making, "skipped": self.skipped,
-            "coverage": len(self.coverage), "new": list(self.new),
+            **self.coverage.counts, "new": list(self.new),
         }  # fmt: skip
 
 
@@ -148,9 +150,8 @@ class Campaign:
         self.rough: dict[
             str, str
         ] = {}  # what a failure looks like before it is made small -> the folder of its finding
-        self.signatures = (
-            {finding.signature for finding in read_findings(self.folder)} if self.folder.is_dir() else set[str]()
-        )
+        self.found = read_findings(self.folder) if self.folder.is_dir() else []
+        self.signatures = {finding.signature for finding in self.found}
 
     # ------------------------------------------------------------------ cases
     def indices(self) -> Iterator[int]:
@@ -168,6 +169,8 @@ class Campaign:
         start = time.monotonic()
         path = self.folder / f"log-{self.setup.worker}.jsonl"
         torn = path.is_file() and not path.read_text(errors="replace").endswith("\n")
+        for line in _lines(path):
+            self.progress.coverage.restore(line)
         with path.open("a") as log:
             log.write("\n" if torn else "")  # after a line that was not written to its end
             for index in self.indices():
@@ -190,33 +193,37 @@ class Campaign:
         """Run one case on every backend; what is told of it."""
         before = time.perf_counter()
         line: dict[str, Any] = {"case": index}
+        coverage, random = self.progress.coverage, Random(f"{self.setup.seed}/{index}/goals")
+        goals = () if self.setup.graphs else coverage.goals(self.maker.policy, random)
         try:
-            case = self.maker.case(self.setup.seed, index)
+            case = self.maker.case(self.setup.seed, index, goals, coverage.taste())
         except (InternalError, NotReduced) as problem:
             self.progress.skipped += 1
-            return {**line, "problem": str(problem)}
+            return {**line, **coverage.add((), (), goals), "problem": str(problem)}
         self.progress.making += time.perf_counter() - before
         self.progress.cases += 1
         self.progress.forms += len(case.forms)
-        for form in case.forms[:1]:
-            self.progress.coverage.update(_covered(form.graph))
+        kernels: set[str] = set()
         for compiler in self.compilers:
-            failures = self._on(compiler, case)
+            outcomes = self._outcomes(compiler, case, random.random() < compiler.backend.shown)
+            for outcome in outcomes.values():
+                kernels.update(f"{compiler.backend.name} {kernel}" for kernel in outcome.kernels)
+            found, _ = judge(case, outcomes, compiler.backend)
+            rows: list[Deviation] = self.excuses[compiler.backend.name]
+            failures = [failure for failure in found if not excused(failure, rows)]
             if failures:
                 line.setdefault("failures", {})[compiler.backend.name] = [
                     self._told(f, compiler, case) for f in failures
                 ]
-        return line
+        return {**line, **coverage.add([form.graph for form in case.forms], sorted(kernels), goals)}
 
-    def _on(self, compiler: Compiler, case: Case) -> list[Failure]:
+    def _outcomes(self, compiler: Compiler, case: Case, show: bool) -> dict[str, Outcome]:
         outcomes: dict[str, Outcome] = {}
         for form in case.forms:
             start = time.perf_counter()
-            outcomes[form.name] = compiler.run(form.graph, form.inputs)
+            outcomes[form.name] = compiler.run(form.graph, form.inputs, show=show)
             self.progress.compiling += time.perf_counter() - start
-        failures, _ = judge(case, outcomes, compiler.backend)
-        rows: list[Deviation] = self.excuses[compiler.backend.name]
-        return [failure for failure in failures if not excused(failure, rows)]
+        return outcomes
 
     def _told(self, failure: Failure, compiler: Compiler, case: Case) -> str:
         """The folder of a failure's finding, which is made if it is a new one."""
@@ -229,6 +236,7 @@ class Campaign:
         smallest = small.failure
         level = first_level(compiler, smallest.form, smallest.kind)
         smallest = replace(smallest, level=level)
+        smallest = replace(smallest, first=first_pass(compiler, smallest.form, smallest.kind, level))
         sign = signature(smallest)
         name = slug(sign)
         self.rough[rough] = name
@@ -236,12 +244,14 @@ class Campaign:
             return name
         again = compiler.run(smallest.form.graph, smallest.form.inputs, level)
         self.signatures.add(sign)
-        save(
+        saved = save(
             smallest, compiler.backend, compiler.versions(), self.folder, case.seed, case.index,
             form=failure.form.name, compilations=small.compilations, again=again.status,
         )  # fmt: skip
-        self.progress.findings += 1
-        self.progress.new.append(sign)
+        if not any(resembles(saved, other) for other in self.found):
+            self.progress.findings += 1
+            self.progress.new.append(sign)
+        self.found.append(saved)
         return name
 
 
@@ -254,22 +264,23 @@ def _rough(failure: Failure) -> str:
     return f"{failure.backend} wrong {node.target} {node.type}"
 
 
-def _covered(graph: Graph) -> Iterator[str]:
-    """Operators with element types and ranks."""
-    for node in graph.nodes:
-        if node.op == "call" and node.type is not None:
-            yield f"{node.target} {node.type.dtype.label} {len(node.type.shape)}"
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a log; not that of a worker that was killed while it wrote."""
+    if path.is_file():
+        for text in path.read_text(errors="replace").splitlines():
+            with suppress(ValueError, RecursionError):
+                line = json.loads(text)
+                if isinstance(line, dict):
+                    yield cast("dict[str, Any]", line)
 
 
 def _done(folder: Path) -> set[int]:
-    found: set[int] = set()
-    for path in folder.glob("log-*.jsonl"):
-        for line in path.read_text(errors="replace").splitlines():
-            try:
-                found.add(int(json.loads(line)["case"]))
-            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-                continue  # the line of a worker that was killed while it wrote
-    return found
+    return {
+        line["case"]
+        for path in folder.glob("log-*.jsonl")
+        for line in _lines(path)
+        if isinstance(line.get("case"), int)
+    }
 
 
 def _agreed(folder: Path, setup: Setup) -> None:
@@ -352,6 +363,6 @@ def run_campaign(
             total.setdefault("lost", []).append(str(found))
             found = found.so_far or Progress().told()
         for key, value in found.items():
-            longest = key in ("seconds", "coverage")
+            longest = key in ("seconds", "pairs", "cells", "kernels")
             total[key] = value if key not in total else max(total[key], value) if longest else total[key] + value
     return total

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from random import Random
+from typing import Any
 
 import numpy as np
 
 from tantamount.errors import InternalError, TantamountError
-from tantamount.fuzz.draft import Policy, usable
+from tantamount.fuzz.draft import Goal, Policy, usable
 from tantamount.fuzz.generate import Sample, generate
-from tantamount.ir.graph import Constant, Graph, Node, Ref
+from tantamount.ir.graph import Argument, Constant, Graph, Node, Ref, references
 from tantamount.ir.types import Kind, TensorType
 from tantamount.ops.algebra import Tensor
 from tantamount.rules.rule import Rule
 from tantamount.saturate.egraph import ResultType, Types
 from tantamount.saturate.extract import as_graph, most_complex, random_form, simplest
 from tantamount.saturate.rewrite import Limits, saturated
-from tantamount.semantics.exact import Discontinuous, Exact, evaluate
-from tantamount.semantics.reference import Array
+from tantamount.semantics.exact import Discontinuous, Exact, held_input
+from tantamount.semantics.reference import Array, Flag
 from tantamount.semantics.rounding import array_type
 
-__all__ = ["Case", "Form", "Maker"]
+__all__ = ["Case", "Form", "Maker", "Values"]
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,12 @@ class Maker:
             x.dtype in policy.dtypes and prod(x.shape) <= 4 * policy.largest for x in results
         )
 
-    def case(self, seed: int, index: int) -> Case:
-        """The case number ``index`` of a seed."""
-        sample = generate(seed, index, self.policy) if self.source is None else self.source(seed, index)
+    def case(self, seed: int, index: int, goals: Sequence[Goal] = (), taste: Mapping[str, float] | None = None) -> Case:
+        """The case number ``index`` of a seed, with ``goals`` and ``taste`` for what is drawn at random."""
+        if self.source is None:
+            sample = generate(seed, index, self.policy, goals, taste)
+        else:
+            sample = self.source(seed, index)
         return self.forms(sample, Random(f"{seed}/{index}/forms"))
 
     def forms(self, sample: Sample, random: Random) -> Case:
@@ -85,6 +89,7 @@ class Maker:
         graph = sample.graph
         expected = tuple(sample.values[output.node] for output in graph.outputs)
         forms = [Form("original", graph, sample.inputs, expected)]
+        values = Values(sample)
         dropped: list[str] = []
         found = saturated(graph, self.rules, random, self.limits, self.types)
         made = [("simplest", as_graph(found, simplest(found, graph), graph))]
@@ -100,17 +105,19 @@ class Maker:
             if _key(other) in seen:
                 continue
             seen.add(_key(other))
-            form, why = self._checked(name, other, inputs, forms[0])
+            form, why = self._checked(name, other, inputs, forms[0], values)
             if form is None:
                 dropped.append(f"{name}: {why}")
             else:
                 forms.append(form)
         return Case(sample.seed, sample.index, tuple(forms), found.fired, tuple(dropped))
 
-    def _checked(self, name: str, graph: Graph, inputs: Mapping[str, Array], original: Form) -> tuple[Form | None, str]:
+    def _checked(
+        self, name: str, graph: Graph, inputs: Mapping[str, Array], original: Form, known: Values
+    ) -> tuple[Form | None, str]:
         exact = Exact()
         try:
-            values = evaluate(graph, inputs, exact)
+            values = known.of(graph, inputs, exact)
         except Discontinuous:
             return None, "it jumps on a value that is not exact"
         except TantamountError as problem:
@@ -142,6 +149,80 @@ class Maker:
                 raise InternalError(f"{graph.path}: output {output.name} of the form {name} differs: a rule is wrong")
             outputs.append(x)
         return Form(name, graph, inputs, tuple(outputs)), ""
+
+
+class Values:
+    """The values of the calls of a case, each computed once: forms have many in common. A call is known by its operator
+    and arguments and by what its operands are."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.kept: list[object] = []  # what is known by its identity
+        self.numbers: dict[Any, int] = {}
+        self.found: dict[int, _Value] = {}
+        numbers: dict[str, int] = {}
+        for node in sample.graph.nodes:
+            number = numbers[node.name] = self._number(node, sample.graph, sample.inputs, numbers)
+            if node.name in sample.values:  # allowed, so that it does not count what wraps around in it
+                self.found[number] = _Value(sample.values[node.name])
+
+    def of(self, graph: Graph, inputs: Mapping[str, Array], exact: Exact) -> dict[str, Any]:
+        """The value of every node of a graph, as :func:`tantamount.semantics.exact.evaluate` gives them; what wraps
+        around in it is counted in ``exact``. Raises what evaluating raises."""
+        numbers: dict[str, int] = {}
+        values: dict[str, Any] = {}
+        for node in graph.nodes:
+            number = numbers[node.name] = self._number(node, graph, inputs, numbers)
+            found = self.found.get(number)
+            if found is None:
+                found = self.found[number] = _computed(node, graph, inputs, values)
+            exact.wraps += found.wraps
+            exact.wrapped_by |= found.wrapped_by
+            exact.flags.extend(found.flags)
+            values[node.name] = found.value
+        return values
+
+    def _number(self, node: Node, graph: Graph, inputs: Mapping[str, Array], numbers: Mapping[str, int]) -> int:
+        if node.op == "call":
+            kwargs = tuple((key, _numbered(item, numbers)) for key, item in sorted(node.kwargs.items()))
+            key: Any = (node.target, tuple(_numbered(item, numbers) for item in node.args), kwargs)
+        else:
+            source = inputs[node.name] if node.op == "input" else graph.constants[node.target]
+            self.kept.append(source)
+            key = (node.op, id(source), node.type)
+        return self.numbers.setdefault(key, len(self.numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value, and what computing it flagged and wrapped around."""
+
+    value: Any
+    wraps: int = 0
+    wrapped_by: frozenset[str] = frozenset()
+    flags: tuple[Flag, ...] = ()
+
+
+def _computed(node: Node, graph: Graph, inputs: Mapping[str, Array], values: Mapping[str, Any]) -> _Value:
+    if node.op == "input":
+        if node.type is None:
+            raise TypeError(f"input {node.name} has no type")
+        return _Value(Tensor(node.type.shape, node.type.dtype, held_input(inputs[node.name], node.type.dtype)))
+    exact = Exact()
+    return _Value(
+        exact.step(graph, node, {name: values[name] for name in references(node)}),
+        exact.wraps,
+        frozenset(exact.wrapped_by),
+        tuple(exact.flags),
+    )
+
+
+def _numbered(item: Argument, numbers: Mapping[str, int]) -> Any:
+    """An argument with numbers of values for their names; numbers that Python calls equal (1, 1.0, True) apart."""
+    if isinstance(item, Ref):
+        return Ref, numbers[item.name]
+    if isinstance(item, tuple):
+        return tuple(_numbered(entry, numbers) for entry in item)
+    return type(item), repr(item) if isinstance(item, float) else item
 
 
 def _key(graph: Graph) -> str:

@@ -17,14 +17,16 @@ from tantamount.semantics.exact import Exact, Held, held_input
 from tantamount.semantics.reference import Array
 from tantamount.semantics.rounding import FORMATS, array_type
 
-__all__ = ["ALL_DTYPES", "Draft", "Policy", "counted", "usable"]
+__all__ = ["ALL_DTYPES", "Draft", "Goal", "Policy", "counted", "usable"]
 
 ALL_DTYPES = (
     DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL, DType.FLOAT16, DType.INT8, DType.UINT8, DType.FLOAT64,
     DType.INT16, DType.BFLOAT16,
 )  # fmt: skip
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65)
-_SIZE_WEIGHTS = (4, 6, 6, 6, 3, 2, 4, 2, 5, 3, 1, 2, 2, 1, 1, 1)
+_SIZE_WEIGHTS = (3, 5, 5, 5, 3, 2, 4, 3, 6, 4, 2, 4, 3, 2, 2, 2)
+_RANK_WEIGHTS = (1, 8, 12, 8, 4)
+_NARROW = (DType.INT8, DType.UINT8, DType.INT16)
 _LOOSEST = 1e-2  # an error bound beyond this part of the largest value shows nothing
 
 
@@ -63,6 +65,17 @@ class Policy:
         return all(dtype.label in self.kernels[target] for dtype in counted(target, dtypes))
 
 
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A call that a graph should have: an operator on what ``maker`` made (an operator, ``input`` or ``constant``), of
+    an element type, and of that rank where it is an input or constant."""
+
+    maker: str
+    target: str
+    dtype: DType
+    rank: int | None = None
+
+
 def counted(target: str, dtypes: Sequence[DType]) -> Sequence[DType]:
     """Of the element types of a call's operands those that a kernel is chosen by: not those of conditions and
     indices."""
@@ -83,7 +96,8 @@ def usable(x: Tensor) -> bool:
 
 @dataclass
 class Draft:
-    """The graph so far. ``values``: what every node computes; ``leaves`` of it become inputs or constants."""
+    """The graph so far. ``values``: what every node computes; ``leaves`` of it become inputs or constants. ``wish``:
+    the node that the next choice of an operand takes, if it fits; ``aim``: the element type that a cast goes to."""
 
     random: Random
     policy: Policy
@@ -95,6 +109,8 @@ class Draft:
     used: set[str] = field(default_factory=set[str])
     sizes: tuple[int, ...] = ()
     dtypes: tuple[DType, ...] = ()
+    wish: str | None = None
+    aim: DType | None = None
 
     def __post_init__(self) -> None:
         r = self.random
@@ -113,14 +129,21 @@ class Draft:
         r = self.random
         for _ in range(8):
             chosen = tuple(
-                r.choice(self.sizes) for _ in range(r.choice((1, 1, 2, 2, 2, 3, 3, 4)) if rank is None else rank)
+                r.choice(self.sizes) for _ in range(r.choices(range(5), _RANK_WEIGHTS)[0] if rank is None else rank)
             )
             if prod(chosen) <= self.policy.largest:
                 return chosen
-        return (r.choice(self.sizes),) * min(1, 1 if rank is None else rank) + (1,) * max(0, (rank or 1) - 1)
+        count = 1 if rank is None else rank
+        return (r.choice(self.sizes), *(1,) * count)[:count]
 
     def pick(self, kinds: Sequence[Kind] = (), fits: Callable[[Tensor], bool] | None = None) -> str | None:
-        """A node of one of some kinds that fits, preferring late and unused ones; ``None`` if there is none."""
+        """A node of one of some kinds that fits: the one wished for, or any, preferring late and unused ones; ``None``
+        if there is none."""
+        wish, self.wish = self.wish, None
+        if wish is not None:
+            x = self.values[wish]
+            if (not kinds or x.dtype.kind in kinds) and (fits is None or fits(x)):
+                return wish
         names = [
             name for name, x in self.values.items()
             if (not kinds or x.dtype.kind in kinds) and (fits is None or fits(x))
@@ -152,25 +175,27 @@ class Draft:
             reach = 1 if r.random() < 0.3 else 3 if dtype in (DType.FLOAT32, DType.FLOAT64) else 2
             return np.asarray(g.integers(*self._range(-reach, reach), shape), dtype=np.float64)
         low, high = dtype.bounds
-        if self.policy.limits and r.random() < 0.25:
+        limit = self.policy.integer_limit
+        if self.policy.limits and dtype in _NARROW and r.random() < 0.15:  # anything that the type holds
+            return np.asarray(g.integers(*self._range(low, high), shape), dtype=np.int64)
+        if self.policy.limits and r.random() < 0.3:
             ends = [low, low + 1, high, high - 1, 0, 1, 16, -1 if low else 3]
             if dtype in (DType.INT32, DType.INT64) and r.random() < 0.5:
                 ends = [2**24 - 1, 2**24, 2**24 + 1, -(2**24) - 1, 7, 0]
                 if dtype is DType.INT64:
                     ends += [2**31, -(2**31) - 1, 2**53 + 1]
-            limit = self.policy.integer_limit
             ends = [end for end in ends if limit is None or abs(end) <= limit]
             return np.asarray(g.choice(np.array(ends, dtype=np.int64), shape), dtype=np.int64)
         reach = 3 if r.random() < 0.7 else 9
         return np.asarray(g.integers(*self._range(max(low, -reach), reach), shape), dtype=np.int64)
 
     def _range(self, low: int, high: int) -> tuple[int, int]:
-        """The least number and one more than the greatest: sometimes of one sign alone, where a wrong first element of
+        """The least number and one more than the greatest: often of one sign alone, where a wrong first element of
         a reduction shows."""
         side = self.random.random()
-        if side < 0.1 and low < 0:
+        if side < 0.25 and low < 0:
             return low, 0
-        return (1 if side > 0.92 else low), high + 1
+        return (1 if side > (0.75 if low < 0 else 0.5) else low), high + 1
 
     def leaf(self, shape: Shape, dtype: DType, array: Array | None = None, constant: bool | None = None) -> str:
         """A new input, or a constant, of that type, with random elements unless they are given."""

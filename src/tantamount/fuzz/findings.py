@@ -14,6 +14,7 @@ import json
 import platform
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,14 +28,14 @@ from tantamount.capture.graph_document import graph_document
 from tantamount.errors import UserError
 from tantamount.fuzz.backends.base import ENVIRONMENT, HOSTS, Backend, python_for
 from tantamount.fuzz.backends.source import array_source
-from tantamount.fuzz.oracle import Failure, signature
+from tantamount.fuzz.oracle import Failure, message_pattern, operators, signature
 from tantamount.ir.graph import Graph, Node
 from tantamount.ir.text import format_graph
 from tantamount.ir.types import DType, TensorType
 from tantamount.limits import limits_from_environment
 from tantamount.semantics.exact import plain
 
-__all__ = ["Finding", "read_findings", "read_record", "replay", "reproducer", "save"]
+__all__ = ["Finding", "read_findings", "read_record", "replay", "reproducer", "resembles", "save"]
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,8 @@ def save(
     form = failure.form
     data = {
         "format": "tantamount-finding/1", "signature": sign, "backend": failure.backend, "kind": failure.kind,
-        "level": failure.level, "message": failure.message, "title": _title(failure), "seed": seed, "case": index,
+        "level": failure.level, "pass": failure.first, "message": failure.message, "title": _title(failure),
+        "seed": seed, "case": index, "operators": operators(form.graph),
         "versions": dict(versions), "machine": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "inputs": {name: np.asarray(value).tolist() for name, value in form.inputs.items()},
@@ -230,8 +232,8 @@ def _report(failure: Failure, data: Mapping[str, Any], source: str) -> str:
     lines = [f"# {data['title']}", "", "## What happens", "", data["message"] or "The process ended.", ""]
     lines += ["The program (after minimisation):", "", "```text", format_graph(failure.form.graph).rstrip(), "```", ""]
     lines += [
-        f"It fails from level `{failure.level}` on. Expected values are exact: integers wrap around, and every partial",
-        "sum of floats is representable, so that the order of computing does not matter.",
+        f"It fails from level `{failure.level}` on{_since(failure)}. Expected values are exact: integers wrap around,",
+        "and every partial sum of floats is representable, so that the order of computing does not matter.",
         "",
     ]
     if source:
@@ -241,6 +243,14 @@ def _report(failure: Failure, data: Mapping[str, Any], source: str) -> str:
 
 
 _TEXTS = ("signature", "backend", "kind", "message", "title")
+
+
+def _since(failure: Failure) -> str:
+    return (
+        f", and there from the pass `{failure.first}` on (without it and all later ones it does not)"
+        if failure.first
+        else ""
+    )
 
 
 def read_findings(folder: Path) -> list[Finding]:
@@ -258,6 +268,9 @@ def _finding(path: Path) -> Mapping[str, Any]:
         if not isinstance(data.get(key), str):
             found = shown(data[key]) if key in data else f"no {key}"
             raise UserError("finding-file", place=f"{path}: {key}", found=found, needed="a text")
+    names = data.get("operators", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[object]", names)):
+        raise UserError("finding-file", place=f"{path}: operators", found=shown(names), needed="a list of texts")
     return data
 
 
@@ -272,6 +285,20 @@ def read_record(path: Path, code: str) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise UserError(code, place=str(path), found=shown(data), needed="a JSON object")
     return cast("dict[str, Any]", data)
+
+
+def resembles(one: Finding, other: Finding) -> bool:
+    """True if the program of a finding has all that another's has and fails like it, so that it is most likely the same
+    bug: all operators with their element types, or, where a message tells what happens, all operators and the same
+    message."""
+    if any(one.data.get(key) != other.data.get(key) for key in ("backend", "kind")):
+        return False
+    mine, others = (Counter[str](row.data.get("operators", ())) for row in (one, other))
+    if one.data["kind"] == "wrong":
+        return bool(others) and others <= mine
+    messages = {message_pattern(str(row.data["message"])) for row in (one, other)}
+    names = [{word.split(":")[0] for word in row} for row in (mine, others)]
+    return len(messages) == 1 and names[1] <= names[0]
 
 
 def replay(finding: Finding, seconds: float = 300.0, python: str = "") -> str:

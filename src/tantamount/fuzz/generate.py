@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from tantamount.fuzz.draft import Draft, Policy
+from tantamount.fuzz.draft import Draft, Goal, Policy
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.ir.graph import Graph, Node, Output, references
 from tantamount.ops.algebra import Tensor
 from tantamount.semantics.reference import Array
 
 __all__ = ["Sample", "generate", "pruned"]
+
+
+_GUIDED = 0.8  # the share of steps that go for a goal, while there are any
 
 
 @dataclass(frozen=True)
@@ -25,14 +29,24 @@ class Sample:
     values: dict[str, Tensor]
 
 
-def generate(seed: int, index: int, policy: Policy | None = None) -> Sample:
-    """The graph number ``index`` of a seed under a policy: always the same one."""
+def generate(
+    seed: int,
+    index: int,
+    policy: Policy | None = None,
+    goals: Sequence[Goal] = (),
+    taste: Mapping[str, float] | None = None,
+) -> Sample:
+    """The graph number ``index`` of a seed under a policy: always the same one. It has calls that are ``goals``, as far
+    as there is room and they can be had; ``taste``: by operator, how much more often it is drawn."""
     policy = policy or Policy()
     draft = Draft(Random(f"{seed}/{index}"), policy)
     r = draft.random
     rows = [row for name, row in SAMPLERS.items() if policy.targets is None or name in policy.targets]
-    favoured = {row.target: r.choice((0.2, 1.0, 1.0, 3.0)) for row in rows}  # every graph has a taste of its own
-    weights = [row.weight * favoured[row.target] for row in rows]
+    liked = taste or {}
+    favoured = [r.choice((0.2, 1.0, 1.0, 3.0)) for _ in rows]  # every graph has a taste of its own
+    weights = [row.weight * own * liked.get(row.target, 1.0) for row, own in zip(rows, favoured, strict=True)]
+    draft.dtypes = tuple(dict.fromkeys(goal.dtype for goal in goals)) or draft.dtypes
+    pending = list(goals)
     for _ in range(r.choice((1, 2, 2, 3))):
         draft.leaf(draft.shape(), r.choice(draft.dtypes), constant=False)
     fewest, most = policy.nodes
@@ -41,6 +55,9 @@ def generate(seed: int, index: int, policy: Policy | None = None) -> Sample:
     for _ in range(wanted * 6):
         if made >= wanted:
             break
+        if pending and r.random() < _GUIDED:
+            made += _reached(draft, pending.pop(0))
+            continue
         row = r.choices(rows, weights)[0]
         made += row.draw(draft, row.target) is not None
     calls = [node for node in draft.nodes if node.op == "call" and node.name in draft.values]
@@ -52,6 +69,40 @@ def generate(seed: int, index: int, policy: Policy | None = None) -> Sample:
     inputs = {node.name: draft.inputs[node.name] for node in graph.inputs}
     kept = {node.name for node in graph.nodes}
     return Sample(seed, index, graph, inputs, {name: x for name, x in draft.values.items() if name in kept})
+
+
+def _reached(draft: Draft, goal: Goal) -> int:
+    """The calls made for a goal: its operator, and its maker where there was none."""
+    calls = len(draft.nodes)
+    name = _made(draft, goal)
+    if name is not None:
+        draft.wish = name
+        SAMPLERS[goal.target].draw(draft, goal.target)
+        draft.wish = None
+    return sum(node.op == "call" for node in draft.nodes[calls:])
+
+
+def _made(draft: Draft, goal: Goal) -> str | None:
+    """A value for a goal: what its maker made, or a new one; ``None`` if it makes none of that type."""
+    r = draft.random
+    if goal.maker in ("input", "constant"):
+        return draft.leaf(draft.shape(goal.rank), goal.dtype, constant=goal.maker == "constant")
+    known = [
+        node.name for node in draft.nodes
+        if node.target == goal.maker and node.name in draft.values and draft.values[node.name].dtype is goal.dtype
+    ]  # fmt: skip
+    if known and r.random() < 0.5:
+        return r.choice(known)
+    for attempt in range(3):  # of its own type, then of any
+        if attempt < 2:
+            draft.wish = draft.pick((), lambda x: x.dtype is goal.dtype) if r.random() < 0.5 else None
+            draft.wish = draft.wish or draft.leaf(draft.shape(), goal.dtype)
+        draft.aim = goal.dtype
+        name = SAMPLERS[goal.maker].draw(draft, goal.maker) if goal.maker in SAMPLERS else None
+        draft.wish = draft.aim = None
+        if name is not None and name in draft.values and draft.values[name].dtype is goal.dtype:
+            return name
+    return None
 
 
 def pruned(graph: Graph) -> Graph:

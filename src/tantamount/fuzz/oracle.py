@@ -16,7 +16,17 @@ from tantamount.ir.graph import Graph
 from tantamount.ops.algebra import Tensor
 from tantamount.semantics.exact import plain
 
-__all__ = ["Failure", "Verdicts", "compare", "first_level", "judge", "message_pattern", "outputs_differ", "signature"]
+__all__ = [
+    "Failure",
+    "Verdicts",
+    "compare",
+    "first_level",
+    "first_pass",
+    "judge",
+    "message_pattern",
+    "outputs_differ",
+    "signature",
+]
 
 _SLACK = 4.0  # of error bounds, which assume one rounding for each term
 
@@ -25,7 +35,8 @@ _SLACK = 4.0  # of error bounds, which assume one rounding for each term
 class Failure:
     """One form that a backend gets wrong. ``kind``: ``wrong``, ``crash`` (the process died), ``refused`` (an exception
     when compiling), ``raised`` (when running), ``overdue``, ``unstable``; ``output``: the number of the first wrong
-    one; ``where``: an index in it; ``level``: the first level at which it fails."""
+    one; ``where``: an index in it; ``level``: the first level at which it fails; ``first``: the first pass with which
+    it fails, if passes can be switched off and it does not fail without any."""
 
     backend: str
     kind: str
@@ -36,6 +47,7 @@ class Failure:
     where: tuple[int, ...] = ()
     expected: Any = None
     got: Any = None
+    first: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,6 +163,26 @@ def first_level(compiler: Compiler, form: Form, kind: str) -> str:
     return compiler.backend.level
 
 
+def first_pass(compiler: Compiler, form: Form, kind: str, level: str) -> str:
+    """The pass from which on a form fails in this way: with it and all passes before it, it fails, and without it and
+    all after it, it does not. Empty where it fails without any pass, or there are none that can be switched off."""
+    passes = compiler.backend.passes
+
+    def fails(count: int) -> bool:
+        """With the first ``count`` passes alone; a wrong result also where it cannot be computed with so few."""
+        outcome = compiler.run(form.graph, form.inputs, level, passes[count:])
+        failure = compare(compiler.backend, form, outcome, level)
+        return failure is not None and (failure.kind == kind or (kind == "wrong" and not outcome.ok))
+
+    if not passes or fails(0) or not fails(len(passes)):
+        return ""
+    low, high = 0, len(passes)  # it does not fail with ``low`` passes, and fails with ``high``
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fails(middle) else (middle, high)
+    return passes[high - 1]
+
+
 def message_pattern(message: str) -> str:
     """A message without what differs from case to case: numbers, names, paths, quoted text."""
     text = message.splitlines()[0] if message else ""
@@ -159,17 +191,21 @@ def message_pattern(message: str) -> str:
     return re.sub(r"[\s_]+", " ", text).strip()[:120]
 
 
+def operators(graph: Graph) -> list[str]:
+    """The operators of a graph with the element types of their results."""
+    return [
+        f"{node.target.removeprefix('aten.').split('.')[0]}:{node.type.dtype.label if node.type else '*'}"
+        for node in graph.nodes
+        if node.op == "call" and node.target != "getitem"
+    ]
+
+
 def signature(failure: Failure) -> str:
-    """The key of a minimal failure that tells one bug from another: backend, kind, level, operators with element types,
-    and the message without numbers where there is no wrong value."""
-    graph: Graph = failure.form.graph
-    types = {node.name: node.type for node in graph.nodes}
-    words: list[str] = []
-    for node in graph.nodes:
-        if node.op == "call" and node.target != "getitem":
-            found = node.type
-            words.append(f"{node.target.removeprefix('aten.').split('.')[0]}:{found.dtype.label if found else '*'}")
+    """The key of a minimal failure that tells one bug from another: backend, kind, level, pass, operators with element
+    types, and the message without numbers where there is no wrong value."""
+    words = operators(failure.form.graph)
     if not words:
-        words = sorted({t.dtype.label for t in types.values() if t is not None})
+        words = sorted({node.type.dtype.label for node in failure.form.graph.nodes if node.type is not None})
     rest = "" if failure.kind == "wrong" else f" {message_pattern(failure.message)}"
-    return f"{failure.backend} {failure.kind} {failure.level} {' '.join(words)}{rest}".strip()
+    level = f"{failure.level}/{failure.first}" if failure.first else failure.level
+    return f"{failure.backend} {failure.kind} {level} {' '.join(words)}{rest}".strip()

@@ -149,7 +149,10 @@ def _cut(failure: Failure) -> Iterator[Program]:
                 yield program
         size = size // 2 if size > 1 else 0
     for output in graph.outputs:
-        for name in dict.fromkeys(references(graph.by_name[output.node])):
+        node = graph.by_name[output.node]
+        if node.target == "getitem":
+            node = graph.by_name[next(iter(references(node)))]
+        for name in dict.fromkeys(references(node)):
             if graph.by_name[name].type is not None and graph.by_name[name].op == "call":
                 yield _with_inputs(replace(graph, outputs=(Output(name, name),)), failure.form.inputs)
 

@@ -264,6 +264,8 @@ class Exact(Interpretation):
         if name == "abs":
             return replace(xs[0], array=array)
         if integers:
+            if name == "floor_divide" and np.any((xs[0].array == -(1 << 63)) & (xs[1].array == -1)):
+                self.flags.append(Flag("overflowing-quotient", 1))  # 2 ** 63, which 64 bits do not show
             return Held(array, _greatest(array))
         if name in _JUMPING or known.integer:
             self._jump(*xs)

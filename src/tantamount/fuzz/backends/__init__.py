@@ -33,6 +33,7 @@ def _backend(name: str, row: Mapping[str, Any]) -> Backend:
     return Backend(
         name, row["host"], tuple(row["levels"]), emit, targets, row["install"],
         tuple(dtype for dtype in ALL_DTYPES if dtype.label not in row["without"]), float(row["seconds"]),
+        tuple(row.get("passes", ())), float(row.get("shown", 0.0)),
     )  # fmt: skip
 
 

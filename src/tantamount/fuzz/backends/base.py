@@ -34,7 +34,8 @@ HOSTS = Path(__file__).resolve().parents[1] / "hosts"
 class Outcome:
     """The outcome of a program on a backend. ``status``: ``ok``, ``failed`` (an exception, in ``phase``), ``died`` (the
     process ended), ``overdue`` (it took too long), ``unsupported`` (it cannot be said to this backend). ``outputs`` in
-    the order of the graph's, with their element types as the backend has them."""
+    the order of the graph's, with their element types as the backend has them. ``kernels``: digests of what the
+    compiler made of the program, piece by piece, if that was asked for."""
 
     status: str
     outputs: tuple[Array, ...] = ()
@@ -42,7 +43,7 @@ class Outcome:
     phase: str = ""
     message: str = ""
     seconds: float = 0.0
-    digest: str = ""
+    kernels: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -72,7 +73,8 @@ class Deviation:
 class Backend:
     """One compiler. ``levels`` from the least to the most optimised, of which the last is the default; ``reference``: a
     level that is no compiler, if there is one. ``install``: the command that installs it; empty for what is part of
-    Tantamount."""
+    Tantamount. ``passes``: what can be switched off, in the order in which it acts; ``shown``: the share of cases in
+    which it is asked what it made of programs."""
 
     name: str
     host: str
@@ -82,6 +84,8 @@ class Backend:
     install: str
     dtypes: tuple[DType, ...] = ALL_DTYPES
     seconds: float = 30.0
+    passes: tuple[str, ...] = ()
+    shown: float = 0.0
 
     @property
     def level(self) -> str:
@@ -94,8 +98,16 @@ class Compiler(Protocol):
     @property
     def backend(self) -> Backend: ...
 
-    def run(self, graph: Graph, inputs: Mapping[str, Array], level: str = "", disabled: Sequence[str] = ()) -> Outcome:
-        """Compile and run a program, at a level (default: the most optimised)."""
+    def run(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        level: str = "",
+        disabled: Sequence[str] = (),
+        show: bool = False,
+    ) -> Outcome:
+        """Compile and run a program, at a level (default: the most optimised), without some passes. ``show``: ask for
+        the kernels, too."""
         ...
 
     def versions(self) -> dict[str, str]:
@@ -126,7 +138,14 @@ class Hosted:
     def backend(self) -> Backend:
         return self._backend
 
-    def run(self, graph: Graph, inputs: Mapping[str, Array], level: str = "", disabled: Sequence[str] = ()) -> Outcome:
+    def run(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        level: str = "",
+        disabled: Sequence[str] = (),
+        show: bool = False,
+    ) -> Outcome:
         """See :class:`Compiler`."""
         try:
             source = self._backend.emit(graph)
@@ -135,7 +154,7 @@ class Hosted:
         nodes = graph.inputs
         described = [{"name": n.name, "dtype": n.type.dtype.label if n.type else "float32"} for n in nodes]
         arrays = [np.asarray(inputs[n.name], dtype=array_type(n.type.dtype) if n.type else None) for n in nodes]
-        options = {"level": level or self._backend.level, "disabled": list(disabled)}
+        options = {"level": level or self._backend.level, "disabled": list(disabled), "show": show}
         found = self._server.ask(
             {"source": source, "options": options, "inputs": described}, arrays, self._backend.seconds
         )
@@ -145,7 +164,11 @@ class Hosted:
         if header["status"] != "ok":
             return Outcome("failed", phase=header["phase"], message=f"{header['kind']}: {header['message']}")
         return Outcome(
-            "ok", found.arrays, tuple(header["dtypes"]), seconds=sum(header["seconds"]), digest=header.get("digest", "")
+            "ok",
+            found.arrays,
+            tuple(header["dtypes"]),
+            seconds=sum(header["seconds"]),
+            kernels=tuple(header["kernels"]),
         )
 
     def versions(self) -> dict[str, str]:

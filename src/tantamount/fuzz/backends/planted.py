@@ -24,7 +24,10 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["PLANTED", "Bug", "Planted", "renamed"]
 
-PLANTED = Backend("planted", "planted", ("disabled", "all"), emit_torch, None, "")
+PLANTED = Backend(
+    "planted", "planted", ("disabled", "all"), emit_torch, None, "",
+    passes=("permutes", "reductions", "slices", "shared", "folded"), shown=1.0,
+)  # fmt: skip
 
 Kernel = Callable[[Node, "list[Array]", Array], "Array | None"]
 Pass = Callable[[Graph], Graph]
@@ -98,11 +101,18 @@ class Planted:
     def close(self) -> None:
         """Nothing to end."""
 
-    def run(self, graph: Graph, inputs: Mapping[str, Array], level: str = "", disabled: Sequence[str] = ()) -> Outcome:
+    def run(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        level: str = "",
+        disabled: Sequence[str] = (),
+        show: bool = False,
+    ) -> Outcome:
         """See :class:`tantamount.fuzz.backends.base.Compiler`."""
         optimised = (level or "all") == "all"
         try:
-            final = self.optimised(graph) if optimised else graph
+            final = self.optimised(graph, disabled) if optimised else graph
             values = self._values(final, inputs, optimised)
         except (TantamountError, ValueError, IndexError, TypeError) as problem:
             return Outcome("failed", phase="run", message=f"{type(problem).__name__}: {problem}")
@@ -112,13 +122,15 @@ class Planted:
             for bug in self.bugs:
                 if bug.finish is not None:
                     arrays = bug.finish(final, arrays)
-        digest = " ".join(node.target for node in final.nodes if node.op == "call")
-        return Outcome("ok", tuple(arrays), tuple(x.dtype.label for x in found if isinstance(x, Tensor)), digest=digest)
+        kernels = tuple(sorted({f"{n.target} {n.type}" for n in final.nodes if n.op == "call"})) if show else ()
+        dtypes = tuple(x.dtype.label for x in found if isinstance(x, Tensor))
+        return Outcome("ok", tuple(arrays), dtypes, kernels=kernels)
 
-    def optimised(self, graph: Graph) -> Graph:
-        """The graph after all passes."""
-        for optimise in (self._permutes, self._reductions, self._slices, self._shared, self._folded):
-            graph = optimise(graph)
+    def optimised(self, graph: Graph, disabled: Sequence[str] = ()) -> Graph:
+        """The graph after all passes that are not disabled."""
+        passes = (self._permutes, self._reductions, self._slices, self._shared, self._folded)
+        for name, optimise in zip(PLANTED.passes, passes, strict=True):
+            graph = graph if name in disabled else optimise(graph)
         for bug in self.bugs:
             if bug.optimise is not None:
                 graph = bug.optimise(graph)

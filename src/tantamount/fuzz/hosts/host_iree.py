@@ -42,9 +42,15 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
     context.add_vm_module(machine)
     function = context.modules[machine.name][model.main_graph.graph_proto.name]
 
+    declared = [onnx.helper.tensor_dtype_to_np_dtype(o.type.tensor_type.elem_type) for o in module.model().graph.output]
+
     def run(given: list[Any]) -> tuple[list[Any], list[str]]:
         results = function(*given)
         found = [np.asarray(value) for value in (results if isinstance(results, (tuple, list)) else [results])]
+        found = [  # the machine's integers have no sign: the program says how they are read
+            value.view(wanted) if value.dtype.kind in "iu" and value.dtype.itemsize == wanted.itemsize else value
+            for value, wanted in zip(found, declared, strict=True)
+        ]
         return found, [str(value.dtype) for value in found]
 
     return run

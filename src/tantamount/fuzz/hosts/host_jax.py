@@ -1,7 +1,9 @@
-"""XLA through JAX on the CPU. Options: ``level``: 0 to 3, XLA's backend optimisation level."""
+"""XLA through JAX on the CPU. Options: ``level``: 0 to 3, XLA's backend optimisation level; ``disabled``: anything
+switches all passes over HLO off; ``show``: tell the instructions of the optimised program."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -22,6 +24,8 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
     """The program, compiled."""
     given = [jax.numpy.asarray(a, dtype=item["dtype"]) for a, item in zip(arrays, inputs, strict=True)]
     flags = {"xla_backend_optimization_level": int(options.get("level", 3))}
+    if options.get("disabled"):  # single passes cannot be named in a program's options, only all of them
+        flags["xla_disable_all_hlo_passes"] = True
     ready = jax.jit(module.program).lower(*given).compile(compiler_options=flags)
 
     def run(_: list[Any]) -> tuple[list[Any], list[str]]:
@@ -32,4 +36,12 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
             for value, d in zip(results, dtypes, strict=True)
         ], dtypes
 
+    run.kernels = described(ready.as_text()) if options.get("show", False) else []
     return run
+
+
+def described(text: str) -> list[str]:
+    """The computations of a program in XLA's language, without names and sizes."""
+    text = re.sub(r", (metadata|backend_config|sharding)={[^}]*}+", "", text)
+    text = re.sub(r"%[\w.-]+", "%", re.sub(r"\d+", "#", text))
+    return [part.strip() for part in text.split("\n\n")[1:] if part.strip()]

@@ -1,4 +1,5 @@
-"""OpenVINO on the CPU, of ONNX models. Options: ``level`` (``all`` is the only one)."""
+"""OpenVINO on the CPU, of ONNX models. Options: ``level`` (``all`` is the only one), ``show``: tell the nodes of the
+graph that is executed."""
 
 from __future__ import annotations
 
@@ -30,4 +31,17 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
         found = [np.array(results[k]) for k in range(len(results))]
         return found, [str(value.dtype) for value in found]
 
+    run.kernels = described(ready) if options.get("show", False) else []
     return run
+
+
+def described(ready: Any) -> list[str]:
+    """Every node that is executed, with its implementation and what made its operands, without names."""
+    found = []
+    for node in ready.get_runtime_model().get_ordered_ops():
+        row = node.get_rt_info()
+        words = [row[key].astype(str) for key in ("layerType", "primitiveType", "outputPrecisions")]
+        made = [node.input(k).get_source_output().get_node() for k in range(node.get_input_size())]
+        operands = ", ".join(item.get_rt_info()["layerType"].astype(str) for item in made)
+        found.append(f"{' '.join(words)} ({operands})")
+    return found

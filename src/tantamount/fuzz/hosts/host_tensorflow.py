@@ -1,7 +1,9 @@
-"""TensorFlow on the CPU. Options: ``level``: eager, graph (tf.function) or xla (compiled)."""
+"""TensorFlow on the CPU. Options: ``level``: eager, graph (tf.function) or xla (compiled); ``show``: tell the
+instructions of the program that XLA optimised."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -33,4 +35,13 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
             for value, dtype in zip(results, dtypes, strict=True)
         ], dtypes
 
+    if options.get("show", False) and level == "xla":
+        run.kernels = described(program.experimental_get_compiler_ir(*given)(stage="optimized_hlo"))
     return run
+
+
+def described(text: str) -> list[str]:
+    """The computations of a program in XLA's language, without names and sizes."""
+    text = re.sub(r", (metadata|backend_config|sharding)={[^}]*}+", "", text)
+    text = re.sub(r"%[\w.-]+", "%", re.sub(r"\d+", "#", text))
+    return [part.strip() for part in text.split("\n\n")[1:] if part.strip()]

@@ -1,8 +1,13 @@
-"""PyTorch on the CPU. Options: ``level``: eager, or a backend of ``torch.compile`` (aot_eager, inductor)."""
+"""PyTorch on the CPU. Options: ``level``: eager, or a backend of ``torch.compile`` (aot_eager, inductor);
+``disabled``: settings of Inductor as ``name=value``, which switch something off; ``show``: tell the kernels made."""
 
 from __future__ import annotations
 
+import ast
+import re
+from contextlib import ExitStack
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -27,11 +32,34 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
     tensors = [
         torch.from_numpy(np.array(a)).to(getattr(torch, item["dtype"])) for a, item in zip(arrays, inputs, strict=True)
     ]
-    program(*tensors)
+    written: list[str] = []
+    with ExitStack() as stack:
+        if level == "inductor":
+            import torch._inductor.config as config
+            from torch._inductor.graph import GraphLowering
+
+            stack.enter_context(config.patch({"fx_graph_cache": False, **settings(options.get("disabled", ()))}))
+            if options.get("show", False):
+                stack.enter_context(mock.patch.object(GraphLowering, "save_output_code", written.append))
+        program(*tensors)
 
     def run(given: list[Any]) -> tuple[list[Any], list[str]]:
         results = program(*tensors)
         dtypes = [str(value.dtype).removeprefix("torch.") for value in results]
         return [(value.float() if value.dtype is torch.bfloat16 else value).numpy() for value in results], dtypes
 
+    run.kernels = [kernel for code in written for kernel in described(code)]
     return run
+
+
+def settings(words: Any) -> dict[str, Any]:
+    """Settings written as ``name=value``."""
+    return {name: ast.literal_eval(value) for name, _, value in (word.partition("=") for word in words)}
+
+
+def described(code: str) -> list[str]:
+    """The kernels of a module that Inductor wrote, without the numbers in them and in their names, and the operators
+    that it calls."""
+    kernels = re.findall(r"r?'''(.*?)'''", code, re.DOTALL)
+    calls = re.findall(r"(?:extern_kernels|aten|torch\.ops)\.[\w.]+", code)
+    return [re.sub(r"[ \t]+", " ", re.sub(r"\d+", "#", text)) for text in (*kernels, *calls)]

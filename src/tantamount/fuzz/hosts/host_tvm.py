@@ -1,7 +1,9 @@
-"""TVM's Relax on the CPU, of ONNX models. Options: ``level``: 0 to 3, TVM's optimisation level."""
+"""TVM's Relax on the CPU, of ONNX models. Options: ``level``: 0 to 3, TVM's optimisation level; ``disabled``:
+passes by name; ``show``: tell the kernels made."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ def versions() -> dict[str, str]:
 def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]], arrays: list[Any]) -> Any:
     """The compiled model, as a function of the inputs."""
     program = from_onnx(module.model(), keep_params_in_input=False)
-    with tvm.transform.PassContext(opt_level=int(options.get("level", 3))):
+    level, disabled = int(options.get("level", 3)), list(options.get("disabled", ()))
+    with tvm.transform.PassContext(opt_level=level, disabled_pass=disabled):
         ready = tvm.compile(program, target="llvm")
     machine = relax.VirtualMachine(ready, tvm.cpu())
 
@@ -31,4 +34,7 @@ def compiled(module: Any, options: dict[str, Any], inputs: list[dict[str, str]],
         outputs = [value.numpy() for value in found]
         return outputs, [str(value.dtype) for value in outputs]
 
+    if options.get("show", False):
+        functions = re.findall(r"@([\w.]+) packed_func", ready.as_text())
+        run.kernels = sorted({re.sub(r"\d+", "", name) for name in functions if not name.startswith("vm.")})
     return run

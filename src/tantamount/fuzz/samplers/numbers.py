@@ -147,7 +147,7 @@ def cast(d: Draft, target: str) -> str | None:
     if x is None:
         return None
     value = d.values[x]
-    dtype = d.random.choice(d.policy.dtypes)
+    dtype = d.aim or d.random.choice(d.policy.dtypes)
     if dtype is value.dtype:
         return None
     held = value.value

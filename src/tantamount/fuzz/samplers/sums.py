@@ -18,6 +18,9 @@ NUMBERS = (Kind.FLOAT, Kind.INT)
 
 
 def _dims(d: Draft, rank: int) -> tuple[int, ...]:
+    """The last dimension, which is the one that vectors lie along, or any."""
+    if d.random.random() < 0.35:
+        return (rank - 1,)
     return tuple(sorted(d.random.sample(range(rank), d.random.choice([1, 1, min(2, rank), rank]))))
 
 
@@ -59,14 +62,16 @@ def place(d: Draft, target: str) -> str | None:
     if x is None:
         return None
     value = d.values[x]
-    k = d.random.randrange(value.rank)
+    k = value.rank - 1 if d.random.random() < 0.35 else d.random.randrange(value.rank)
     if np.unique(np.sort(value.value.array, k), axis=k).shape[k] != value.shape[k] or _tied(value.value.array, k):
         size = prod(value.shape)
         reach = 0 if value.dtype.kind is Kind.INT else 1 << min(FORMATS[value.dtype].precision, 10)
         low, high = (-reach, reach) if reach else value.dtype.bounds
+        if d.policy.integer_limit is not None and not reach:
+            low, high = max(low, -d.policy.integer_limit), min(high, d.policy.integer_limit)
         if size > min(high - low, 1000):
             return None
-        first = max(low, -(size // 2)) if d.random.random() < 0.7 else max(low, high - size)
+        first = d.random.choice((max(low, -(size // 2)), max(low, high - size), low))
         x = d.leaf(value.shape, value.dtype, first + d.numpy.permutation(size).reshape(value.shape))
     return d.call(target, Ref(x), k, d.random.random() < 0.4)
 

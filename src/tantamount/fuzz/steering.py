@@ -1,0 +1,170 @@
+"""Coverage: pairs, cells and kernels that programs have shown, and the goals of the next program.
+
+Seen are *pairs* (what made an operand, the operator that reads it, the element type: ``abs`` of what ``amax`` of int32
+made; a view before an operator stands for its layout), *cells* (operator, element type, rank) and *kernels* (what a
+compiler made of a program, names stripped, if its host tells).
+
+A case is given goals: operators that were seen behind the fewest makers for its element types, each behind a maker
+that it was not yet seen behind. Operators after which compilers were seen to make new kernels are drawn more often. The
+goals of a case and what it showed first are in its line of the log: a campaign that goes on has what it had.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from random import Random
+from typing import Any
+
+from tantamount.fuzz.draft import Goal, Policy
+from tantamount.fuzz.samplers import SAMPLERS
+from tantamount.ir.graph import Graph, references
+from tantamount.ir.types import DType
+
+__all__ = ["Coverage", "cells", "pairs"]
+
+Pair = tuple[str, str, str]  # maker (an operator, "input" or "constant"), operator (or "output"), element type
+Cell = tuple[str, str, int]
+_GOALS = 3  # for each of the two element types of a case
+_RANKS = (0, 1, 2, 3, 4)
+_LEAVES = ("input", "constant")
+
+
+def _makers(graph: Graph) -> Iterator[tuple[str, str, str, int]]:
+    """For every operand its maker, its reader, its element type and its rank."""
+    by_name = graph.by_name
+    made = {
+        node.name: by_name[next(iter(references(node)))].target if node.target == "getitem"
+        else node.target if node.op == "call" else node.op
+        for node in graph.nodes
+    }  # fmt: skip
+    for node in graph.nodes:
+        if node.op == "call" and node.target != "getitem":
+            for name in references(node):
+                if (type_ := by_name[name].type) is not None:
+                    yield made[name], node.target, type_.dtype.label, len(type_.shape)
+    for output in graph.outputs:
+        if (type_ := by_name[output.node].type) is not None:
+            yield made[output.node], "output", type_.dtype.label, len(type_.shape)
+
+
+def pairs(graph: Graph) -> set[Pair]:
+    """The pairs of a typed graph."""
+    return {(maker, target, dtype) for maker, target, dtype, _ in _makers(graph)}
+
+
+def cells(graph: Graph) -> set[Cell]:
+    """Operators with element types and ranks of their operands."""
+    return {(target, dtype, rank) for _, target, dtype, rank in _makers(graph) if target != "output"}
+
+
+@dataclass
+class Coverage:
+    """What was seen. ``behind``: the makers that an operator of an element type was seen behind; ``tried``: how often
+    it was a goal; ``makes``: the operators that were seen to make an element type; ``fruit``: of an operator the cases
+    it was in, and those of them that had new kernels."""
+
+    behind: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], "set[str]"])
+    ranks: dict[tuple[str, str], set[int]] = field(default_factory=dict[tuple[str, str], "set[int]"])
+    tried: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    makes: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
+    kernels: set[str] = field(default_factory=set[str])
+    fruit: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
+    _rows: dict[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])  # of one policy
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How much was seen of each."""
+        return {
+            "pairs": sum(map(len, self.behind.values())),
+            "cells": sum(map(len, self.ranks.values())),
+            "kernels": len(self.kernels),
+        }
+
+    # ------------------------------------------------------------------ what is next
+    def goals(self, policy: Policy, random: Random) -> tuple[Goal, ...]:
+        """The goals of the next case: for two element types the operators that were seen least."""
+        found: list[Goal] = []
+        for dtype in random.sample(policy.dtypes, min(2, len(policy.dtypes))):
+            if dtype.label not in self._rows:
+                self._rows[dtype.label] = tuple(
+                    target for target in SAMPLERS
+                    if (policy.targets is None or target in policy.targets) and policy.has(target, (dtype,))
+                )  # fmt: skip
+            ranked = [(self._seen(target, dtype), random.random(), target) for target in self._rows[dtype.label]]
+            found += [self._goal(target, dtype, random) for _, _, target in nsmallest(_GOALS, ranked)]
+        random.shuffle(found)
+        return tuple(found)
+
+    def _seen(self, target: str, dtype: DType) -> int:
+        key = (target, dtype.label)
+        return len(self.behind.get(key, ())) + self.tried[key]
+
+    def _goal(self, target: str, dtype: DType, random: Random) -> Goal:
+        key = (target, dtype.label)
+        seen = self.behind.get(key, set())
+        groups: dict[object, list[str]] = {}  # leaves; operators that move, compute, or add up and choose
+        for name in (*_LEAVES, *sorted(self.makes.get(dtype.label, ()))):
+            groups.setdefault(SAMPLERS[name].draw.__module__ if name in SAMPLERS else "", []).append(name)
+        makers = random.choice(list(groups.values()))
+        maker = random.choice([name for name in makers if name not in seen] or makers)
+        left = [rank for rank in _RANKS if rank not in self.ranks.get(key, ())]
+        return Goal(maker, target, dtype, random.choice(left) if left and random.random() < 0.5 else None)
+
+    def taste(self) -> Mapping[str, float]:
+        """By operator how much more often it is drawn because of new kernels: 0.5 to 2."""
+        cases = sum(row[0] for row in self.fruit.values())
+        new = sum(row[1] for row in self.fruit.values())
+        if not new:
+            return {}
+        mean = (new + 1) / (cases + 2)
+        return {
+            target: min(2.0, max(0.5, (row[1] + 2 * mean) / (row[0] + 2) / mean)) for target, row in self.fruit.items()
+        }
+
+    # ------------------------------------------------------------------ what was seen
+    def add(self, graphs: Sequence[Graph], kernels: Sequence[str], goals: Sequence[Goal]) -> dict[str, Any]:
+        """Take in a case, the original of its programs first; what of it is new, as plain data for the log."""
+        new: dict[str, Any] = {"goals": [f"{goal.target} {goal.dtype.label}" for goal in goals]}
+        fresh: list[str] = []
+        ranks: list[str] = []
+        for graph in graphs:
+            for maker, target, dtype, rank in _makers(graph):
+                if maker not in self.behind.get((target, dtype), ()):
+                    fresh.append(f"{maker} {target} {dtype}")
+                    self._pair(maker, target, dtype)
+                if target != "output" and rank not in self.ranks.get((target, dtype), ()):
+                    ranks.append(f"{target} {dtype} {rank}")
+                    self.ranks.setdefault((target, dtype), set()).add(rank)
+        made = sorted(set(kernels) - self.kernels)
+        operators = sorted({n.target for n in graphs[0].nodes if n.op == "call"}) if kernels and graphs else []
+        new.update({"pairs": fresh, "cells": ranks, "kernels": made, "operators": operators})
+        self._count(new)
+        return {key: value for key, value in new.items() if value}
+
+    def restore(self, line: Mapping[str, Any]) -> None:
+        """Take in a line of the log, as :meth:`add` gave it."""
+        for text in line.get("pairs", ()):
+            self._pair(*text.split(" "))
+        for text in line.get("cells", ()):
+            target, dtype, rank = text.split(" ")
+            self.ranks.setdefault((target, dtype), set()).add(int(rank))
+        self._count(line)
+
+    def _pair(self, maker: str, target: str, dtype: str) -> None:
+        self.behind.setdefault((target, dtype), set()).add(maker)
+        if maker not in _LEAVES:
+            self.makes.setdefault(dtype, set()).add(maker)
+
+    def _count(self, line: Mapping[str, Any]) -> None:
+        for text in line.get("goals", ()):
+            target, dtype = text.split(" ")
+            self.tried[target, dtype] += 1
+        made = line.get("kernels", ())
+        for target in line.get("operators", ()):
+            row = self.fruit.setdefault(target, [0, 0])
+            row[0] += 1
+            row[1] += bool(made)
+        self.kernels.update(made)
