@@ -265,11 +265,7 @@ def positions_of(store: Store, x: Polynomial) -> int | None:
     atom = store.atoms[x[0][0][0][0]]
     if atom.op not in POSITIONS_IN_A_ROW:
         return None
-    length = 0
-    for m, _ in atom.arguments[1]:  # a formal sum of the row's elements, one of them or those of a range
-        last = store.atoms[m[0][0]]
-        length += prod(last.ranges) if last.op == "sum" else 1
-    return length
+    return spans.row_length(store, atom)
 
 
 def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Rational] | None:

@@ -17,7 +17,7 @@ from tantamount.calculus.comparisons import covered, interval, permuted, positio
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, scale, sum_over
 from tantamount.calculus.products import monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.terms import ONE, ZERO, Exponent, Factor, Polynomial, Term, factors_of, sole_factor
+from tantamount.calculus.terms import ONE, ZERO, Exponent, Factor, Polynomial, Term, factors_of, sole_factor, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
 
@@ -91,6 +91,30 @@ class _LookedUp(Rebuild):
             if atom.op == "equal":
                 arguments = [self._inverted(arguments[0])]
         return self._of(tuple(arguments), atom.op, e)
+
+    def _sum(self, a: int, index: Index) -> Polynomial:
+        """A sum whose summand says where a position in a row is: there it is that place."""
+        store = self.store
+        factors, axes = self._opened(Factor(a, 1, index))
+        for guard in [f for f in factors if f.exponent == 1 and store.atoms[f.atom].op == "equal"]:
+            known = comparisons.comparison(store, guard)
+            place = None if known is None else _solved(store, known.rest, known.affine)
+            if place is None:
+                continue
+            others = [f for f in factors if f != guard]
+            told = _Told(store, *place, box=self.box)
+            new = [told.factor(f) for f in others]
+            if not told.changed:
+                continue
+            store.fired["lifted-look-ups"] += 1
+            product: Polynomial = (Term((guard,), 1),)
+            for x in new:
+                product = multiply(store, product, x, self.box)
+            return self.polynomial(sum_over(store, product, {v: (0, n) for v, n in axes.items()}, self.box))
+        summand = ONE
+        for factor in factors:
+            summand = multiply(store, summand, self.factor(factor), self.box)
+        return sum_over(store, summand, {v: (0, n) for v, n in axes.items()}, self.box)
 
     def _of(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, rounds: int = 0) -> Polynomial:
         """A power of a function of these arguments."""
@@ -214,6 +238,73 @@ class _LookedUp(Rebuild):
                 return self._power(value, factor.exponent)
         m, c = monomial(store, 1, (factor,))
         return polynomial(store, (Term(m, c),))
+
+
+def _solved(store: Store, rest: Polynomial, affine: Coordinate) -> tuple[Factor, Coordinate] | None:
+    """A position in a row and the place that it is at, where ``rest + affine`` is 0."""
+    if len(rest) != 1 or abs(rest[0].coefficient) != 1 or len(rest[0].monomial) != 1:
+        return None
+    (factor,), c = rest[0]
+    if factor.exponent != 1 or positions_of(store, (Term((factor,), 1),)) is None:
+        return None
+    sign = -int(c)
+    return factor, coordinate({v: sign * s for v, s in affine.parts}, sign * affine.offset)
+
+
+def _block_of(x: Polynomial, size: object, box: dict[int, tuple[int, int]]) -> Polynomial | None:
+    """``floor(x / size)`` for positions ``size i + j + c`` with j in a range of less than ``size``, which begins at a
+    multiple of it."""
+    rest, parts, offset = comparisons.split_affine(x)
+    if rest or not isinstance(size, int) or size < 1 or any(q.denominator != 1 for q in (offset, *parts.values())):
+        return None
+    outer = {v: int(q) // size for v, q in parts.items() if not q % size}
+    inner = coordinate({v: int(q) for v, q in parts.items() if q % size}, int(offset))
+    span = interval(inner, box, ())
+    if span is None or span[0] // size != span[1] // size:
+        return None
+    return iota(coordinate(outer, span[0] // size))
+
+
+class _Told(Rebuild):
+    """Computes what mentions a position in a row anew, with the place that it is at. ``changed``: something did."""
+
+    def __init__(self, store: Store, known: Factor, place: Coordinate, *, box: dict[int, tuple[int, int]]) -> None:
+        super().__init__(store, box=box)
+        self.told, self.place = known, place
+        self.changed = False
+        self.inside: dict[int, bool] = {}
+
+    def _concerns(self, factor: Factor) -> bool:
+        return self._mentions_told(factor.atom)
+
+    def _mentions_told(self, number: int) -> bool:
+        found = self.inside.get(number)
+        if found is None:
+            found = self.inside[number] = number == self.told.atom or any(
+                self._mentions_told(f.atom) for f in factors_of(*self.store.atoms[number].arguments)
+            )
+        return found
+
+    def _compute(self, factor: Factor) -> Polynomial:
+        if factor.atom == self.told.atom and factor.at == self.told.at:
+            self.changed = True
+            return self._power(iota(self.place), factor.exponent)
+        if self.store.atoms[factor.atom].op == "floor_divide":
+            arguments = [
+                self._argument(pinned(self.store, x, dict(enumerate(factor.at))))
+                for x in self.store.atoms[factor.atom].arguments
+            ]
+            block = _block_of(arguments[0], sole_number(arguments[1]), self.box)
+            if block is not None:
+                return self._power(block, factor.exponent)
+        return super()._compute(factor)
+
+    def _sum(self, a: int, index: Index) -> Polynomial:
+        self.everything = True  # ranges of axes are known while sums are computed anew
+        try:
+            return super()._sum(a, index)
+        finally:
+            self.everything = False
 
 
 def _moved(factor: Factor, axis: int, to: int) -> Factor:
