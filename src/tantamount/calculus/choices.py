@@ -164,9 +164,7 @@ class _Settling(Rebuild):
             return rest, scale(value, 1 / Fraction(coefficient)), done
         return None
 
-    def _function_of(
-        self, chosen: _Chosen, guard: Factor, concerned: list[Factor], axis: int
-    ) -> Polynomial | None:
+    def _function_of(self, chosen: _Chosen, guard: Factor, concerned: list[Factor], axis: int) -> Polynomial | None:
         """The summand with the stable order, if all else that depends on the axis are functions of what the elements of
         the row are strictly monotone functions of."""
         others = [f for f in concerned if f != guard]

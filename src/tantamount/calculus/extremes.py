@@ -134,7 +134,7 @@ class _Tidying(Rebuild):
                 return value
         for side, value in ((u, u), (scale(u, -1), ZERO)):
             if is_spread(store, side, self.box):
-                store.fired["spread"] += 1
+                store.fired["variances"] += 1
                 return value
         c, factors = as_factors(store, u)
         taken = [f for f in factors if known_positive(store, f)]

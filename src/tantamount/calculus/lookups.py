@@ -17,7 +17,17 @@ from tantamount.calculus.comparisons import covered, interval, permuted, positio
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, scale, sum_over
 from tantamount.calculus.products import monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.terms import ONE, ZERO, Exponent, Factor, Polynomial, Term, factors_of, sole_factor, sole_number
+from tantamount.calculus.terms import (
+    ONE,
+    ZERO,
+    Exponent,
+    Factor,
+    Polynomial,
+    Term,
+    factors_of,
+    sole_factor,
+    sole_number,
+)
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
 
@@ -133,12 +143,14 @@ class _LookedUp(Rebuild):
         store = self.store
         rest, parts, offset = comparisons.split_affine(difference)
         factor = sole_factor(scale(rest, 1 if rest and rest[0].coefficient > 0 else -1)) if len(rest) == 1 else None
-        if factor is None or store.atoms[factor.atom].op not in _ORDERS or any(q.denominator != 1 for q in parts.values()):
+        if (
+            factor is None
+            or store.atoms[factor.atom].op not in _ORDERS
+            or any(q.denominator != 1 for q in parts.values())
+        ):
             return difference
         sign = 1 if rest[0].coefficient > 0 else -1
-        place, row = (
-            pinned(store, x, dict(enumerate(factor.at))) for x in store.atoms[factor.atom].arguments
-        )
+        place, row = (pinned(store, x, dict(enumerate(factor.at))) for x in store.atoms[factor.atom].arguments)
         (axis,) = store.fresh_axes(1)
         element = element_of(store, row, axis)
         if element is None or store.atoms[factor.atom].attributes[0]:
@@ -187,7 +199,11 @@ class _LookedUp(Rebuild):
             factors, axes = self._opened(factor)
             for axis, size in axes.items():
                 for guard in factors:
-                    if guard.exponent == 1 and _mentions(store, guard.atom) and self._exactly_once(guard, axis, size, axes):
+                    if (
+                        guard.exponent == 1
+                        and _mentions(store, guard.atom)
+                        and self._exactly_once(guard, axis, size, axes)
+                    ):
                         return _OneHot(guard, axis, size)
         return None
 

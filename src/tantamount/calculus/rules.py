@@ -28,7 +28,7 @@ RuleName = Literal[
     "fractions",
     "exp-of-sums",
     "tanh-as-exponentials",
-    "spread",
+    "variances",
     "opened-exponents",
     "log-of-products",
     "declared-functions",
