@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import floor, prod
+from math import floor
 from typing import NamedTuple
 
 from tantamount.calculus import signs, spans

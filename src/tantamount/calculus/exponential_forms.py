@@ -1,6 +1,7 @@
 """Hyperbolic tangents as what they are made of: ``tanh(u) = 2 / (1 + exp(-2 u)) - 1``.
 
-A sigmoid, a SiLU and a logistic are written with exponentials; a tanh is an atom of its own, which is shorter. Where only one
+A sigmoid, a SiLU and a logistic are written with exponentials; a tanh is an atom of its own, which is shorter. Where
+only one
 of two programs has it, both are written with exponentials.
 """
 

@@ -1,7 +1,9 @@
 """Functions of what is looked up: ``f(sum_v g(v) K(v)) = sum_v g(v) f(K(v))``, where g is 1 at exactly one place v.
 
-g is ``[o = v]`` for a whole number o that is known to be one of the v, or ``[O_v = u]`` for an order O of a whole row. A
-router chooses among probabilities or among scores, tokens are sorted by their experts and brought back: that the function is
+g is ``[o = v]`` for a whole number o that is known to be one of the v, or ``[O_v = u]`` for an order O of a whole
+row. A
+router chooses among probabilities or among scores, tokens are sorted by their experts and brought back: that the
+function is
 applied before or after the choice makes no difference. What is looked up by another look-up becomes one look-up.
 """
 
@@ -138,7 +140,8 @@ class _LookedUp(Rebuild):
         return sum_over(store, product, {found.axis: (0, found.size)}, self.box)
 
     def _inverted(self, difference: Polynomial) -> Polynomial:
-        """``[Q_u == v]`` as ``[O_v == u]``, where Q is the order of the positions O of an ascending order of a whole row:
+        """``[Q_u == v]`` as ``[O_v == u]``, where Q is the order of the positions O of an ascending order of a whole
+        row:
         what sorts a permutation is its inverse. Other comparisons as they are."""
         store = self.store
         rest, parts, offset = comparisons.split_affine(difference)
@@ -208,7 +211,8 @@ class _LookedUp(Rebuild):
         return None
 
     def _exactly_once(self, guard: Factor, axis: int, size: int, axes: dict[int, int]) -> bool:
-        """True if a guard holds at exactly one place of an axis, whichever the others are, on which it does not depend."""
+        """True if a guard holds at exactly one place of an axis, whichever the others are, on which it does not
+        depend."""
         store = self.store
         own = {v for c in guard.at for v, _ in c.parts}
         if store.atoms[guard.atom].op != "equal" or axis not in own or own & (axes.keys() - {axis}):

@@ -1,4 +1,5 @@
-"""Variances are not negative: ``c sum_a f(a)^2 - d (sum_a f(a))^2 >= 0`` for ``0 <= d n <= c``, by Cauchy and Schwarz."""
+"""Variances are not negative: ``c sum_a f(a)^2 - d (sum_a f(a))^2 >= 0`` for ``0 <= d n <= c``, by Cauchy and
+Schwarz."""
 
 from __future__ import annotations
 

@@ -211,9 +211,12 @@ def models_as_given(models: Sequence[Any], inputs: Any, given: GivenRelations) -
             place = f"{given.path}: [{name}] {parameter}"
             if parameter not in parameters | buffers:
                 raise UserError(
-                    "compare-relations", place=place, found="no parameter of that name", needed="a parameter of the model",
+                    "compare-relations",
+                    place=place,
+                    found="no parameter of that name",
+                    needed="a parameter of the model",
                     hint=nearest(parameter, parameters),
-                )  # fmt: skip
+                )
             shape = None if source.expression is None else shape_of(source.expression, given.checkpoint)
             if parameter in shapes and shape != shapes[parameter]:
                 raise UserError(

@@ -1,7 +1,9 @@
 """Relations as a file: what was found is saved, edited and given again.
 
-``[checkpoint]`` has the shapes of a checkpoint's tensors, ``[first]`` and ``[second]`` say what the parameters of the two
-models are made of them: an expression, or one with ``times`` and ``plus``. A file of programs without loaders has ``[inputs]``
+``[checkpoint]`` has the shapes of a checkpoint's tensors, ``[first]`` and ``[second]`` say what the parameters of the
+two
+models are made of them: an expression, or one with ``times`` and ``plus``. A file of programs without loaders has
+``[inputs]``
 and ``[outputs]`` as a job has them. Nothing of a file is executed.
 """
 
@@ -125,7 +127,8 @@ def _value(value: object) -> str:
 
 # ------------------------------------------------------------------------------------------------ reading
 def read_relations(path: Path, limits: Limits | None = None) -> GivenRelations:
-    """What a file of relations says. Raises :class:`UserError` for files of another format, tables that are unknown, and
+    """What a file of relations says. Raises :class:`UserError` for files of another format, tables that are unknown,
+    and
     expressions that do not fit the checkpoint."""
     limits = limits or limits_from_environment()
     top = Place("job", str(path), limits)

@@ -82,7 +82,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("before, after, code, place", WRONG, ids=[row[3] for row in WRONG])
+@pytest.mark.parametrize(("before", "after", "code", "place"), WRONG, ids=[row[3] for row in WRONG])
 def test_a_file_that_does_not_fit_is_a_clear_error(
     saved: str, tmp_path: Path, before: str, after: str, code: str, place: str
 ) -> None:
