@@ -1,4 +1,4 @@
-"""What users of the Python interface get: reports that can show and save themselves.
+"""The objects that users of the Python interface get: reports that can show and save themselves.
 
 The layer above proofs, reports and certificates; the command line and the pytest plugin stand on it, too.
 """

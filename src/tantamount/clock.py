@@ -1,4 +1,4 @@
-"""What a piece of work took: CPU seconds by phase, and the most memory that the process held."""
+"""The cost of a piece of work: CPU seconds by phase, and the most memory that the process held."""
 
 from __future__ import annotations
 

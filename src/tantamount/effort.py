@@ -55,7 +55,7 @@ class Stopped(BaseException):
 
 
 class Grown(BaseException):
-    """What is worked on took more steps than :meth:`Effort.watching` allows. No error, as :class:`Stopped` is none."""
+    """Raised where work took more steps than :meth:`Effort.watching` allows. No error, as :class:`Stopped` is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class Refines:
 
 
 class Compares(Refines):
-    """What the fixture ``compares`` is: call it, as often as needed."""
+    """The fixture ``compares``: call it, as often as needed."""
 
     def __call__(  # type: ignore[override]
         self,

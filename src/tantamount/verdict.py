@@ -186,7 +186,7 @@ class SideCondition:
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """What the second engine did, at the sizes that ``sizes`` changed (``unreduced``: why none was). Of the
+    """The work of the second engine, at the sizes that ``sizes`` changed (``unreduced``: why none was). Of the
     ``elements`` of all outputs, as relations compare them, ``by_expression`` were the same expression (after what
     ``stages`` replaced), ``by_solver`` equal by z3, ``undecided`` neither. ``stages`` are tensors with elements that z3
     showed to be those of the specification on the way: rank, node, how many. Of the ``questions`` to z3 no two are

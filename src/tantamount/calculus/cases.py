@@ -36,7 +36,7 @@ _BINDERS = frozenset({"sum", "element", "pair", "fact", "place"})
 
 
 class _Case(NamedTuple):
-    """What a factor's atom is (``None``: itself), to which power of which it is that, and where."""
+    """The atom that a factor is of (``None``: itself), to which power of which it is that, and where."""
 
     value: Polynomial | None
     conditions: tuple[Condition, ...]
@@ -120,7 +120,7 @@ def _atom_decides(store: Store, number: int) -> bool:
 
 
 def _summands(store: Store, x: Polynomial) -> tuple[Polynomial, dict[int, tuple[int, int]]] | None:
-    """What is summed, if every term is a sum over the same ranges: if that vanishes, so does x."""
+    """The summand and the ranges, if every term is a sum over the same ranges: if that vanishes, so does x."""
     ranges: tuple[int, ...] | None = None
     parts: list[tuple[Fraction | int, list[Factor], Factor]] = []
     for m, c in x:

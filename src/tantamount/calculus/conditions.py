@@ -262,7 +262,7 @@ class Reading:
         return found
 
     def _of_product(self, m: Powers) -> list[Row]:
-        """What is known of a product: between which numbers it lies; and if ``v <= b``, then ``v w <= b w`` for a w
+        """Inequalities about a product: between which numbers it lies; and if ``v <= b``, then ``v w <= b w`` for a w
         that is not negative, of a bound b that depends on sizes."""
         known = self._of_products.get(m)
         if known is not None:
@@ -315,7 +315,7 @@ class Reading:
         return True
 
     def _of_sizes(self, space: Space) -> Iterator[Row]:
-        """What holds of the sizes of a run: what is known of them, and what the run rests on so far."""
+        """Inequalities that hold of the sizes of a run: what is known of them, and what the run rests on so far."""
         for kind, p in (*space.given, *space.conditions):
             if kind not in ("positive", "nonnegative", "zero") or any(e < 0 for m, _ in p for _, e in m):
                 continue

@@ -165,7 +165,7 @@ class Definedness(Symbolic):
         return with_undefined(self._plain.mul(x, y), union(self.store, self._times(x, y), self._times(y, x)))
 
     def _times(self, x: Form, y: Form) -> Form | None:
-        """What is known of a product because of the record of its operand x."""
+        """The record of a product that it has because of the record of its operand x."""
         store = self.store
         if x.undefined is None:
             return None
@@ -230,7 +230,7 @@ class Definedness(Symbolic):
         return with_undefined(self._plain.function(name, xs), union(self.store, *records))
 
     def _infinite(self, box: Box, xs: list[Polynomial]) -> list[Polynomial]:
-        """Where an operand is an infinity, as its form says."""
+        """The places, as booleans, where an operand is an infinity, as its form says."""
         out: list[Polynomial] = []
         for x in xs:
             if unbounded(self.store, x):
@@ -243,7 +243,7 @@ class Definedness(Symbolic):
         return out
 
     def _outside(self, name: str, xs: list[Polynomial], box: Box) -> list[Polynomial]:
-        """Where a function that is not defined everywhere is not."""
+        """The places, as booleans, where a function that is not defined everywhere is not."""
         if name == "floor_divide":
             return partial.zero_parts(self.store, xs[1], box)
         if name in FITTING:
@@ -259,14 +259,14 @@ class Definedness(Symbolic):
         return [single(a, index)]
 
     def _within(self, x: Polynomial, largest: float, box: Box) -> bool:
-        """Whether a number is known to be none that a float type of 8 bits does not hold."""
+        """True if a number is known to be none that a float type of 8 bits does not hold."""
         if largest == inf:
             return True
         span = comparisons.bounds_of(self.store, x, box)
         return span is not None and -largest <= span[0] and span[1] <= largest
 
     def _not_fitting(self, x: Polynomial, bounds: tuple[int, int], box: Box) -> list[Polynomial]:
-        """Where a number is not one that an integer type holds."""
+        """The places, as booleans, where a number is not one that an integer type holds."""
         if index_ranges.fits(self.store, x, *bounds, box):
             return []
         low, high = map(constant, bounds)
@@ -302,7 +302,7 @@ class Definedness(Symbolic):
         return with_undefined(x, union(self.store, x.undefined, self._arising(kinds.PLUS, infinite, [x], [])))
 
     def _maximal(self, out: Form, *xs: Form) -> Form:
-        """What is known of a maximum, the records of whose operands are given: it may be that of nothing finite."""
+        """The form of a maximum with its record, from those of its operands: it may be that of nothing finite."""
         records = [changed(self.store, without(self.store, x.undefined, kinds.MASKED), kinds.EXTREME) for x in xs]
         if any(_has_infinity(self.store, z) for _, z in out.pieces):
             records.append(self._arising(kinds.MASKED, self._nothing_finite, [out], records))
@@ -366,9 +366,9 @@ class Definedness(Symbolic):
         return with_undefined(out, union(self.store, *records))
 
     def _summand(self, form: Form, others: Sequence[Form], kept: Sequence[bool], summed: bool) -> Form:
-        """What is known of the products of an operand that has a record, or of their sums: a record over the operand's
-        own dimensions, of which some are kept and the others are summed over. What holds of all summands holds of
-        their sum, as far as it is added up."""
+        """The record of the products of an operand that has a record, or of their sums: a record over the operand's own
+        dimensions, of which some are kept and the others are summed over. What holds of all summands holds of their
+        sum, as far as it is added up."""
         store = self.store
         n = len(self.batch)
         finite = all(other.undefined is None and _finite(store, other) for other in others)
@@ -402,7 +402,7 @@ class Definedness(Symbolic):
         return with_undefined(x, union(self.store, x.undefined, self._arising(kinds.SOFT, zeros, [x], [x.undefined])))
 
     def _as_given(self, x: Polynomial) -> bool:
-        """Whether a polynomial is an element of a tensor that nothing was computed of."""
+        """True if a polynomial is an element of a tensor that nothing was computed of."""
         if len(x) != 1 or x[0].coefficient != 1 or len(x[0].monomial) != 1 or x[0].monomial[0].exponent != 1:
             return False
         return self.store.atoms[x[0].monomial[0].atom].op == "leaf"
@@ -491,7 +491,7 @@ class Definedness(Symbolic):
 
 
 def _has_infinity(store: Store, x: Polynomial) -> bool:
-    """Whether an infinity occurs in a Polynomial, at any depth of sums and maxima."""
+    """True if an infinity occurs in a polynomial, at any depth of sums and maxima."""
     memo = store.memo.infinity_inside
 
     def inside(number: int) -> bool:
@@ -508,12 +508,13 @@ def _has_infinity(store: Store, x: Polynomial) -> bool:
 
 
 def _finite(store: Store, form: Form) -> bool:
-    """Whether every element of a form without a record is a number."""
+    """True if every element of a form without a record is a number."""
     return not any(unbounded(store, x) for _, x in form.pieces)
 
 
 def _product_with(store: Store, x: Polynomial) -> Mapping[str, str]:
-    """What kinds become in a product with an element that is defined and has this form."""
+    """A map from every kind to the one that it becomes in a product with an element that is defined and has this
+    form."""
     if unbounded(store, x):
         return kinds.PRODUCT
     if powers.strictly_positive(store, x):
@@ -522,5 +523,5 @@ def _product_with(store: Store, x: Polynomial) -> Mapping[str, str]:
 
 
 def _contradictory(store: Store, x: Polynomial) -> bool:
-    """Whether a product of booleans contains comparisons of one quantity that cannot hold together."""
+    """True if a product of booleans contains comparisons of one quantity that cannot hold together."""
     return any(partial.contradictory(store, m) for m, _ in x)

@@ -209,8 +209,8 @@ def _depends(f: Factor, axes: frozenset[int]) -> bool:
 def _taken_apart(
     store: Store, x: Polynomial, axes: frozenset[int], *, strictly: bool
 ) -> tuple[list[_Layer], Polynomial]:
-    """What does not depend on the axes, and functions that grow (``strictly``), taken off a value, outermost first; and
-    what is left."""
+    """The layers taken off a value, outermost first (summands and factors that do not depend on the axes, and functions
+    that grow, ``strictly`` if asked), and the value that is left."""
     layers: list[_Layer] = []
     for _ in range(_ROUNDS):
         shift = tuple(t for t in x if not any(_depends(f, axes) for f in t.monomial))

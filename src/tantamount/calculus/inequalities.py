@@ -26,7 +26,8 @@ class Row(NamedTuple):
 
 
 class Steps:
-    """What one search may still take of the bound ``case_steps``: a step is a case, or an inequality in one."""
+    """The steps that one search may still take of the bound ``case_steps``: a step is a case, or an inequality in
+    one."""
 
     def __init__(self, effort: Effort) -> None:
         self.effort = effort

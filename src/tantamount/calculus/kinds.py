@@ -1,4 +1,4 @@
-"""What is known of an element that may have no finite value: kinds, and what functions make of them.
+"""Kinds: sets of values that an element without a finite value may have, and the kinds that functions make of them.
 
 A kind is a set of ``nan``, ``+inf``, ``-inf`` and ``0``: the element is one of these, and the form does not say so. The
 reciprocal of what is ``+inf|-inf`` is ``0``, which plus the same ``0`` is 0 again; the logarithm of 0 is ``-inf``, a
@@ -46,12 +46,13 @@ KINDS = (*_VALUES, MASKED, FAILS, SOFT)
 
 
 def _values(kind: str) -> Values | None:
-    """What an element of a kind may be; ``None``: anything, or nothing that is a number."""
+    """The values that an element of a kind may be; ``None``: anything, or nothing that is a number."""
     return frozenset((_MINUS,)) if kind == MASKED else _VALUES.get(kind)
 
 
 def _lifted(images: Mapping[str, str | None]) -> Mapping[str, str]:
-    """What every kind becomes under a function, of which it is said what each value becomes (``None``: anything)."""
+    """A map from every kind to the one that it becomes under a function, of which it is said what each value becomes
+    (``None``: anything)."""
     out: dict[str, str] = {FAILS: FAILS, SOFT: SOFT}
     for kind in (*_VALUES, MASKED):
         found = [images[v] for v in _values(kind) or ()]
@@ -103,7 +104,7 @@ def sum_of(x: str, y: str) -> str:
 
 
 def is_strong(kind: str) -> bool:
-    """Whether the program has no finite value where an element is of this kind."""
+    """True if the program has no finite value where an element is of this kind."""
     values = _values(kind)
     return kind == FAILS or (values is not None and _ZERO not in values)
 
@@ -120,13 +121,13 @@ CONVERTED = {  # to an integer
 
 
 def all_zero(kind: str, *, or_undefined: bool) -> bool:
-    """Whether an element of this kind is 0, or (``or_undefined``) has no finite value."""
+    """True if an element of this kind is 0, or (``or_undefined``) has no finite value."""
     values = _values(kind)
     return values is not None and (or_undefined or values == frozenset((_ZERO,)))
 
 
 def both(kinds: Iterable[str]) -> str:
-    """What is known of an element that is of all of these kinds."""
+    """The kind that says all that is known of an element that is of all of these kinds."""
     given = dict.fromkeys(kinds)
     if FAILS in given:
         return FAILS

@@ -30,8 +30,8 @@ _Colors = tuple[tuple[int, ...], tuple[int, ...]]  # of factors, of variables
 
 @dataclass(slots=True)
 class Names:
-    """What was named before: products by themselves, and the colours of skeletons (products without axes, offsets and
-    ranges), which shards and layers share. ``refined`` counts the refinements that were computed."""
+    """The names that were given before: products by themselves, and the colours of skeletons (products without axes,
+    offsets and ranges), which shards and layers share. ``refined`` counts the refinements that were computed."""
 
     named: dict[tuple[Factors, tuple[int, ...]], Named] = field(
         default_factory=dict[tuple[Factors, tuple[int, ...]], Named]
@@ -280,7 +280,7 @@ def _place(item: tuple[int, Factor], sizes: Sequence[int]) -> tuple[Any, ...]:
 def _turned(
     places: Sequence[Any], named: Sequence[tuple[int, Factor]], settled: set[int], backward: frozenset[int]
 ) -> list[Any]:
-    """What the factors are as far as directions are settled, in an order that does not depend on the others."""
+    """The factors without the directions that are not settled, in an order that does not depend on the others."""
     return sorted(
         (place, tuple([tuple([(s < 0) != (v in backward) for v, s in parts if v in settled]) for parts, _ in f.at]))
         for place, (_, f) in zip(places, named, strict=True)

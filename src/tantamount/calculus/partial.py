@@ -1,4 +1,5 @@
-"""Where a partial operation is undefined, as booleans: zeros of divisors, negative numbers under roots and logarithms.
+"""Booleans that say where a partial operation is undefined: zeros of divisors, negative numbers under roots and
+logarithms.
 
 What is not negative is zero where its indicator is: ``SUM_j m_j exp(s_j)`` with masks m is zero exactly where
 ``SUM_j m_j`` is, so that programs that weigh what they keep by other positive numbers agree in where nothing is kept.
@@ -137,8 +138,8 @@ def is_zero(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
 
 
 def _difference_of_exponents(store: Store, x: Polynomial) -> Polynomial | None:
-    """What is zero where x is, for a difference of two products of exponentials and of roots of numbers: ``s - t`` for
-    ``a exp(s) - a exp(t)``. ``None`` for anything else, and for a sum."""
+    """A polynomial that is zero exactly where x is, for a difference of two products of exponentials and of roots of
+    numbers: ``s - t`` for ``a exp(s) - a exp(t)``. ``None`` for anything else, and for a sum."""
     if len(x) != 2 or unbounded(store, x) or any(is_size(c) for _, c in x):
         return None
     (m, c), (n, d) = x
@@ -151,7 +152,7 @@ def _difference_of_exponents(store: Store, x: Polynomial) -> Polynomial | None:
 
 
 def _is_logarithm_of_other_than_one(store: Store, x: Polynomial) -> bool:
-    """Whether x is a rational number plus rational multiples of logarithms of integers, and not 0: it is the logarithm
+    """True if x is a rational number plus rational multiples of logarithms of integers, and not 0: it is the logarithm
     of an algebraic number times a power of e, which is 1 only if the exponent is 0 and the other number is 1."""
     bases: dict[int, Fraction] = {}
     number = Fraction(0)
@@ -195,7 +196,7 @@ def _none_holds(store: Store, masks: list[tuple[Factors, tuple[int, ...]]], box:
 
 
 def always_positive(store: Store, x: Polynomial, box: Ranges) -> bool:
-    """Whether some summand of a sum of numbers that are not negative is positive everywhere on the box: for one value
+    """True if some summand of a sum of numbers that are not negative is positive everywhere on the box: for one value
     of its bound variables every mask in it holds (the diagonal of a causal mask, for one)."""
     return all(c > 0 and is_nonnegative(store, m) for m, c in x) and any(
         _kept_somewhere(store, flatten(store, m, 1), box) for m, _ in x
@@ -203,7 +204,7 @@ def always_positive(store: Store, x: Polynomial, box: Ranges) -> bool:
 
 
 def holds_somewhere(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, int]], box: Box) -> bool:
-    """Whether a boolean holds for some values of these axes, each from its half-open interval, wherever in the box."""
+    """True if a boolean holds for some values of these axes, each from its half-open interval, wherever in the box."""
     if not x:
         return False
     replace: dict[int, Coordinate] = {v: variable(-1 - j, 1, low) for j, (v, (low, _)) in enumerate(axes.items())}
@@ -212,7 +213,7 @@ def holds_somewhere(store: Store, x: Polynomial, axes: Mapping[int, tuple[int, i
 
 
 def _kept_somewhere(store: Store, flat: Flat, box: Ranges) -> bool:
-    """Whether a product over ranges is positive for some values of its bound variables, wherever in the box: all masks
+    """True if a product over ranges is positive for some values of its bound variables, wherever in the box: all masks
     in it hold there. Tried are the ends of the ranges, where comparisons of positions change, and where both sides of a
     comparison read one tensor at one place (the diagonal of ``[document[i] == document[j]]``)."""
     if any(n < 1 for n in flat.ranges):
@@ -351,7 +352,8 @@ def minus_infinite(store: Store, x: Polynomial, box: Ranges) -> Polynomial | Non
 
 
 def nothing_finite(store: Store, elements: Polynomial, box: Ranges) -> Polynomial | None:
-    """Whether all members of a formal set of ``element`` atoms are minus infinity."""
+    """The condition, as a boolean, that all members of a formal set of ``element`` atoms are minus infinity; ``None``
+    if it is not known."""
     masks: list[tuple[Factors, tuple[int, ...]]] = []
     for m, _ in elements:
         flat = flatten(store, m, 1)
@@ -379,8 +381,8 @@ def nothing_finite(store: Store, elements: Polynomial, box: Ranges) -> Polynomia
 
 # ------------------------------------------------------------------------------------------------ contradictions
 def contradictory(store: Store, m: Factors) -> bool:
-    """Whether a product of booleans contains comparisons of one quantity with numbers that cannot hold together:
-    ``[0 < x]`` and ``[x == 0]``."""
+    """True if a product of booleans contains comparisons of one quantity with numbers that cannot hold together: ``[0 <
+    x]`` and ``[x == 0]``."""
     bounds: dict[object, list[tuple[str, int, Fraction, bool]]] = {}
     for factor in m:
         value = 1

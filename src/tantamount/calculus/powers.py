@@ -327,7 +327,7 @@ def _low_bits(store: Store, x: Polynomial, y: Polynomial) -> Polynomial | None:
 
 
 def is_rounded(store: Store, name: str, x: Polynomial) -> bool:
-    """Whether a rounding is known to leave something as it is: numbers, what was rounded or is given in that type."""
+    """True if a rounding is known to leave something as it is: numbers, what was rounded or is given in that type."""
     number = sole_number(x)
     if number is not None and not is_size(number):
         return Fraction(float(number)) == number == float(FUNCTIONS[name].evaluate(float(number)))

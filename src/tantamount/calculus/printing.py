@@ -135,7 +135,7 @@ class _Printer:
 
 
 def _which(name: Any) -> str:
-    """Which draw it is: the number of one of the specification, the place of another."""
+    """The text that names a draw: the number of one of the specification, the place of another."""
     key = name[1]
     return str(key) if isinstance(key, int) else f"({key[0]})"
 

@@ -95,7 +95,7 @@ def normal(store: Store, x: Polynomial, box: Box) -> Polynomial:
 
 
 def _one_kind_each(store: Store, x: Polynomial) -> Polynomial:
-    """What is said of an element under one condition, as one kind."""
+    """The record with all that is said of an element under one condition made one kind."""
     if len(x) < 2:
         return x
     said: dict[Factors, list[str]] = {}
@@ -193,7 +193,7 @@ def none_if_empty(form: Form | None) -> Form | None:
 
 
 def union(store: Store, *records: Form | None) -> Form | None:
-    """Where one of the records says that something is undefined; forms of one shape."""
+    """The record of all places where one of some records says that something is undefined; forms of one shape."""
     found = [form for form in records if form is not None]
     if not found:
         return None

@@ -57,7 +57,7 @@ def of_polynomial(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, .
 
 
 def _is_number(value: object) -> bool:
-    """Whether this is a number, not a symbolic size."""
+    """True if this is a number, not a symbolic size."""
     return isinstance(value, (int, Fraction))
 
 

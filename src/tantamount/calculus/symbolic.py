@@ -33,7 +33,7 @@ __all__ = ["Drawn", "Obligation", "Symbolic", "Trace", "facts_of"]
 
 
 def facts_of(law: Law) -> ValueFacts:
-    """What is known of every number that is drawn from a law."""
+    """The facts that hold of every number that is drawn from a law."""
     if law.name == "kept":
         return BOOLEAN
     if law.name == "below":

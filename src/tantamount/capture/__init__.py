@@ -77,7 +77,7 @@ class _Called(ModuleType):
 
     @property
     def __signature__(self) -> Any:
-        """What ``inspect.signature`` and editors show: the signature of what is called."""
+        """The signature that ``inspect.signature`` and editors show, which is that of the function that is called."""
         from inspect import signature  # here: reading graphs needs none of it
 
         try:

@@ -1,4 +1,4 @@
-"""Which ranks take part in a collective: XLA's notations of replica groups, and what their numbers mean."""
+"""The ranks that take part in a collective: XLA's notations of replica groups, and the meaning of their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of each HLO opcode: the operator of its node, and what its attributes mean there.
+"""A row for each HLO opcode: the operator of its node, and the meaning of its attributes there.
 
 An attribute is an argument of the node (``Row.attributes``), or it is known and changes no value
 (``Row.without_effect`` and ``HARMLESS``), or the instruction is refused.

@@ -1,4 +1,4 @@
-"""How an HLO instruction becomes a node, or several: the general rule, and opcodes with rules of their own."""
+"""Nodes made of an HLO instruction: the general rule, and opcodes with rules of their own."""
 
 from __future__ import annotations
 

@@ -120,7 +120,8 @@ def without_overwriting(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class _Write:
-    """What a node wrote through a chain of views; ``before`` are the nodes that show parts of the value of before."""
+    """The value that a node wrote through a chain of views; ``before`` are the nodes that show parts of the value of
+    before."""
 
     node: Node
     chain: tuple[str, ...]
@@ -141,8 +142,8 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a node's value lies: an allocation, and the views (nodes of the graph as given) through which it is seen,
-    from the outermost to the node itself."""
+    """The memory that a node's value lies in: an allocation, and the views (nodes of the graph as given) through which
+    it is seen, from the outermost to the node itself."""
 
     block: int
     chain: tuple[str, ...] = ()

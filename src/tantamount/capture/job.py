@@ -351,7 +351,7 @@ def _assumptions(top: Fields, mesh: Mesh) -> Assumptions:
 
 
 def _seeds(value: object, place: Place, mesh: Mesh) -> tuple[tuple[str, str], ...]:
-    """What is said of the random generators along mesh axes."""
+    """The statements, as pairs of axis and word, about the random generators along mesh axes."""
     known = (SAME_SEED, DIFFERENT_SEEDS)
     if not isinstance(value, dict) or not value:
         raise place.wrong(

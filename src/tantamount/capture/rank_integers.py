@@ -1,4 +1,4 @@
-"""What follows from the number of the rank alone, written out: one graph per rank.
+"""Numbers that follow from the number of the rank alone, written out: one graph per rank.
 
 A program that all ranks run computes where its part begins from ``partition-id``, with divisions and remainders that
 say nothing to the calculus. For each rank these are numbers, and a window at a known place is a matter of layout.

@@ -1,4 +1,4 @@
-"""Which assumptions the two programs need, found again, and compared with those that a certificate lists.
+"""The assumptions that the two programs need, found again, and compared with those that a certificate lists.
 
 What follows from the files is found again exactly: operators, constants that are not recorded, literals that are read,
 dropouts. Where an index may leave its range, or a divisor be 0, is bounded from both sides instead. A node that does

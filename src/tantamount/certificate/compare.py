@@ -1,4 +1,4 @@
-"""What an execution says of every claim: in float64, and in exact arithmetic."""
+"""Every claim compared with an execution: in float64, and in exact arithmetic."""
 
 from __future__ import annotations
 

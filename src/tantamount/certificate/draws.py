@@ -1,4 +1,4 @@
-"""What inputs are drawn: of every kind where programs may differ, not only where random numbers fall.
+"""Inputs to be drawn: of every kind on which programs may differ, not only where random numbers fall.
 
 A normal random number is never 0, never equal to another one and never the number that a graph compares it with; a
 whole number below a bound is never negative. So, besides random numbers, inputs are *sampled*: small whole numbers of

@@ -1,4 +1,4 @@
-"""What both programs of an execution draw: masks of dropouts, and other random numbers.
+"""The random numbers of both programs of an execution: masks of dropouts, and all others.
 
 Where the job says that draws of ranks are parts of the specification's, the part is found by the *values* of the
 tensors that they are drawn into.

@@ -29,7 +29,7 @@ class _Wrong(Exception):
 
 @dataclass(frozen=True)
 class Given:
-    """What instances claim of tensors: the sentence that says which, the tensor, and its relation as in a job."""
+    """A claim of an instance about a tensor: the sentence that says which, the tensor, and its relation as in a job."""
 
     what: str
     claimed: Claimed
@@ -37,8 +37,8 @@ class Given:
 
 @dataclass
 class _Known:
-    """What instances have handed on so far: of tensors of the implementation the whole and the placements, the other
-    way round the first tensor, and what is read instead of which, by side."""
+    """The tensors that instances have handed on so far: of tensors of the implementation the whole and the placements,
+    the other way round the first tensor, and what is read instead of which, by side."""
 
     parts: dict[str, tuple[str, tuple[Placement, ...]]] = field(
         default_factory=dict[str, "tuple[str, tuple[Placement, ...]]"]
@@ -52,7 +52,7 @@ class _Known:
 def replay(
     job: Job, instances: Sequence[ClaimedInstance], read: Mapping[tuple[int, int], Expectation]
 ) -> tuple[list[str], list[Given]]:
-    """What is wrong with the instances, one sentence each, and what they claim of values besides what they give: that
+    """The mistakes in the instances, one sentence each, and the claims about values besides those that they give: that
     tensors of the specification are equal. ``read`` has the relation of every claim that they give, by the number of
     the instance and its own."""
     known = _Known()
@@ -152,7 +152,7 @@ def _program(
 def _read(
     job: Job, instance: ClaimedInstance, ours: Mapping[str, int], theirs: Mapping[str, int], known: _Known
 ) -> object:
-    """How the tensors that a piece reads are related."""
+    """The relations of the tensors that a piece reads."""
     found: list[object] = []
     wholes = {name for name in instance.specification[0] if name in job.inputs}
     for name in wholes:

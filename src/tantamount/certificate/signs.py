@@ -1,4 +1,4 @@
-"""Where a program divides or takes a root or logarithm of what may be 0 or negative, found without inputs.
+"""The places where a program divides or takes a root or logarithm of what may be 0 or negative, found without inputs.
 
 An abstract run over the primitives. A value is, for every element, the set of signs that it may have; what depends on
 no input is computed. So the exponentials of scores under a known mask of minus infinity are 0 where they are masked,

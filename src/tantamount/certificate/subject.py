@@ -1,4 +1,5 @@
-"""What a certificate is about: the job and its graphs as they are now, and every claim as an expectation of a job."""
+"""The subject that a certificate is about: its job and its graphs as they are now, and every claim as an expectation of
+a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What programs do, found without executing them: which inputs a value depends on and how, node by node.
+"""The uses that programs make of their inputs, found without executing them: node by node, which inputs a value depends
+on, and how.
 
 An abstract run over the primitives. A value is a set, written as the bits of one integer: the inputs that it depends
 on, and what was done on the way. A value without bits is a constant. So no operator needs a rule here.

@@ -19,7 +19,7 @@ __all__ = ["Request", "compared", "swept"]
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for: one job, or two programs with relations as ``NAME=RELATION``."""
+    """The comparison that the command line asks for: one job, or two programs with relations as ``NAME=RELATION``."""
 
     first: str
     second: str | None

@@ -1,4 +1,4 @@
-"""How commands are declared: groups in the order in which their commands are written, arguments with a help text, and
+"""Declarations of commands: groups in the order in which their commands are written, arguments with a help text, and
 the options that several commands have."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where ``--html`` writes the page of each job."""
+"""The files into which ``--html`` writes the page of each job."""
 
 from __future__ import annotations
 

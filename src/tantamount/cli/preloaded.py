@@ -1,4 +1,4 @@
-"""What the processes that check jobs share: their server imports this module before it forks them.
+"""Modules that the processes that check jobs share: their server imports this module before it forks them.
 
 Where the machine has no room for it, that is an ``ImportError``, of which the server takes no notice: a process that is
 forked from it imports what it needs by itself, and says what it lacks.

@@ -1,4 +1,4 @@
-"""What a process that runs a command needs of its environment: streams that may fail, and interruptions.
+"""The environment of a process that runs a command: streams that may fail, and interruptions.
 
 A result that could not be written to stdout is a fault of the environment (exit code 5). What is written to stderr is
 a courtesy: where nobody can read it, exit codes are what they are. Neither ever raises.

@@ -1,4 +1,4 @@
-"""Where pieces of work are run: in processes of this machine, or on a Ray cluster."""
+"""Runners of pieces of work: in processes of this machine, or on a Ray cluster."""
 
 from __future__ import annotations
 

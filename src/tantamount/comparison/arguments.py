@@ -1,4 +1,4 @@
-"""What :func:`tantamount.compare` is given, as a pair of programs."""
+"""The arguments of :func:`tantamount.compare` as a pair of programs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pair_to_compare(
     relations: Mapping[str, Any] | str | Path | None,
     outputs: Mapping[str, Any] | None,
 ) -> Pair:
-    """What :func:`tantamount.compare` is given as a pair of programs. Raises :class:`UserError`."""
+    """The arguments of :func:`tantamount.compare` as a pair of programs. Raises :class:`UserError`."""
     if isinstance(first, Job):
         if second is not None or relations or outputs or inputs is not None or loaders is not None:
             raise UserError("job-arguments", place="compare", found="a job with more", needed="compare(job) alone")

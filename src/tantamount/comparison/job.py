@@ -40,9 +40,10 @@ _REWRITES: tuple[_Rewrite, ...] = (
 
 @dataclass(frozen=True)
 class Comparing:
-    """How two programs are compared. ``strict`` refuses every assumption but real arithmetic, ``accept`` names those of
-    :data:`ACCEPTABLE` that the verdict may rest on. ``progress``, ``limits``, ``effort`` and ``so_far`` are those of
-    :func:`tantamount.refinement.refine_job`. Raises :class:`UserError` for an unknown name in ``accept``."""
+    """The settings of a comparison of two programs. ``strict`` refuses every assumption but real arithmetic, ``accept``
+    names those of :data:`ACCEPTABLE` that the verdict may rest on. ``progress``, ``limits``, ``effort`` and ``so_far``
+    are those of :func:`tantamount.refinement.refine_job`. Raises :class:`UserError` for an unknown name in
+    ``accept``."""
 
     strict: bool = False
     accept: Collection[str] = ()
@@ -83,8 +84,8 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
 
 
 def _far_apart(pair: Pair) -> str:
-    """What is to be said of programs that are equal over the reals, where their outputs are far apart in their own
-    dtypes; empty, if they are not, or cannot be executed."""
+    """A warning about programs that are equal over the reals, where their outputs are far apart in their own dtypes;
+    empty, if they are not, or cannot be executed."""
     try:
         found = None if pair.distance is None else pair.distance()
     except Exception:  # of the user's models: nothing that was proved depends on it

@@ -53,7 +53,7 @@ def with_closed_forms(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
 
 @dataclass(frozen=True)
 class _Told:
-    """What a constant was taken for, and the node that has it."""
+    """The number that a constant was taken for, and the node that has it."""
 
     node: str
     text: str

@@ -66,8 +66,8 @@ def align(store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], 
 def _sketched(
     job: Job, classes: Sequence[RankClass], axes: Sequence[str], limits: Limits, effort: Effort
 ) -> Candidates:
-    """What a smaller job says. Node names are the same there, and so are dimensions; of ranks that run one program two
-    along each axis say what placements there are."""
+    """The candidates that a smaller job suggests. Node names are the same there, and so are dimensions; of ranks that
+    run one program two along each axis say what placements there are."""
     try:
         smaller = sketch(job, axes, effort)
         store = Calculus(effort)
@@ -81,7 +81,7 @@ def _sketched(
 def _candidates(
     store: Store, job: Job, inputs: Inputs, classes: Sequence[RankClass], like: Sequence[RankClass], limits: Limits
 ) -> Candidates:
-    """What an execution says of the classes, under the leaders of those that they are like."""
+    """The candidates that an execution suggests for the classes, under the leaders of those that they are like."""
     try:
         plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), limits)
         execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
@@ -155,7 +155,8 @@ class _Matching:
                         found.setdefault(name, []).append(aligned)
 
     def _like(self, name: str, alike: Sequence[str]) -> tuple[str, int]:
-        """What tells a specification tensor apart from others of the same values: its operator, and its number."""
+        """A key that tells a specification tensor apart from others of the same values: its operator, and its
+        number."""
         target = self._targets[name]
         return target, [other for other in alike if self._targets[other] == target].index(name)
 

@@ -1,4 +1,4 @@
-"""Which input of one program is which of another, guessed from names, shapes and order, for want of anything better."""
+"""The correspondence of two programs' inputs, guessed from names, shapes and order, for want of anything better."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _reshaped(tensor: Expression, shape: Shape) -> Expression:
 
 
 def _cuts(sources: Numbers, owner: Numbers, dim: int) -> list[int]:
-    """Where, along a dimension, another tensor begins, or the step to the next element is another one."""
+    """The positions along a dimension where another tensor begins, or the step to the next element changes."""
     if sources.shape[dim] < 2:
         return []
     steps = np.moveaxis(np.diff(sources, axis=dim), dim, 0).reshape(sources.shape[dim] - 1, -1)

@@ -37,7 +37,7 @@ _ULPS = 4  # that a product and a sum in float64 may be off, in units of the las
 
 @dataclass(frozen=True)
 class Loads:
-    """What a loader made of every checkpoint, by parameter: of zeros, of ones, and of ``numbers``, each of which gives
+    """The parameters that a loader made of every checkpoint: of zeros, of ones, and of ``numbers``, each of which gives
     the element with number k the value ``numbers[...][k]``; the first one's are k + 1."""
 
     wholes: tuple[Whole, ...]
@@ -49,8 +49,8 @@ class Loads:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a parameter comes from: ``factor * expression + shift``, element by element. Without an expression, why
-    there is none, and whether no element of it depends on the checkpoint (``absent``) or only some do not (``partly``).
+    """The origin of a parameter: ``factor * expression + shift``, element by element. Without an expression, why there
+    is none, and whether no element of it depends on the checkpoint (``absent``) or only some do not (``partly``).
     ``sources``: the number of the checkpoint's element behind each element."""
 
     expression: Expression | None
@@ -68,7 +68,8 @@ class Source:
 
 
 def loads(loader: Loader, shapes: Mapping[str, Shape], seed: int = 0) -> Loads:
-    """What a loader makes of the checkpoints with tensors of these shapes; what the loader raises is passed on."""
+    """The parameters that a loader makes of the checkpoints with tensors of these shapes; what the loader raises is
+    passed on."""
     wholes = numbered(shapes)
     total = wholes[-1].stop if wholes else 0
     random = np.random.default_rng(seed)

@@ -52,7 +52,8 @@ class Location:
 
 
 def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Location:
-    """Where the two sides part above some wrong places; ``output`` is the specification's node that they should be."""
+    """The location at which the two sides part, above some wrong places; ``output`` is the specification's node that
+    they should be."""
     number = {place: k for k, c in enumerate(matches.classes) for place in c.places}
     apart: dict[Place, None] = {}
     frontier: set[int] = set()

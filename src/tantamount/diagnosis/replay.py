@@ -246,8 +246,8 @@ class Replay:
         return found
 
     def nearby(self, changes: Changes, nodes: int) -> Mapping[Place, Tensor] | None:
-        """What becomes, once values are changed, of the first places below them: at most so many on every rank, those
-        that are changed included. ``None`` where they cannot be computed alone."""
+        """The values, once some are changed, of the first places below them: at most so many on every rank, those that
+        are changed included. ``None`` where they cannot be computed alone."""
         if self.messages:
             return None
         near = self._near(changes, nodes * len(self.job.implementation))

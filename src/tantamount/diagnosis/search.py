@@ -96,7 +96,7 @@ def _nearest(start: _Start, budget: Budget) -> Repair | None:
 
 @dataclass(frozen=True)
 class Budget:
-    """What all changes together may take: nodes, by the bound that says so, and CPU seconds until a time."""
+    """The effort that all changes together may take: nodes, by the bound that says so, and CPU seconds until a time."""
 
     nodes: int
     bound: str
@@ -180,8 +180,8 @@ Pass = tuple[Sequence[int], tuple[str, ...]]  # classes by number, and the kinds
 
 
 def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
-    """What is tried where, in order: where values stop corresponding before anywhere else, and what can be said simply
-    before what only says what should be there."""
+    """The passes of the search, in order: the place where values stop corresponding before any other place, and edits
+    that can be said simply before those that only say what should be there."""
     yield location.summands, ("reduce", *_SIMPLE)
     yield location.frontier, ("reduce", *_SIMPLE, "operand")
     yield location.scalings, _SIMPLE
@@ -303,8 +303,8 @@ def _moves(matches: ValueMatches, edit: Edit) -> bool:
 
 
 def _gain(start: _Start, edit: Edit) -> int:
-    """How many tensors of the specification that the implementation lacks are there below a change, and how many
-    places that something corresponded to it takes that from."""
+    """The number of tensors of the specification that the implementation lacked and has below a change, less the number
+    of places that correspond to something only without the change."""
     matches = start.matches
     near = matches.replay.nearby(edit.changes, _NEAR)
     if near is None:

@@ -102,7 +102,7 @@ def examine(plan: Plan, claim: Claim, execution: Execution) -> Checked:
 
 
 def _doubtful(job: Job, claim: Claim, execution: Execution) -> bool:
-    """Whether a claim's tensor depends on an operator of which eager may make something else than the definition."""
+    """True if a claim's tensor depends on an operator for which eager may give another result than the definition."""
     for rank, evaluation in enumerate(execution.ranks):
         sites = {flag.site for flag in evaluation.flags if flag.what == "doubtful"}
         if sites and not sites.isdisjoint(

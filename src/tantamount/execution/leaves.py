@@ -1,4 +1,4 @@
-"""What the free tensors of an execution are drawn from.
+"""The values that the free tensors of an execution are drawn from.
 
 Random numbers show where programs differ nearly everywhere. A normal random number is never 0, never equal to another
 one and never the number that a graph compares it with, and a whole number below a bound is never negative; so there are

@@ -46,7 +46,7 @@ _EXACT = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-
 
 
 class NotExecuted(TantamountError):
-    """Why both programs cannot be executed; the text is one clause."""
+    """Raised where the two programs cannot both be executed; the text says why, in one clause."""
 
 
 class TooLarge(NotExecuted):

@@ -39,8 +39,8 @@ def search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str)
 
 
 def _checked(proof: Proof, outputs: tuple[OutputReport, ...]) -> tuple[OutputReport, ...]:
-    """What is proved of the smaller job; with products multiplied out only where that is proved of the job, since an
-    execution says more of what differs, and sooner."""
+    """The outputs of the smaller job, checked; with products multiplied out only where that is proved of the job, since
+    an execution says more of what differs, and sooner."""
     found = proof.check(expand=False)
     wanted = {output.name for output in outputs if output.verdict is Verdict.PROVED}
     names = [one.name for one in found if one.name in wanted and one.verdict is not Verdict.PROVED]

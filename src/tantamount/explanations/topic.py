@@ -1,4 +1,4 @@
-"""What a topic is: a name, a kind, and sections of text, tables and code."""
+"""A topic of ``explain``: a name, a kind, and sections of text, tables and code."""
 
 from __future__ import annotations
 

@@ -38,11 +38,10 @@ __all__ = ["Campaign", "Progress", "Setup", "part", "run_campaign", "started"]
 
 @dataclass(frozen=True)
 class Setup:
-    """What was asked: backends by name, the seed, the cases ``first`` to ``first + count`` (``None``: no end), seconds
-    in all, which of how many workers this one is, names of deviations that are not applied (``without``) or applied
-    although they are off (``hidden``), forms at random per case. ``operators`` and
-    ``dtypes``: only these, by name (``amax``, ``int8``). ``graphs``: files of graphs that cases are cut out of, instead
-    of random ones."""
+    """The request for a campaign: backends by name, the seed, the cases ``first`` to ``first + count`` (``None``: no
+    end), seconds in all, which of how many workers this one is, names of deviations that are not applied (``without``)
+    or applied although they are off (``hidden``), forms at random per case. ``operators`` and ``dtypes``: only these,
+    by name (``amax``, ``int8``). ``graphs``: files of graphs that cases are cut out of, instead of random ones."""
 
     backends: tuple[str, ...]
     seed: int = 0
@@ -63,7 +62,8 @@ class Setup:
 
 @dataclass
 class Progress:
-    """How far it is. ``outside``: seconds that were not the compilers'; ``pairs``: what each comparison alone found."""
+    """The progress of a campaign. ``outside``: seconds that were not the compilers'; ``pairs``: what each comparison
+    alone found."""
 
     cases: int = 0
     forms: int = 0
@@ -88,7 +88,8 @@ class Progress:
 
 
 def narrowed(setup: Setup) -> Policy:
-    """What the setup leaves of all programs. Raises :class:`UserError` for operators and types that there are not."""
+    """The policy of the programs that the setup leaves. Raises :class:`UserError` for operators and types that there
+    are not."""
     policy = Policy()
     if setup.operators:
         found = {target for target in SAMPLERS for name in setup.operators if target.split(".")[1] == name}

@@ -30,7 +30,7 @@ _LOOSEST = 1e-2  # an error bound beyond this part of the largest value shows no
 
 @dataclass(frozen=True)
 class Policy:
-    """What may occur in a graph.
+    """The programs that may be drawn.
 
     ``dtypes``: element types; ``targets``: operators (``None``: all that there are samplers for); ``wrap``: integers
     may leave their type and wrap around; ``limits``: integer inputs may be at the ends of their type; ``empty``:

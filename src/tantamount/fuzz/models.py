@@ -39,7 +39,8 @@ _TRIES = 12  # parts that are cut before a case is given up
 
 @dataclass
 class Models:
-    """Where cases are cut from, under a policy. The same graphs, seed, index and policy give the same case."""
+    """The graphs that cases are cut from, under a policy. The same graphs, seed, index and policy give the same
+    case."""
 
     graphs: Sequence[Graph]
     policy: Policy

@@ -1,4 +1,5 @@
-"""What differs: every form on every backend against the exact interpreter, and the forms against each other."""
+"""The oracle, which finds what differs: every form on every backend against the exact interpreter, and the forms
+against each other."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What comparing in each way alone would have found: simplest against most complex, original against the reference,
-    and all forms against the reference and each other."""
+    """The findings of each way of comparing alone: simplest against most complex, original against the reference, and
+    all forms against the reference and each other."""
 
     pair: bool
     reference: bool
@@ -159,8 +160,8 @@ def message_pattern(message: str) -> str:
 
 
 def signature(failure: Failure) -> str:
-    """What tells one bug from another, of a minimal failure: backend, kind, level, operators with element types, and
-    the message without numbers where there is no wrong value."""
+    """The key of a minimal failure that tells one bug from another: backend, kind, level, operators with element types,
+    and the message without numbers where there is no wrong value."""
     graph: Graph = failure.form.graph
     types = {node.name: node.type for node in graph.nodes}
     words: list[str] = []

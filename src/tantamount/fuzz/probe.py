@@ -1,4 +1,4 @@
-"""Which operators a backend has for which element types: programs of one call each, run once."""
+"""The operators that a backend has, by element types, found by probes: programs of one call each, run once."""
 
 from __future__ import annotations
 

@@ -66,5 +66,5 @@ class Job:
         return tuple(map(number.__getitem__, map(id, self.implementation)))
 
     def on_ranks(self, each: Sequence[T]) -> tuple[T, ...]:
-        """What belongs to every rank, of what belongs to every one of the :attr:`programs`."""
+        """One item for every rank, given those that belong to every one of the :attr:`programs`."""
         return tuple(map(each.__getitem__, self.numbers))

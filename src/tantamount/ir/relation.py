@@ -169,7 +169,7 @@ def rank_tensors(expression: Expression) -> Iterator[RankTensor]:
 
 # ---------------------------------------------------------------------------------------------- what a job says
 class Sign(Enum):
-    """What is known of every element of a tensor of real numbers."""
+    """The sign of every element of a tensor of real numbers, as far as it is known."""
 
     ANY = "any"
     NONNEGATIVE = "nonnegative"

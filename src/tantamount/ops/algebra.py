@@ -91,8 +91,8 @@ class Unsized:
 
 
 class Doubt(Enum):
-    """What is not known of a tensor where it is infinite or NaN: its value, which may be any number; its value where it
-    is plus infinity; or which of the infinities and NaN it is."""
+    """The part of a tensor that is not known where it is infinite or NaN: its value, which may be any number; its value
+    where it is plus infinity; or which of the infinities and NaN it is."""
 
     VALUE = "value"
     PLUS = "plus"

@@ -1,4 +1,4 @@
-"""What the layout primitives do to NumPy arrays, whatever their elements are: numbers, or terms."""
+"""The layout primitives on NumPy arrays, whatever their elements are: numbers, or terms."""
 
 from __future__ import annotations
 

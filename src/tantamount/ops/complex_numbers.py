@@ -26,7 +26,7 @@ _LARGEST_POWER = 8
 
 
 def refusal(x: Tensor) -> str:
-    """Why an operator does not take x."""
+    """The reason why an operator does not take x, as a clause."""
     return f"complex numbers ({x.type}) where real ones are needed"
 
 

@@ -49,5 +49,5 @@ def doubtful(why: str, doubt: Doubt = Doubt.VALUE) -> Callable[[Callable[..., An
 
 
 def doubts_of(define: Callable[..., Any]) -> str:
-    """Why a definition is marked as doubtful; empty if it is not."""
+    """The reason why a definition is marked as doubtful; empty if it is not."""
     return getattr(define, "doubts", "")

@@ -213,7 +213,7 @@ def _as_recorded(graph: Graph, node: Node, item: Result, environment: Environmen
 
 
 def lost_operand(node: Node, environment: Mapping[str, Result]) -> str | None:
-    """Why the node's value is known in an execution only: an operand is; ``None`` if none is."""
+    """The reason why the node's value is known in an execution only: an operand is; ``None`` if none is."""
     return next((x.reason for x in (environment[name] for name in references(node)) if isinstance(x, Unsized)), None)
 
 

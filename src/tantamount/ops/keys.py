@@ -15,10 +15,10 @@ class Unkeyed(Exception):
 
 
 def call_key(graph: Graph, node: Node, of: Callable[[str], Hashable]) -> tuple[Hashable, ...]:
-    """What a ``call`` node applies (its operator, as declared by the graph if it is, and every attribute with its
-    type: 1, 1.0 and True are three) to what: ``of`` gives the key of an operand by its node's name, and raises
-    :class:`Unkeyed` if there is none. The recorded element type is part of it, for it settles what operands leave
-    open. It comes third, before the arguments."""
+    """A key of what a ``call`` node applies (its operator, as declared by the graph if it is, and every attribute with
+    its type: 1, 1.0 and True are three) to what: ``of`` gives the key of an operand by its node's name, and raises
+    :class:`Unkeyed` if there is none. The recorded element type is part of it, for it settles what operands leave open.
+    It comes third, before the arguments."""
 
     def key(argument: Argument) -> Hashable:
         kind = argument.__class__

@@ -65,7 +65,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What every device does, in order.
+    """A schedule: the actions of every device, in order.
 
     ``owners[s]`` is the device of virtual stage ``s``. A pipeline has one chain; one that is run from both ends
     (DualPipe) has two, and ``copies`` says which virtual stages hold the parameters of which others: their gradients

@@ -1,5 +1,5 @@
-"""What is wrong with a schedule: work that is missing or done twice, data that is not there or not the one that is
-meant, devices that wait for each other, gradients that are reduced too early, too late or twice.
+"""Problems of a schedule: work that is missing or done twice, data that is not there or not the one that is meant,
+devices that wait for each other, gradients that are reduced too early, too late or twice.
 
 A schedule without problems computes, for every microbatch, the passes of the stages in their order, on what the message
 or the device itself holds of *that* microbatch; and every microbatch's gradient of every stage is in exactly one
@@ -54,7 +54,7 @@ class Problem:
 
 
 def check_schedule(schedule: Schedule, flow: Flow | None = None) -> tuple[Problem, ...]:
-    """What is wrong with a schedule, the causes before what follows from them; empty if nothing is. ``flow``: its
+    """The problems of a schedule, the causes before what follows from them; empty if nothing is. ``flow``: its
     :func:`~tantamount.plan.flow.flow_of`, if it is at hand. Linear in the number of actions."""
     around = neighbours(schedule)
     strange = tuple(_strange(schedule, around))
@@ -216,7 +216,7 @@ class _Device:
             yield Problem(ProblemKind.SLOT, self.device, action, text)
 
     def _needed(self, action: Action) -> Iterator[Action]:
-        """What must have come on the same device: what the action reads, made there or received."""
+        """The actions that must have come before on the same device: those that make or receive what this one reads."""
         stage, microbatch = action.stage, action.microbatch
         before, after = self.around.get((stage, microbatch), (None, None))
         whole = action.kind in (Kind.BACKWARD, Kind.INPUT_GRADIENT)

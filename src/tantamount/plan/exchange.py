@@ -86,7 +86,8 @@ def _target(action: Action, around: Neighbours) -> int | None:
 
 
 def _needs(action: Action, around: Neighbours, split: set[tuple[int, int]]) -> set[tuple[str, int, int]]:
-    """What must be on the device before an action. ``split``: where the gradient of the input is made by itself."""
+    """The labels that must be on the device before an action. ``split``: where the gradient of the input is made by
+    itself."""
     before, after = around.get((action.stage, action.microbatch), (None, None))
     stage, microbatch = action.stage, action.microbatch
     if action.kind not in COMPUTE:

@@ -1,4 +1,4 @@
-"""Whether what runs after the microbatches fits: reductions, norm, updates; what the next iteration starts from."""
+"""Checks of what runs after the microbatches: reductions, norm, updates, and the start of the next iteration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def finish_joints(plan: Plan) -> Iterator[Joint]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a tensor: what the ranks hold, who made it."""
+    """A tensor's description: what the ranks hold of it, and who made it."""
 
     held: Held
     source: str
@@ -135,7 +135,8 @@ class _Finish:
         yield from self._for(part, self.shared[part.of], 1)
 
     def _for(self, part: Part, own: dict[str, _Known], count: int) -> Iterator[Joint]:
-        """What a part takes of the tensors of an owner (a piece, a shared parameter), and what it leaves there."""
+        """The joints of a part with the tensors of an owner (a piece, a shared parameter): those it takes and those it
+        leaves."""
         of, target = part.of, part.name
         for name in part.state:
             entry = next((tensor for tensor, wanted in part.takes.items() if wanted == name), None)

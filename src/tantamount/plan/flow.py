@@ -1,4 +1,4 @@
-"""Which event of a schedule has to wait for which: program order on every device, and messages between devices.
+"""The order of a schedule's events: program order on every device, and messages between devices.
 
 Messages have no names: a send is met by the first receive of its target from its source that no earlier send has met
 (NCCL's rule for one communicator). A message that has to be posted at both ends before it is over makes one step of

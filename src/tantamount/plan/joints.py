@@ -1,4 +1,4 @@
-"""What is compared where a tensor passes from one part of a plan to another."""
+"""Joints, where a tensor passes from one part of a plan to another, and the comparison of its two ends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Joint", "differ"]
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Where a tensor passes from one part to another: ``tensor`` says which one, ``source`` who makes it, ``target``
-    who takes it; ``relation`` is what the ranks hold of it. ``count``: how many joints of the plan this one stands for.
-    ``problem`` is one sentence if the two do not fit, ``wrong`` is true if that is a mistake of the plan, and false if
-    it is only not known to be right."""
+    """A place where a tensor passes from one part to another: ``tensor`` says which one, ``source`` who makes it,
+    ``target`` who takes it; ``relation`` is what the ranks hold of it. ``count``: how many joints of the plan this one
+    stands for. ``problem`` is one sentence if the two do not fit, ``wrong`` is true if that is a mistake of the plan,
+    and false if it is only not known to be right."""
 
     tensor: str
     source: str
@@ -26,7 +26,7 @@ class Joint:
 
 
 def differ(made: Held, taken: Held) -> str:
-    """Why two descriptions of one tensor do not fit; empty if they do."""
+    """The reason why two descriptions of one tensor do not fit; empty if they do."""
     if made.whole != taken.whole:
         return f"the whole is {made.whole} there and {taken.whole} here"
     if made.placements != taken.placements:

@@ -165,7 +165,7 @@ _BEGIN = ("aten.sub.Tensor", "aten.lt.Scalar", "aten.ge.Scalar")  # what compare
 
 
 def _shifted(graph: Graph, node: Node, part: Part, random_: random.Random) -> Any:
-    """Where a rank's part begins, one too far."""
+    """The graph with the place where a rank's part begins one too far."""
     del random_
     graphs = list({id(g): g for g in part.job.implementation}.values())
     if (

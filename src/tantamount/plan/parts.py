@@ -33,8 +33,8 @@ class Runs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Approximation:
-    """What a part's implementation does not compute as the specification does, and is allowed not to: in its proof the
-    strict form stands in its place. ``text`` is one clause."""
+    """A declared approximation, which a part's implementation computes instead of what the specification does: in its
+    proof the strict form stands in its place. ``text`` is one clause."""
 
     name: str
     part: str
@@ -43,7 +43,7 @@ class Approximation:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What passes between neighbouring pieces: a tensor forward, and its gradient backward (``None``: it has none)."""
+    """A stream between neighbouring pieces: a tensor forward, and its gradient backward (``None``: it has none)."""
 
     forward: str
     backward: str | None
@@ -51,7 +51,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the ranks hold of a tensor of the specification: a placement for every mesh axis by name, the type of the
+    """The parts of a specification tensor that the ranks hold: a placement for every mesh axis by name, the type of the
     whole, and the type of what one rank has (``None`` where no type is on record).
 
     Axes of one rank have ``Replicate()``: along them all placements are one."""
@@ -117,7 +117,7 @@ class Part:
         return self._held(relation.placements, whole, local)
 
     def output(self, tensor: str) -> Held:
-        """What the ranks are expected to have of an output, which is what the proof of the part shows."""
+        """The parts of an output that the ranks are expected to have, which the proof of the part shows."""
         expectation = self.job.outputs[tensor]
         return self._held(
             expectation.placements, _result(self.job, tensor, None), _result(self.job, expectation.name, 0)

@@ -33,7 +33,7 @@ _CONTROL = 1.0  # CPU seconds to see whether what is refuted at small sizes is e
 
 
 def part_checker(refine: Refine, effort: Effort | None = None) -> CheckPart:
-    """What checks a part. ``refine`` gives the whole answer to a job, with the place of a difference and a
+    """A function that checks a part. ``refine`` gives the whole answer to a job, with the place of a difference and a
     counterexample; it is asked about parts of which something is not proved, on few ranks and at small sizes.
 
     To compare two large forms that differ can take very long, and it is the small form that shows why. So what is not
@@ -107,7 +107,7 @@ def _likely(small: Job, effort: Effort) -> list[str]:
 
 
 def _at_once(job: Job, effort: Effort) -> tuple[dict[str, OutputReport], Proof]:
-    """What is proved in no time: equal forms mostly are. And a proof that can be asked further."""
+    """The outputs that are proved in no time, as equal forms mostly are, and a proof that can be asked further."""
     proof = prove(job, Options(cut=False, effort=effort))
     known: dict[str, OutputReport] = {}
     left = effort.left()

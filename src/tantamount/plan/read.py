@@ -295,7 +295,7 @@ class _Reader:
         return found
 
     def _approximations(self, parts: dict[str, Part]) -> Iterator[Approximation]:
-        """What is declared to be approximate; the parts get the strict form in its place."""
+        """The declared approximations; their parts get the strict form in its place."""
         outer = self.top.at("[approximate]")
         for name, value in outer.table(self.top.values.get("approximate", {}), "a table of approximations").items():
             place = outer.at(outer.name(name, "a name"))

@@ -17,8 +17,8 @@ _SHOWN = 12  # problems of one kind that are printed
 
 @dataclass(frozen=True)
 class PartReport:
-    """What was found about one part. ``count``: for how many pieces it stands; ``nodes``: operators of all ranks, in
-    all pieces and microbatches, that it stands for; ``seconds`` of CPU. ``reduced`` says in one clause at which smaller
+    """The findings about one part. ``count``: for how many pieces it stands; ``nodes``: operators of all ranks, in all
+    pieces and microbatches, that it stands for; ``seconds`` of CPU. ``reduced`` says in one clause at which smaller
     shapes a part that is not proved was looked at."""
 
     part: str

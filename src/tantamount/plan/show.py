@@ -1,4 +1,4 @@
-"""What a plan says, as text: mesh, stages, parts and joints. Nothing is proved."""
+"""A plan as text: mesh, stages, parts and joints. Nothing is proved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 
 def runs_of(pieces: Sequence[Piece]) -> Iterator[str]:
-    """What pieces a stage has, as texts; ``layer 0-6`` for neighbours."""
+    """The pieces of a stage, as texts; ``layer 0-6`` for neighbours."""
     start = 0
     for k, piece in enumerate(pieces):
         following = pieces[k + 1] if k + 1 < len(pieces) else None

@@ -1,4 +1,4 @@
-"""What a schedule costs: when every pass runs, how long devices wait, how many microbatches they keep."""
+"""The cost of a schedule: the times of passes, the waiting of devices, the microbatches that they keep."""
 
 from __future__ import annotations
 

@@ -144,8 +144,8 @@ def _schedule(plan: Plan) -> Iterator[str]:
 
 
 def _late(schedule: Schedule, part: str) -> Iterator[str]:
-    """What a device does after an update, if updates wait for something that all stages do together: those that wait
-    for this device could never come so far."""
+    """Problems with what a device does after an update, if updates wait for something that all stages do together:
+    those that wait for this device could never come so far."""
     for device, program in enumerate(schedule.devices):
         updated = False
         for event in program:

@@ -1,5 +1,5 @@
-"""Whether the parts of a plan fit together: at every joint, whoever makes a tensor and whoever takes it must mean the
-same tensor, in the same shape and type, and the ranks must hold of it what they are believed to hold.
+"""Checks that the parts of a plan fit together: at every joint, whoever makes a tensor and whoever takes it must mean
+the same tensor, in the same shape and type, and the ranks must hold of it what they are believed to hold.
 
 A joint is looked at once for every pair of *parts* that meet there, whatever the number of pieces. What is compared are
 relations that the parts' own proofs start from and end with; names play no role but to say which tensor is meant.
@@ -59,8 +59,8 @@ def _roles(plan: Plan) -> Iterator[Joint]:
 
 
 def _outside(part: Part) -> Iterator[Joint]:
-    """What a program leaves behind beside the outputs that the specification knows: it would be there when the part
-    runs for the next time, or when another one does."""
+    """Joints for the tensors that a program leaves behind beside the outputs that the specification knows: each would
+    be there when the part runs for the next time, or when another one does."""
     expected = {expectation.name for expectation in part.job.outputs.values()}
     for graph in {id(graph): graph for graph in part.job.implementation}.values():
         more = [output.name for output in graph.outputs if output.name not in expected and output.node not in expected]
@@ -118,8 +118,9 @@ def _between(first: Part, second: Part, count: int) -> Iterator[Joint]:
 
 
 def _causes(plan: Plan) -> Iterator[Joint]:
-    """What goes forward must not depend on what comes back, or no schedule could carry it out. A part whose ranks run
-    different programs is not looked at so closely, for a collective of theirs may depend on anything."""
+    """Joints for what goes forward and depends on what comes back: that must not be, or no schedule could carry it out.
+    A part whose ranks run different programs is not looked at so closely, for a collective of theirs may depend on
+    anything."""
     for part in plan.parts.values():
         gradients = [stream.backward for stream in part.after.values() if stream.backward is not None]
         if part.runs is not Runs.PASS or not gradients:

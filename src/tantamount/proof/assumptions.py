@@ -120,9 +120,9 @@ def operator_assumptions(job: Job) -> list[Assumption]:
 
 
 def open_obligations(store: Store, specification: SpecificationRun, implementation: RanksRun) -> list[Obligation]:
-    """What would stop the implementation, and neither was shown to hold nor stops the specification, too: its indices
-    are in range, its integers divided by other numbers than 0.
-    What was found is kept with the implementation for as long as no obligation, fact of an index or join is new."""
+    """Obligations whose failure would stop the implementation, that were not shown to hold and do not stop the
+    specification, too: indices are in range, integers are divided by other numbers than 0. The result is kept with the
+    implementation for as long as no obligation, fact of an index or join is new."""
     known = [o for trace in specification.traces for o in trace.obligations if o.kind in _STOPPING]
     asked = [o for trace in implementation.traces for o in trace.obligations if o.kind in _STOPPING]
     state = (len(known), len(asked), len(store.redirects), len(store.ranges.assumed))

@@ -35,7 +35,7 @@ JOINS = {"aten.stack.default": True, "aten.cat.default": False}  # whether there
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the elements of a tensor of ``before`` are moved: dimension k is dimension ``dims[k]``; or, without ``dims``,
+    """A movement of the elements of a tensor of ``before``: dimension k is dimension ``dims[k]``; or, without ``dims``,
     in row-major order to a tensor of ``after``."""
 
     before: Shape
@@ -56,7 +56,7 @@ class Layout:
 
 
 def layout_of(graph: Graph, node: Node) -> Layout | None:
-    """How a node moves the elements of its operand; ``None`` if it does something else."""
+    """The layout by which a node moves the elements of its operand; ``None`` if it does something else."""
     if node.target not in _LAYOUTS:
         return None
     operand = node.args[0] if node.args else None
@@ -253,7 +253,7 @@ class Copies:
             self.nodes[label].setdefault(number, name)
 
     def _key(self, node: Node) -> Hashable:
-        """What a node computes, of what."""
+        """A key of a node's operator, attributes and operands."""
         if node.op == "input":
             return "input", node.name
         if node.op == "constant":

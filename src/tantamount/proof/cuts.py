@@ -61,8 +61,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """What a tensor of a class of ranks seems to be: the part (of the block ``window``) that ``placements`` give each
-    rank of a specification tensor. ``names``: that tensor, or one for each rank of the class, in their order."""
+    """The part of the specification that a tensor of a class of ranks seems to be: the one (of the block ``window``)
+    that ``placements`` give each rank of a specification tensor. ``names``: that tensor, or one for each rank of the
+    class, in their order."""
 
     names: tuple[str, ...]
     placements: tuple[Placement, ...]
@@ -305,7 +306,7 @@ def _facts(store: Store, form: Form) -> ValueFacts:
 
 
 def sign_of(store: Store, form: Form) -> Sign:
-    """What is known of every element."""
+    """The sign of every element, as far as it is known."""
     if all(powers.strictly_positive(store, x) for _, x in form.pieces):
         return Sign.POSITIVE
     return Sign.NONNEGATIVE if all(powers.nonnegative(store, x) for _, x in form.pieces) else Sign.ANY

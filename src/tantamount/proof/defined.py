@@ -108,7 +108,7 @@ def _sites(store: Store, conditions: Factors, mine: bool) -> str:
 
 
 def _vanishes(store: Store, x: Polynomial, conditions: Factors, box: Box) -> bool:
-    """Whether a form is 0 wherever some conditions hold: one of them is that a factor of it is 0."""
+    """True if a form is 0 wherever some conditions hold: one of them is that a factor of it is 0."""
     if not x:
         return True
     if unbounded(store, x):
@@ -147,7 +147,7 @@ _Known = Mapping[tuple[int, Index], int]  # booleans at places, with their truth
 def _follows(
     store: Store, premises: Sequence[tuple[Factor, int]], excluded: Sequence[Factors], known: _Known, depth: int = 0
 ) -> bool:
-    """Whether one of some conjunctions holds whenever all premises do, by cases: propositional reasoning over booleans,
+    """True if one of some conjunctions holds whenever all premises do, by cases: propositional reasoning over booleans,
     conjunctions and their negations."""
     known = dict(known)
     pending = list(premises)

@@ -1,4 +1,5 @@
-"""Which draw of the specification a draw of a rank is: masks of dropouts, and other random numbers.
+"""The correspondence of the draws of ranks with those of the specification: masks of dropouts, and other random
+numbers.
 
 Where the job says so (``dropout = "same mask"``), the k-th dropout of a rank is the specification's k-th, and the k-th
 draw from any other law its k-th draw from that law. The rank has the part of it that the relation between the tensors
@@ -58,7 +59,7 @@ def specification_draws(store: Store, run: SpecificationRun) -> Callable[[Drawn]
 
 @dataclass
 class Peers:
-    """What ranks that are not run as one have drawn: by law, ordinal and the class's leader."""
+    """The draws of ranks that are not run as one, by law, ordinal and the class's leader."""
 
     known: dict[tuple[object, int, int], Form] = field(default_factory=dict[tuple[object, int, int], Form])
     places: dict[tuple[object, int, int], Places] = field(default_factory=dict[tuple[object, int, int], Places])
@@ -124,8 +125,8 @@ class _Drawing:
         return known()[drawn.ordinal] if drawn.ordinal < len(known()) else None
 
     def _places(self, whole: Draw, drawn: Drawn) -> Places | None:
-        """Where the draw lies in the specification's: by what both are drawn into, or all of it if there is nothing on
-        one of the sides and the shapes are equal."""
+        """The places where the draw lies in the specification's: by what both are drawn into, or all of it if there is
+        nothing on one of the sides and the shapes are equal."""
         count = len(self.ranks.mesh.sizes)
         if whole.like is None or drawn.like is None:
             if drawn.shape[count:] != whole.shape:

@@ -1,4 +1,4 @@
-"""Whether ranks compute a tensor by the very operators by which the specification does, of the very same inputs.
+"""Tests whether ranks compute a tensor by the very operators by which the specification does, of the very same inputs.
 
 Then they have its value, whatever that is: also where it comes of infinities of which no normal form says anything.
 Records of where both are undefined, which may be equal, do not show that: ``tanh(1 / y)`` and ``tanh(y / y^2)`` are not
@@ -20,7 +20,7 @@ _OF_ITS_OWN = frozenset({"random", "collective"})  # what other ranks, or nothin
 
 
 def same_program(job: Job, specification: str, implementation: Sequence[str], expectation: Expectation) -> bool:
-    """Whether the specification's node and those of these names, one per rank, are the same calls of the same operators
+    """True if the specification's node and those of these names, one per rank, are the same calls of the same operators
     down to inputs that are the specification's and numbers that are recorded."""
     if expectation.equal:
         return False
@@ -73,7 +73,7 @@ def _arguments(node: Node) -> Argument:
 
 
 def _matched(ours: Argument, theirs: Argument, pending: list[tuple[str, str]]) -> bool:
-    """Whether two arguments are the same but for the nodes that they use, which are put down as pairs."""
+    """True if two arguments are the same but for the nodes that they use, which are put down as pairs."""
     if isinstance(ours, Ref) and isinstance(theirs, Ref):
         pending.append((ours.name, theirs.name))
         return True

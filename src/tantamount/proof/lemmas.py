@@ -41,10 +41,10 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True)
 class InPieces:
-    """What the proofs of the pieces say of the job, every output of which is proved. ``pieces``: how many there are;
-    ``proofs`` those of the lemmas. Of tensors of the implementation that are handed on: ``pairs`` has the specification
-    tensor and the placements; ``copies``, by side, tensors that equal another one, which is handed on instead;
-    ``instances`` are the pieces, with the numbers of their lemmas."""
+    """The statements of the proofs of pieces about the job, every output of which is proved. ``pieces``: how many there
+    are; ``proofs`` those of the lemmas. Of tensors of the implementation that are handed on: ``pairs`` has the
+    specification tensor and the placements; ``copies``, by side, tensors that equal another one, which is handed on
+    instead; ``instances`` are the pieces, with the numbers of their lemmas."""
 
     outputs: tuple[OutputReport, ...]
     relations: tuple[Relation, ...]
@@ -105,8 +105,8 @@ def _suits(job: Job) -> bool:
 # ---------------------------------------------------------------------------------------------- one piece
 @dataclass(frozen=True)
 class _Lemma:
-    """What one proof says: of tensors that are handed on, the specification tensor and the placements, and the signs
-    of its elements and of theirs; tensors of the specification that are copies of others; outputs, relations and
+    """The statements of one proof: of tensors that are handed on, the specification tensor and the placements, and the
+    signs of its elements and of theirs; tensors of the specification that are copies of others; outputs, relations and
     assumptions."""
 
     piece: Piece

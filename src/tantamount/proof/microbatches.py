@@ -208,8 +208,8 @@ class Folding:
     # -- ranks
     @cached_property
     def position(self) -> int:
-        """Where the new mesh axis is: behind those that the batch lies on, as its rows are cut, and before those that
-        heads and channels lie on."""
+        """The position of the new mesh axis: behind those that the batch lies on, as its rows are cut, and before those
+        that heads and channels lie on."""
         batch = {block.input: block.dim for block in self.copies.blocks.values()}
         found = 0
         for relation in self.job.inputs.values():

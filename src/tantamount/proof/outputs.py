@@ -201,7 +201,8 @@ def check_outputs(
 
 
 def _not_expressed(graph: Graph, node: str, run: Run, whose: str) -> tuple[str, ...]:
-    """Why the first tensor, among those that ``node`` depends on, has no normal form, if that is so."""
+    """The reasons, at most one, why the first tensor, among those that ``node`` depends on, has no normal form, if that
+    is so."""
     above = graph.ancestors(node)
     first = next((n.name for n in graph.nodes if n.name in above and n.name in run.failures), None)
     return () if first is None else (f"{whose} {first} has no normal form: {run.failures[first]}",)
@@ -309,7 +310,7 @@ def _sums(job: Job, placements: Sequence[Placement]) -> str:
 
 
 def _clause(store: Store, problem: Difference | str) -> str:
-    """Why two forms were not shown to be equal: that they differ only where that was found."""
+    """The clause that says why two forms were not shown to be equal, or that they differ only where that was found."""
     if isinstance(problem, str):
         return problem
     answer = problem.answer

@@ -76,7 +76,7 @@ class Side:
         return not self._nodes(self.graph, k) and not self.outputs(k)
 
     def read(self, k: int, copies: Mapping[str, str]) -> list[str]:
-        """What a piece reads of inputs and earlier pieces."""
+        """The tensors that a piece reads of inputs and earlier pieces."""
         anew = self._anew(self.graph, k)
         found: dict[str, None] = {}
         for node in (*self._nodes(self.graph, k), *(self.graph.by_name[name] for name in anew)):
@@ -85,7 +85,7 @@ class Side:
         return [name for name in found if name not in anew]
 
     def _anew(self, graph: Graph, k: int) -> set[str]:
-        """What a piece computes anew of what earlier ones do: tensors that no real input has a part in (positions,
+        """The tensors of earlier pieces that a piece computes anew: those that no real input has a part in (positions,
         masks, parts of token numbers)."""
         found: set[str] = set()
         pending = [name for node in self._nodes(graph, k) for name in self._reads[node.name]]
@@ -98,7 +98,7 @@ class Side:
         return found
 
     def handed_on(self, k: int) -> tuple[str, ...]:
-        """What later pieces read of a piece."""
+        """The tensors of a piece that later pieces read."""
         nodes = self._nodes(self.graph, k)
         return tuple(n.name for n in nodes if self._last.get(n.name, 0) > k and n.name in self._varies)
 

@@ -1,4 +1,4 @@
-"""Where two long programs are cut into pieces: a hint, on which nothing rests."""
+"""The places where two long programs are cut into pieces: a hint, on which nothing rests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["places_of"]
 
 
 def places_of(job: Job) -> list[tuple[int, int]]:
-    """Where both programs are cut: at the pieces of runs that have as many on both sides and look alike, in order, and
-    at those of runs of one side between them (gradients that are reduced in the end), where what is before and behind
-    looks most alike."""
+    """The places where both programs are cut: at the pieces of runs that have as many on both sides and look alike, in
+    order, and at those of runs of one side between them (gradients that are reduced in the end), where what is before
+    and behind looks most alike."""
     ours, theirs = job.specification, job.implementation[0]
     pairs = [_alike(a, b) for a, b in _paired(ours, runs(ours), theirs, runs(theirs))]
     out: list[tuple[int, int]] = []

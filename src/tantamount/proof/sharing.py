@@ -45,7 +45,8 @@ class _Known:
 
 @dataclass(slots=True)
 class Shared:
-    """What was computed for both programs of a job, over one store. ``computed`` and ``found`` count calls."""
+    """The results that were computed for both programs of a job, over one store. ``computed`` and ``found`` count
+    calls."""
 
     store: Store
     computed: int = 0

@@ -126,8 +126,8 @@ def told_back(
     relations: Sequence[Relation],
     assumptions: Sequence[Assumption],
 ) -> tuple[tuple[OutputReport, ...], tuple[Relation, ...], tuple[Assumption, ...]]:
-    """What was proved of the last of some jobs, each simpler than the one before, as statements about the first one.
-    Relations that would be too long are left out; outputs are related as the first job expects."""
+    """The proved statements about the last of some jobs, each simpler than the one before, as statements about the
+    first one. Relations that would be too long are left out; outputs are related as the first job expects."""
     for step in reversed(steps):
         relations = [found for relation in relations if (found := _relation(step, relation)) is not None]
         assumptions = [replace(a, places=tuple(map(step.place, a.places))) for a in assumptions]

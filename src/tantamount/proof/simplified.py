@@ -65,7 +65,7 @@ def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPie
 
 
 def _told(steps: Sequence[Simpler], found: InPieces) -> InPieces:
-    """What was proved of the last job, said of the first one."""
+    """The proved statements about the last job, as statements about the first one."""
     if not steps:
         return found
     outputs, relations, assumptions = told_back(steps, found.outputs, found.relations, found.assumptions)

@@ -456,7 +456,7 @@ def _name_of(value: Result) -> str:
 def _placed(
     node: Node, graph: Graph, mesh: Mesh, expression: Expression, equal: Sequence[tuple[Expression, Expression]]
 ) -> tuple[str, tuple[Placement, ...]] | None:
-    """What an expression about tensors of the one program says, as placements of one of them."""
+    """The meaning of an expression about tensors of the one program, as placements of one of them."""
     name = next(term.name or "" for term in rank_tensors(expression))
     local = graph.by_name[name].type if name in graph.by_name else None
     if node.type is None or local is None:

@@ -39,7 +39,7 @@ __all__ = ["NotReduced", "Reduction", "reduce_job", "resized", "sketch"]
 
 
 class NotReduced(TantamountError):
-    """Why a job has no smaller form; the text is one clause."""
+    """Raised for a job that has no smaller form; the text says why, in one clause."""
 
 
 @dataclass(frozen=True)

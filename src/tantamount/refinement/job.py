@@ -239,7 +239,7 @@ class _State:
             self.so_far(self.report())
 
     def keep_pieces(self, found: InPieces) -> None:
-        """What the proofs of pieces say of outputs is known, and what that rests on."""
+        """Keep the statements of the proofs of pieces about outputs, and what they rest on, as known."""
         self.pieces, self._made = found, None
         self.assumptions = found.assumptions
         self.outputs = {output.name: output for output in found.outputs}

@@ -1,4 +1,4 @@
-"""What refinement answers: a report, with the proof behind it."""
+"""The answer of refinement: a report, with the proof behind it."""
 
 from __future__ import annotations
 

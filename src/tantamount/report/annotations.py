@@ -1,4 +1,4 @@
-"""What is wrong with jobs, as remarks on lines of files: what SARIF and GitHub's annotations are made of."""
+"""Remarks on lines of files about what is wrong with jobs, of which SARIF and GitHub's annotations are made."""
 
 from __future__ import annotations
 

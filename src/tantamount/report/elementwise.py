@@ -1,4 +1,4 @@
-"""What the second engine did, as lines."""
+"""The work of the second engine, as lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a job: a report, or the reason why there is none."""
+"""The outcome of a job: a report, or the reason why there is none."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ ORDER = frozenset(
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a rule. ``proved``: every example is; ``failures``: why the others are not, one line each;
+    """The evidence for a rule. ``proved``: every example is; ``failures``: why the others are not, one line each;
     ``conditions``: on the sizes that are symbols, beyond their being 2 or more; ``domain``: see :func:`domain`."""
 
     rule: str
@@ -72,7 +72,8 @@ class Evidence:
 
 
 def domain(rule: Rule, operators: frozenset[str]) -> str:
-    """Where an equality with these operators holds besides the reals: ``integers mod 2^n``, ``any order`` or ``""``."""
+    """The domain in which an equality with these operators holds besides the reals: ``integers mod 2^n``, ``any order``
+    or ``""``."""
     rest = operators - LAYOUT
     if rest <= RING:
         return "integers mod 2^n"

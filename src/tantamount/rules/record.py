@@ -59,7 +59,7 @@ def proved_rules(table: Mapping[str, Rule] | None = None) -> dict[str, Rule]:
 
 
 def document(table: Mapping[str, Rule]) -> dict[str, Any]:
-    """What ``evidence.toml`` should say: every rule proved anew, those that are not left out."""
+    """The contents that ``evidence.toml`` should have: every rule proved anew, those that are not left out."""
     entries: dict[str, Any] = {}
     for name, rule in table.items():
         known = evidence(rule)

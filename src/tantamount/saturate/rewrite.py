@@ -20,7 +20,8 @@ _KINDS = {Kind.BOOL: "b", Kind.INT: "i", Kind.FLOAT: "f"}
 
 @dataclass(frozen=True)
 class Limits:
-    """What ends a search: rounds, nodes of the e-graph, and how many instances of a rule are used in a round."""
+    """The limits that end a search: rounds, nodes of the e-graph, and how many instances of a rule are used in a
+    round."""
 
     rounds: int = 2
     nodes: int = 160

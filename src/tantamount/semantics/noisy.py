@@ -1,5 +1,5 @@
-"""What rounding may do: float64 with a random error in the last digit of every result that was rounded (Monte Carlo
-arithmetic, Parker 1997). Results that are exact stay so: what is decided there is not decided by rounding."""
+"""Effects that rounding may have: float64 with a random error in the last digit of every result that was rounded (Monte
+Carlo arithmetic, Parker 1997). Results that are exact stay so: what is decided there is not decided by rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph costs to execute and which integers its inputs may hold, found without executing it.
+"""The cost of executing a graph, and the integers that its inputs may hold, found without executing it.
 
 An abstract run over the primitives: a value is a :class:`_Sketch` (its shape, and where its integers come from). So no
 operator needs a rule here, and a new definition is covered at once.

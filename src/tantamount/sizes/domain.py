@@ -44,12 +44,12 @@ class Symbol:
 
     @property
     def label(self) -> str:
-        """What files and users call it."""
+        """The name that files and users have for the size."""
         return _spelled(self.name)[0]
 
     @property
     def shift(self) -> int:
-        """How much greater it is than the number that files and users mean."""
+        """The number by which the symbol is greater than the number that files and users mean."""
         return _spelled(self.name)[1]
 
     def __str__(self) -> str:

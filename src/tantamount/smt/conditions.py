@@ -1,4 +1,4 @@
-"""Whether the conditions hold under which equality at reduced shapes is said to mean equality at all.
+"""The conditions under which equality at reduced shapes is said to mean equality at all.
 
 Per size that was reduced: it is 2 at least; every operator on tensors of that size is the same function at every place
 (SIMD), of elements at places that are linear in it; and no masks, embeddings or tables are among them. Facts of the
@@ -62,7 +62,7 @@ def _dimensions(graph: Graph, node: Node) -> list[int]:
 
 
 def _broken(graph: Graph, node: Node, job: Job) -> tuple[str, str]:
-    """What breaks the second and the third condition, or empty texts."""
+    """Texts that say what breaks the second and the third condition, or empty texts."""
     if node.op == "constant":
         return "", f"constant {node.target}"
 

@@ -62,9 +62,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Compared:
-    """What was found. Elements of outputs are settled ``by_expression`` (of these in stages ``staged``: replaced by the
-    specification's on the way), or ``by_solver``; ``renamed`` questions were another one with other names.
-    ``assumed``: where the specification is assumed to be defined, with what for; ``indices`` that are in range."""
+    """The result of a comparison. Elements of outputs are settled ``by_expression`` (of these in stages ``staged``:
+    replaced by the specification's on the way), or ``by_solver``; ``renamed`` questions were another one with other
+    names. ``assumed``: where the specification is assumed to be defined, with what for; ``indices`` that are in
+    range."""
 
     outputs: tuple[Output, ...]
     stages: tuple[Stage, ...] = ()
@@ -291,7 +292,8 @@ class _Comparison:
     def _undefined(
         self, conditions: Mapping[Condition, object], where: Sequence[Element] = (), *, infinities: bool = True
     ) -> str:
-        """Where something was not shown to be defined at which the elements ``where`` are; empty if nothing."""
+        """A text that says where something was not shown to be defined, at the places of the elements ``where``; empty
+        if there is no such place."""
         more = required(where, infinities=infinities)
         for condition, site in conditions.items():
             if not self.knowledge.holds(condition, more) and not self.solver.holds(condition):

@@ -65,7 +65,7 @@ class Elements(ArrayLayout):
         return self._fresh(shape, dtype, ("unknown", self.side, self.rank, site, self._unknowns))
 
     def uninitialised(self, shape: Shape, dtype: DType, site: str) -> Array:
-        """What is there need not be a number: undefined, but of integers, which always are some."""
+        """Memory that nobody wrote, which need not hold numbers: undefined, but for integers, which always are some."""
         if dtype.kind is not Kind.FLOAT:
             return self.unknown(shape, dtype, site)
         return array_of([self.terms.undefined() for _ in range(int(np.prod(shape, dtype=np.int64)))], shape)

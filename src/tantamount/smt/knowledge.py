@@ -1,5 +1,5 @@
-"""What is known of terms: signs, where the specification must be defined for its outputs to be finite, and conditions
-that follow."""
+"""Knowledge about terms: signs, places where the specification must be defined for its outputs to be finite, and
+conditions that follow."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def conditions_in(x: Element) -> dict[Condition, None]:
 
 @dataclass
 class Knowledge:
-    """What is assumed (of the specification), and what follows from it by signs. ``sign`` is 2 of what is positive, 1
-    of what is not negative, else 0."""
+    """The assumptions (about the specification), and what follows from them by signs. ``sign`` is 2 of what is
+    positive, 1 of what is not negative, else 0."""
 
     table: Table
     assumed: Mapping[Condition, str]

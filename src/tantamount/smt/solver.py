@@ -85,7 +85,8 @@ class Solver:
         return self._asked((condition.kind, condition.term, condition.size), lambda x: False) is True
 
     def _below(self, x: Element, ends: Collection[Term]) -> frozenset[Term]:
-        """What a term is made of, down to the terms ``ends``, without itself; nothing of one that is too large."""
+        """The terms that a term is made of, down to the terms ``ends``, without itself; nothing of one that is too
+        large."""
         if type(x) is not Term:
             return frozenset()
         start = x.args[1][0][0] if x.op == "sum" and len(x.args[1]) == 1 else x  # of a multiple, what it is one of

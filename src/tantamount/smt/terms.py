@@ -71,8 +71,9 @@ Element = Union[int, Fraction, float, Term]  # a float is an infinity
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Where something is defined: ``term`` is ``nonzero``, ``nonnegative``, ``positive``, ``finite`` (a maximum, not
-    over infinities alone), ``range`` (``0 <= term < size``), ``defined`` (a function, at its operands) or ``never``."""
+    """A condition under which something is defined: ``term`` is ``nonzero``, ``nonnegative``, ``positive``, ``finite``
+    (a maximum, not over infinities alone), ``range`` (``0 <= term < size``), ``defined`` (a function, at its operands)
+    or ``never``."""
 
     kind: str
     term: Term

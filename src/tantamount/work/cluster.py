@@ -51,8 +51,9 @@ def run_on(
     watch: Callable[[int, Sequence[T]], None] = lambda done, running: None,
     preload: Sequence[str] = (),
 ) -> Iterator[R | Lost]:
-    """What :func:`tantamount.work.pool.run_all` gives, computed on the Ray cluster at ``address`` (``HOST:PORT``,
-    ``auto`` for the one that this machine belongs to, ``local`` for one of its own that ends with the work).
+    """The results that :func:`tantamount.work.pool.run_all` gives, computed on the Ray cluster at ``address``
+    (``HOST:PORT``, ``auto`` for the one that this machine belongs to, ``local`` for one of its own that ends with the
+    work).
 
     ``workers``: the pieces at a time; default: one for every CPU that the cluster has, nodes that join later included.
     A piece that takes more than ``seconds`` is ended; one whose process dies more often than it is run again is

@@ -177,7 +177,7 @@ def _context(preload: Sequence[str]) -> ForkServerContext:
 
 
 def _result(receiver: Any, process: BaseProcess, so_far: Any) -> tuple[bool, Any]:
-    """What the process sent, after ``True`` if that is its result."""
+    """The result that the process sent, or what else it sent, after ``True`` if that is its result."""
     try:
         final, found = receiver.recv()
     except (EOFError, OSError):  # it ended before all was sent

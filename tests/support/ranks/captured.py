@@ -44,22 +44,22 @@ def differences(cases: Sequence[Case], real: Sequence[Mapping[str, Any]]) -> Ite
 
     Every gradient and every new value must be an output of the graph, and nothing that the graph does not give may have
     changed. Raises :class:`UserError` where a case cannot be captured."""
-    inputs: list[list[np.ndarray]] = []
-    outcome: list[dict[str, Any]] = []
+    inputs: dict[int, list[np.ndarray]] = {}  # a rank that waits for objects of another is built once more
+    outcome: dict[int, dict[str, Any]] = {}
     built: list[Built] = []
 
     def build(rank: int) -> Any:
         one = bundle(cases)(rank)
         built.append(one)
-        inputs.append([np.asarray(tensor) for tensor in tensors_of(one)])
-        outcome.append(_joined(cases, real[rank], one))
+        inputs[rank] = [np.asarray(tensor) for tensor in tensors_of(one)]
+        outcome[rank] = _joined(cases, real[rank], one)
         return one.function, one.args, {"modules": one.modules, "optimizers": list(one.optimizers)}
 
     ranks = tt.capture_ranks(build, RANKS, mesh=cases[0].mesh or MESH)
     graphs = [program.graph for program in ranks.programs]
     given = [
-        {node.name: value for node, value in zip(graph.inputs, values, strict=True)}
-        for graph, values in zip(graphs, inputs, strict=True)
+        {node.name: value for node, value in zip(graph.inputs, inputs[rank], strict=True)}
+        for rank, graph in enumerate(graphs)
     ]
     found = interpret_ranks(graphs, ranks.mesh, given)
     for rank, (graph, values) in enumerate(zip(graphs, found, strict=True)):

@@ -325,7 +325,9 @@ OBJECTS = ("all_gather_object", "gather_object", "broadcast_object_list", "scatt
 
 
 def objects(name: str) -> None:
-    @collective(IN_PLACE, name, refused="capture-collective", run=name != "send_object_list")
+    sent = name == "send_object_list"
+
+    @collective(IN_PLACE, name, run=not sent, **({"refused": "capture-collective"} if sent else {}))
     def run(x: Tensor, rank: int) -> Any:
         mine = [rank + 1, None, None, None]
         if name == "all_gather_object":

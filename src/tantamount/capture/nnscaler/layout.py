@@ -1,4 +1,4 @@
-"""Where in a mesh the ranks of a generated plan are, and where in the model the parts of parameters that they have.
+"""The places of a generated plan's ranks in a mesh, and the parts of the model's parameters that they have.
 
 nnScaler writes a plan for some devices, a *unit*, and repeats it for more: the ranks of the other units run the same
 with all ranks shifted. Inside a unit ranks are numbered in any way; here, axes are found that all groups lie along.
@@ -28,10 +28,11 @@ Layout = tuple[tuple[str, Placement], ...]  # a placement for every axis of a un
 
 
 def unit_of(modules: Sequence[GeneratedModule]) -> int:
-    """How many ranks a unit has: the fewest such that only gradients are reduced between units, and that all units run
-    the same. Units that no process group connects are none. Where ranks of several units differ, in whatever size there
-    is, one of them has a mistake, and the fewest ranks are taken that groups allow; unless what differs are slices,
-    with which ranks of one unit take their parts of data. Raises :class:`UserError` if there is no such number."""
+    """The number of ranks of a unit: the fewest such that only gradients are reduced between units, and that all units
+    run the same. Units that no process group connects are none. Where ranks of several units differ, in whatever size
+    there is, one of them has a mistake, and the fewest ranks are taken that groups allow; unless what differs are
+    slices, with which ranks of one unit take their parts of data. Raises :class:`UserError` if there is no such
+    number."""
     world = len(modules)
     spoken = [ranks for module in modules for ranks in _activations(module)]
     groups = {ranks for module in modules for ranks in module.groups} - {tuple(sorted(set(r))) for r in spoken}
@@ -197,8 +198,9 @@ def _named_axes(mesh: Mesh, modules: Sequence[GeneratedModule], unit: int) -> Me
 
 # ---------------------------------------------------------------------------------------------- parts of parameters
 def layouts(mesh: Mesh, shape: tuple[int, ...], boxes: Mapping[int, Box]) -> tuple[Layout, tuple[str, ...]] | None:
-    """How ranks of a unit hold a tensor, as a placement for every axis of the unit, and the axes along which one
-    coordinate has it and the others have not; ``None`` if placements cannot say it. ``boxes`` by rank of the unit."""
+    """The layout of a tensor on the ranks of a unit: a placement for every axis of the unit, and the axes along which
+    one coordinate has it and the others have not; ``None`` if placements cannot say it. ``boxes`` by rank of the
+    unit."""
     names = [name for name in mesh.names if name != UNIT]
     inside = Mesh({name: mesh.axes[name] for name in names})
     at = {rank: inside.coordinates(rank) for rank in boxes}
@@ -217,7 +219,7 @@ def layouts(mesh: Mesh, shape: tuple[int, ...], boxes: Mapping[int, Box]) -> tup
 
 
 def _box(mesh: Mesh, shape: tuple[int, ...], placements: Sequence[Placement], rank: int) -> Box | None:
-    """What a rank has under placements that cut evenly; ``None`` where they do not."""
+    """The box that a rank has under placements that cut evenly; ``None`` where they do not."""
     box = [(0, size) for size in shape]
     for placement, size, at in zip(placements, mesh.sizes, mesh.coordinates(rank), strict=True):
         if isinstance(placement, Shard):

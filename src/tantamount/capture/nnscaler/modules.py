@@ -1,4 +1,4 @@
-"""What a generated module says: its rank, its parts of parameters, reducers, segments, adapters, and its step."""
+"""The contents of a generated module: its rank, its parts of parameters, reducers, segments, adapters, and its step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ranks of a generated plan do in one step: their statements followed by labels, without any tensor.
+"""The steps of a generated plan's ranks: their statements followed by labels, without any tensor.
 
 Every value carries the microbatch that it belongs to, and which call made it. Messages are matched in order, as NCCL
 does; a send waits for its receive, a collective (and a pass that has collectives) for the same call of all its
@@ -79,9 +79,9 @@ class _Tracked:
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """What a rank waits for. ``kind`` is ``send``, ``receive`` or ``meet``; ``peers`` the other side, or all members.
-    ``label`` is what both sides must agree in; ``exact`` is false where waiting for all members is more than the
-    program does."""
+    """The event that a rank waits for. ``kind`` is ``send``, ``receive`` or ``meet``; ``peers`` the other side, or all
+    members. ``label`` is what both sides must agree in; ``exact`` is false where waiting for all members is more than
+    the program does."""
 
     kind: str
     peers: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Which ranks a rank communicates with, and what is taken for granted of whoever runs the modules."""
+"""The ranks that a rank communicates with, and the assumptions about whoever runs the modules."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def ranks_in(function: Function) -> Generator[tuple[tuple[int, ...], int]]:
 
 
 def said_of_runtime(modules: Sequence[GeneratedModule], unit: int) -> tuple[Assumption, ...]:
-    """What the modules do not say, and is taken for granted of whoever runs them. ``unit``: ranks with equal data."""
+    """The assumptions about whoever runs the modules, of which the modules themselves do not speak. ``unit``: ranks
+    with equal data."""
     units, count = len(modules) // unit, modules[0].microbatches
     data = (
         f"the k-th of {count} samples that a rank takes is the k-th microbatch"

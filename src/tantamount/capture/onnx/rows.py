@@ -1,4 +1,4 @@
-"""What every ONNX operator is in operators of the table: a function from a node to its results.
+"""A row for every ONNX operator: a function from a node to its results, in operators of the table.
 
 A row asks for every attribute that it understands; one that nobody asked for is refused afterwards. Numbers that decide
 shapes (axes, sizes, pads) must be known while reading.

@@ -7,7 +7,10 @@
 # pyright: basic
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import torch
@@ -16,10 +19,11 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tantamount.capture.torch.objects import passed
 from tantamount.capture.torch.placements import local_part
 from tantamount.errors import UserError
 
-__all__ = ["Functional", "drop_lone_collectives"]
+__all__ = ["Functional", "drop_lone_collectives", "with_factors"]
 
 _Handler = Callable[..., Any]
 _HANDLERS: dict[str, _Handler] = {}
@@ -108,6 +112,9 @@ class Functional(TorchDispatchMode):
         if handler is not None:
             _begun.clear()
             self._check_collective(name, args)
+            for group in args:
+                if isinstance(group, torch.ScriptObject) and "ProcessGroup" in str(group):
+                    passed(dist.ProcessGroup.unbox(group))
             result = handler(*args, **(kwargs or {}))
             self._started(name, args)
             if name == "c10d.reduce_" and not _is_root(args[1], args[3]):
@@ -118,6 +125,8 @@ class Functional(TorchDispatchMode):
                 "capture-collective", place=name, found="a collective without a functional form",
                 needed=", ".join(sorted(known for known in _HANDLERS if known.startswith("c10d."))),
             )  # fmt: skip
+        if name.startswith("_c10d_functional.") and args and isinstance(args[-1], str):
+            passed(args[-1])
         self._check_races(func, args, kwargs)
         return func(*args, **(kwargs or {}))
 
@@ -169,16 +178,50 @@ def _is_root(boxed: Any, root: int) -> bool:
 _REDUCTIONS = {"SUM": "sum", "AVG": "avg", "MAX": "max", "MIN": "min"}
 
 
-def _reduction(op: Any) -> str:
+def _label(op: Any) -> str:
     kind = op.op() if callable(getattr(op, "op", None)) else op
-    label = dist.ReduceOp.RedOpType(kind).name if isinstance(kind, int) else str(kind).rpartition(".")[2].upper()
+    return dist.ReduceOp.RedOpType(kind).name if isinstance(kind, int) else str(kind).rpartition(".")[2].upper()
+
+
+def _reduction(op: Any) -> str:
+    label = _label(op)
     if label not in _REDUCTIONS:
         raise UserError(
             "capture-collective", place="c10d", found=f"reduction {label}", needed=", ".join(_REDUCTIONS),
-            hint="a factor inside a reduction cannot be read; for FSDP2: "
-            "model.set_force_sum_reduction_for_comms(True) multiplies in the open" if label == "PREMUL_SUM" else "",
+            hint="PREMUL_SUM takes a number here, and floating-point tensors, and must be given to a function that is "
+            "called as an attribute of torch.distributed: dist.NAME(...)" if label == "PREMUL_SUM" else "",
         )  # fmt: skip
     return _REDUCTIONS[label]
+
+
+_FACTOR: ContextVar[float | None] = ContextVar("factor", default=None)
+
+
+def with_factors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of ``torch.distributed`` that reduces, such that the factor of its ``PREMUL_SUM`` is known while it
+    runs: the dispatcher gets an operation that does not say it."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def reduce(*args: Any, **kwargs: Any) -> Any:
+        op = signature.bind_partial(*args, **kwargs).arguments.get("op")
+        factor = getattr(op, "factor", None) if isinstance(op, dist.ReduceOp) else None
+        token = _FACTOR.set(factor if type(factor) is float else None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _FACTOR.reset(token)
+
+    return reduce
+
+
+def _summand(tensor: Tensor, op: Any) -> tuple[Tensor, str]:
+    """A rank's operand of a reduction, and the name of the reduction. ``PREMUL_SUM`` is the sum of what every rank has
+    multiplied by its own factor before (NCCL's ``ncclRedOpCreatePreMulSum``)."""
+    factor = _FACTOR.get()
+    if factor is not None and tensor.is_floating_point() and _label(op) == "PREMUL_SUM":
+        return tensor * factor, "sum"
+    return tensor, _reduction(op)
 
 
 _c10d = torch.ops._c10d_functional
@@ -200,7 +243,7 @@ def _write(target: Tensor, value: Tensor) -> None:
 @_handles("c10d.allreduce_")
 def _all_reduce(tensors: Sequence[Tensor], group: Any, op: Any, *_: Any, **__: Any) -> Any:
     for tensor in tensors:
-        _write(tensor, _wait(_c10d.all_reduce.default(tensor, _reduction(op), _group(group))))
+        _write(tensor, _wait(_c10d.all_reduce.default(*_summand(tensor, op), _group(group))))
     return list(tensors), _work()
 
 
@@ -212,7 +255,7 @@ def _all_reduce_coalesced(tensors: Sequence[Tensor], group: Any, op: Any, *_: An
 @_handles("c10d.reduce_")
 def _reduce(tensors: Sequence[Tensor], group: Any, op: Any, root: int, *_: Any, **__: Any) -> Any:
     for tensor in tensors:
-        value = _wait(_c10d.all_reduce.default(tensor, _reduction(op), _group(group)))
+        value = _wait(_c10d.all_reduce.default(*_summand(tensor, op), _group(group)))
         if _is_root(group, root):
             _write(tensor, value)
     return _work()
@@ -268,7 +311,7 @@ def _all_gather_lists(outputs: Sequence[Sequence[Tensor]], sources: Sequence[Ten
 
 
 def _scattered(source: Tensor, group: Any, op: Any) -> Tensor:
-    return _wait(_c10d.reduce_scatter_tensor.default(source, _reduction(op), _size(group), _group(group)))
+    return _wait(_c10d.reduce_scatter_tensor.default(*_summand(source, op), _size(group), _group(group)))
 
 
 @_handles("c10d._reduce_scatter_base_")

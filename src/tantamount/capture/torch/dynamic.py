@@ -93,7 +93,7 @@ class Sizes:
         return self._meant(self.numbers[name], carrier.shape[0])
 
     def _meant(self, label: str, value: Any) -> Any:
-        """What a user calls the value that the tracer's symbol has."""
+        """The name by which a user knows the value that the tracer's symbol has."""
         return value - 1 - Symbol(label, 1).shift if label in self.numbers.values() else value
 
     def text(self, size: Any, place: str) -> str:

@@ -1,4 +1,4 @@
-"""What statements of generated modules compute: interpreted call by call on fake tensors, from a list of known calls.
+"""Statements of generated modules, interpreted call by call on fake tensors, from a list of known calls.
 
 Nothing of a module is executed as Python. A call is PyTorch's (a function that computes tensors from tensors, no
 other), one of a few operators, or one of nnScaler's runtime, whose meaning is written here.
@@ -140,7 +140,8 @@ class Running:
             ) from problem
 
     def _recomputed(self, call: Call, known: Mapping[str, Any], statement: Statement, inside: Function) -> Any:
-        """What is computed once more in the backward pass is the same: nothing here is drawn at random."""
+        """The result of a call that is made again in the backward pass, which is the same: nothing here is drawn at
+        random."""
         function = inside.inner.get(call.args[0].name) if call.args and isinstance(call.args[0], Name) else None
         if function is None or set(call.kwargs) - {"use_reentrant", "preserve_rng_state"}:
             raise self.error(statement, statement.text, "a checkpoint of a function that is defined here")
@@ -370,7 +371,7 @@ def run_rank(running: Running, steps: RankSteps, sample: Any) -> tuple[list[Any]
 
 
 def _entered(value: Any) -> Any:
-    """What a segment computes with: an argument that requires a gradient, cut off from what made it."""
+    """The value that a segment computes with: an argument that requires a gradient, cut off from what made it."""
     return value.detach().requires_grad_() if isinstance(value, Tensor) and value.requires_grad else value
 
 

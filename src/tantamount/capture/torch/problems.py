@@ -1,4 +1,4 @@
-"""What went wrong in the user's program, in the user's terms."""
+"""Errors for what fails in the user's program, in the user's terms."""
 
 # pyright: basic
 from __future__ import annotations

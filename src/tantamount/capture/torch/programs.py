@@ -20,6 +20,7 @@ from tantamount.capture.torch.exported import example_arguments, exported, load
 from tantamount.capture.torch.fx_document import fx_document
 from tantamount.capture.torch.hooks import registered
 from tantamount.capture.torch.kernels import ShardedAttention
+from tantamount.capture.torch.objects import Exchange, Lone, in_turn
 from tantamount.capture.torch.pipelines import stages_without_vote
 from tantamount.capture.torch.placements import Layout
 from tantamount.capture.torch.problems import line_of, said
@@ -77,20 +78,24 @@ def capture_ranks(
     ``build(rank)`` runs with ``torch.distributed`` initialised as that rank, and returns ``(function, args)`` or
     ``(function, args, options)``: a function or module as in :func:`capture`, its local arguments, and a table of
     ``kwargs``, ``modules``, ``optimizers``. ``mesh`` names the axes (``{"dp": 2, "tp": 4}``, ranks row-major); without
-    it, that of the DTensors. ``dynamic`` as in :func:`capture`, for the arguments of every rank.
+    it, that of the DTensors. ``dynamic`` as in :func:`capture`, for the arguments of every rank. Objects that ranks
+    give each other (``dist.all_gather_object``) are exchanged: a rank that waits for another's is built once more.
     Raises :class:`UserError` for what cannot be captured."""
     if world_size < 1:
         raise UserError("capture-mesh", place="capture_ranks", found=f"world_size = {world_size}", needed="1 or more")
-    found: list[tuple[Traced, dict[str, tuple[int, ...]]]] = []
-    for rank in range(world_size):
+    exchange = Exchange()
+
+    def one(rank: int) -> tuple[Traced, dict[str, tuple[int, ...]]]:
         members: dict[str, tuple[int, ...]] = {}
 
-        def run(hints: Mapping[str, int] | None = None, rank: int = rank, members: Any = members) -> Traced:
-            traced, own = _rank(build, rank, world_size, dynamic, hints)
+        def run(hints: Mapping[str, int] | None = None) -> Traced:
+            traced, own = _rank(build, rank, world_size, dynamic, hints, exchange)
             members.update(own)
             return traced
 
-        found.append((_widened(run(), run), members))
+        return _widened(run(), run), members
+
+    found = in_turn(range(world_size), one, exchange)
     layouts = [leaf.layout for traced, _ in found for leaf in (*traced.inputs, *traced.outputs) if leaf.layout]
     whole = mesh_of(layouts, world_size, mesh)
     if whole.world_size != world_size:
@@ -145,9 +150,10 @@ def _rank(
     world_size: int,
     dynamic: Dynamic | None = None,
     hints: Mapping[str, int] | None = None,
+    exchange: Exchange | None = None,
 ) -> tuple[Traced, dict[str, tuple[int, ...]]]:
     """The program of one rank, and its process groups."""
-    with simulated(rank, world_size), stages_without_vote():
+    with simulated(rank, world_size), stages_without_vote(), (exchange or Lone()).one_rank():
         function, args, options = _built(_build(build, rank))
         with ShardedAttention():
             traced = _trace(function, args, options.pop("kwargs", {}), dynamic=dynamic, hints=hints, **options)

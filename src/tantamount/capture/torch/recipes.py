@@ -64,7 +64,8 @@ def built(name: str) -> Built:
 
 
 def _own(module: str, attribute: str) -> Built:
-    """What a function returns: ``(model, inputs)`` or ``(model, inputs, {"load": ..., "checkpoint": ...})``."""
+    """The value of a function, called without arguments: ``(model, inputs)`` or ``(model, inputs, {"load": ...,
+    "checkpoint": ...})``."""
     value: Any = import_module(module)
     for part in attribute.split("."):
         value = getattr(value, part)

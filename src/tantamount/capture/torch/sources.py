@@ -1,4 +1,4 @@
-"""Where a node comes from: the user's line of code and the module path, for forward and backward nodes."""
+"""The origin of a node: the user's line of code and the module path, for forward and backward nodes."""
 
 # pyright: basic
 from __future__ import annotations

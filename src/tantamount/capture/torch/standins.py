@@ -7,6 +7,7 @@ other tensors. Whatever it does with one of its own tensors while it is traced i
 # pyright: basic
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -18,6 +19,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tantamount.capture.torch.collectives import with_factors
 from tantamount.capture.torch.placements import local_part
 from tantamount.capture.torch.problems import refused_ddp, unknown_parameter
 from tantamount.capture.torch.sources import user_frame
@@ -88,6 +90,7 @@ class StandIns(TorchFunctionMode):
             (autograd, "_engine_run_backward", traced_run),
             (torch._C, "_will_engine_execute_node", traced_will_execute),
             *((owner, name, _refusal(label, hint)) for owner, name, label, hint in _unseen()),
+            *_reducing(),
         ), self:  # fmt: skip
             yield
 
@@ -169,8 +172,27 @@ def _unseen() -> list[tuple[Any, str, str, str]]:
             found += [(kind, name, f"Work.{name}", "work.wait()") for name in works]
         for name in ("_object_to_tensor", "_tensor_to_object"):
             found.append(
-                (distributed_c10d, name, "a collective of Python objects", "exchange them outside of the call")
+                (
+                    distributed_c10d,
+                    name,
+                    "a collective of Python objects",
+                    "capture_ranks exchanges those of dist.NAME(...)",
+                )
             )
+    return found
+
+
+def _reducing() -> list[tuple[Any, str, Any]]:
+    """Functions of ``torch.distributed`` that reduce, which the dispatcher does not tell the factors of reductions."""
+    if not dist.is_available():
+        return []
+    from torch.distributed import distributed_c10d
+
+    found: list[tuple[Any, str, Any]] = []
+    for name, function in vars(distributed_c10d).items():
+        if inspect.isfunction(function) and "op" in inspect.signature(function).parameters:
+            with_own = with_factors(function)
+            found += [(owner, name, with_own) for owner in (dist, distributed_c10d) if name in vars(owner)]
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a program closes over: parameters, buffers and optimizer state, as named inputs of its graph.
+"""The state that a program closes over: parameters, buffers and optimizer state, as named inputs of its graph.
 
 Inside the trace, modules and optimizers see stand-ins; afterwards they are as they were.
 """

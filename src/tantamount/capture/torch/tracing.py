@@ -27,6 +27,7 @@ from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
 from tantamount.capture.torch.flexible import as_defined
 from tantamount.capture.torch.hooks import carry, check_same_hooks, registered
+from tantamount.capture.torch.objects import one_call
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
 from tantamount.capture.torch.problems import check_modules, check_quantised, not_captured
@@ -134,7 +135,8 @@ def trace(
 
     def first_pass() -> tuple[fx.GraphModule, list[Tensor]]:
         fakes = new_fakes()
-        module = make_fx(_runner(program, layouts, recorded, sizes), record_stack_traces=False)(*fakes)
+        with one_call():
+            module = make_fx(_runner(program, layouts, recorded, sizes), record_stack_traces=False)(*fakes)
         for fake in fakes:  # the pass made leaves of them, which must not be written to
             fake.requires_grad_(False)
         return module, fakes
@@ -433,8 +435,8 @@ _READERS = {"aten.embedding.default", "aten.gather.default", "aten.index.Tensor"
 
 
 def _matters(node: fx.Node) -> bool:
-    """Whether what a node does shows though nothing uses its value. Eager stops where whole numbers are divided by 0,
-    or an index is out of range."""
+    """True if a node has an effect though nothing uses its value. Eager stops where whole numbers are divided by 0, or
+    an index is out of range."""
     name = str(node.target)
     if name in _QUOTIENTS:
         value = node.meta.get("val")

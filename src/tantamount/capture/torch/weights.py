@@ -1,5 +1,5 @@
-"""How ranks hold weights, found by numbers: a checkpoint whose elements are numbered, as one device and as every rank
-has loaded it."""
+"""The placements of weights on ranks, found by numbers: a checkpoint whose elements are numbered, as one device and as
+every rank has loaded it."""
 
 # pyright: basic
 from __future__ import annotations

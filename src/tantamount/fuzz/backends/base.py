@@ -1,4 +1,4 @@
-"""What a backend is: what it can express, how a program is said to it, how it runs, and which differences are
+"""Backends: the programs that one can express, how they are emitted for it and run, and the differences that are its
 policy."""
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ HOSTS = Path(__file__).resolve().parents[1] / "hosts"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program. ``status``: ``ok``, ``failed`` (an exception, in ``phase``), ``died`` (the process
-    ended), ``overdue`` (it took too long), ``unsupported`` (it cannot be said to this backend). ``outputs`` in the
-    order of the graph's, with their element types as the backend has them."""
+    """The outcome of a program on a backend. ``status``: ``ok``, ``failed`` (an exception, in ``phase``), ``died`` (the
+    process ended), ``overdue`` (it took too long), ``unsupported`` (it cannot be said to this backend). ``outputs`` in
+    the order of the graph's, with their element types as the backend has them."""
 
     status: str
     outputs: tuple[Array, ...] = ()
@@ -154,7 +154,7 @@ class Hosted:
         return {} if isinstance(found, Lost) else dict(found.header["versions"])
 
     def problem(self) -> str:
-        """Why the backend does not start; empty if it does."""
+        """The reason why the backend does not start; empty if it does."""
         found = self._server.ask({"ask": "versions"}, [], 120.0)
         return (str(found.so_far or found).strip().splitlines() or [str(found)])[-1] if isinstance(found, Lost) else ""
 
@@ -187,8 +187,8 @@ def kernels(name: str) -> Mapping[str, tuple[str, ...]] | None:
 def policy_of(
     backends: Sequence[Backend], base: Policy | None = None, without: Sequence[str] = (), hidden: Sequence[str] = ()
 ) -> Policy:
-    """What may occur in programs that all of some backends can express, with their declared deviations: those that are
-    on, but not ``without``, and those named in ``hidden``."""
+    """The policy of programs that all of some backends can express, with their declared deviations: those that are on,
+    but not ``without``, and those named in ``hidden``."""
     policy = base or Policy()
     for backend in backends:
         dtypes = tuple(dtype for dtype in policy.dtypes if dtype in backend.dtypes)

@@ -1,4 +1,4 @@
-"""What emitters share: constants and numbers as source, names, the parts of a program."""
+"""The parts that emitters share: constants and numbers as source, names, the parts of a program."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What runs inside the environment of a compiler: scripts that need NumPy and that compiler, and nothing of ours."""
+"""Scripts that run inside the environment of a compiler: they need NumPy and that compiler, and nothing of ours."""

@@ -221,8 +221,8 @@ def isfinite(b: Builder, self: Tensor) -> Tensor:
 
 # ---------------------------------------------------------------------------------------------- bits
 def _shift_operands(b: Builder, self: Operand, other: Operand) -> tuple[Tensor, Tensor]:
-    """What is shifted, and 2 to the number of places. Of 8 and 16 bits both are in int64, and places that are negative
-    or more than there are bits are as many as there are bits: then all bits are those that come in."""
+    """The tensor that is shifted, and 2 to the number of places. Of 8 and 16 bits both are in int64, and places that
+    are negative or more than there are bits are as many as there are bits: then all bits are those that come in."""
     x, places = b.operands(self, other, wrapping=True)
     if x.dtype.kind is not Kind.INT:
         raise ShapeProblem(f"bit shifts of {x.dtype}")

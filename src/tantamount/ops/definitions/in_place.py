@@ -1,4 +1,4 @@
-"""What the definitions share: in-place variants, scaling, and operands that must be floats."""
+"""The parts that definitions share: in-place variants, scaling, and operands that must be floats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page draws, as plain data: the nodes of every program with what is known of them, and their modules.
+"""The contents of a page, as plain data: the nodes of every program with what is known of them, and their modules.
 
 The status of a node says how it is coloured:
 

@@ -30,7 +30,8 @@ _FUNCTIONS = {
 
 
 class Class(Enum):
-    """What somebody got wrong, with the kinds of difference that describe it (keys of ``differences.toml``)."""
+    """The classes of mistakes that people make, with the kinds of difference that describe them (keys of
+    ``differences.toml``)."""
 
     REDUCTION_MISSING = ("a reduction over ranks is left out", ("unreduced",))
     REDUCTION_TWICE = ("a reduction over ranks is done twice", ("factor", "extra"))
@@ -88,7 +89,7 @@ def mistakes(job: Job, seed: int) -> list[Mistake]:
 
 
 def distances(graph: Graph, start: Sequence[str]) -> dict[str, int]:
-    """How many edges of the data flow, in either direction, each node is away from the nearest of some."""
+    """The distance of each node from the nearest of some, in edges of the data flow in either direction."""
     found = {name: 0 for name in start if name in graph.by_name}
     pending = list(found)
     for name in pending:
@@ -139,7 +140,8 @@ def _of(job: Job, graph: Graph, node: Node, groups: dict[str, int], random_: ran
 
 
 def _around(graph: Graph, node: Node) -> tuple[str, ...]:
-    """What a node reads, and what reads it: where a person would put back what is missing there."""
+    """The nodes that a node reads, and those that read it: places where a person would put back what is missing
+    there."""
     return (*references(node), *graph.users.get(node.name, ()))
 
 

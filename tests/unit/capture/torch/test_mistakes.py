@@ -161,24 +161,6 @@ def test_modules_and_optimizers_of_an_object_are_found() -> None:
     assert {output.name for output in found.graph.outputs} >= {"output", "new up.weight", "grad up.weight"}
 
 
-def test_a_factor_inside_a_reduction() -> None:
-    def build(rank: int) -> Any:
-        model = Model()
-        fully_shard(model, mesh=init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)))
-        model.set_gradient_divide_factor(3.0)
-
-        def step(x: torch.Tensor) -> torch.Tensor:
-            loss = model(x).mean()
-            loss.backward()
-            return loss
-
-        return step, (X[:2],)
-
-    found = error(lambda: tt.capture_ranks(build, 2))
-    assert found.code == "capture-collective"
-    assert "set_force_sum_reduction_for_comms" in found.hint
-
-
 def test_what_is_missing_is_listed_with_what_ranks_have() -> None:
     ranks = tt.capture_ranks(lambda rank: (nn.Linear(8, 4), (X,)), 2)
     found = error(lambda: tt.refine(tt.capture(Model(), (X,)), ranks))

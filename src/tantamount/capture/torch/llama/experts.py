@@ -147,8 +147,8 @@ def _experts(y: torch.Tensor, weights: torch.Tensor, w: Weights) -> torch.Tensor
 def _dispatched(
     y: torch.Tensor, weights: torch.Tensor, picked: torch.Tensor, w: Weights, shape: ExpertShape, ranks: Ranks
 ) -> torch.Tensor:
-    """What experts make of the tokens that are sent to them, by weight. ``y``, ``weights``, ``picked``: of tokens that
-    only this rank (or its copies along tp) has."""
+    """The results of experts for the tokens that are sent to them, by weight. ``y``, ``weights``, ``picked``: of tokens
+    that only this rank (or its copies along tp) has."""
     tokens = y.reshape(-1, shape.group, y.shape[-1])
     weights, picked = (t.reshape(-1, shape.group, shape.experts) for t in (weights, picked))
     slot = (picked.cumsum(1) - 1)[..., None] == torch.arange(shape.capacity, device=y.device)

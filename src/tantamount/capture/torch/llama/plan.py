@@ -134,7 +134,7 @@ def _symbols(degrees: Degrees) -> tuple[str, ...]:
 
 
 def _stages(kinds: Sequence[tuple[str, int]], stages: int) -> Iterator[str]:
-    """Which pieces every stage owns: the first and the last have fewer layers, for they have more beside them."""
+    """The pieces that every stage owns: the first and the last have fewer layers, for they have more beside them."""
     layers = sum(count for _, count in kinds)
     counts = [layers // stages] * stages
     middle = [*range(1, stages - 1), *range(stages - 1, stages), 0]

@@ -1,4 +1,4 @@
-"""Where a program of a training iteration runs, and what ranks tell each other there, forward and backward.
+"""The ranks that a program of a training iteration runs on, and their exchanges, forward and backward.
 
 A program is written once, for :class:`Ranks` of any sizes; on one device all sizes are 1, and nothing is said to
 anybody. Every exchange is a function with the gradient that its inverse has.
@@ -52,7 +52,7 @@ def total(x: torch.Tensor, group: Any, kind: str = "sum") -> torch.Tensor:
 
 
 def _whole(x: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
-    """What the ranks have, one after the other along a dimension."""
+    """The parts of all ranks, one after the other along a dimension."""
     found = _OPS.wait_tensor(_OPS.all_gather_into_tensor(x.contiguous(), group.size(), group.group_name))
     return torch.cat(found.chunk(group.size(), 0), dim) if dim else found
 
@@ -151,13 +151,13 @@ def exchanged(x: torch.Tensor, group: Any) -> torch.Tensor:
 
 
 def entered(x: torch.Tensor, ranks: Ranks) -> torch.Tensor:
-    """What enters linear layers that are cut over tp: copied, or gathered along the sequence."""
+    """The input of linear layers that are cut over tp: x copied, or gathered along the sequence."""
     group = ranks.group("tp")
     return gathered(x, 1, group) if ranks.sequence else copied(x, group)
 
 
 def left(x: torch.Tensor, ranks: Ranks) -> torch.Tensor:
-    """What leaves linear layers that are cut over tp, each rank with one summand: added up, and if the sequence is cut,
-    a rank's part of that."""
+    """The output of linear layers that are cut over tp, each rank with one summand: added up, and if the sequence is
+    cut, a rank's part of that."""
     group = ranks.group("tp")
     return scattered(x, 1, group) if ranks.sequence else added(x, group)

@@ -1,5 +1,5 @@
-"""How a model is spread over ranks: of every parameter which axes cut it, over which axes its gradient is a sum, and
-along which dimension ZeRO cuts it. All that parts and relations of a plan need is said once, here.
+"""The spread of a model over ranks: for every parameter the axes that cut it, those over which its gradient is a sum,
+and the dimension along which ZeRO cuts it. All that parts and relations of a plan need is said once, here.
 """
 
 # pyright: basic
@@ -32,7 +32,7 @@ FROZEN = ("bias",)  # without a gradient: what balances the experts changes it b
 
 @dataclass(frozen=True)
 class Degrees:
-    """How a model is spread, and on what it is trained: ``batch`` rows of ``seq`` tokens in one iteration.
+    """The degrees by which a model is spread, and its data: ``batch`` rows of ``seq`` tokens in one iteration.
 
     ``zero``: 1, optimizer states are cut over dp; 2, gradients as well, in every microbatch; 3, parameters as well.
     ``sp``: sequence parallelism over the ranks of tp. ``cp`` ranks have parts of the sequence, attention is of the kind
@@ -78,7 +78,7 @@ class Degrees:
 
     @property
     def parts(self) -> int:
-        """How many parts a row is cut in outside of the linear layers."""
+        """The number of parts that a row is cut into outside of the linear layers."""
         return self.cp * (self.tp if self.sp else 1)
 
 

@@ -1,4 +1,4 @@
-"""What Megatron-Core takes from CUDA while a model is built and traced, on a machine that has none.
+"""Substitutes for what Megatron-Core takes from CUDA while a model is built and traced, on a machine that has none.
 
 Nothing here computes anything that a model computes: it says which device is the current one, and which generator
 random numbers are drawn from. Two things are replaced: ``WrappedTorchNorm`` refuses sequence parallelism, which its

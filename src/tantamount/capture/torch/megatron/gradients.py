@@ -1,4 +1,4 @@
-"""What Megatron does with gradients between the backward pass and the optimizer."""
+"""Megatron's steps on gradients between the backward pass and the optimizer."""
 
 # pyright: basic
 from __future__ import annotations

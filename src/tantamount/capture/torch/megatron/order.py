@@ -35,9 +35,9 @@ def recorded_order(
     settings: Mapping[str, Any],
     schedule: Callable[..., Any] | None = None,
 ) -> tuple[str, ...]:
-    """What every device of a pipeline does in one step, in the notation of schedules. ``chunks``: virtual stages of a
-    device. ``settings`` are fields of Megatron's ``TransformerConfig`` that bear on schedules; ``schedule`` is called
-    instead of what Megatron chooses. Raises :class:`UserError` for numbers that Megatron's schedule refuses."""
+    """The actions of every device of a pipeline in one step, in the notation of schedules. ``chunks``: virtual stages
+    of a device. ``settings`` are fields of Megatron's ``TransformerConfig`` that bear on schedules; ``schedule`` is
+    called instead of what Megatron chooses. Raises :class:`UserError` for numbers that Megatron's schedule refuses."""
     return tuple(_of_device(device, devices, chunks, microbatches, settings, schedule) for device in range(devices))
 
 
@@ -148,7 +148,8 @@ class _Run:
         return torch.full(shape, float(number))
 
     def forward_step(self, data: Iterator[int], model: Any, *_: Any) -> Any:
-        """What a training script hands to Megatron: one forward pass, and how the loss is computed of it."""
+        """The function that a training script hands to Megatron: one forward pass, and how the loss is computed of
+        it."""
         made = _Pass.apply(model.weight, model.given, self, model.stage, next(data), model.is_last)
         return made, lambda output: (output.sum(), {})
 

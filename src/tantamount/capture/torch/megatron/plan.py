@@ -201,7 +201,8 @@ class _Front:
         self.folder.add(kind, spec, side, inputs, outputs, table)
 
     def _gradient(self, kind: str, name: str) -> Placed:
-        """How the passes leave a gradient, but for the sums over microbatches and data-parallel ranks."""
+        """The placement that the passes leave a gradient in, but for the sums over microbatches and data-parallel
+        ranks."""
         return {"tp": _SUM} if self.sequence and name in self.partial[kind] else self.placed[kind][name]
 
     # ------------------------------------------------------------------------------------------ after the passes
@@ -294,8 +295,8 @@ def _whole_reduce(names: list[str], scale: float) -> Callable[..., dict[str, Ten
 
 
 def _placements(model: Any) -> dict[str, Placed]:
-    """Where the parameters of a rank are in those of the whole, by the axis of tensor-parallel ranks: what Megatron's
-    own checkpoints say; the rows of gated layers in the order of ranks."""
+    """The placements of a rank's parameters in those of the whole, by the axis of tensor-parallel ranks: what
+    Megatron's own checkpoints say; the rows of gated layers in the order of ranks."""
     found: dict[str, Placed] = {}
     sizes: Mapping[str, Any] = dict(model.named_parameters())
     for piece in pieces_of(model):

@@ -1,4 +1,4 @@
-"""What a plan takes from Megatron's arguments; everything else is refused by name."""
+"""The settings that a plan takes from Megatron's arguments; everything else is refused by name."""
 
 # pyright: basic
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a model's parameters are in the parameters of the whole, as Megatron's checkpoints have it.
+"""The places of a model's parameters in the parameters of the whole, as Megatron's checkpoints have it.
 
 ``sharded_state_dict()`` says of every local tensor which slice of which global tensor it is: the parts of column and
 row parallel weights, the two halves of a gated unit, the layers of a stage, the experts of a rank. Two models that

@@ -1,4 +1,4 @@
-"""How many ranks there are of each kind, and the mesh that they make."""
+"""The numbers of ranks of each kind, and the mesh that they make."""
 
 from __future__ import annotations
 

@@ -67,7 +67,8 @@ def gpt_piece(s: Settings, kind: str) -> Any:
 
 
 def _with_numbers(build: Callable[..., None]) -> Callable[..., None]:
-    """What builds a module, with real tensors also where those of the model have no numbers."""
+    """The function ``build`` of a module, changed to run with real tensors also where those of the model have no
+    numbers."""
 
     def built(*args: Any, **kwargs: Any) -> None:
         with unset_fake_temporarily():
@@ -152,8 +153,8 @@ def reduce_step(model: Any, s: Settings) -> Step:
 
 
 def norm_step(clip: float) -> Step:
-    """What all gradients are multiplied by, of the sums of squares of all ranks: ``get_grad_norm_fp32``, and
-    ``clip_grad_by_total_norm_fp32`` of a gradient that is 1."""
+    """The step that computes the number by which all gradients are multiplied, of the sums of squares of all ranks:
+    ``get_grad_norm_fp32``, and ``clip_grad_by_total_norm_fp32`` of a gradient that is 1."""
     clip_grads = import_module("megatron.core.optimizer.clip_grads")
     parallel_state = import_module("megatron.core.parallel_state")
 
@@ -198,7 +199,7 @@ def update_step(model: Any, optimizer: Any, s: Settings) -> Step:
 
 
 def _l2_norm(chunk: int, flag: Any, lists: list[list[Tensor]], per_tensor: bool) -> tuple[Tensor, None]:
-    """What Apex's and Transformer Engine's kernel computes: the norm of all elements of all tensors."""
+    """The result of Apex's and Transformer Engine's kernel: the norm of all elements of all tensors."""
     squares = [(tensor * tensor).sum() for tensors in lists for tensor in tensors]
     return torch.stack(squares).sum().sqrt().reshape(1), None
 
@@ -219,7 +220,8 @@ def optimizer_of(chunk: Any, s: Settings) -> Any:
     )  # fmt: skip
 
     def gathered(found: list[Any], own: Any, group: Any = None) -> None:
-        """Which groups of parameters the other ranks have: here, those of this one. Groups of others would be empty."""
+        """Fill ``found`` with the groups of parameters that the other ranks have: here, those of this one. Groups of
+        others would be empty."""
         found[:] = [own] * len(found)
 
     with patch.object(torch.distributed, "all_gather_object", gathered):
@@ -273,7 +275,8 @@ class _Root:
 
 
 class _Coefficient:
-    """What gradients are multiplied by if it is less than 1: that is multiplying by it, or by 1 if it is not."""
+    """A coefficient by which gradients are multiplied if it is less than 1: that is multiplying by it, or by 1 if it is
+    not."""
 
     def __init__(self, value: Tensor, *, settled: bool = False) -> None:
         self.value = value if settled else torch.clamp(value, max=1.0)

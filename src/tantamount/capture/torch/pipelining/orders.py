@@ -151,7 +151,7 @@ def _of_object(schedule: Any, devices: int, stages: int, microbatches: int | Non
 
 
 def _recorded(schedule: Any, device: int, devices: int) -> list[str]:
-    """What the schedule does on one device, message by message: it is run, with a stage that only takes notes."""
+    """The actions of the schedule on one device, message by message: it is run, with a stage that only takes notes."""
     from torch.distributed.pipelining import schedules
 
     stage = _Notes(device, devices)

@@ -231,7 +231,7 @@ class _Front:
         return made, there
 
     def _parallel(self, module: nn.Module) -> tuple[nn.Module, Any]:
-        """What a rank makes of a module, and the mesh that it was given."""
+        """The module as a rank has it, and the mesh that it was given."""
         from torch.distributed.device_mesh import init_device_mesh
         from torch.nn.parallel import DistributedDataParallel
 
@@ -253,7 +253,8 @@ class _Front:
     def _made_on_rank(
         self, part: str, module: nn.Module, local: tuple[Tensor, ...], made: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """What a rank's module gives to the next piece, without data; most often as it is given the like of."""
+        """The tensors that a rank's module gives to the next piece, without data; most often as it is given the like
+        of."""
         if self.parallelize is None:
             return tuple(
                 self._rows(y, f"{part}: output {k}").requires_grad_(y.requires_grad) for k, y in enumerate(made)
@@ -342,8 +343,8 @@ class _Front:
         )
 
     def _stream(self, name: str, whole: TensorType, held: TensorType, rows: Placed, part: str) -> Placed:
-        """What ranks have of a tensor that passes between pieces: rows of it, and where that is less than their share,
-        a part along the dimension that is shorter by the size of one axis."""
+        """The placements of a tensor that passes between pieces: rows of it, and where that is less than their share, a
+        part along the dimension that is shorter by the size of one axis."""
         said = self._said(name)
         if said is not None:
             return {**rows, **said}
@@ -410,7 +411,8 @@ class _Front:
         return side
 
     def _reduced(self, kind: _Kind, side: Side) -> dict[str, Placed]:
-        """What ranks have of gradients that are reduced: what DTensors say, else they lie as their parameters do."""
+        """The placements of gradients that are reduced: those that DTensors state; others lie as their parameters
+        do."""
         return {
             f"grad {n}": side.outputs.get(f"grad {n}", kind.placed[n])
             for n in kind.trained
@@ -457,7 +459,7 @@ class _Front:
 
 
 def _streams(names: Sequence[str], graded: Sequence[str], streams: Mapping[str, str]) -> dict[str, list[str]]:
-    """What passes between pieces: the tensor, and its gradient if it has one."""
+    """The tensors that pass between pieces, by stream: its tensor, and the gradient if it has one."""
     return {streams[name]: [name, *([f"d_{name}"] if name in graded else [])] for name in names}
 
 
@@ -500,7 +502,7 @@ def _type(tensor: Tensor) -> Hashable:
 
 
 def _run(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """What a module makes of inputs without data."""
+    """The outputs of a module for inputs without data."""
     made = copy.deepcopy(module).to(device="meta")(*(x.detach().requires_grad_(x.requires_grad) for x in given))
     outputs = tuple(made) if isinstance(made, tuple | list) else (made,)
     if not all(isinstance(y, Tensor) for y in outputs):

@@ -1,4 +1,4 @@
-"""What the runtime of ``torch.distributed.pipelining`` does with a stage's module, and what one device does.
+"""The steps of the runtime of ``torch.distributed.pipelining`` on a stage's module, and those of one device.
 
 The ranks' side calls PyTorch's own functions: the passes of a stage, the end of the backward passes (FSDP's reduction,
 the division by the number of microbatches).
@@ -111,8 +111,8 @@ def reduce_step(
     reduces: bool,
     placed: Mapping[str, Mapping[str, str]],
 ) -> Step:
-    """What comes after the last backward pass of a stage: PyTorch's end of it, and what the user does. ``placed`` is
-    how the passes leave the gradient of every parameter that is a DTensor."""
+    """The step that comes after the last backward pass of a stage: PyTorch's end of it, and what the user does.
+    ``placed`` is how the passes leave the gradient of every parameter that is a DTensor."""
     from torch.distributed.fsdp import FSDPModule, fully_shard
     from torch.distributed.pipelining.stage import _PipelineStageBase
 

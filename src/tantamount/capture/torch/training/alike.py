@@ -1,4 +1,4 @@
-"""Which modules are the same but for the values of their tensors, so that one capture stands for all of them."""
+"""Modules that are the same but for the values of their tensors, so that one capture stands for all of them."""
 
 # pyright: basic
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the ranks of one pipeline stage run, found on as few of them as show it, and what they hold of their tensors."""
+"""The programs of the ranks of one pipeline stage, found on as few ranks as show them, and their parts of tensors."""
 
 # pyright: basic
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What programs write somewhere and read again from the same place, taken from where it came: FSDP puts what a rank
-gives to a collective into its part of the buffer for the result, so that the programs of ranks differ in a place where
+"""Values that programs write and read again at the same place, taken from where they came: FSDP puts what a rank gives
+to a collective into its part of the buffer for the result, so that the programs of ranks differ in a place where
 nothing else looks."""
 
 # pyright: basic
