@@ -21,7 +21,6 @@ from tantamount.calculus.monotone import argument_of, members_of, root_of
 from tantamount.calculus.polynomials import add, as_factors, multiply, polynomial, scale, sum_over
 from tantamount.calculus.products import known_nonnegative, known_positive, monomial
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.spread import is_spread
 from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Rational, factors_of, position, single
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
@@ -131,10 +130,6 @@ class _Tidying(Rebuild):
             return ZERO
         for negative, value in ((False, u), (True, ZERO)):
             if signs.decided(store, "less", u if not negative else scale(u, -1), self.box) == 0:
-                return value
-        for side, value in ((u, u), (scale(u, -1), ZERO)):
-            if is_spread(store, side, self.box):
-                store.fired["variances"] += 1
                 return value
         c, factors = as_factors(store, u)
         taken = [f for f in factors if known_positive(store, f)]

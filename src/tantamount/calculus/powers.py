@@ -26,6 +26,7 @@ from tantamount.calculus.polynomials import (
     sum_over,
 )
 from tantamount.calculus.products import exact, is_boolean, is_integer, is_nonnegative, is_positive, known_positive
+from tantamount.calculus.spread import is_spread
 from tantamount.calculus.terms import (
     IOTA,
     ONE,
@@ -418,6 +419,10 @@ def maximum(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> P
         masked = _maximum_with_masked(store, number, z, other, box) if number is not None else None
         if masked is not None:
             return masked
+    for z, other in ((x, y), (y, x)):
+        if not z and (is_spread(store, other, box) or is_spread(store, scale(other, -1), box)):
+            store.fired["variances"] += 1
+            return other if is_spread(store, other, box) else z
     for z, other in ((x, y), (y, x)):  # max(0, -t) = max(0, t) - t: one of the two is kept
         if not z and not unbounded(store, other) and as_factors(store, other)[0] < 0:
             return add(store, maximum(store, (), scale(other, -1), box), other, box=box)

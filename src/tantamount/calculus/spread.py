@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tantamount.calculus import powers
 from tantamount.calculus.affine import Coordinate, substitute_index, variable
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.polynomials import add, multiply, polynomial, scale, sum_over
@@ -35,7 +34,7 @@ def is_spread(store: Store, x: Polynomial, box: Ranges = None) -> bool:
                 continue
             total, count = found
             try:
-                square = multiply(store, (Term(rest, 1),), powers.power(store, total, 2), box)
+                square = multiply(store, (Term(rest, 1),), multiply(store, total, total), box)
             except Unsupported:
                 continue
             share = _share(left, square)

@@ -42,7 +42,7 @@ def pair_to_compare(
         if second is not None or relations or outputs or inputs is not None or loaders is not None:
             raise UserError("job-arguments", place="compare", found="a job with more", needed="compare(job) alone")
         return Pair(first, {})
-    models = hasattr(first, "state_dict"), hasattr(second, "state_dict")
+    models = _is_model(first), _is_model(second)
     if isinstance(relations, (str, Path)):
         given = read_relations(Path(relations))
         if given.of_models:
@@ -78,11 +78,16 @@ def pair_to_compare(
     return pair_of(first, second, inputs=relations, outputs=outputs)
 
 
+def _is_model(program: object) -> bool:
+    """True for a module of PyTorch, and for a function of JAX with its parameters."""
+    return hasattr(program, "state_dict") or hasattr(program, "state_shapes")
+
+
 def capture_of(model: object, given: Any) -> object:
     """The captured program of a model on its example inputs."""
-    from tantamount.capture import capture
+    from tantamount.capture.torch.models import captured
 
-    return capture(model, *call_of(given))  # pyright: ignore[reportArgumentType]
+    return captured(model, *call_of(given))
 
 
 def _as_given(

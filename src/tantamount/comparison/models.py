@@ -162,8 +162,9 @@ def models_of(
     """Two PyTorch models, captured on the same example inputs (a tuple of arguments, or a dict of keywords; or a pair
     of such, in a list), with their loaders, and the shapes of the checkpoint: those given, or those of the state dict
     of the model that has no loader of its own. Raises :class:`UserError`."""
-    from tantamount.capture import capture
     from tantamount.capture.torch.models import (
+        captured,
+        is_foreign,
         loader_of,
         loading_of,
         state_names,
@@ -186,10 +187,10 @@ def models_of(
         parameters, buffers = state_names(model)
         sources = sources_of(loads(loader_of(model, load, name), shapes))
         absent = frozenset(name for name, source in sources.items() if source.absent)
-        program = with_tables(capture(model, *call_of(given)), model, buffers & absent)
+        program = with_tables(captured(model, *call_of(given)), model, buffers & absent)
         wanted = {node.name for node in program.graph.inputs}
         mixed = any(s.expression is None and not s.absent for n, s in sources.items() if n in wanted)
-        loading = Loading(*loading_of(model, load, shapes)) if mixed else None
+        loading = Loading(*loading_of(model, load, shapes)) if mixed and not is_foreign(model) else None
         sides.append(Side(name, program, sources, parameters | buffers, buffers, loading))
     return sides[0], sides[1], shapes
 
@@ -197,15 +198,14 @@ def models_of(
 def models_as_given(models: Sequence[Any], inputs: Any, given: GivenRelations) -> tuple[Side, Side, dict[str, Shape]]:
     """Two PyTorch models, captured on the same example inputs, with their parameters made of a checkpoint as a file
     says. Raises :class:`UserError` for parameters that the models do not have, and shapes that are not theirs."""
-    from tantamount.capture import capture
-    from tantamount.capture.torch.models import state_names, with_tables
+    from tantamount.capture.torch.models import captured, state_names, with_tables
 
     sides: list[Side] = []
     for name, model, sources, one in zip(
         ("first", "second"), models, (given.first, given.second), each_inputs(inputs), strict=True
     ):
         parameters, buffers = state_names(model)
-        program = with_tables(capture(model, *call_of(one)), model, buffers - sources.keys())
+        program = with_tables(captured(model, *call_of(one)), model, buffers - sources.keys())
         shapes = {node.name: node.type.shape for node in program.graph.inputs if node.type is not None}
         for parameter, source in sources.items():
             place = f"{given.path}: [{name}] {parameter}"
