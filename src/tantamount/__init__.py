@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tantamount.answers import NotProved, compare, refine, verify_plan
     from tantamount.capture.jax import capture_jax, capture_jax_ranks
+    from tantamount.capture.jax_models import JaxModel
     from tantamount.capture.job import read_job
     from tantamount.capture.programs import save_job
     from tantamount.capture.torch.megatron import capture_megatron
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from tantamount.verdict import Report, Verdict
 
 __all__ = [
-    "NotProved", "Report", "UserError", "Verdict", "__version__", "capture", "capture_jax", "capture_jax_ranks",
+    "JaxModel", "NotProved", "Report", "UserError", "Verdict", "__version__", "capture",
+    "capture_jax", "capture_jax_ranks",
     "capture_megatron", "capture_ranks", "compare", "definition", "opaque", "operator", "read_job", "refine",
     "plan_of_megatron", "plan_of_schedule", "save_job", "verify_plan",
 ]  # fmt: skip
@@ -35,6 +37,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
+    "JaxModel": "tantamount.capture.jax_models",
     "Report": "tantamount.verdict",
     "UserError": "tantamount.errors",
     "Verdict": "tantamount.verdict",

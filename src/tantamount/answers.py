@@ -146,8 +146,9 @@ def compare(
     inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     loaders: Sequence[Any] | None = None,
     checkpoint: Mapping[str, Sequence[int]] | None = None,
-    relations: Mapping[str, Any] | None = None,
+    relations: Mapping[str, Any] | str | Path | None = None,
     outputs: Mapping[str, Any] | None = None,
+    save_relations: str | Path | None = None,
     accept: Collection[str] = (),
     strict: bool = False,
     progress: Progress | None = None,
@@ -166,11 +167,20 @@ def compare(
     relations of a job on one rank.
     ``relations`` and ``outputs`` say how inputs and outputs of the first are made of those of the second, as a job
     does; without loaders, inputs that they leave out are guessed from names and shapes, and the verdict is UNKNOWN
-    unless ``accept`` has ``"relation-guessed"``. The other arguments are those of :func:`refine`. Raises
+    unless ``accept`` has ``"relation-guessed"``. ``save_relations`` names a file that what was found is written to,
+    ``relations`` may name such a file: no loader is run then. The other arguments are those of :func:`refine`. Raises
     :class:`UserError`."""
     from tantamount.comparison import Comparing, compare_pair, pair_to_compare
+    from tantamount.comparison.relation_files import save_relations as save_file
 
     pair = pair_to_compare(first, second, inputs, loaders, checkpoint, relations, outputs)
+    if save_relations is not None:
+        if not pair.document:
+            raise UserError(
+                "compare-relations", place=str(save_relations), found="a job", needed="two programs",
+                hint="the relations of a job are in it",
+            )  # fmt: skip
+        save_file(Path(save_relations), pair.document)
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
     how = Comparing(strict=strict, accept=accept, progress=progress, limits=limits, effort=spent)
     return _answer(compare_pair(pair, how))

@@ -97,6 +97,13 @@ def causal(effort: Effort, _: Path) -> None:
     compare(w, part(0, 8, 8), b.add(b.add(part(0, 2, 2), part(2, 5, 5)), part(5, 8, 8)))  # type: ignore[arg-type]
 
 
+def loop(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    y, b = w.input("y", 2), w.b
+    first, second = b.exp(b.select(y, 0, 0)), b.exp(b.select(y, 0, 1))
+    compare(w, b.mul(b.exp(b.sum(b.mul(y, b.iota(2)))), b.sum(b.exp(y))), b.mul(second, b.add(first, second)))
+
+
 def cut(effort: Effort, _: Path) -> None:
     w = Workbench(effort)
     x = w.input("x", 4)
@@ -286,6 +293,8 @@ HITS: dict[str, tuple[Work, int]] = {
     "cell_sums": (causal, 1),
     "common_cells": (causal, 1),
     "leaf_places": (causal, 1),
+    "unrolled_points": (loop, 1),
+    "unrolled_factors": (loop, 1),
     "case_steps": (places, 1),
     "case_factors": (chosen_inside, 0),
     "rebuilt_joins": (joined, 0),

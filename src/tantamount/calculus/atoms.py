@@ -187,6 +187,7 @@ class Memo:
     infinite: dict[int, bool] = field(default_factory=dict[int, bool])
     infinity_inside: dict[int, bool] = field(default_factory=dict[int, bool])  # at any depth
     mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
+    mentions_position: dict[int, bool] = field(default_factory=dict[int, bool])  # in a row
     angles: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])  # sines and cosines inside
     boolean_maxima: set[int] = field(default_factory=set[int])
     kinds_of_undefined: dict[int, str] = field(default_factory=dict[int, str])

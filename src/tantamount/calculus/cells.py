@@ -19,9 +19,9 @@ from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.sums import close, flatten
 from tantamount.calculus.terms import Flat, Polynomial, Term, factors_of
 
-__all__ = ["Cell", "common_cells"]
+__all__ = ["Anchor", "Cell", "common_cells", "places"]
 
-_Anchor = tuple[int, int]  # a leaf atom, and one of its coordinates
+Anchor = tuple[int, int]  # a leaf atom, and one of its coordinates
 
 
 class Cell(NamedTuple):
@@ -72,29 +72,29 @@ def common_cells(store: Store, x: Polynomial, y: Polynomial) -> Iterator[list[Ce
         yield [_cell(store, left, right, interval) for interval in pairwise(ends)]
 
 
-def _anchors(store: Store, flat: Flat) -> dict[_Anchor, Coordinate]:
+def _anchors(store: Store, flat: Flat) -> dict[Anchor, Coordinate]:
     """The coordinates of leaves that depend on bound variables, or on nothing, in one way only."""
-    found: dict[_Anchor, Coordinate | None] = {}
+    found: dict[Anchor, Coordinate | None] = {}
     for a, _, index in flat.factors:
-        for anchor, place in _places(store, a):
+        for anchor, place in places(store, a):
             c = substitute(place, dict(enumerate(index)))
             if all(v < 0 for v, _ in c.parts) and (not c.parts or any(s == 1 for _, s in c.parts)):
                 found[anchor] = c if found.setdefault(anchor, c) == c else None
     return {anchor: c for anchor, c in found.items() if c is not None}
 
 
-def _places(store: Store, number: int) -> Sequence[tuple[_Anchor, Coordinate]]:
+def places(store: Store, number: int) -> Sequence[tuple[Anchor, Coordinate]]:
     """The places at which an atom reads leaves, as coordinates of leaves in terms of its own coordinates."""
     memo = store.memo.places_of_leaves
     most = store.effort.bounds.leaf_places
     found = memo.get(number)
     if found is None:
         atom = store.atoms[number]
-        here: dict[tuple[_Anchor, Coordinate], None] = {}
+        here: dict[tuple[Anchor, Coordinate], None] = {}
         if atom.op == "leaf":
             here.update((((number, k), variable(k)), None) for k in range(len(atom.shape or ())))
         for a, _, index in factors_of(*atom.arguments):
-            for anchor, place in _places(store, a):
+            for anchor, place in places(store, a):
                 c = substitute(place, dict(enumerate(index)))
                 if all(v >= 0 for v, _ in c.parts) and len(here) <= most:  # one more than that says that there are more
                     here[anchor, c] = None

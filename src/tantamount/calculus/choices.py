@@ -5,9 +5,11 @@ equal elements comes first, every operator decides for itself; but
 
     sum over u < n of [O_j = u] L(u)
 
-is the j-th smallest element whatever it decides. So O may be replaced by the stable order there, and the j-th greatest
+is the j-th smallest element whatever it decides, and so is a function of that element if L(u) is replaced by one: equal
+elements have equal values, also where the row has ``exp(L(u)) / Z`` instead. So O may be replaced by the stable order
+there, and the j-th greatest
 element is the (n - 1 - j)-th smallest one, the last of which is the maximum. This needs the sum to run over the
-whole row, and L(u) to be all that depends on u.
+whole row, and what depends on u to depend on L(u) alone.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from tantamount.calculus import comparisons, powers
 from tantamount.calculus.affine import Index, substitute, substitute_index, variable
 from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.polynomials import add, as_factors, constant, iota, multiply, pinned, scale, sum_over
+from tantamount.calculus.products import known_positive, monomial
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of, position, single
 from tantamount.errors import Unsupported
@@ -26,6 +29,7 @@ from tantamount.errors import Unsupported
 __all__ = ["element_of", "settled"]
 
 _ORDERS = ("order", "argsort")
+_DEPTH = 4  # functions inside functions
 
 
 class _Chosen(NamedTuple):
@@ -139,6 +143,9 @@ class _Settling(Rebuild):
             rest = list(factors)
             rest.remove(guard)
             if not coefficient or any(part not in rest for part in parts):
+                found = self._function_of(chosen, guard, concerned, axis)
+                if found is not None:
+                    return [f for f in factors if f not in concerned], found, False
                 continue
             for part in parts:
                 rest.remove(part)
@@ -147,6 +154,16 @@ class _Settling(Rebuild):
             value, done = self._canonical(chosen, axis)
             return rest, scale(value, 1 / Fraction(coefficient)), done
         return None
+
+    def _function_of(self, chosen: _Chosen, guard: Factor, concerned: list[Factor], axis: int) -> Polynomial | None:
+        """The summand with the stable order, if all else that depends on the axis are functions of what the elements of
+        the row are strictly monotone functions of."""
+        others = [f for f in concerned if f != guard]
+        core = _core(self.store, chosen.value, axis)
+        if core is None or not all(_through(self.store, f, core, axis) for f in others):
+            return None
+        m, c = monomial(self.store, 1, others)
+        return self._canonical(chosen._replace(value=(Term(m, c),)), axis, values=False)[0]
 
     def _chosen(self, guard: Factor, axis: int) -> _Chosen | None:
         store = self.store
@@ -168,12 +185,13 @@ class _Settling(Rebuild):
             return None
         return _Chosen(row, where, elements[0], elements[1], bool(order.attributes[0]))
 
-    def _canonical(self, chosen: _Chosen, axis: int) -> tuple[Polynomial, bool]:
-        """The summand ``[A_j = axis] L(axis)`` with the stable order A; or the extremum that it sums up to."""
+    def _canonical(self, chosen: _Chosen, axis: int, *, values: bool = True) -> tuple[Polynomial, bool]:
+        """The summand ``[A_j = axis] L(axis)`` with the stable order A; or the extremum that it sums up to, if the
+        ``values`` are those of the row."""
         store, last = self.store, chosen.length - 1
         store.fired["chosen-elements"] += 1
         for end, sign in ((0, -1), (last, 1)):
-            if chosen.place == constant(last - end if chosen.descending else end):
+            if values and chosen.place == constant(last - end if chosen.descending else end):
                 member = (scale(chosen.value, sign), {axis: (0, chosen.length)})
                 return scale(powers.maximum_over(store, [member], self.box), sign), True
         place = chosen.place
@@ -182,6 +200,36 @@ class _Settling(Rebuild):
         number, index = store.apply("argsort", (False, 0), (place, chosen.row), ValueFacts())
         guard = comparisons.compare(store, "equal", single(number, index), iota(variable(axis)), self.box)
         return multiply(store, guard, chosen.value, self.box), False
+
+
+def _core(store: Store, x: Polynomial, axis: int) -> Factor | None:
+    """The factor on which a value depends strictly monotonously, and through which alone it depends on the axis:
+    ``t`` of ``a exp(t) + b``, if ``a`` is not 0 and both do not depend on the axis; ``None`` if none is found."""
+    for _ in range(_DEPTH):
+        depending = [(m, c) for m, c in x if any(axis in _axes_of(f) for f in m)]
+        if len(depending) != 1:
+            return None
+        m = depending[0][0]
+        inner = [f for f in m if axis in _axes_of(f)]
+        if len(inner) != 1 or not all(f in inner or known_positive(store, f) for f in m):
+            return None
+        (factor,) = inner
+        op = store.atoms[factor.atom].op
+        if op not in ("exp", "polynomial") or (op == "polynomial" and abs(factor.exponent) != 1):
+            return factor if factor.exponent == 1 else None
+        x = pinned(store, store.atoms[factor.atom].arguments[0], dict(enumerate(factor.at)))
+    return None
+
+
+def _through(store: Store, factor: Factor, core: Factor, axis: int) -> bool:
+    """True if a factor depends on an axis through a core factor alone."""
+    if axis not in _axes_of(factor) or factor._replace(exponent=1) == core:
+        return True
+    atom = store.atoms[factor.atom]
+    if atom.op not in ("exp", "log", "polynomial"):
+        return False
+    arguments = (pinned(store, x, dict(enumerate(factor.at))) for x in atom.arguments)
+    return all(_through(store, f, core, axis) for x in arguments for m, _ in x for f in m)
 
 
 def _axes_of(f: Factor) -> set[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import floor, prod
+from math import floor
 from typing import NamedTuple
 
 from tantamount.calculus import signs, spans
@@ -56,6 +56,7 @@ __all__ = [
     "fact_about",
     "permuted",
     "interval",
+    "positions_of",
     "record_range",
     "split_affine",
 ]
@@ -244,7 +245,7 @@ def record_range(store: Store, x: Polynomial, size: int, box: Ranges) -> None:
 def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...] = ()) -> tuple[int, int] | None:
     """The recorded least and greatest value of x where the box (and bound ranges) lie in the recorded box; what is a
     position in a row lies in the row."""
-    length = _positions(store, x)
+    length = positions_of(store, x)
     if length is not None:
         return 0, length - 1
     if not x or not store.ranges.of_atoms:
@@ -257,18 +258,14 @@ def fact_about(store: Store, x: Polynomial, box: Ranges, ranges: tuple[int, ...]
     return None
 
 
-def _positions(store: Store, x: Polynomial) -> int | None:
+def positions_of(store: Store, x: Polynomial) -> int | None:
     """The length of the row, if x is the value of a row function that gives positions in it."""
     if len(x) != 1 or x[0][1] != 1 or len(x[0][0]) != 1 or x[0][0][0][1] != 1:
         return None
     atom = store.atoms[x[0][0][0][0]]
     if atom.op not in POSITIONS_IN_A_ROW:
         return None
-    length = 0
-    for m, _ in atom.arguments[1]:  # a formal sum of the row's elements, one of them or those of a range
-        last = store.atoms[m[0][0]]
-        length += prod(last.ranges) if last.op == "sum" else 1
-    return length
+    return spans.row_length(store, atom)
 
 
 def bounds_of(store: Store, x: Polynomial, box: Ranges) -> tuple[Rational, Rational] | None:
@@ -330,7 +327,7 @@ def permuted(store: Store, factor: Factor, v: int, size: int, box: Ranges, range
     m, c = guard.rest[0]
     if len(m) != 1 or m[0].exponent != 1 or store.atoms[m[0].atom].op not in ("argsort", "order"):
         return False
-    if _positions(store, (Term(m, 1),)) != size or any(w == v for w, _ in guard.affine.parts):
+    if positions_of(store, (Term(m, 1),)) != size or any(w == v for w, _ in guard.affine.parts):
         return False
     place, row = (substitute_polynomial(x, dict(enumerate(m[0].at))) for x in store.atoms[m[0].atom].arguments)
     if place != position(variable(v)) or any(w == v for f in factors_of(row) for p, _ in f.at for w, _ in p):

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import count
 from math import prod
 
@@ -23,12 +24,15 @@ from tantamount.calculus.boxes import Box
 from tantamount.calculus.cases import vanishes
 from tantamount.calculus.cells import common_cells
 from tantamount.calculus.choices import settled
+from tantamount.calculus.exponential_forms import as_exponentials
 from tantamount.calculus.extremes import tidied
+from tantamount.calculus.lookups import looked_up
 from tantamount.calculus.polynomials import add, as_factors, constant, multiply, pinned, polynomial, scale
 from tantamount.calculus.products import exact, monomial, substitute_factors
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.sums import close, flatten
 from tantamount.calculus.terms import Factor, Factors, Flat, Polynomial, Rational, Term, factors_of, single
+from tantamount.calculus.unrolled import unrolled
 from tantamount.errors import Unsupported
 from tantamount.limits import COMPARISON
 
@@ -71,16 +75,33 @@ def _term(store: Store, m: Factors, c: Rational, box: Axes) -> Polynomial:
     exponentials = [f for f in m if store.atoms[f.atom].op == "exp"]
     others = tuple(f for f in m if store.atoms[f.atom].op != "exp")
     out = _polynomial(store, others, c, box)
-    for a, e, index in exponentials:
+    for factor in _exponentials(store, exponentials, box):
+        out = (
+            multiply(store, out, factor) if len(out) == 1 else add(store, *(multiply(store, (t,), factor) for t in out))
+        )
+    return out
+
+
+def _exponentials(store: Store, factors: list[Factor], box: Axes) -> list[Polynomial]:
+    """Exponentials with their exponents multiplied out. Exponents of which parts merge become one:
+    ``exp(sum[b<2] x[b]) exp(-x[0]) = exp(x[1])``."""
+    out: list[Polynomial] = []
+    exponents: list[Polynomial] = []
+    for a, e, index in factors:
         argument = pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
         expanded = _once(store, argument, box)
         factor: Polynomial = single(a, index, exponent=e)
         if expanded is not None and expanded != argument:
             with contextlib.suppress(Unsupported):
                 factor = powers.exponential(store, scale(expanded, e))
-        out = (
-            multiply(store, out, factor) if len(out) == 1 else add(store, *(multiply(store, (t,), factor) for t in out))
-        )
+                argument = expanded
+        out.append(factor)
+        exponents.append(scale(argument, e))
+    if len(factors) > 1:
+        together = add(store, *exponents)
+        if len(together) < sum(map(len, exponents)):
+            with contextlib.suppress(Unsupported):
+                return [powers.exponential(store, together)]
     return out
 
 
@@ -418,12 +439,27 @@ class _Ways:
         yield lambda: self._within_effort(lambda: _equal_in_cells(store, a, b, box))
         if angles_in(store, a) != angles_in(store, b):
             yield lambda: self._search(left, right, of_itself=False, turning=True)
-        cleared = _cleared(store, add(store, left, scale(right, -1)))
-        if cleared is not None:
-            store.fired["cleared-denominators"] += 1
-            yield lambda: self._search(cleared, (), of_itself=False)
+        yield from self._without_denominators(left, right)
+        for rewritten in (as_exponentials, looked_up):
+            one, other = rewritten(store, a, box), rewritten(store, b, box)
+            if (one, other) != (a, b):
+                yield partial(self._search, one, other, of_itself=False)
+                tidy = _tidy(store, one, box), _tidy(store, other, box)
+                if tidy != (one, other):
+                    yield partial(self._search, *tidy, of_itself=False)
+                yield from self._without_denominators(one, other)
+        written = unrolled(store, a, b, box)
+        if written is not None:
+            yield partial(self._search, *written, of_itself=False)
+            yield from self._without_denominators(*written)
         if not in_cell:  # as they are written: multiplied out they may be too long to be looked at
             yield lambda: self._within_effort(lambda: vanishes(store, add(store, left, scale(right, -1)), box))
+
+    def _without_denominators(self, x: Polynomial, y: Polynomial) -> Iterator[Callable[[], bool]]:
+        cleared = _cleared(self.store, add(self.store, x, scale(y, -1)))
+        if cleared is not None:
+            self.store.fired["cleared-denominators"] += 1
+            yield lambda: self._search(cleared, (), of_itself=False)
 
     def _search(self, x: Polynomial, y: Polynomial, *, of_itself: bool = True, turning: bool = False) -> bool:
         search = _Search(self.store, self.box, turning=turning)

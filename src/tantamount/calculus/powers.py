@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tantamount.calculus import signs
+from tantamount.calculus.affine import variable
 from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.infinities import infinity, infinity_atom, is_negative_infinity, unbounded
 from tantamount.calculus.moduli import modulo
@@ -25,7 +26,9 @@ from tantamount.calculus.polynomials import (
     sum_over,
 )
 from tantamount.calculus.products import exact, is_boolean, is_integer, is_nonnegative, is_positive, known_positive
+from tantamount.calculus.spread import is_spread
 from tantamount.calculus.terms import (
+    IOTA,
     ONE,
     ZERO,
     Factor,
@@ -116,6 +119,7 @@ def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     infinite = infinity_atom(store)
     infinities = tuple(term for term in x if unbounded(store, (term,)))
     x = add(store, infinities, opened_sums(store, tuple(term for term in x if term not in infinities)))
+    x = tuple(part for term in x for part in _positions_apart(term))
     store.fired["exp-of-sums"] += len(x) > 1 or any(c != 1 for _, c in x)
     factors: list[Factor] = []
     others: list[Polynomial] = []
@@ -141,6 +145,20 @@ def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     for other in others:
         out = multiply(store, out, other, box)
     return out
+
+
+def _positions_apart(term: Term) -> tuple[Term, ...]:
+    """``m (i - j + 1)`` as ``m i``, ``-m j`` and ``m``, in which a position alone is a factor."""
+    m, c = term
+    place = next((k for k, f in enumerate(m) if f.atom == IOTA and f.exponent == 1 and f.at[0].parts), None)
+    if place is None:
+        return (term,)
+    (at,) = m[place].at
+    rest = (*m[:place], *m[place + 1 :])
+    if (len(at.parts) == 1 and not at.offset and at.parts[0][1] == 1) or any(f.atom == IOTA for f in rest):
+        return (term,)
+    out = [Term(tuple(sorted((*rest, Factor(IOTA, 1, (variable(v),))))), c * s) for v, s in at.parts]
+    return (*out, Term(rest, c * at.offset)) if at.offset else tuple(out)
 
 
 def _exponential_of_masked(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
@@ -401,6 +419,10 @@ def maximum(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> P
         masked = _maximum_with_masked(store, number, z, other, box) if number is not None else None
         if masked is not None:
             return masked
+    for z, other in ((x, y), (y, x)):
+        if not z and (is_spread(store, other, box) or is_spread(store, scale(other, -1), box)):
+            store.fired["variances"] += 1
+            return other if is_spread(store, other, box) else z
     for z, other in ((x, y), (y, x)):  # max(0, -t) = max(0, t) - t: one of the two is kept
         if not z and not unbounded(store, other) and as_factors(store, other)[0] < 0:
             return add(store, maximum(store, (), scale(other, -1), box), other, box=box)

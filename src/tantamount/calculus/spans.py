@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import ceil, floor, inf, prod
 
-from tantamount.calculus.affine import Coordinate
+from tantamount.calculus.affine import Coordinate, substitute, substitute_index
 from tantamount.calculus.atoms import Atom, Store
 from tantamount.calculus.products import is_integer
 from tantamount.calculus.terms import IOTA, Factor, Factors, Polynomial, Ranges, factors_of, sole_number
-from tantamount.ops.functions import MODULI
+from tantamount.ops.functions import DISTINCT_IN_A_ROW, MODULI, POSITIONS_IN_A_ROW
 
-__all__ = ["Span", "interval", "of_atom", "of_polynomial"]
+__all__ = ["Span", "interval", "of_atom", "of_polynomial", "row_length"]
 
 Bound = Fraction | int | float  # a float is an infinity
 Span = tuple[Bound, Bound]
@@ -146,6 +146,8 @@ def _computed(store: Store, atom: Atom) -> Span:
         return _of_sum(store, atom)
     if atom.op == "max":
         return _of_maximum(store, atom)
+    if atom.op in POSITIONS_IN_A_ROW:
+        return 0, row_length(store, atom) - 1
     if atom.op in MODULI:
         return 0, (1 << MODULI[atom.op]) - 1
     if atom.op in _BOUNDED:
@@ -171,8 +173,60 @@ def _computed(store: Store, atom: Atom) -> Span:
 def _of_sum(store: Store, atom: Atom) -> Span:
     if not all(map(_is_number, atom.ranges)):
         return _ALL
+    for guard in atom.summand:
+        once = _at_most_once(store, guard, atom.ranges)
+        if once:
+            rest = tuple(f for f in atom.summand if f is not guard)
+            low, high = _of_factors(store, rest, None, atom.ranges)
+            count = prod(n for j, n in enumerate(atom.ranges) if j not in once)
+            return _product((min(low, 0), max(high, 0)), (count, count))
     count = prod(atom.ranges)
     return _product(_of_factors(store, atom.summand, None, atom.ranges), (count, count))
+
+
+def _at_most_once(store: Store, guard: Factor, ranges: tuple[int, ...]) -> set[int]:
+    """Bound variables (0 is the first) at one place of which, at most, ``[t + position == 0]`` holds, whatever the
+    others
+    are: t does not depend on them and the strides, in order, each exceed all that the smaller ones can add up to; or t
+    is a position in an order of a row, of which no two are equal."""
+    atom = store.atoms[guard.atom]
+    if atom.op != "equal" or guard.exponent != 1:
+        return set()
+    here = dict(enumerate(guard.at))
+    position = substitute(atom.position, here)
+    inside = [Factor(f.atom, f.exponent, substitute_index(f.at, here)) for m, _ in atom.arguments[0] for f in m]
+    within = {v for f in inside for c in f.at for v, _ in c.parts if v < 0}
+    along = [(v, s) for v, s in position.parts if v < 0]
+    if not within:
+        reach = 0
+        for v, stride in sorted(along, key=lambda part: abs(part[1])):
+            if abs(stride) <= reach:
+                return set()
+            reach += abs(stride) * (ranges[-1 - v] - 1)
+        return {-1 - v for v, _ in along}
+    if along or len(within) != 1 or len(atom.arguments[0]) != 1 or len(inside) != 1 or inside[0].exponent != 1:
+        return set()
+    (v,) = within
+    order = store.atoms[inside[0].atom]
+    if order.op not in DISTINCT_IN_A_ROW:
+        return set()
+    there = dict(enumerate(inside[0].at))
+    place, row = (
+        [Factor(f.atom, f.exponent, substitute_index(f.at, there)) for m, _ in x for f in m] for x in order.arguments
+    )
+    if any(w == v for f in row for c in f.at for w, _ in c.parts) or len(order.arguments[0]) != 1:
+        return set()
+    alone = len(place) == 1 and place[0].atom == IOTA and any(w == v for w, _ in place[0].at[0].parts)
+    return {-1 - v} if alone else set()
+
+
+def row_length(store: Store, atom: Atom) -> int:
+    """The length of the row in which the value of an atom is a position."""
+    length = 0
+    for m, _ in atom.arguments[1]:  # a formal sum of the row's elements, one of them or those of a range
+        last = store.atoms[m[0][0]]
+        length += prod(last.ranges) if last.op == "sum" else 1
+    return length
 
 
 def _of_maximum(store: Store, atom: Atom) -> Span:

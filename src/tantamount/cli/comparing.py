@@ -26,6 +26,7 @@ class Request:
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
     allow_outside: bool = False
+    given: Path | None = None  # a file of relations
     save: Path | None = None
 
 
@@ -74,12 +75,19 @@ def compared(request: Request, **options: Any) -> Answer:
                 found=f"one program, {request.first}",
                 needed="two programs, or a job (.toml)",
             )
-        if request.inputs or request.outputs or request.save:
+        if request.inputs or request.outputs or request.save or request.given:
             raise UserError(
                 "job-arguments", place="compare", found="relations beside a job", needed="a job alone: it has its own"
             )
         return compare(read_job(request.first, allow_outside=request.allow_outside), **options)
-    relations = relations_of(request.inputs, "--input")
+    relations: Any = relations_of(request.inputs, "--input")
+    if request.given is not None:
+        if relations:
+            raise UserError(
+                "command-line", place="--relations", found="--input beside it", needed="relations in the file alone"
+            )
+        relations = request.given
+    options["save_relations"] = request.save
     outputs = relations_of(request.outputs, "--output")
     names = request.first, request.second
     models = [":" in name and not Path(name).exists() for name in names]

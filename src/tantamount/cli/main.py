@@ -217,6 +217,8 @@ def check(certificate: Path, job: Path | None, allow_outside: bool, operators: t
 @argument("second", "[B]", "The other program; the first is the reference.", required=False)
 @click.option("--input", "inputs", multiple=True, metavar="NAME=RELATION", help="An input of A, made of those of B.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=RELATION", help="Likewise.")
+@click.option("--relations", type=FILE, metavar="FILE", help="How parameters or inputs correspond; no loader is run.")
+@click.option("--save-relations", type=FILE, metavar="OUT", help="Write what was found to correspond, to be edited.")
 @click.option("--accept", multiple=True, metavar="NAME", help="Let the verdict rest on it: relation-guessed.")
 @click.option(
     "--sweep", multiple=True, metavar="KEY=V,W,...", help="Every value of a key of both models (a.KEY: of A)."
@@ -238,6 +240,8 @@ def compare(
     second: str | None,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
+    relations: Path | None,
+    save_relations: Path | None,
     accept: tuple[str, ...],
     sweep: tuple[str, ...],
     json: Path | None,
@@ -263,7 +267,9 @@ def compare(
     if html is not None:
         check_writable(html, "--html")
     load(operators)
-    request = Request(first, second, inputs, outputs, allow_outside)
+    if save_relations is not None:
+        check_writable(save_relations, "--save-relations")
+    request = Request(first, second, inputs, outputs, allow_outside, relations, save_relations)
     options: dict[str, Any] = {"accept": accept, "strict": strict, "effort": effort}
     options |= {"timeout": timeout, "memory": memory}
     requests = list(swept(request, sweep)) if sweep else [("", request)]

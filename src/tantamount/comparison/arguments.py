@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from tantamount.comparison.models import Side, call_of, each_inputs, models_of, pair_of_models
+from tantamount.comparison.models import (
+    Side,
+    call_of,
+    each_inputs,
+    models_as_given,
+    models_of,
+    pair_of_models,
+)
 from tantamount.comparison.programs import Pair, pair_of
 from tantamount.comparison.recorded_weights import has_weights, pair_with_weights
+from tantamount.comparison.relation_files import GivenRelations, read_relations
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -25,7 +34,7 @@ def pair_to_compare(
     inputs: Sequence[Any] | Mapping[str, Any] | None,
     loaders: Sequence[Any] | None,
     checkpoint: Mapping[str, Sequence[int]] | None,
-    relations: Mapping[str, Any] | None,
+    relations: Mapping[str, Any] | str | Path | None,
     outputs: Mapping[str, Any] | None,
 ) -> Pair:
     """The arguments of :func:`tantamount.compare` as a pair of programs. Raises :class:`UserError`."""
@@ -33,7 +42,15 @@ def pair_to_compare(
         if second is not None or relations or outputs or inputs is not None or loaders is not None:
             raise UserError("job-arguments", place="compare", found="a job with more", needed="compare(job) alone")
         return Pair(first, {})
-    models = hasattr(first, "state_dict"), hasattr(second, "state_dict")
+    models = _is_model(first), _is_model(second)
+    if isinstance(relations, (str, Path)):
+        given = read_relations(Path(relations))
+        if given.of_models:
+            return _as_given((first, second), models, inputs, given, outputs)
+        relations, outputs, loaders = given.inputs, {**given.outputs, **(outputs or {})}, None
+        if inputs is not None and all(models):
+            captured = [capture_of(model, one) for model, one in zip((first, second), each_inputs(inputs), strict=True)]
+            return pair_of(*captured, inputs=relations, outputs=outputs)
     if loaders is not None:
         if not all(models) or len(loaders) != 2 or inputs is None:
             raise UserError(
@@ -52,15 +69,42 @@ def pair_to_compare(
         given = call_of(each_inputs(inputs)[1 if graph_first else 0])
         return pair_with_weights(recorded, second if graph_first else first, given, graph_first, relations, outputs)
     if any(models):
-        from tantamount.capture import capture
-
         each = each_inputs(inputs)
         captured = [
-            capture(program, *call_of(given)) if is_model else program
+            capture_of(program, given) if is_model else program
             for program, is_model, given in zip((first, second), models, each, strict=True)
         ]
         first, second = captured
     return pair_of(first, second, inputs=relations, outputs=outputs)
+
+
+def _is_model(program: object) -> bool:
+    """True for a module of PyTorch, and for a function of JAX with its parameters."""
+    return hasattr(program, "state_dict") or hasattr(program, "state_shapes")
+
+
+def capture_of(model: object, given: Any) -> object:
+    """The captured program of a model on its example inputs."""
+    from tantamount.capture.torch.models import captured
+
+    return captured(model, *call_of(given))
+
+
+def _as_given(
+    sides: tuple[object, object],
+    models: tuple[bool, bool],
+    inputs: Any,
+    given: GivenRelations,
+    outputs: Mapping[str, Any] | None,
+) -> Pair:
+    """Two models whose parameters are made of a checkpoint as a file says."""
+    if not all(models) or inputs is None:
+        raise UserError(
+            "compare-programs", place=given.path, found="parameters of models, and not two models with inputs",
+            needed="compare(model, model, inputs=(...), relations=FILE)",
+            hint="a file for graphs has [inputs]: --save-relations writes one",
+        )  # fmt: skip
+    return pair_of_models(*models_as_given(sides, inputs, given), outputs=outputs, given_by=given.path)
 
 
 def _distance(

@@ -8,18 +8,20 @@ from typing import Any, cast
 
 import numpy as np
 
+from tantamount.capture.fields import nearest
 from tantamount.capture.programs import Program
 from tantamount.comparison.inlined import Loading
 from tantamount.comparison.programs import Pair, pair_of
 from tantamount.comparison.prologue import from_checkpoint
-from tantamount.correspond.index_maps import Whole, expression_of, numbered
+from tantamount.comparison.relation_files import GivenRelations, document_of_sources
+from tantamount.correspond.index_maps import Whole, expression_of, numbered, shape_of
 from tantamount.correspond.numbering import RUNS, Source, loads, sources_of
 from tantamount.errors import UserError
 from tantamount.ir.relation import Expression
 from tantamount.ir.types import Shape
 from tantamount.verdict import Assumption, Relation
 
-__all__ = ["Side", "call_of", "each_inputs", "models_of", "pair_of_models"]
+__all__ = ["Side", "call_of", "each_inputs", "models_as_given", "models_of", "pair_of_models"]
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,11 @@ def pair_of_models(
     *,
     relations: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Any] | None = None,
+    given_by: str = "",
 ) -> Pair:
     """The job that both programs compute the same of one checkpoint, whose tensors have these shapes, and of the same
-    arguments, the k-th of the one being the k-th of the other. Raises :class:`UserError`."""
+    arguments, the k-th of the one being the k-th of the other. ``given_by``: the file that has the sources, if no
+    loader was run. Raises :class:`UserError`."""
     arguments = first.arguments(), second.arguments()
     if len(arguments[0]) != len(arguments[1]):
         raise UserError(
@@ -75,16 +79,20 @@ def pair_of_models(
     pair = pair_of(*programs, inputs={**given, **(relations or {})}, outputs=outputs, guess=False)
     notes = [note for side in (first, second) for note in _problems(side)]
     weights = _weights(first, second)
+    document = document_of_sources(shapes, first.sources, second.sources)
     known = f"parameters of the first program that are made of those of the second: {len(weights)} (-v shows how)"
     text = (
         f"the loaders do to every checkpoint what they did to {RUNS} of numbers, where every element of a parameter "
         "was found to be the same multiple of the same element, exactly"
     )
+    if given_by:
+        notes = [f"what parameters are made of is what {given_by} says: no loader was run", *notes]
     return replace(
         pair,
         notes=(*([known] if weights else []), *notes),
         weights=weights,
-        assumptions=(Assumption("loaders", text),),
+        assumptions=() if given_by else (Assumption("loaders", text),),
+        document=document,
     )
 
 
@@ -154,8 +162,9 @@ def models_of(
     """Two PyTorch models, captured on the same example inputs (a tuple of arguments, or a dict of keywords; or a pair
     of such, in a list), with their loaders, and the shapes of the checkpoint: those given, or those of the state dict
     of the model that has no loader of its own. Raises :class:`UserError`."""
-    from tantamount.capture import capture
     from tantamount.capture.torch.models import (
+        captured,
+        is_foreign,
         loader_of,
         loading_of,
         state_names,
@@ -178,12 +187,49 @@ def models_of(
         parameters, buffers = state_names(model)
         sources = sources_of(loads(loader_of(model, load, name), shapes))
         absent = frozenset(name for name, source in sources.items() if source.absent)
-        program = with_tables(capture(model, *call_of(given)), model, buffers & absent)
+        program = with_tables(captured(model, *call_of(given)), model, buffers & absent)
         wanted = {node.name for node in program.graph.inputs}
         mixed = any(s.expression is None and not s.absent for n, s in sources.items() if n in wanted)
-        loading = Loading(*loading_of(model, load, shapes)) if mixed else None
+        loading = Loading(*loading_of(model, load, shapes)) if mixed and not is_foreign(model) else None
         sides.append(Side(name, program, sources, parameters | buffers, buffers, loading))
     return sides[0], sides[1], shapes
+
+
+def models_as_given(models: Sequence[Any], inputs: Any, given: GivenRelations) -> tuple[Side, Side, dict[str, Shape]]:
+    """Two PyTorch models, captured on the same example inputs, with their parameters made of a checkpoint as a file
+    says. Raises :class:`UserError` for parameters that the models do not have, and shapes that are not theirs."""
+    from tantamount.capture.torch.models import captured, state_names, with_tables
+
+    sides: list[Side] = []
+    for name, model, sources, one in zip(
+        ("first", "second"), models, (given.first, given.second), each_inputs(inputs), strict=True
+    ):
+        parameters, buffers = state_names(model)
+        program = with_tables(captured(model, *call_of(one)), model, buffers - sources.keys())
+        shapes = {node.name: node.type.shape for node in program.graph.inputs if node.type is not None}
+        for parameter, source in sources.items():
+            place = f"{given.path}: [{name}] {parameter}"
+            if parameter not in parameters | buffers:
+                raise UserError(
+                    "compare-relations",
+                    place=place,
+                    found="no parameter of that name",
+                    needed="a parameter of the model",
+                    hint=nearest(parameter, parameters),
+                )
+            shape = None if source.expression is None else shape_of(source.expression, given.checkpoint)
+            if parameter in shapes and shape != shapes[parameter]:
+                raise UserError(
+                    "compare-relations", place=place, found=f"{source.expression} of shape {list(shape or ())}",
+                    needed=f"the parameter's shape, {list(shapes[parameter])}",
+                )  # fmt: skip
+        missing = {
+            parameter: Source(None, problem=f"{given.path} does not say what it is", absent=parameter in buffers)
+            for parameter in parameters | buffers
+            if parameter not in sources
+        }
+        sides.append(Side(name, program, {**sources, **missing}, parameters | buffers, buffers))
+    return sides[0], sides[1], dict(given.checkpoint)
 
 
 def each_inputs(inputs: Any) -> list[Any]:

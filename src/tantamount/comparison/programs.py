@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tantamount.capture.job import Unresolved, job_of
 from tantamount.capture.programs import Program
+from tantamount.comparison.relation_files import document_of_inputs
 from tantamount.correspond.guesses import guesses
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
@@ -27,7 +28,8 @@ class Pair:
     ``unpaired``: outputs of either program that have no counterpart, which are not compared. ``notes``: what a reader
     should know of the loaders; ``weights``: parameters of the first program, made of those of the second;
     ``assumptions``: what the relations rest on. ``distance`` executes both as they are, where they can be: by how much
-    the outputs differ, the largest element, and the precision of their dtype."""
+    the outputs differ, the largest element, and the precision of their dtype. ``document``: the relations as a file has
+    them (:mod:`tantamount.comparison.relation_files`); empty for a job, which has its own."""
 
     job: Job
     guessed: Mapping[str, str]
@@ -36,6 +38,7 @@ class Pair:
     weights: tuple[Relation, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     distance: Callable[[], Apart | None] | None = None
+    document: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def pair_of(
@@ -83,7 +86,12 @@ def _pair(
         "outputs": wanted,
     }
     job = job_of(document, {_FIRST: first, _SECOND: second}, name, partial=True)
-    return Pair(job, {guess.name: guess.reason for guess in found}, unpaired)
+    return Pair(
+        job,
+        {guess.name: guess.reason for guess in found},
+        unpaired,
+        document=document_of_inputs(relations, wanted),
+    )
 
 
 def _outputs(first: Graph, second: Graph, given: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -26,6 +26,8 @@ LeafName = tuple[str, Any]  # kind and name of a leaf atom
 Leaves = Mapping[LeafName, Array]
 
 _MOST = 64  # numbers of a pool
+_TINY = Fraction(1, 100)
+_SHARES = (1 / 8, 1 / 256, -1 / 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,12 @@ SAMPLED = ("pool", "small", "negative", "equal", "linked", "rows", "extreme")
 
 @dataclass(frozen=True)
 class Pool:
-    """Numbers at which programs may do something else: ``whole`` ones, and ``real`` ones."""
+    """Numbers at which programs may do something else: ``whole`` ones, and ``real`` ones. ``tiny``: below a floor that
+    keeps norms or variances from 0, also if there are some hundred of them."""
 
     whole: tuple[int, ...]
     real: tuple[float, ...]
+    tiny: tuple[float, ...] = ()
 
     @staticmethod
     def of(numbers: Iterable[Fraction]) -> Pool:
@@ -86,7 +90,8 @@ class Pool:
                     whole.setdefault(sign * round(number) + step)
                     real.setdefault(float(sign * number) + step)
                 real.setdefault(float(sign * number) + 0.5)
-        return Pool(tuple(whole), tuple(real))
+        tiny = [float(number) * share for number in known if 0 < number < _TINY for share in _SHARES]
+        return Pool(tuple(whole), tuple(real), tuple(tiny))
 
 
 def draw_leaves(leaves: Sequence[Leaf], pool: Pool, seed: int, scale: Scale) -> dict[LeafName, Array]:
@@ -127,6 +132,9 @@ def _sampled(leaf: Leaf, pool: Pool, seed: int, how: str, generator: np.random.G
     if how in ("equal", "rows") and leaf.shape:
         shape = (1,) * len(leaf.shape) if how == "equal" else (*leaf.shape[:-1], 1)
         one, other = (_numbers(leaf, pool, "pool", generator, shape) for _ in range(2))
+        if how == "rows" and pool.tiny and leaf.kind is Kind.FLOAT:
+            below = generator.choice(np.array(pool.tiny), shape)
+            one = np.where(np.arange(one.size).reshape(shape) % 2 == 0, below, one)
         return np.where(generator.random(leaf.shape) < 0.2 * (how == "equal"), other, one) + np.zeros(leaf.shape)
     return _numbers(leaf, pool, how, generator, leaf.shape)
 

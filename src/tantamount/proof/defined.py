@@ -19,10 +19,11 @@ from tantamount.calculus.kinds import all_zero, is_strong
 from tantamount.calculus.partial import is_zero
 from tantamount.calculus.polynomials import add, as_factors, polynomial
 from tantamount.calculus.products import substitute_factors
-from tantamount.calculus.rebuild import refresh
+from tantamount.calculus.rebuild import Rebuild, refresh
 from tantamount.calculus.records import body, kind_of, sites_of
 from tantamount.calculus.sums import flatten
 from tantamount.calculus.terms import ZERO, Factor, Factors, Polynomial, Term
+from tantamount.errors import Unsupported
 from tantamount.sizes.symbolic import is_size
 
 __all__ = ["undefined_clause"]
@@ -52,9 +53,18 @@ def undefined_clause(store: Store, wanted: Form, found: Form) -> str | None:
                     )
                 ):
                     continue
-                if not _implied(store, conditions, excluded, cell):
+                if not _implied(store, conditions, excluded, cell) and not _never(store, conditions, cell):
                     return _clause(store, conditions, mine)
     return None
+
+
+def _never(store: Store, conditions: Factors, box: Box) -> bool:
+    """True if the conditions, computed anew on the box, hold nowhere: a permutation leaves nothing unwritten."""
+    try:
+        rebuild = Rebuild(store, budget=store.effort.bounds.recomputed_factors, box=box)
+        return not rebuild.polynomial((Term(conditions, 1),))
+    except Unsupported:
+        return False
 
 
 def _cells(forms: Sequence[Form]) -> Iterator[tuple[Box, list[Polynomial]]]:

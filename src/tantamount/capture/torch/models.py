@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,18 +14,37 @@ from torch import Tensor, nn
 from tantamount.capture.fx_json import graph_of
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.problems import line_of, said
+from tantamount.capture.torch.programs import capture
 from tantamount.errors import UserError
 from tantamount.limits import limits_from_environment
 
-__all__ = ["LoadInto", "loader_of", "loading_of", "state_names", "state_shapes", "state_values", "with_tables"]
+__all__ = [
+    "LoadInto", "captured", "is_foreign", "loader_of", "loading_of", "state_names", "state_shapes", "state_values",
+    "with_tables",
+]  # fmt: skip
 
 LoadInto = Callable[[nn.Module, dict[str, Tensor]], object]
 """Fills a model from a checkpoint in place, or returns the model that has it."""
 
 
-def state_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+def is_foreign(model: Any) -> bool:
+    """True if a model is no module of PyTorch: a function of JAX with its parameters."""
+    return not isinstance(model, nn.Module)
+
+
+def captured(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Program:
+    """The captured program of a model, which may know how it wants to be captured."""
+    own = getattr(model, "captured_program", None)
+    if callable(own):
+        return cast("Program", own(args, kwargs))
+    return capture(model, args, kwargs)
+
+
+def state_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     """The shapes of the floating-point tensors of a state dict, by name: tied ones under the first of their names, as
     checkpoints have them."""
+    if is_foreign(model):
+        return model.state_shapes()
     shapes: dict[str, tuple[int, ...]] = {}
     seen: set[int] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -35,8 +54,10 @@ def state_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def state_names(model: nn.Module) -> tuple[frozenset[str], frozenset[str]]:
+def state_names(model: Any) -> tuple[frozenset[str], frozenset[str]]:
     """The names of the parameters, and those of the buffers, of a model, all names of tied ones among them."""
+    if is_foreign(model):
+        return frozenset(model.state_shapes()), frozenset()
     parameters = frozenset(name for name, _ in model.named_parameters(remove_duplicate=False))
     return parameters, frozenset(name for name, _ in model.named_buffers(remove_duplicate=False))
 
@@ -53,11 +74,13 @@ def state_values(model: nn.Module) -> dict[str, Any]:
     }
 
 
-def loader_of(model: nn.Module, load: LoadInto | None, side: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def loader_of(model: Any, load: LoadInto | None, side: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """A function from the tensors of a checkpoint (NumPy, float64) to what a copy of the model in float64 holds then.
 
     ``load`` is called with that copy and the tensors; ``None``: the checkpoint is a state dict of the model. ``side``
     is for messages. The function raises :class:`UserError` where the loader fails."""
+    if is_foreign(model):
+        return model.loader(load, side)
 
     def run(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
         held = copy.deepcopy(model)
@@ -108,6 +131,8 @@ def loading_of(
 
 def with_tables(program: Program, model: nn.Module, names: frozenset[str]) -> Program:
     """The program with the values of some buffers and parameters recorded in it, as constants, instead of inputs."""
+    if not names:
+        return program
     limits = limits_from_environment()
     tensors = {
         name: t

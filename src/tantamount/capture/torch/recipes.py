@@ -1,4 +1,5 @@
-"""Models by name, with what loads them: ``hf:``, ``litgpt:``, ``timm:``, and functions of yours. This runs their code.
+"""Models by name, with what loads them: ``hf:``, ``litgpt:``, ``timm:``, ``megatron:``, ``vllm:``, ``jax:``, and
+functions of yours. This runs their code.
 
 A name is ``RECIPE:WHAT,key=value,...`` or ``MODULE:FUNCTION``. Values are JSON, or text. Models are built from their
 configuration with random weights, which nothing depends on; nothing is downloaded.
@@ -24,6 +25,14 @@ from tantamount.errors import TantamountError, UserError
 __all__ = ["RECIPES", "Built", "built", "settings_of"]
 
 _LENGTH = 8  # of the example sequence
+_NEEDED = {
+    "hf": "transformers",
+    "litgpt": "litgpt",
+    "timm": "timm",
+    "megatron": "megatron-core and transformers",
+    "vllm": "vLLM's build for CPUs and transformers",
+    "jax": "jax, and a module of yours",
+}
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,7 @@ class Built:
     ``load``: ``None`` for its own state dict. ``stated`` is false where nobody said so. ``checkpoint``: shapes by
     name, where the model's own state dict is not it."""
 
-    model: nn.Module
+    model: Any  # a module of PyTorch, or a function of JAX with its parameters
     inputs: tuple[Any, ...] | dict[str, Any]
     load: Callable[..., Any] | None = None
     stated: bool = True
@@ -51,7 +60,7 @@ def built(name: str) -> Built:
         known = ", ".join(f"{one}:" for one in RECIPES)
         raise UserError(
             "compare-recipe", place=name, found=said(problem),
-            needed=f"the packages that {recipe}: needs" if recipe in RECIPES else f"a module of yours, or {known}",
+            needed=_NEEDED.get(recipe, f"a module of yours, or {known}"),
             hint="install them beside tantamount; modules of yours are looked for in the current folder first",
         ) from problem  # fmt: skip
     except Exception as problem:
@@ -59,7 +68,8 @@ def built(name: str) -> Built:
             "compare-recipe", place=name, found=said(problem), needed="a model that can be built",
             hint="MODULE:FUNCTION takes a function that returns (model, inputs) or (model, inputs, {\"load\": ...})",
         ) from problem  # fmt: skip
-    found.model.eval()
+    if isinstance(found.model, nn.Module):
+        found.model.eval()
     return found
 
 
@@ -121,12 +131,7 @@ def _transformers(text: str) -> Built:
     transformers: Any = import_module("transformers")
     tokens, task = _tokens(values), values.pop("task", "causal")
     chosen = {"_attn_implementation": values.pop("attn", None), "_experts_implementation": values.pop("experts", None)}
-    path = Path(what)
-    if path.exists():
-        read = json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
-        config = transformers.AutoConfig.for_model(read.pop("model_type"), **{**read, **values})
-    else:
-        config = transformers.AutoConfig.for_model(what, **values)
+    config = _config(what, values)
     for attribute, value in chosen.items():
         if value is not None:
             setattr(config, attribute, value)
@@ -181,4 +186,55 @@ def _timm(text: str) -> Built:
     return Built(model, (torch.zeros(1, *shape),))
 
 
-RECIPES: Mapping[str, Callable[[str], Built]] = {"hf": _transformers, "litgpt": _litgpt, "timm": _timm}
+def _config(what: str, values: dict[str, Any]) -> Any:
+    """A configuration of transformers: of a folder, a file or a kind of model, with some values changed."""
+    transformers: Any = import_module("transformers")
+    path = Path(what)
+    if path.exists():
+        read = json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
+        return transformers.AutoConfig.for_model(read.pop("model_type"), **{**read, **values})
+    return transformers.AutoConfig.for_model(what, **values)
+
+
+def _megatron(text: str) -> Built:
+    """``megatron:DIR``, ``megatron:config.json`` or ``megatron:MODEL_TYPE``: Megatron-Core's model of a configuration
+    of
+    transformers, filled from a checkpoint of transformers; keys are the configuration's."""
+    import_module("megatron.core")
+    module: Any = import_module("tantamount.capture.torch.megatron.recipe")
+    what, values = _split(text)
+    tokens = _tokens(values)
+    return Built(module.MegatronModel(_config(what, values)), (tokens,), module.MegatronModel.load)
+
+
+def _vllm(text: str) -> Built:
+    """``vllm:DIR``, ``vllm:config.json`` or ``vllm:MODEL_TYPE``: vLLM's model of a configuration of transformers,
+    filled
+    by vLLM's own loader; keys are the configuration's. Needs vLLM's CPU build."""
+    import_module("vllm")
+    module: Any = import_module("tantamount.capture.torch.vllm_models")
+    what, values = _split(text)
+    tokens = _tokens(values)
+    return Built(module.VllmModel(_config(what, values)), (tokens,), module.VllmModel.load)
+
+
+def _jax(text: str) -> Built:
+    """``jax:MODULE:FUNCTION``: a function that returns ``(function, params, inputs)`` or these and ``{"load": ...}``,
+    where ``function(params, *inputs)`` is traced by JAX."""
+    import_module("jax")
+    models: Any = import_module("tantamount.capture.jax_models")
+    module, _, attribute = text.partition(":")
+    returned = getattr(import_module(module), attribute)() if attribute else ()
+    options = dict(returned[3]) if isinstance(returned, tuple) and len(returned) == 4 else {}
+    if not isinstance(returned, tuple) or len(returned) not in (3, 4) or not set(options) <= {"load", "checkpoint"}:
+        raise UserError(
+            "compare-recipe", place=f"jax:{text}", found=type(returned).__name__ if attribute else "no function",
+            needed='jax:MODULE:FUNCTION, which returns (function, params, inputs) or (..., {"load": load})',
+        )  # fmt: skip
+    model = models.JaxModel(returned[0], returned[1])
+    return Built(model, tuple(returned[2]), options.get("load"), "load" in options, options.get("checkpoint"))
+
+
+RECIPES: Mapping[str, Callable[[str], Built]] = {
+    "hf": _transformers, "litgpt": _litgpt, "timm": _timm, "megatron": _megatron, "vllm": _vllm, "jax": _jax,
+}  # fmt: skip

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from tantamount.capture.torch.vllm_attention import kernels_of, with_kernels
 from tantamount.capture.torch.weights import in_pieces, weight_relations
 from tantamount.errors import UserError
 
-__all__ = ["capture_vllm"]
+__all__ = ["capture_vllm", "forward_of", "model_of"]
 
 _EXACT = 1 << 24  # whole numbers below are exact in float32
 
@@ -62,7 +63,7 @@ def _captured(
         if change is not None:
             change(model)
         kernels.append(kernels_of(model.modules()))
-        return _forward(model, settings), (torch.arange(tokens), torch.arange(tokens)), {"modules": model}
+        return forward_of(model, settings), (torch.arange(tokens), torch.arange(tokens)), {"modules": model}
 
     found = capture_ranks(build, world, mesh={"tp": world})
     pairs = zip(found.programs, kernels, strict=True)
@@ -121,7 +122,16 @@ def _groups(world: int, rank: int) -> Generator[None]:
         yield
 
 
-def _forward(model: Any, settings: Any) -> Callable[[Tensor, Tensor], dict[str, Tensor]]:
+def model_of(config: Any) -> tuple[Any, nn.Module]:
+    """vLLM's settings and its model of a configuration of transformers, on one device."""
+    if not dist.is_initialized():
+        store = import_module("torch.testing._internal.distributed.fake_pg").FakeStore()
+        dist.init_process_group("fake", rank=0, world_size=1, store=store)
+    return _model(config, 1, 0)
+
+
+def forward_of(model: Any, settings: Any) -> Callable[[Tensor, Tensor], dict[str, Tensor]]:
+    """The forward pass: hidden states and logits of token ids at positions."""
     from vllm.config import set_current_vllm_config
     from vllm.forward_context import set_forward_context
 

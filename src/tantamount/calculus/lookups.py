@@ -1,0 +1,332 @@
+"""Functions of what is looked up: ``f(sum_v g(v) K(v)) = sum_v g(v) f(K(v))``, where g is 1 at exactly one place v.
+
+g is ``[o = v]`` for a whole number o that is known to be one of the v, or ``[O_v = u]`` for an order O of a whole
+row. A
+router chooses among probabilities or among scores, tokens are sorted by their experts and brought back: that the
+function is
+applied before or after the choice makes no difference. What is looked up by another look-up becomes one look-up.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tantamount.calculus import comparisons, powers
+from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index, variable
+from tantamount.calculus.atoms import Store
+from tantamount.calculus.choices import element_of
+from tantamount.calculus.comparisons import covered, interval, permuted, positions_of
+from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, scale, sum_over
+from tantamount.calculus.products import monomial, substitute_factors
+from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.terms import (
+    ONE,
+    ZERO,
+    Exponent,
+    Factor,
+    Polynomial,
+    Term,
+    factors_of,
+    sole_factor,
+    sole_number,
+)
+from tantamount.errors import Unsupported
+from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
+
+__all__ = ["looked_up"]
+
+_ORDERS = ("order", "argsort")
+_ROUNDS = 4  # look-ups by different guards in the arguments of one function
+
+
+class _OneHot(NamedTuple):
+    """``g(v)`` at ``v = axis``, the axis, and how many v there are."""
+
+    guard: Factor
+    axis: int
+    size: int
+
+
+def looked_up(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
+    """The Polynomial with look-ups by orders of rows brought out of functions, powers and comparisons."""
+    if not any(_mentions(store, f.atom) for f in factors_of(x)):
+        return x
+    budget = store.effort.bounds.settled_factors
+    try:
+        for _ in range(_ROUNDS):
+            before, x = x, _LookedUp(store, budget=budget, box=box).polynomial(x)  # type: ignore[arg-type]
+            if x == before:
+                break
+            x = Rebuild(store, budget=budget, box=box).polynomial(x)  # type: ignore[arg-type]
+    except Unsupported:
+        pass
+    return x
+
+
+def _mentions(store: Store, number: int) -> bool:
+    """True if an atom has a position in a row inside."""
+    memo = store.memo.mentions_position
+    found = memo.get(number)
+    if found is None:
+        atom = store.atoms[number]
+        memo[number] = found = atom.op in POSITIONS_IN_A_ROW or any(
+            _mentions(store, f.atom) for f in factors_of(*atom.arguments)
+        )
+    return found
+
+
+class _LookedUp(Rebuild):
+    """Computes what mentions a position in a row anew, functions of look-ups as look-ups of functions."""
+
+    bound = "settled_factors"
+
+    def _concerns(self, factor: Factor) -> bool:
+        return _mentions(self.store, factor.atom) and super()._concerns(factor)
+
+    def _compute(self, factor: Factor) -> Polynomial:
+        store = self.store
+        a, e, index = store.follow(factor)
+        atom = store.atoms[a]
+        applied = atom.op in ("exp", "log", "less", "equal", "polynomial") or atom.op in FUNCTIONS
+        if atom.op == "sum":
+            return self._of((self._sum(a, index),), "polynomial", e) if e != 1 else self._sum(a, index)
+        if not applied or atom.attributes:
+            return super()._compute(factor)
+        replace = dict(enumerate(index))
+        arguments = [
+            self._argument(polynomial(store, [(Term(substitute_factors(m, replace), c)) for m, c in x]))
+            for x in atom.arguments
+        ]
+        if atom.op in ("less", "equal"):
+            (position,) = substitute_index((atom.position,), replace)
+            arguments = [add(store, arguments[0], iota(position))]
+            if atom.op == "equal":
+                arguments = [self._inverted(arguments[0])]
+        return self._of(tuple(arguments), atom.op, e)
+
+    def _sum(self, a: int, index: Index) -> Polynomial:
+        """A sum whose summand says where a position in a row is: there it is that place."""
+        store = self.store
+        factors, axes = self._opened(Factor(a, 1, index))
+        for guard in [f for f in factors if f.exponent == 1 and store.atoms[f.atom].op == "equal"]:
+            known = comparisons.comparison(store, guard)
+            place = None if known is None else _solved(store, known.rest, known.affine)
+            if place is None:
+                continue
+            others = [f for f in factors if f != guard]
+            told = _Told(store, *place, box=self.box)
+            new = [told.factor(f) for f in others]
+            if not told.changed:
+                continue
+            store.fired["lifted-look-ups"] += 1
+            product: Polynomial = (Term((guard,), 1),)
+            for x in new:
+                product = multiply(store, product, x, self.box)
+            return self.polynomial(sum_over(store, product, {v: (0, n) for v, n in axes.items()}, self.box))
+        summand = ONE
+        for factor in factors:
+            summand = multiply(store, summand, self.factor(factor), self.box)
+        return sum_over(store, summand, {v: (0, n) for v, n in axes.items()}, self.box)
+
+    def _of(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, rounds: int = 0) -> Polynomial:
+        """A power of a function of these arguments."""
+        store = self.store
+        found = self._one_hot(arguments) if rounds < _ROUNDS and (op != "polynomial" or e != 1) else None
+        if found is None:
+            return self._applied(arguments, op, e)
+        store.fired["lifted-look-ups"] += 1
+        inner = self._of(tuple(self._chosen(x, found) for x in arguments), op, e, rounds + 1)
+        product = multiply(store, (Term((found.guard,), 1),), inner, self.box)
+        return sum_over(store, product, {found.axis: (0, found.size)}, self.box)
+
+    def _inverted(self, difference: Polynomial) -> Polynomial:
+        """``[Q_u == v]`` as ``[O_v == u]``, where Q is the order of the positions O of an ascending order of a whole
+        row:
+        what sorts a permutation is its inverse. Other comparisons as they are."""
+        store = self.store
+        rest, parts, offset = comparisons.split_affine(difference)
+        factor = sole_factor(scale(rest, 1 if rest and rest[0].coefficient > 0 else -1)) if len(rest) == 1 else None
+        if (
+            factor is None
+            or store.atoms[factor.atom].op not in _ORDERS
+            or any(q.denominator != 1 for q in parts.values())
+        ):
+            return difference
+        sign = 1 if rest[0].coefficient > 0 else -1
+        place, row = (pinned(store, x, dict(enumerate(factor.at))) for x in store.atoms[factor.atom].arguments)
+        (axis,) = store.fresh_axes(1)
+        element = element_of(store, row, axis)
+        if element is None or store.atoms[factor.atom].attributes[0]:
+            return difference
+        value, length = element
+        position = sole_factor(value)
+        if position is None or store.atoms[position.atom].op not in _ORDERS or position.exponent != 1:
+            return difference
+        if positions_of(store, value) != length:
+            return difference
+        own, _ = (pinned(store, x, dict(enumerate(position.at))) for x in store.atoms[position.atom].arguments)
+        if own != iota(variable(axis)) or any(
+            axis in {v for c in f.at for v, _ in c.parts}
+            for f in factors_of(pinned(store, store.atoms[position.atom].arguments[1], dict(enumerate(position.at))))
+        ):
+            return difference
+        where = coordinate({v: -sign * int(q) for v, q in parts.items()}, -sign * int(offset))  # v: Q_u = v
+        span = interval(where, self.box, ())
+        if offset.denominator != 1 or span is None or span[0] < 0 or span[1] >= length:
+            return difference
+        store.fired["inverse-orders"] += 1
+        inverse = substitute_factors((position,), {axis: where})[0]
+        return add(store, (Term((inverse,), 1),), scale(place, -1))
+
+    def _applied(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent) -> Polynomial:
+        store = self.store
+        if op == "polynomial":
+            value = arguments[0]
+        elif op == "exp":
+            value = powers.exponential(store, arguments[0])
+        elif op == "log":
+            value = powers.logarithm(store, arguments[0])
+        elif op in ("less", "equal"):
+            value = comparisons.compare(store, op, arguments[0], ZERO, self.box, oriented=True)
+        else:
+            value = powers.function(store, op, arguments)
+        return self._power(value, e)
+
+    def _one_hot(self, arguments: tuple[Polynomial, ...]) -> _OneHot | None:
+        """A guard of a sum in the arguments that is 1 at exactly one place."""
+        store = self.store
+        for factor in factors_of(*arguments):
+            atom = store.atoms[factor.atom]
+            if atom.op != "sum" or not _mentions(store, factor.atom):
+                continue
+            factors, axes = self._opened(factor)
+            for axis, size in axes.items():
+                for guard in factors:
+                    if (
+                        guard.exponent == 1
+                        and _mentions(store, guard.atom)
+                        and self._exactly_once(guard, axis, size, axes)
+                    ):
+                        return _OneHot(guard, axis, size)
+        return None
+
+    def _exactly_once(self, guard: Factor, axis: int, size: int, axes: dict[int, int]) -> bool:
+        """True if a guard holds at exactly one place of an axis, whichever the others are, on which it does not
+        depend."""
+        store = self.store
+        own = {v for c in guard.at for v, _ in c.parts}
+        if store.atoms[guard.atom].op != "equal" or axis not in own or own & (axes.keys() - {axis}):
+            return False
+        bound = substitute_factors((guard,), {axis: variable(-1)})[0]
+        box = {**self.box, axis: (0, size)}
+        return covered(store, bound, size, self.box) or permuted(store, guard, axis, size, box)
+
+    def _opened(self, factor: Factor) -> tuple[list[Factor], dict[int, int]]:
+        """The factors of a sum's summand with its bound variables as fresh axes, and these with their sizes."""
+        atom = self.store.atoms[factor.atom]
+        replace: dict[int, Coordinate] = dict(enumerate(factor.at))
+        axes: dict[int, int] = {}
+        for j, (n, axis) in enumerate(zip(atom.ranges, self.store.fresh_axes(len(atom.ranges)), strict=True)):
+            replace[-1 - j] = variable(axis)
+            axes[axis] = n
+            self.box[axis] = (0, n)
+        return [Factor(b, e, substitute_index(inner, replace)) for b, e, inner in atom.summand], axes
+
+    def _chosen(self, x: Polynomial, one: _OneHot) -> Polynomial:
+        """A Polynomial where the guard holds at the axis: every sum over it is its summand there."""
+        store = self.store
+        parts: list[Polynomial] = []
+        for m, c in x:
+            product = constant(c)
+            for factor in m:
+                product = multiply(store, product, self._summand(factor, one), self.box)
+            parts.append(product)
+        return add(store, *parts)
+
+    def _summand(self, factor: Factor, one: _OneHot) -> Polynomial:
+        store = self.store
+        if store.atoms[factor.atom].op == "sum" and factor.exponent.denominator == 1 and factor.exponent > 0:
+            factors, axes = self._opened(factor)
+            for axis, size in axes.items():
+                guard = next((f for f in factors if _moved(f, axis, one.axis) == one.guard), None)
+                if guard is None or size != one.size:
+                    continue
+                rest = [_moved(f, axis, one.axis) for f in factors if f is not guard]
+                value = polynomial(store, [monomial(store, 1, rest)]) if rest else ONE
+                left = {v: (0, n) for v, n in axes.items() if v != axis}
+                value = sum_over(store, value, left, self.box) if left else value
+                return self._power(value, factor.exponent)
+        m, c = monomial(store, 1, (factor,))
+        return polynomial(store, (Term(m, c),))
+
+
+def _solved(store: Store, rest: Polynomial, affine: Coordinate) -> tuple[Factor, Coordinate] | None:
+    """A position in a row and the place that it is at, where ``rest + affine`` is 0."""
+    if len(rest) != 1 or abs(rest[0].coefficient) != 1 or len(rest[0].monomial) != 1:
+        return None
+    (factor,), c = rest[0]
+    if factor.exponent != 1 or positions_of(store, (Term((factor,), 1),)) is None:
+        return None
+    sign = -int(c)
+    return factor, coordinate({v: sign * s for v, s in affine.parts}, sign * affine.offset)
+
+
+def _block_of(x: Polynomial, size: object, box: dict[int, tuple[int, int]]) -> Polynomial | None:
+    """``floor(x / size)`` for positions ``size i + j + c`` with j in a range of less than ``size``, which begins at a
+    multiple of it."""
+    rest, parts, offset = comparisons.split_affine(x)
+    if rest or not isinstance(size, int) or size < 1 or any(q.denominator != 1 for q in (offset, *parts.values())):
+        return None
+    outer = {v: int(q) // size for v, q in parts.items() if not q % size}
+    inner = coordinate({v: int(q) for v, q in parts.items() if q % size}, int(offset))
+    span = interval(inner, box, ())
+    if span is None or span[0] // size != span[1] // size:
+        return None
+    return iota(coordinate(outer, span[0] // size))
+
+
+class _Told(Rebuild):
+    """Computes what mentions a position in a row anew, with the place that it is at. ``changed``: something did."""
+
+    def __init__(self, store: Store, known: Factor, place: Coordinate, *, box: dict[int, tuple[int, int]]) -> None:
+        super().__init__(store, box=box)
+        self.told, self.place = known, place
+        self.changed = False
+        self.inside: dict[int, bool] = {}
+
+    def _concerns(self, factor: Factor) -> bool:
+        return self._mentions_told(factor.atom)
+
+    def _mentions_told(self, number: int) -> bool:
+        found = self.inside.get(number)
+        if found is None:
+            found = self.inside[number] = number == self.told.atom or any(
+                self._mentions_told(f.atom) for f in factors_of(*self.store.atoms[number].arguments)
+            )
+        return found
+
+    def _compute(self, factor: Factor) -> Polynomial:
+        if factor.atom == self.told.atom and factor.at == self.told.at:
+            self.changed = True
+            return self._power(iota(self.place), factor.exponent)
+        if self.store.atoms[factor.atom].op == "floor_divide":
+            arguments = [
+                self._argument(pinned(self.store, x, dict(enumerate(factor.at))))
+                for x in self.store.atoms[factor.atom].arguments
+            ]
+            block = _block_of(arguments[0], sole_number(arguments[1]), self.box)
+            if block is not None:
+                return self._power(block, factor.exponent)
+        return super()._compute(factor)
+
+    def _sum(self, a: int, index: Index) -> Polynomial:
+        self.everything = True  # ranges of axes are known while sums are computed anew
+        try:
+            return super()._sum(a, index)
+        finally:
+            self.everything = False
+
+
+def _moved(factor: Factor, axis: int, to: int) -> Factor:
+    at: Index = substitute_index(factor.at, {axis: variable(to)})
+    return factor._replace(at=at)

@@ -1,0 +1,48 @@
+"""A model of vLLM on one device, for :func:`tantamount.compare`. Runs where vLLM's CPU build is installed."""
+
+# pyright: basic
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tantamount.capture.programs import Program
+from tantamount.capture.torch.programs import capture
+from tantamount.capture.torch.vllm import forward_of, model_of
+from tantamount.capture.torch.vllm_attention import kernels_of, with_kernels
+
+__all__ = ["VllmModel"]
+
+
+class VllmModel(nn.Module):
+    """vLLM's implementation of a model of transformers: the logits of one prompt, of shape (tokens, vocabulary)."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.settings, self.model = model_of(config)
+
+    def __deepcopy__(self, _: Any) -> VllmModel:
+        return VllmModel(self.config)  # settings and groups cannot be copied; weights come from loaders
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The logits, of shape (1, tokens, vocabulary)."""
+        ids = tokens.reshape(-1)
+        found = forward_of(self.model, self.settings)(ids, torch.arange(ids.shape[0]))
+        return found["logits"].unsqueeze(0)
+
+    def captured_program(self, args: Any, kwargs: Any) -> Program:
+        """The captured program, with vLLM's kernels by their definitions."""
+        return with_kernels(capture(self, args, kwargs), kernels_of(self.modules()))
+
+    @staticmethod
+    def load(model: VllmModel, checkpoint: dict[str, Tensor]) -> None:
+        """vLLM's own loader of a checkpoint of transformers."""
+        from vllm.config import set_current_vllm_config
+
+        with set_current_vllm_config(model.settings):
+            model.model.load_weights(checkpoint.items())

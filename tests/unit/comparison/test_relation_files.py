@@ -1,0 +1,102 @@
+"""Relations of two models, written to a file, edited, and given again in place of loaders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tantamount as tt
+from tantamount.comparison.relation_files import read_relations
+from tantamount.errors import UserError
+
+torch = pytest.importorskip("torch", reason="compares PyTorch models")
+from support.small_models import TOKENS, Fused, Separate, load  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("relations") / "found.toml"
+    answer = tt.compare(Fused(), Separate(), inputs=(TOKENS,), loaders=(None, load), save_relations=path)
+    assert answer.proved
+    return path.read_text()
+
+
+def given(text: str, folder: Path) -> tt.Answer:
+    (folder / "relations.toml").write_text(text)
+    return tt.compare(Fused(), Separate(), inputs=(TOKENS,), relations=folder / "relations.toml")
+
+
+def test_what_was_saved_proves_the_same_without_a_loader(saved: str, tmp_path: Path) -> None:
+    answer = given(saved, tmp_path)
+    assert answer.proved
+    assert "loaders" not in [one.name for one in answer.assumptions]
+    assert any("no loader was run" in note for note in answer.notes)
+    assert len(answer.weights) == 9
+
+
+def test_an_edited_relation_is_refuted_where_it_is_used(saved: str, tmp_path: Path) -> None:
+    assert "[0:24, :]" in saved or "[0:24, 0:16]" in saved
+    swapped = saved.replace("[0:24, ", "[?, ").replace("[24:48, ", "[0:24, ").replace("[?, ", "[24:48, ")
+    answer = given(swapped, tmp_path)
+    assert answer.verdict is tt.Verdict.REFUTED
+    assert answer.mismatch is not None
+    assert answer.mismatch.specification.startswith("_unsafe_view_3")  # the gate
+
+
+def test_a_scaled_parameter_is_written_with_its_factor(tmp_path: Path) -> None:
+    class Shifted(torch.nn.Module):
+        def __init__(self, by: float) -> None:
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.zeros(4))
+            self.by = by
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * (self.w + self.by)
+
+    def fill(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+        model.get_parameter("w").copy_(tensors["w"] + 1)
+
+    path, x = tmp_path / "r.toml", torch.zeros(2, 4)
+    sides = Shifted(1.0), Shifted(0.0)
+    assert tt.compare(*sides, inputs=(x,), loaders=(None, fill), save_relations=path).proved
+    assert "'1'" in path.read_text()
+    assert tt.compare(*sides, inputs=(x,), relations=path).proved
+    path.write_text(path.read_text().replace("\"plus\" = '1'", "\"plus\" = '2'"))
+    assert tt.compare(*sides, inputs=(x,), relations=str(path)).verdict is tt.Verdict.REFUTED
+
+
+def test_relations_of_programs_are_saved_and_given(tmp_path: Path) -> None:
+    path, x = tmp_path / "r.toml", torch.zeros(2, 3)
+    programs = [tt.capture(f, (x, torch.zeros(2, 3))) for f in (lambda a, b: a - b, lambda c, d: c - d)]
+    assert tt.compare(*programs, save_relations=path).verdict is tt.Verdict.UNKNOWN  # guessed
+    assert tt.compare(*programs, relations=path).proved
+
+
+WRONG = [
+    ("format = 'relations/1'", "format = 'relations/2'", "job-field", "format"),
+    ('"tokens.weight" = ', '"no.weight" = ', "compare-relations", "no.weight"),
+    ('rank(0, "down.weight")', 'rank(0, "dawn.weight")', "job-field", "down.weight"),
+    ("[0:24, ", "[0:8, ", "compare-relations", "w1.weight"),
+    ("[second]", "[third]", "job-field", "relations.toml"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "code", "place"), WRONG, ids=[row[3] for row in WRONG])
+def test_a_file_that_does_not_fit_is_a_clear_error(
+    saved: str, tmp_path: Path, before: str, after: str, code: str, place: str
+) -> None:
+    assert before in saved
+    with pytest.raises(UserError) as caught:
+        given(saved.replace(before, after, 1), tmp_path)
+    assert caught.value.code == code
+    assert place in caught.value.place
+
+
+def test_a_number_that_is_none_is_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(
+        'format = "relations/1"\n[checkpoint]\nw = [2]\n[first]\nw = { relation = \'rank(0, "w")\', times = "1/0" }\n'
+    )
+    with pytest.raises(UserError, match="times"):
+        read_relations(path)
