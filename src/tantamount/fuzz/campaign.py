@@ -170,7 +170,8 @@ class Campaign:
         path = self.folder / f"log-{self.setup.worker}.jsonl"
         torn = path.is_file() and not path.read_text(errors="replace").endswith("\n")
         for line in _lines(path):
-            self.progress.coverage.restore(line)
+            with suppress(ValueError, TypeError, AttributeError):  # a damaged line steers nothing
+                self.progress.coverage.restore(line)
         with path.open("a") as log:
             log.write("\n" if torn else "")  # after a line that was not written to its end
             for index in self.indices():
