@@ -19,7 +19,8 @@ class Rebuild:
     """Recomputes Polynomials bottom-up. ``known`` gives truth values of guard atoms; ``positions`` recomputes what
     depends on positions as numbers; ``budget`` recomputes everything, that many factors at most, on a ``box`` of the
     axes; ``leaves`` puts Polynomials (over the coordinates of the atom) in place of leaf atoms; without any of them,
-    joined atoms are replaced. ``outer`` are the variables that what is put in mentions: nothing binds these."""
+    joined atoms are replaced. ``outer`` are the variables that what is put in mentions: nothing binds these. A class that
+    puts in more says so, or else (``None``) bound variables are fresh axes, which nothing can mention."""
 
     bound = "recomputed_factors"  # the one that ``budget`` is
 
@@ -43,7 +44,9 @@ class Rebuild:
         self.store = store
         self.known = known or {}
         self.names = frozenset(a for a, _ in self.known)
-        self.outer = frozenset(_variables(at for _, at in self.known))
+        self.outer: frozenset[int] | None = None
+        if type(self) is Rebuild:
+            self.outer = frozenset(_variables(at for _, at in self.known))
         # what is computed depends on the factor and the box alone
         self.shared = type(self) is Rebuild and not (self.known or self.leaves or self.positions)
         self.memo: dict[Factor, Polynomial] = {}
@@ -185,8 +188,13 @@ class Rebuild:
     ) -> tuple[list[Factor], dict[int, tuple[int, int]]]:
         """The factors of a sum's summand with its bound variables as axes, and these axes with their intervals. None of
         the axes is one of ``outer``, which what is put in for atoms may mention, nor occurs at a place ``beside``."""
-        atom = self.store.atoms[a]
-        axes = self.store.posing_axes(((0, n) for n in atom.ranges), self.outer | _variables((index, *beside)))
+        store = self.store
+        atom = store.atoms[a]
+        intervals = [(0, n) for n in atom.ranges]
+        if self.outer is None:
+            axes = dict(zip(store.fresh_axes(len(intervals)), intervals, strict=True))
+        else:
+            axes = store.posing_axes(intervals, self.outer | _variables((index, *beside)))
         self.box.update(axes)
         replace: dict[int, Coordinate] = dict(enumerate(index))
         replace.update({-1 - j: variable(axis) for j, axis in enumerate(axes)})
