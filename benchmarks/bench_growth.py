@@ -246,7 +246,7 @@ def write_page(lines: Sequence[str], deep: Sequence[tuple[int, Measured]]) -> No
     images = PAGE.parent / "images"
     (images / "performance-phases.svg").write_text(bars(deep, "layers (tp 8)"))
     with tempfile.TemporaryDirectory() as folder:
-        (images / "performance-flames.svg").write_text(flames(samples(layered_files(Path(folder), 64, tp=8))))
+        (images / "performance-flames.svg").write_text(flames(samples(layered_files(Path(folder), 126, tp=8))))
 
 
 def main() -> int:
