@@ -30,6 +30,7 @@ from bench_refine import ROOT, Cost, measure
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support.equal_layers import layered_files
+from support.gpt_layers import gpt_files
 from support.ring_attention import ring_attention_files
 from support.training_steps import Steps, training_step_files
 from tantamount import read_job
@@ -63,6 +64,10 @@ def ring(n: int) -> Make:
     return lambda folder: ring_attention_files(folder, n)
 
 
+def gpt(n: int, **how: int) -> Make:
+    return lambda folder: gpt_files(folder, n, **how)
+
+
 def wrong(n: int, **how: object) -> Make:
     """Layers one of which multiplies by another number."""
 
@@ -91,6 +96,8 @@ SERIES = (
         tuple((n, step(layers=n, tp=2, dp=2, adam=True)) for n in (1, 2, 4, 8, 16, 32, 64)),
         0.5,
     ),
+    Series("layers, GPT (tp 8)", tuple((n, gpt(n, tp=8)) for n in (1, 4, 8, 16, 32, 64)), 0.5),
+    Series("ranks, GPT (tp, 8 layers)", tuple((n, gpt(8, tp=n)) for n in (2, 4, 8)), 0.1),
     Series(
         "ranks (tp 8 x dp, 20 layers)",
         tuple((n, layers(20, tp=8, dp=n // 8)) for n in (8, 64, 512, 4096, 8192)),
@@ -239,7 +246,7 @@ def write_page(lines: Sequence[str], deep: Sequence[tuple[int, Measured]]) -> No
     images = PAGE.parent / "images"
     (images / "performance-phases.svg").write_text(bars(deep, "layers (tp 8)"))
     with tempfile.TemporaryDirectory() as folder:
-        (images / "performance-flames.svg").write_text(flames(samples(layered_files(Path(folder), 64, tp=8))))
+        (images / "performance-flames.svg").write_text(flames(samples(layered_files(Path(folder), 126, tp=8))))
 
 
 def main() -> int:

@@ -53,7 +53,8 @@ from tantamount.sizes.symbolic import is_one
 
 __all__ = ["BOOLEAN", "Atom", "ValueFacts", "KnownRange", "Store"]
 
-_POSING, _LEVEL = 1 << 40, 1 << 20  # axes of bound variables that pose as axes begin here: so many for each level
+# Axes of bound variables that pose as axes begin here; so many for each level, the upper half of which occur once.
+_POSING, _LEVEL = 1 << 20, 1 << 24
 
 # operators whose arguments are formal or bound: fixing a coordinate does not simplify them by itself
 _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})
@@ -223,7 +224,7 @@ class Store(ABC):
         self.fired: dict[RuleName, int] = dict.fromkeys(RULES, 0)
         self.sites_of_undefined: dict[int, dict[str, None]] = {}  # where a condition first made something undefined
         self._buckets: dict[Any, _Bucket] = {}
-        self._axes = 1 << 20
+        self._level = -1  # the last one of which there are axes
         self._posing: dict[tuple[int, int], int] = {}  # an interval -> its number among the axes of one level
         self.leaf("iota", "iota", None, ValueFacts(integer=True))
 
@@ -269,23 +270,26 @@ class Store(ABC):
         """A factor computed anew where a guard holds that says what a quantity is; ``None`` if nothing changes."""
 
     def fresh_axes(self, count: int) -> range:
-        """Axis numbers that occur nowhere else: for bound variables that pose as axes while a factor is rebuilt."""
-        first = self._axes
-        self._axes += count
-        return range(first, self._axes)
+        """Axis numbers that occur nowhere else, later than all others: for bound variables that pose as axes."""
+        self._level += 1
+        first = _POSING + self._level * _LEVEL + _LEVEL // 2
+        return range(first, first + count)
 
     def posing_axes(self, intervals: Iterable[tuple[int, int]], outer: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Axes for bound variables that pose as axes while what they bind is computed anew: one for each of the
-        half-open intervals, later ones than the variables ``outer``, which what is computed may mention.
+        half-open intervals, later than the variables ``outer``, which what is computed may mention. (What is bound
+        inside comes after what is outside: normal forms are equal only where axes are in one order.)
 
         The same intervals below the same variables give the same axes, and such an axis has one interval wherever it is
         met: what was computed at a place is the same when the place is come to on another way, and is found again."""
         level = max([(v - _POSING) // _LEVEL for v in outer if v >= _POSING], default=-1)
         posing = self._posing
-        return {
-            _POSING + (level + j) * _LEVEL + posing.setdefault(interval, len(posing)): interval
-            for j, interval in enumerate(intervals, start=1)
-        }
+        found: dict[int, tuple[int, int]] = {}
+        for interval in intervals:
+            level += 1
+            found[_POSING + level * _LEVEL + posing.setdefault(interval, len(posing))] = interval
+        self._level = max(level, self._level)
+        return found
 
     def rebuilt(self) -> dict[Any, Polynomial]:
         """What was computed anew since atoms were last joined, or ranges assumed: after that it may be simpler."""
@@ -298,7 +302,7 @@ class Store(ABC):
     @staticmethod
     def is_posing(axis: int) -> bool:
         """True if an axis is one of :meth:`posing_axes`."""
-        return axis >= _POSING
+        return axis >= _POSING and (axis - _POSING) % _LEVEL < _LEVEL // 2
 
     def leaf(self, kind: str, name: Any, shape: Shape | None, facts: ValueFacts) -> int:
         """The atom of an input tensor (or of another source ``kind``); one coordinate per dimension."""

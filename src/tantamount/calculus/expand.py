@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from itertools import count
 from math import prod
 
 from tantamount.calculus import powers
@@ -40,7 +39,6 @@ __all__ = ["distribute", "equal_polynomials"]
 
 _CELL_EFFORT = 250  # that computing terms anew in one cell counts as
 _MANY = 1 << 64  # terms: nobody counts further
-_BOUND_AS_AXIS = 1 << 26  # fresh axes begin here
 Axes = Box | Mapping[int, tuple[int, int]]  # the intervals of axes 0, 1, ..., or of some by number
 
 
@@ -210,7 +208,6 @@ class _Search:
     left: int = -1
     residual: Polynomial = ()
     turning: bool = False  # products of sines and cosines are written as sums
-    fresh: count[int] = field(default_factory=lambda: count(_BOUND_AS_AXIS))
 
     def __post_init__(self) -> None:
         self.left = self.store.effort.bounds.compared_pairs
@@ -340,9 +337,9 @@ class _Search:
 
     def _summands(self, f: Factor, g: Factor) -> tuple[Polynomial, Polynomial]:
         """Both summands over the same fresh axes in place of their bound variables."""
-        axes: dict[int, Coordinate] = {
-            -1 - j: variable(next(self.fresh)) for j in range(len(self.store.atoms[f.atom].ranges))
-        }
+        mentioned = {v for parts, _ in (*f.at, *g.at) for v, _ in parts}
+        posing = self.store.posing_axes(((0, n) for n in self.store.atoms[f.atom].ranges), mentioned)
+        axes: dict[int, Coordinate] = {-1 - j: variable(axis) for j, axis in enumerate(posing)}
         out: list[Polynomial] = []
         for a, _, index in (f, g):
             replace = {**dict(enumerate(index)), **axes}

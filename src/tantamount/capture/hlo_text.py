@@ -52,6 +52,16 @@ _FLAT = {
     a: re.compile(rf'{re.escape(a)}((?:[^(){{}}\[\]"]++|"(?:\\.|[^"\\])*+")*+){re.escape(b)}')
     for a, b in _CLOSING.items()
 }
+# An instruction up to its operands, and an attribute, as most are: by themselves on a line, brackets not nested.
+_HEAD = re.compile(
+    r"(ROOT[ \t]+)?(%?[A-Za-z_][\w.\-]*)[ \t]*=[ \t]*([a-z][a-z0-9]*\[[^\]\n]*\](?:\{[^{}\n]*\})?)"
+    r"[ \t]*%?([A-Za-z_][\w.\-]*)[ \t]*(?=\()"
+)
+_STRING = r'"(?:\\.|[^"\\\n])*+"'
+_PLAIN = re.compile(
+    rf"[ \t]*,[ \t]*([a-z_][\w\-]*)="
+    rf'((?:[^,(){{}}\[\]"\n]++|{_STRING}|\{{(?:[^(){{}}\[\]"\n]++|{_STRING})*+\}})*+)(?=[,\n])'
+)
 _ONE_NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*)\Z")
 
 
@@ -238,14 +248,16 @@ class _Parser:
     def attributes(self) -> dict[str, str]:
         """``, key=value`` up to the end of the line."""
         found: dict[str, str] = {}
-        while self.take(","):
-            self.skip(_BLANK)
-            key = self.skip(_KEY)
+        while (key := self.skip(_PLAIN)) is not None or self.take(","):
+            plain = key is not None
+            if key is None:
+                self.skip(_BLANK)
+                key = self.skip(_KEY)
             if key is None:
                 raise self.wrong("an attribute, name=value")
             if key[1] in found:
                 raise self.wrong("every attribute once", f"the attribute {key[1]} twice")
-            found[key[1]] = self.value()
+            found[key[1]] = key[2].strip() if plain else self.value()
         self.skip(_SPACE)
         if self.at < len(self.text) and self.text[self.at] != "\n":
             raise self.wrong("the end of the line, or a comma and an attribute")
@@ -374,8 +386,12 @@ class _Parser:
             raise self.wrong("one ROOT instruction", f"{roots} in computation {name}")
         return is_entry, Computation(name, tuple(instructions), line, signature)
 
-    def instruction(self) -> Instruction:
-        line = self.line()
+    def head(self) -> tuple[bool, str, HloType, str]:
+        """Whether it is the root, its name, type and opcode; the position is then at its operands."""
+        plain = _HEAD.match(self.text, self.at)
+        if plain is not None and plain[3] in self.types and plain[2] != "ROOT":
+            self.at = plain.end()
+            return plain[1] is not None, plain[2].removeprefix("%"), self.types[plain[3]], plain[4]
         start = self.at
         name = self.name("an instruction, name = type opcode(operands)")
         root = name == "ROOT" and self.text[start] != "%"
@@ -385,6 +401,11 @@ class _Parser:
         type_ = self.type()
         opcode = self.name("an opcode")
         self.skip(_SPACE)
+        return root, name, type_, opcode
+
+    def instruction(self) -> Instruction:
+        line = self.line()
+        root, name, type_, opcode = self.head()
         if not self.text.startswith("(", self.at):
             raise self.wrong("'(' and operands")
         inside = self.balanced().strip()

@@ -69,6 +69,7 @@ class _Found:
     difference: Discrepancy
     leaves: Leaves
     seed: int
+    inputs: Mapping[str, Array]
     sampled: bool = False
 
 
@@ -102,7 +103,7 @@ class _Search:
             elif (difference.stop or not difference.fails or not execution.underflow) and confirm(
                 self.plan, claim, leaves, seed, difference, done, singular=name in self.singular, sampled=sampled
             ):
-                self.found[name] = _Found(difference, leaves, seed, sampled)
+                self.found[name] = _Found(difference, leaves, seed, execution.inputs, sampled)
 
 
 def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
@@ -162,7 +163,7 @@ def _searched(
     if first is not None:
         simplest = _simplest(plan, state.found[first], first in state.singular)
         state.found[first] = simplest
-        counterexample = _counterexample(plan, simplest)
+        counterexample = _counterexample(simplest)
     notes = (
         []
         if plan.paired or not specification.dropouts
@@ -259,16 +260,14 @@ def _simplified(plan: Plan, found: _Found, singular: bool, cautious: bool) -> _F
             plan, claim, leaves, found.seed, difference, singular=singular, quick=True, sampled=found.sampled
         ):
             return False
-        best[0] = _Found(difference, leaves, found.seed, found.sampled)
+        best[0] = _Found(difference, leaves, found.seed, execution.inputs, found.sampled)
         return True
 
     simplify(plan, found.leaves, differs)
     return best[0]
 
 
-def _counterexample(plan: Plan, found: _Found) -> Counterexample:
-    execution = execute(plan, found.leaves, found.seed)
-    values: Mapping[str, Array] = execution.inputs if execution is not None else dict[str, Array]()
+def _counterexample(found: _Found) -> Counterexample:
     d = found.difference
     return Counterexample(
         output=d.output,
@@ -276,7 +275,7 @@ def _counterexample(plan: Plan, found: _Found) -> Counterexample:
         expected=d.expected,
         actual=d.actual,
         rank=d.rank,
-        inputs={name: _listed(value) for name, value in values.items()},
+        inputs={name: _listed(value) for name, value in found.inputs.items()},
         seed=found.seed,
     )
 
