@@ -1,4 +1,4 @@
-"""The lines that ``docs/adding-more.md`` shows of a rule, a relation, a difference and a limit are all that there are."""
+"""The lines that ``docs/adding-more.md`` shows of a rule, a relation, a difference and a limit are all there are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ SHOWN = re.findall(r'^```\w+ title="(\S+)"\n(.*?)^```$', (ROOT / "docs" / "addin
 # How the thing is written where it is named -> the only files that do so.
 NAMED = {
     r'"one-hot"|^\[one-hot\]': {"explanations/rules.toml", "calculus/rules.py", "calculus/contraction.py"},
-    r'"wrapped": "|\("wrapped"|^\[wrapped\]': {"verdict.py", "explanations/differences.toml", "diagnosis/explain.py"},
+    r'"wrapped": "|found\("wrapped"|^\[wrapped\]': {
+        "verdict.py",
+        "explanations/differences.toml",
+        "diagnosis/explain.py",
+    },
     r"repair_layouts": {"limits.py", "diagnosis/edits.py"},
 }
 
