@@ -18,7 +18,7 @@ NAMED = {
         "diagnosis/explain.py",
     },
     r"repair_layouts": {"limits.py", "diagnosis/edits.py"},
-}
+}  # fmt: skip
 
 
 def lines(text: str) -> list[str]:
