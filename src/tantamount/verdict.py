@@ -10,6 +10,7 @@ from typing import Any
 from tantamount.ir.graph import Graph, Source
 
 __all__ = [
+    "DIFFERENCES",
     "Assumption",
     "Counterexample",
     "Elementwise",
@@ -82,6 +83,25 @@ class Relation:
         )
 
 
+# The kinds of differences, each with one sentence. Where several are found the first of them says most; positions alone
+# may be due to the placement that was guessed.
+DIFFERENCES: Mapping[str, str] = {
+    "unreduced": "A sum over ranks is missing",
+    "wrapped": "An integer type ends",
+    "factor": "A constant factor differs",
+    "constant": "A constant differs",
+    "exponent": "An exponent differs",
+    "operand": "Another operand is used",
+    "range": "A sum has another range",
+    "missing": "A term is missing",
+    "extra": "There is a term too many",
+    "different": "The two sides compute different values",
+    "offset": "Positions are shifted",
+    "attribute": "An operator has another attribute",
+    "operation": "Another operator is applied",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Mismatch:
     """The first specification operator without a counterpart although its inputs have one.
@@ -89,7 +109,7 @@ class Mismatch:
     ``difference`` says in words how the nearest implementation tensor differs; ``specification`` and
     ``implementation`` are node names (the latter empty if none comes near), with their operators and source lines.
     ``headline`` is one sentence for somebody who sees only that, ``hint`` the next step, ``kind`` a stable name of the
-    difference (``factor``, ``missing``, ...); any of them may be empty.
+    difference (a key of :data:`DIFFERENCES`); any of them may be empty.
     """
 
     specification: str

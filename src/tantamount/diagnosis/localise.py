@@ -35,7 +35,7 @@ from tantamount.ops.relations import even
 from tantamount.proof import Proof
 from tantamount.proof.outputs import ancestors, holds, matches, output_node
 from tantamount.proof.placements import distribute, part
-from tantamount.verdict import Mismatch, OutputReport, Verdict
+from tantamount.verdict import DIFFERENCES, Mismatch, OutputReport, Verdict
 
 __all__ = ["find_mismatch"]
 
@@ -121,20 +121,7 @@ def _says_all(finding: Finding) -> bool:
     return finding.atom is None and finding.kind in _PLAIN
 
 
-# how much a kind of difference says; positions alone may be due to the placement that was guessed
-_RANK = (
-    "unreduced",
-    "wrapped",
-    "factor",
-    "constant",
-    "exponent",
-    "operand",
-    "range",
-    "missing",
-    "extra",
-    "different",
-    "offset",
-)
+_RANK = tuple(DIFFERENCES)  # the most telling kind first
 
 
 class _Search:

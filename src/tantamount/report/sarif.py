@@ -13,27 +13,16 @@ from tantamount.report.annotations import Annotation, annotate
 from tantamount.report.lines import printable, printable_rows
 from tantamount.report.outcomes import ENVIRONMENT, INTERNAL, Outcome, worst_exit
 from tantamount.report.places import Location
+from tantamount.verdict import DIFFERENCES
 
 __all__ = ["as_text"]
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _BASE = "SRCROOT"
 
-# Kinds of mismatches and verdicts, as rules. What is not here is a rule without a description of its own.
+# Kinds of differences and verdicts, as rules. What is not here is a rule without a description of its own.
 _RULES = {
-    "unreduced": "A sum over ranks is missing",
-    "factor": "A constant factor differs",
-    "constant": "A constant differs",
-    "exponent": "An exponent differs",
-    "wrapped": "An integer type ends",
-    "operand": "Another operand is used",
-    "range": "A sum has another range",
-    "missing": "A term is missing",
-    "extra": "There is a term too many",
-    "offset": "Positions are shifted",
-    "attribute": "An operator has another attribute",
-    "operator": "Another operator is applied",
-    "different": "The two sides compute different values",
+    **DIFFERENCES,
     "refuted": "The implementation does not refine the specification",
     "unknown": "Neither a proof nor a counterexample was found",
     "vacuous": "Nothing was checked",

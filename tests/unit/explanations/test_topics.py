@@ -20,7 +20,7 @@ from tantamount.explanations.operators import operator_topic
 from tantamount.explanations.topic import KINDS, Topic
 from tantamount.explanations.topics import find, topics
 from tantamount.ops.table import lookup
-from tantamount.verdict import Verdict
+from tantamount.verdict import DIFFERENCES, Verdict
 
 FOLDER = PACKAGE / "explanations"
 RULES = tomllib.loads((FOLDER / "rules.toml").read_text())
@@ -80,7 +80,7 @@ def test_every_kind_of_difference_is_explained() -> None:
                 given = node.args[0]
                 kinds = [given.body, given.orelse] if isinstance(given, ast.IfExp) else [given]
                 made |= {kind.value for kind in kinds if isinstance(kind, ast.Constant)}
-    assert made == {topic.name for topic in of_kind("difference")}
+    assert made == {topic.name for topic in of_kind("difference")} == set(DIFFERENCES)
 
 
 @pytest.mark.parametrize(("name", "entry"), [pytest.param(*item, id=item[0]) for item in entries()])

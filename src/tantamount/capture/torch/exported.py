@@ -15,9 +15,10 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
+from tantamount.capture.torch.calling import path_name
 from tantamount.capture.torch.problems import said
 from tantamount.capture.torch.sources import is_user_file, shown_file
-from tantamount.capture.torch.tracing import Leaf, Traced, path_name
+from tantamount.capture.torch.tracing import Leaf, Traced
 from tantamount.errors import UserError
 
 __all__ = ["example_arguments", "exported", "load"]

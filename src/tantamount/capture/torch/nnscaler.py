@@ -25,10 +25,10 @@ from tantamount.capture.nnscaler.modules import GeneratedModule, Held
 from tantamount.capture.nnscaler.statements import refused
 from tantamount.capture.nnscaler.steps import RankSteps, Steps
 from tantamount.capture.programs import Program
+from tantamount.capture.torch.calling import path_name
 from tantamount.capture.torch.generated import Running, run_rank
 from tantamount.capture.torch.problems import said
 from tantamount.capture.torch.programs import capture, capture_rank
-from tantamount.capture.torch.tracing import path_name
 from tantamount.errors import TantamountError, UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job

@@ -196,7 +196,8 @@ def passed(group: Any) -> None:
         if isinstance(group, str):
             from torch.distributed import distributed_c10d
 
-            group = distributed_c10d._resolve_process_group(group)  # pyright: ignore[reportPrivateImportUsage]
+            name: Any = group  # PyTorch's types have a type of their own for it
+            group = distributed_c10d._resolve_process_group(name)  # pyright: ignore[reportPrivateImportUsage]
         exchange.tensors[tuple(dist.get_process_group_ranks(group))] += 1
 
 

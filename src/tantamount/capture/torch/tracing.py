@@ -10,34 +10,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
+from tantamount.capture.torch.calling import Callee, Number, Recorded, Stage, path_name, runner, without_history
 from tantamount.capture.torch.calls import Call, same_at_every_call
-from tantamount.capture.torch.collectives import Functional
 from tantamount.capture.torch.dynamic import Dynamic, Sizes, sizes_of
-from tantamount.capture.torch.flexible import as_defined
-from tantamount.capture.torch.hooks import Carried, carry, registered, registered_since
 from tantamount.capture.torch.objects import one_call
 from tantamount.capture.torch.overwriting import Replay
-from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
+from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part
 from tantamount.capture.torch.problems import check_modules, check_quantised, not_captured
-from tantamount.capture.torch.sources import Annotate, module_paths
-from tantamount.capture.torch.standins import Guard, StandIns
 from tantamount.capture.torch.state import State, collect, digest
 from tantamount.capture.torch.strides import views_for_strides
 from tantamount.errors import UserError
 
-__all__ = ["Leaf", "Traced", "path_name", "trace"]
+__all__ = ["Leaf", "Traced", "trace"]
 
 
 @dataclass(frozen=True)
@@ -61,26 +56,6 @@ class Traced:
     sizes: Sizes | None = None
 
 
-@dataclass(frozen=True)
-class _Number:
-    """Stands for an argument that is a symbolic whole number."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class _Program:
-    """A function that is traced, and the tensors that it gets: state first, then the tensors among the arguments."""
-
-    function: Callable[..., Any]
-    state: State
-    structure: pytree.TreeSpec
-    leaves: tuple[Any, ...]  # of args and kwargs; tensors are replaced
-    names: tuple[str, ...]  # of all tensors
-    tensors: tuple[Tensor, ...]
-    gradients: tuple[tuple[str, Tensor], ...]  # that tensors have from before the call, by the names of the tensors
-
-
 def trace(
     function: Callable[..., Any] | nn.Module,
     args: Sequence[Any],
@@ -101,7 +76,7 @@ def trace(
     numbers = {n: leaf for n, leaf in named if type(leaf) is int and isinstance(n, str) and n in (dynamic or {})}
     reals = {n for n, leaf in named if type(leaf) is float and isinstance((dynamic or {}).get(n), str)}
     named = [(n, torch.tensor(leaf, dtype=torch.float64) if n in reals else leaf) for n, leaf in named]
-    leaves = tuple(_Number(n) if n in numbers else leaf for n, leaf in named)
+    leaves = tuple(Number(n) if n in numbers else leaf for n, leaf in named)
     given = [(n, leaf) for n, leaf in named if isinstance(leaf, Tensor)]
     names = (*(entry.name for entry in state.entries), *_distinct([name for name, _ in given], state))
     tensors = (*(entry.tensor for entry in state.entries), *(leaf for _, leaf in given))
@@ -109,7 +84,7 @@ def trace(
     fixed += [(n, x) for n, x in zip(names, tensors, strict=True) if not x.dim() and not x.is_floating_point()]
     values = {name: value for name, tensor in fixed if (value := digest(tensor)) is not None}
     old = tuple((n, x.grad) for n, x in zip(names, tensors, strict=True) if x.is_leaf and x.grad is not None)
-    program = _Program(function, state, structure, leaves, names, tensors, old)
+    program = Callee(function, state, structure, leaves, names, tensors, old)
     locals_ = [local_part(tensor) for tensor in tensors]
     sizes = None
     if dynamic:
@@ -130,22 +105,22 @@ def trace(
         fakes += [fake_mode.from_tensor(x.detach(), static_shapes=True) for x, _ in gradients]
         return fakes if sizes is None else fakes + sizes.carriers(fake_mode)
 
-    recorded = _Recorded([], [])
+    recorded = Recorded([], [])
     layouts = [layout for _, layout in (*locals_, *gradients)]
 
     with _quiet(), _compiled_as_written(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
         try:
             fakes = new_fakes()
-            stage = _Stage(program, layouts)
+            stage = Stage(program, layouts)
 
             def call() -> Call:
                 with one_call():
-                    module = make_fx(_runner(stage, recorded, sizes), record_stack_traces=False)(*fakes)
+                    module = make_fx(runner(stage, recorded, sizes), record_stack_traces=False)(*fakes)
                 return Call(module, stage.left)
 
             first = same_at_every_call(call, function, dict(zip(names, tensors, strict=True)), state, _where(function))
             for fake in fakes:  # calls made leaves of them, which must not be written to
-                _without_history(fake).requires_grad_(False)
+                without_history(fake).requires_grad_(False)
             second = make_fx(torch.func.functionalize(_replay(first), remove="mutations"))(*fakes)
         except UserError:
             raise
@@ -162,177 +137,6 @@ def trace(
         )  # fmt: skip
     aliases = {entry.name: entry.aliases for entry in state.entries if entry.aliases}
     return Traced(second, inputs, outputs, aliases, values, sizes)
-
-
-@dataclass
-class _Recorded:
-    """Names and layouts of what the function returned."""
-
-    names: list[str]
-    layouts: list[Layout | None]
-
-
-@dataclass
-class _Stage:
-    """The tensors that every call of a program computes with while it is traced. They stay the same objects, with the
-    hooks that a call has left on them: a second call finds what it would find in eager.
-
-    ``left``: the hooks that the calls so far have registered on them and left there."""
-
-    program: _Program
-    layouts: Sequence[Layout | None]
-    whole: list[Tensor] = field(default_factory=list)
-    stand_ins: StandIns = field(default_factory=StandIns)
-    carried: Carried = field(default_factory=Carried)
-    left: Mapping[tuple[str, int], Callable[..., Any]] = field(default_factory=dict)
-    _set: Mapping[tuple[str, int], Callable[..., Any]] | None = None
-
-    def enter(self, flat: Sequence[Tensor]) -> list[Tensor]:
-        """The tensors for one more call, without what the call before has left of gradients: ``flat`` are their local
-        parts, the same at every call."""
-        program = self.program
-        if not self.whole:
-            self.whole = [rewrapped(tensor, layout) for tensor, layout in zip(flat, self.layouts, strict=True)]
-            for name, original, tensor in zip(program.names, program.tensors, self.whole, strict=False):
-                self.stand_ins.add(name, original, tensor)
-        for tensor in self.whole:
-            _without_history(tensor).grad = None
-        return self.whole
-
-    def set_hooks(self) -> None:
-        """Register the hooks of the program's own tensors, before the first call; later calls find them there."""
-        with _disable_current_modes():
-            if self._set is None:
-                tensors = zip(self.program.names, self.program.tensors, self.whole, strict=False)
-                self.carried = carry(self.stand_ins, list(tensors))
-                self._set = self._registered()
-        self.carried.begin()
-
-    def check_hooks(self) -> None:
-        """Raise :class:`UserError` for hooks that did not run as they had to, or that the call has taken away."""
-        self.carried.check()
-        with _disable_current_modes():
-            self.left = registered_since(self._set or {}, self._registered(), self.carried.owners)
-
-    def _registered(self) -> dict[tuple[str, int], Callable[..., Any]]:
-        return registered(list(zip(self.program.names, self.whole, strict=False)), {}, ())
-
-
-def _without_history(tensor: Tensor) -> Tensor:
-    """A tensor that may have been computed in place (``x.mul_(weight)``), as a leaf."""
-    return tensor if tensor.is_leaf else tensor.detach_()
-
-
-def _runner(stage: _Stage, recorded: _Recorded, sizes: Sizes | None) -> Callable[..., Any]:
-    program, layouts = stage.program, stage.layouts
-
-    def run(*given: Tensor) -> list[Tensor]:
-        state = program.state
-        flat, carriers = given[: len(layouts)], given[len(layouts) :]
-        count, total = len(state.entries), len(program.tensors)
-        whole = stage.enter(flat)
-        fakes_own: dict[str, set[str]] = {}
-        for entry, tensor, layout in zip(state.entries, whole[:count], layouts[:count], strict=True):
-            if entry.trainable:
-                tensor.requires_grad_()
-                # what isinstance(tensor, nn.Parameter) looks at
-                tensor._is_param = isinstance(entry.tensor, nn.Parameter)
-            if layout is None and type(entry.tensor) in (Tensor, nn.Parameter, FakeTensor):  # marks of a program's own
-                fakes_own[entry.name] = set(vars(tensor))
-                vars(tensor).update({k: v for k, v in vars(entry.tensor).items() if k not in vars(tensor)})
-        own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}
-        arguments = iter(zip(whole[count:total], program.tensors[count:], strict=True))
-        filled: list[Any] = []
-        for leaf in program.leaves:
-            if isinstance(leaf, Tensor):
-                tensor, original = next(arguments)
-                filled.append(tensor.requires_grad_() if original.requires_grad else tensor)
-            elif isinstance(leaf, _Number) and sizes is not None:
-                filled.append(sizes.number(leaf.name, carriers))
-            else:
-                filled.append(leaf)
-        args, kwargs = pytree.tree_unflatten(filled, program.structure)
-        by_name = dict(zip(program.names, whole, strict=False))
-        for (name, _), gradient in zip(program.gradients, whole[total:], strict=True):
-            by_name[name].grad = gradient
-        stage.set_hooks()
-        with ExitStack() as stack:
-            paths = stack.enter_context(module_paths(state.modules))
-            stack.enter_context(stage.stand_ins.everywhere())
-            communication = stack.enter_context(Functional())
-            stack.enter_context(Annotate(paths))
-            stack.enter_context(Guard(stage.stand_ins))
-            stack.enter_context(as_defined())
-            with state.replaced(own):
-                returned = stage.stand_ins.of(program.function(*args, **kwargs))
-                results = _results(returned)
-                gradients = _gradients(program, own, filled)
-        communication.check_left([*results, *gradients, *zip(program.names, whole, strict=False)])
-        stage.check_hooks()
-        _check_gradients(program, whole)
-        for entry in state.entries:  # marks that the call has made on its parameters
-            if entry.name in fakes_own:
-                marks = {k: v for k, v in vars(own[entry.name]).items() if k not in fakes_own[entry.name]}
-                vars(entry.tensor).update(marks)
-        recorded.names[:] = [name for name, _ in (*results, *gradients)]
-        parts = [local_part(tensor) for _, tensor in (*results, *gradients)]
-        recorded.layouts[:] = [layout for _, layout in parts]
-        return [tensor.detach() for tensor, _ in parts]
-
-    return run
-
-
-def _check_gradients(program: _Program, whole: Sequence[Tensor]) -> None:
-    """Gradients have gone to stand-ins, and to leaves. Raises :class:`UserError` otherwise."""
-    before = dict(program.gradients)
-    for name, original, tensor in zip(program.names, program.tensors, whole, strict=False):
-        if not original.is_leaf and tensor.grad is not None:
-            raise UserError(
-                "capture-gradient", place=name,
-                found="an argument that was itself computed, and a backward pass through it",
-                needed="an argument that nothing was differentiated for",
-                hint="x.detach().requires_grad_(), or compute it inside of what is captured",
-            )  # fmt: skip
-        if original.is_leaf and original.grad is not before.get(name):
-            original.grad = before.get(name)
-            raise UserError(
-                "capture-gradient", place=name, found="a backward pass that goes past the stand-in of it",
-                needed="a parameter that the program reaches by functions of PyTorch, or through its module",
-            )  # fmt: skip
-
-
-def _results(returned: Any) -> list[tuple[str, Tensor]]:
-    found, _ = pytree.tree_flatten_with_path(returned)
-    tensors = [(path, leaf) for path, leaf in found if isinstance(leaf, Tensor)]
-    return [(path_name(path) or "output", leaf) for path, leaf in tensors]
-
-
-def _gradients(program: _Program, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:
-    """The tensors that the run left in ``.grad``; for state that the program itself replaced (FSDP), of what stands
-    there now."""
-    out: list[tuple[str, Tensor]] = []
-    for entry in program.state.entries:
-        tensor = _current(program.state, entry.name)
-        gradient = (own[entry.name] if tensor is None else tensor).grad
-        gradient = own[entry.name].grad if gradient is None else gradient
-        if gradient is not None:
-            out.append((f"grad {entry.name}", gradient))
-    names = program.names[len(program.state.entries) :]
-    tensors = [leaf for leaf in filled if isinstance(leaf, Tensor)]
-    for name, leaf in zip(names, tensors, strict=True):
-        if leaf.grad is not None:
-            out.append((f"grad {name}", leaf.grad))
-    return out
-
-
-def _current(state: State, name: str) -> Tensor | None:
-    for prefix, module in state.modules.items():
-        if name.startswith(prefix):
-            try:
-                return module.get_parameter(name.removeprefix(prefix))
-            except AttributeError:
-                continue
-    return None
 
 
 def _replay(module: fx.GraphModule) -> Callable[..., Any]:
@@ -365,19 +169,6 @@ def _argument_name(function: Callable[..., Any], path: tuple[Any, ...]) -> str:
     return ".".join(part for part in (first, path_name(tuple(rest))) if part)
 
 
-def path_name(path: tuple[Any, ...]) -> str:
-    """``batch.ids`` or ``0.loss`` for a path into nested containers."""
-    parts: list[str] = []
-    for key in path:
-        for attribute in ("key", "name", "idx"):
-            if hasattr(key, attribute):
-                parts.append(str(getattr(key, attribute)))
-                break
-        else:
-            parts.append(str(key))
-    return ".".join(parts)
-
-
 def _distinct(names: Sequence[str], state: State) -> list[str]:
     taken = {entry.name for entry in state.entries}
     out: list[str] = []
@@ -396,7 +187,7 @@ def _where(function: Callable[..., Any] | nn.Module) -> str:
 
 # ---------------------------------------------------------------------------------------------- the graph
 def _outputs(
-    module: fx.GraphModule, inputs: Sequence[Leaf], left: Sequence[Leaf], recorded: _Recorded
+    module: fx.GraphModule, inputs: Sequence[Leaf], left: Sequence[Leaf], recorded: Recorded
 ) -> tuple[Leaf, ...]:
     """Names of the outputs. What the program wrote into its inputs is a trailing ``copy_``: it becomes an output.
 
