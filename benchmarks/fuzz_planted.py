@@ -99,18 +99,15 @@ def reshape_of_permute(graph, node):
     )
 
 
-def permute_of_reshape(graph, node):
+def reversed_permute(graph, node):
+    """A permutation of three dimensions as its inverse, where the shape does not show it."""
     inner = arg(graph, node, 0)
-    if (
-        is_(node, "permute")
-        and inner is not None
-        and is_(inner, "reshape")
-        and sorted(inner.type.shape)[:-1] == [1] * (len(inner.type.shape) - 1)
-    ):
+    if not is_(node, "permute") or inner is None or len(node.args[1]) != 3:
         return None
-    if is_(node, "permute") and inner is not None and is_(inner, "permute") and len(node.args[1]) == 3:
-        return call(node, node.target, inner.args[0], tuple(inner.args[1][k] for k in reversed(node.args[1])))
-    return None
+    order = tuple(node.args[1])
+    inverse = tuple(order.index(k) for k in range(3))
+    same = inverse != order and tuple(inner.type.shape[k] for k in inverse) == tuple(node.type.shape)
+    return call(node, node.target, node.args[0], inverse) if same else None
 
 
 def common_factor(graph, node):
@@ -522,7 +519,7 @@ BUGS = (
     Bug("folded-in-32-bits", "64-bit constants folded in 32", switch="folding-width"),
     Bug("transpose-dropped-in-mm", "square matrices", optimise=rewriting(dropped_transpose_in_mm)),
     Bug("view-of-permuted", "reshape of the storage", optimise=rewriting(reshape_of_permute)),
-    Bug("permute-reversed", "three dimensions", optimise=rewriting(permute_of_reshape)),
+    Bug("permute-reversed", "three dimensions", optimise=rewriting(reversed_permute)),
     Bug("common-factor", "a b + a c = a (b c)", optimise=rewriting(common_factor)),
     Bug("sub-associated", "(a - b) - c = (a - b) + c", optimise=rewriting(associated_sub)),
     Bug("neg-of-sub", "-(a - b) = a - b", optimise=rewriting(neg_of_sub)),

@@ -23,10 +23,9 @@ from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.ir.graph import Graph, references
 from tantamount.ir.types import DType
 
-__all__ = ["Coverage", "cells", "pairs"]
+__all__ = ["Coverage", "pairs"]
 
 Pair = tuple[str, str, str]  # maker (an operator, "input" or "constant"), operator (or "output"), element type
-Cell = tuple[str, str, int]
 _GOALS = 3  # for each of the two element types of a case
 _RANKS = (0, 1, 2, 3, 4)
 _LEAVES = ("input", "constant")
@@ -53,11 +52,6 @@ def _makers(graph: Graph) -> Iterator[tuple[str, str, str, int]]:
 def pairs(graph: Graph) -> set[Pair]:
     """The pairs of a typed graph."""
     return {(maker, target, dtype) for maker, target, dtype, _ in _makers(graph)}
-
-
-def cells(graph: Graph) -> set[Cell]:
-    """Operators with element types and ranks of their operands."""
-    return {(target, dtype, rank) for _, target, dtype, rank in _makers(graph) if target != "output"}
 
 
 @dataclass

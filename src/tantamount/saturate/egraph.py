@@ -94,7 +94,7 @@ def plain_type(operation: Operation, operands: tuple[ResultType, ...]) -> Tensor
     elif len(args) == 2 and len(types) == 1 and target == "aten.permute.default":
         order = entries(args[1])
         if order is not None and sorted(order) == list(range(len(first.shape))):
-            return TensorType(tuple(first.shape[k] for k in order), first.dtype)
+            return TensorType(tuple(first.shape[int(k)] for k in order), first.dtype)
     elif len(args) == 2 and len(types) == 1 and target == "aten.reshape.default":
         shape = entries(args[1])
         if shape is not None and all(type(n) is int and n > 0 for n in shape) and prod(shape) == prod(first.shape):
