@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Captured", "job_of", "refine_job", "whole_proof"]
 
 _LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
+_SOME = 12  # likewise, where one device is compared with one device
 _SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
@@ -375,12 +376,13 @@ def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
 
 def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport]) -> bool:
     """True if a proof that cuts both programs where they agree may succeed where one as a whole did not: each step is
-    compared alone. Of programs that are short a whole comparison says as much."""
+    compared alone. Of ranks with short programs a whole comparison says as much."""
     if proof.cuts is not None or proof.options.cut is not None or proof.options.align is None:
         return False
     if any(output.verdict is Verdict.REFUTED for output in checked):
         return False
-    return len(proof.job.specification.nodes) >= _LONG
+    alone = len(proof.job.implementation) == 1  # two ways of writing one thing: they meet at what both compute
+    return len(proof.job.specification.nodes) >= (_SOME if alone else _LONG)
 
 
 def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
