@@ -37,7 +37,7 @@ class MegatronModel(nn.Module):
                 needed=f"one of {', '.join(KINDS)}", hint="build another one in a function of yours: MODULE:FUNCTION",
             )  # fmt: skip
         self.config = config
-        with without_cuda(), torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]), without_cuda():
             torch.manual_seed(0)  # what a loader leaves alone is the same in every copy
             _alone()
             self.model = _built(config).eval()
