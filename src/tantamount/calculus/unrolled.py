@@ -18,7 +18,7 @@ from tantamount.calculus.boxes import Box
 from tantamount.calculus.cells import Anchor, places
 from tantamount.calculus.polynomials import add, multiply, scale, sum_over
 from tantamount.calculus.products import substitute_polynomial
-from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.rebuild import Rebuild, atoms_inside
 from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of
 
 __all__ = ["unrolled"]
@@ -31,6 +31,8 @@ def unrolled(
     position elsewhere; ``None`` if there are none."""
     single = {anchor for side in (x, y) for anchor, place in _read(store, side) if not place.parts}
     if not single or not any(_runs_along(store, f.atom, single, set()) for f in factors_of(x, y)):
+        return None
+    if store.effort.exceeds("rewritten_atoms", atoms_inside(store, (*x, *y))):
         return None
     rebuild = _Unroll(store, single, box)
     out = rebuild.polynomial(x), rebuild.polynomial(y)
