@@ -10,7 +10,7 @@ import pytest
 from tantamount.errors import UserError
 
 pytest.importorskip("torch", reason="models of PyTorch")
-from tantamount.capture.torch.recipes import built  # noqa: E402
+from tantamount.capture.torch.recipes import built
 
 PACKAGES = {
     "megatron:llama": ("megatron", "megatron-core and transformers"),
@@ -27,7 +27,8 @@ def test_an_absent_package_is_named(name: str) -> None:
         pytest.skip(f"{package} is installed")
     with pytest.raises(UserError) as caught:
         built(name)
-    assert (caught.value.code, caught.value.needed) == ("compare-recipe", needed)
+    assert caught.value.code == "compare-recipe"
+    assert caught.value.needed.endswith(f"needs, {needed}")
     assert package in caught.value.found
 
 
