@@ -8,7 +8,7 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 from tantamount.calculus import powers
@@ -25,7 +25,7 @@ __all__ = ["unrolled"]
 
 
 def unrolled(
-    store: Store, x: Polynomial, y: Polynomial, box: Box | dict[int, tuple[int, int]]
+    store: Store, x: Polynomial, y: Polynomial, box: Box | Mapping[int, tuple[int, int]]
 ) -> tuple[Polynomial, Polynomial] | None:
     """Both Polynomials with the sums written out that read a leaf along a bound variable which is read at a fixed
     position elsewhere; ``None`` if there are none."""
@@ -79,7 +79,7 @@ class _Unroll(Rebuild):
 
     bound = "unrolled_factors"
 
-    def __init__(self, store: Store, single: set[Anchor], box: Box | dict[int, tuple[int, int]]) -> None:
+    def __init__(self, store: Store, single: set[Anchor], box: Box | Mapping[int, tuple[int, int]]) -> None:
         super().__init__(store, budget=store.effort.bounds.unrolled_factors, box=box)
         self.single = single
         self.written_out = 0

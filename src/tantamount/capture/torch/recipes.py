@@ -224,7 +224,7 @@ def _jax(text: str) -> Built:
     where ``function(params, *inputs)`` is traced by JAX."""
     models: Any = import_module("tantamount.capture.jax_models")
     module, _, attribute = text.partition(":")
-    returned = getattr(import_module(module), attribute)() if attribute else ()
+    returned: Any = getattr(import_module(module), attribute)() if attribute else ()
     options = dict(returned[3]) if isinstance(returned, tuple) and len(returned) == 4 else {}
     if not isinstance(returned, tuple) or len(returned) not in (3, 4) or not set(options) <= {"load", "checkpoint"}:
         raise UserError(
