@@ -146,7 +146,7 @@ def compare(
     inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     loaders: Sequence[Any] | None = None,
     checkpoint: Mapping[str, Sequence[int]] | None = None,
-    relations: Mapping[str, Any] | str | Path | None = None,
+    relations: Mapping[str, Any] | str | Path | Sequence[str | Path] | None = None,
     outputs: Mapping[str, Any] | None = None,
     save_relations: str | Path | None = None,
     accept: Collection[str] = (),
@@ -168,7 +168,9 @@ def compare(
     ``relations`` and ``outputs`` say how inputs and outputs of the first are made of those of the second, as a job
     does; without loaders, inputs that they leave out are guessed from names and shapes, and the verdict is UNKNOWN
     unless ``accept`` has ``"relation-guessed"``. ``save_relations`` names a file that what was found is written to,
-    ``relations`` may name such a file: no loader is run then. The other arguments are those of :func:`refine`. Raises
+    ``relations`` may name such a file, or three or more of
+    smaller models of the same kind, from which those of these sizes follow: no loader is run then. The other
+    arguments are those of :func:`refine`. Raises
     :class:`UserError`."""
     from tantamount.comparison import Comparing, compare_pair, pair_to_compare
     from tantamount.comparison.relation_files import save_relations as save_file

@@ -157,6 +157,7 @@ class Bounds:
     case_factors: int = _bound(4_096, COMPARISON, "Factors that are computed anew in one case.")
     common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
     lifted_atoms: int = _bound(16, COMPARISON, "Atoms inside a function that a selection is lifted out of.")
+    rewritten_atoms: int = _bound(200, COMPARISON, "Atoms in what is written anew in another way.")
     unrolled_points: int = _bound(64, COMPARISON, "Terms that one sum is written out as.")
     unrolled_factors: int = _bound(4_000, COMPARISON, "Factors that are computed anew where sums are written out.")
     leaf_places: int = _bound(64, COMPARISON, "Places at which one function reads tensors.")

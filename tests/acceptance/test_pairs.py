@@ -20,6 +20,8 @@ PAIRS = {
     "small_gelu_fast_const": {"rounded-constants"},
     "small_rmsnorm_fused": {"rounded-constants"},
     "small_logsigmoid": {"softplus-threshold"},
+    "small_mamba2_segsum": set(),
+    "small_mamba2_ssd_recurrent_vs_parallel": set(),
 }
 ASSUMED = {"mask-literals", "rounded-constants", "softplus-threshold"}
 
@@ -36,3 +38,9 @@ def test_another_epsilon_is_refuted_at_its_operator(shared: Path) -> None:
     assert answer.verdict.value == "REFUTED"
     assert answer.mismatch is not None
     assert answer.mismatch.headline.endswith("adds 1e-05 where 1e-06 is needed")
+
+
+def test_a_floor_below_a_norm_is_refuted_by_rows_below_it(shared: Path) -> None:
+    answer = compare(read_job(shared / "pairs" / "small_rmsnorm_vs_normalize" / "job.toml"))
+    assert answer.verdict.value == "REFUTED"
+    assert answer.counterexample is not None

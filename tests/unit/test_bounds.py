@@ -293,6 +293,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "cell_sums": (causal, 1),
     "common_cells": (causal, 1),
     "leaf_places": (causal, 1),
+    "rewritten_atoms": (loop, 1),
     "unrolled_points": (loop, 1),
     "unrolled_factors": (loop, 1),
     "case_steps": (places, 1),

@@ -437,6 +437,8 @@ class _Ways:
         if angles_in(store, a) != angles_in(store, b):
             yield lambda: self._search(left, right, of_itself=False, turning=True)
         yield from self._without_denominators(left, right)
+        if not in_cell:  # as they are written: multiplied out they may be too long to be looked at
+            yield lambda: self._within_effort(lambda: vanishes(store, add(store, left, scale(right, -1)), box))
         for rewritten in (as_exponentials, looked_up):
             one, other = rewritten(store, a, box), rewritten(store, b, box)
             if (one, other) != (a, b):
@@ -449,8 +451,6 @@ class _Ways:
         if written is not None:
             yield partial(self._search, *written, of_itself=False)
             yield from self._without_denominators(*written)
-        if not in_cell:  # as they are written: multiplied out they may be too long to be looked at
-            yield lambda: self._within_effort(lambda: vanishes(store, add(store, left, scale(right, -1)), box))
 
     def _without_denominators(self, x: Polynomial, y: Polynomial) -> Iterator[Callable[[], bool]]:
         cleared = _cleared(self.store, add(self.store, x, scale(y, -1)))

@@ -18,7 +18,7 @@ from tantamount.calculus.choices import element_of
 from tantamount.calculus.comparisons import covered, interval, permuted, positions_of
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, polynomial, scale, sum_over
 from tantamount.calculus.products import monomial, substitute_factors
-from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.rebuild import Rebuild, atoms_inside
 from tantamount.calculus.terms import (
     ONE,
     ZERO,
@@ -50,6 +50,8 @@ class _OneHot(NamedTuple):
 def looked_up(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
     """The Polynomial with look-ups by orders of rows brought out of functions, powers and comparisons."""
     if not any(_mentions(store, f.atom) for f in factors_of(x)):
+        return x
+    if store.effort.exceeds("rewritten_atoms", atoms_inside(store, x)):
         return x
     budget = store.effort.bounds.settled_factors
     try:

@@ -12,7 +12,7 @@ from tantamount.calculus.products import monomial, substitute_polynomial
 from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of, single
 from tantamount.ops.functions import FUNCTIONS
 
-__all__ = ["Rebuild", "refresh", "refresh_ranges"]
+__all__ = ["Rebuild", "atoms_inside", "refresh", "refresh_ranges"]
 
 
 class Rebuild:
@@ -231,3 +231,15 @@ def refresh_ranges(store: Store) -> None:
             comparisons.record_range(store, same, size, box)
             for one in (x, same):
                 recorded[one, size, box] = len(store.redirects)
+
+
+def atoms_inside(store: Store, x: Polynomial) -> int:
+    """The number of atoms in a Polynomial, at any depth."""
+    seen: set[int] = set()
+    pending = [f.atom for f in factors_of(x)]
+    while pending:
+        number = pending.pop()
+        if number not in seen:
+            seen.add(number)
+            pending += [f.atom for f in factors_of(*store.atoms[number].arguments)]
+    return len(seen)

@@ -8,7 +8,7 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 from tantamount.calculus import powers
@@ -18,19 +18,21 @@ from tantamount.calculus.boxes import Box
 from tantamount.calculus.cells import Anchor, places
 from tantamount.calculus.polynomials import add, multiply, scale, sum_over
 from tantamount.calculus.products import substitute_polynomial
-from tantamount.calculus.rebuild import Rebuild
+from tantamount.calculus.rebuild import Rebuild, atoms_inside
 from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of
 
 __all__ = ["unrolled"]
 
 
 def unrolled(
-    store: Store, x: Polynomial, y: Polynomial, box: Box | dict[int, tuple[int, int]]
+    store: Store, x: Polynomial, y: Polynomial, box: Box | Mapping[int, tuple[int, int]]
 ) -> tuple[Polynomial, Polynomial] | None:
     """Both Polynomials with the sums written out that read a leaf along a bound variable which is read at a fixed
     position elsewhere; ``None`` if there are none."""
     single = {anchor for side in (x, y) for anchor, place in _read(store, side) if not place.parts}
     if not single or not any(_runs_along(store, f.atom, single, set()) for f in factors_of(x, y)):
+        return None
+    if store.effort.exceeds("rewritten_atoms", atoms_inside(store, (*x, *y))):
         return None
     rebuild = _Unroll(store, single, box)
     out = rebuild.polynomial(x), rebuild.polynomial(y)
@@ -77,7 +79,7 @@ class _Unroll(Rebuild):
 
     bound = "unrolled_factors"
 
-    def __init__(self, store: Store, single: set[Anchor], box: Box | dict[int, tuple[int, int]]) -> None:
+    def __init__(self, store: Store, single: set[Anchor], box: Box | Mapping[int, tuple[int, int]]) -> None:
         super().__init__(store, budget=store.effort.bounds.unrolled_factors, box=box)
         self.single = single
         self.written_out = 0

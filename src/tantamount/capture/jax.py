@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from tantamount.capture.fields import Place
 from tantamount.capture.fx_json import parse_graph
@@ -34,7 +35,7 @@ from tantamount.ir.graph import Graph, Node, Output, Ref, Source
 from tantamount.ir.mesh import Mesh
 from tantamount.limits import limits_from_environment
 
-__all__ = ["capture_jax", "capture_jax_ranks"]
+__all__ = ["capture_jax", "capture_jax_ranks", "leaves_of", "zeros_like"]
 
 # A sharding constraint is a wish about layout: of one device's program it asks nothing.
 _CONSTRAINT = re.compile(r'custom-call\(([^()\s]+)\), custom_call_target="Sharding"')
@@ -173,6 +174,16 @@ def _outputs(lowered: Any) -> list[str]:
 
 def _path(path: Sequence[Any]) -> str:
     return jax.tree_util.keystr(tuple(path), simple=True, separator=".")
+
+
+def leaves_of(tree: Any) -> list[tuple[str, Any]]:
+    """The leaves of a tree of arrays with their paths, ``mlp.up`` or empty, in JAX's order."""
+    return [(_path(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]
+
+
+def zeros_like(tree: Any) -> Any:
+    """A tree of NumPy arrays of zeros in float64 with the shapes of another."""
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape), tree)
 
 
 def _named(text: str, path: str, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:

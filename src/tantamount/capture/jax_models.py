@@ -3,14 +3,14 @@
 # pyright: basic
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
-from tantamount.capture.jax import capture_jax
+from tantamount.capture.jax import capture_jax, leaves_of, zeros_like
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.problems import line_of, said
 from tantamount.errors import UserError
@@ -48,7 +48,7 @@ class JaxModel:
             if load is None:
                 return {name: checkpoint.get(name, np.zeros(leaf.shape)) for name, leaf in self._leaves(self.params)}
             tensors = {name: np.array(values) for name, values in checkpoint.items()}
-            held = jax.tree.map(lambda leaf: np.zeros(leaf.shape), self.params)
+            held = zeros_like(self.params)
             try:
                 made = load(held, tensors)
             except UserError:
@@ -75,15 +75,10 @@ class JaxModel:
 
     def _leaves(self, tree: Any) -> list[tuple[str, Any]]:
         first = next(iter(_parameters(self.function)), "params")
-        return [
-            (f"{first}.{jax.tree_util.keystr(path, simple=True, separator='.')}" if path else first, leaf)
-            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-        ]
+        return [(f"{first}.{path}" if path else first, leaf) for path, leaf in leaves_of(tree)]
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
-    import inspect
-
     return list(inspect.signature(getattr(function, "__wrapped__", function)).parameters)
 
 

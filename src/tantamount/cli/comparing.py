@@ -26,7 +26,7 @@ class Request:
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
     allow_outside: bool = False
-    given: Path | None = None  # a file of relations
+    given: Sequence[Path] = ()  # files of relations
     save: Path | None = None
 
 
@@ -81,7 +81,7 @@ def compared(request: Request, **options: Any) -> Answer:
             )
         return compare(read_job(request.first, allow_outside=request.allow_outside), **options)
     relations: Any = relations_of(request.inputs, "--input")
-    if request.given is not None:
+    if request.given:
         if relations:
             raise UserError(
                 "command-line", place="--relations", found="--input beside it", needed="relations in the file alone"

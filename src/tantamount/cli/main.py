@@ -217,7 +217,10 @@ def check(certificate: Path, job: Path | None, allow_outside: bool, operators: t
 @argument("second", "[B]", "The other program; the first is the reference.", required=False)
 @click.option("--input", "inputs", multiple=True, metavar="NAME=RELATION", help="An input of A, made of those of B.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=RELATION", help="Likewise.")
-@click.option("--relations", type=FILE, metavar="FILE", help="How parameters or inputs correspond; no loader is run.")
+@click.option(
+    "--relations", type=FILE, multiple=True, metavar="FILE",
+    help="How parameters or inputs correspond (three or more: of smaller models); no loader is run.",
+)  # fmt: skip
 @click.option("--save-relations", type=FILE, metavar="OUT", help="Write what was found to correspond, to be edited.")
 @click.option("--accept", multiple=True, metavar="NAME", help="Let the verdict rest on it: relation-guessed.")
 @click.option(
@@ -240,7 +243,7 @@ def compare(
     second: str | None,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
-    relations: Path | None,
+    relations: tuple[Path, ...],
     save_relations: Path | None,
     accept: tuple[str, ...],
     sweep: tuple[str, ...],

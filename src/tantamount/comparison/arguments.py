@@ -18,7 +18,7 @@ from tantamount.comparison.models import (
 )
 from tantamount.comparison.programs import Pair, pair_of
 from tantamount.comparison.recorded_weights import has_weights, pair_with_weights
-from tantamount.comparison.relation_files import GivenRelations, read_relations
+from tantamount.comparison.relation_files import GivenRelations, lifted_relations, read_relations
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -34,7 +34,7 @@ def pair_to_compare(
     inputs: Sequence[Any] | Mapping[str, Any] | None,
     loaders: Sequence[Any] | None,
     checkpoint: Mapping[str, Sequence[int]] | None,
-    relations: Mapping[str, Any] | str | Path | None,
+    relations: Mapping[str, Any] | str | Path | Sequence[str | Path] | None,
     outputs: Mapping[str, Any] | None,
 ) -> Pair:
     """The arguments of :func:`tantamount.compare` as a pair of programs. Raises :class:`UserError`."""
@@ -43,8 +43,10 @@ def pair_to_compare(
             raise UserError("job-arguments", place="compare", found="a job with more", needed="compare(job) alone")
         return Pair(first, {})
     models = _is_model(first), _is_model(second)
-    if isinstance(relations, (str, Path)):
-        given = read_relations(Path(relations))
+    if relations is not None and not isinstance(relations, Mapping):
+        files = [relations] if isinstance(relations, (str, Path)) else list(relations)
+        several = [read_relations(Path(file)) for file in files]
+        given = several[0] if len(several) == 1 else _lifted((first, second), models, several, checkpoint)
         if given.of_models:
             return _as_given((first, second), models, inputs, given, outputs)
         relations, outputs, loaders = given.inputs, {**given.outputs, **(outputs or {})}, None
@@ -88,6 +90,34 @@ def capture_of(model: object, given: Any) -> object:
     from tantamount.capture.torch.models import captured
 
     return captured(model, *call_of(given))
+
+
+def _lifted(
+    sides: tuple[object, object],
+    models: tuple[bool, bool],
+    several: Sequence[GivenRelations],
+    checkpoint: Mapping[str, Sequence[int]] | None,
+) -> GivenRelations:
+    """What files of relations at smaller sizes say of two models. The checkpoint's shapes are those given, or those of
+    the state dict that has its names."""
+    from tantamount.capture.torch.models import parameter_shapes, state_shapes
+
+    if not all(models) or not all(one.of_models for one in several):
+        raise UserError(
+            "compare-relations", place=several[0].path if several else "relations", found=f"{len(several)} files",
+            needed="one file, or files for smaller models of the same kind",
+        )  # fmt: skip
+    shapes: dict[str, Shape] = {name: tuple(shape) for name, shape in (checkpoint or {}).items()}
+    for side in sides:
+        own = state_shapes(side)
+        if not shapes and own.keys() >= several[0].checkpoint.keys():
+            shapes = {name: own[name] for name in several[0].checkpoint}
+    if not shapes:
+        raise UserError(
+            "compare-checkpoint", place="compare", found="no model whose state dict the checkpoint is",
+            needed="the names and shapes of the checkpoint's tensors: checkpoint={name: shape}",
+        )  # fmt: skip
+    return lifted_relations(several, shapes, sides=(parameter_shapes(sides[0]), parameter_shapes(sides[1])))
 
 
 def _as_given(

@@ -26,6 +26,7 @@ __all__ = ["ACCEPTABLE", "GUESSED", "Comparing", "compare_pair"]
 GUESSED = "relation-guessed"
 ACCEPTABLE = (GUESSED,)  # what a verdict may rest on only if the user has said so
 
+_CUT_FROM = 12  # nodes: two ways of writing one thing meet at what both compute
 _SHOWN = 4  # guesses that are printed with the assumption
 
 _Rewrite = Callable[[Job], tuple[Job, tuple[Assumption, ...]]]
@@ -76,6 +77,7 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
         progress=how.progress,
         limits=how.limits,
         effort=how.effort,
+        cut_from=_CUT_FROM,
         so_far=None if how.so_far is None else _told(how.so_far, assumed, pair, how),
     )
     answer = _answer(found, assumed, pair, how)

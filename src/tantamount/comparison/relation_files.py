@@ -10,7 +10,7 @@ and ``[outputs]`` as a job has them. Nothing of a file is executed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
@@ -23,7 +23,9 @@ from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Place, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.correspond.index_maps import numbered, shape_of
+from tantamount.correspond.lifting import LEAST, Sample, lifted
 from tantamount.correspond.numbering import Source
+from tantamount.errors import UserError
 from tantamount.ir.relation import (
     Concat,
     Expression,
@@ -42,10 +44,21 @@ from tantamount.ops.relations import evaluate
 from tantamount.semantics.reference import Reference
 from tantamount.writing import write_file
 
-__all__ = ["FORMAT", "GivenRelations", "document_of_inputs", "document_of_sources", "read_relations", "save_relations"]
+__all__ = [
+    "FORMAT",
+    "GivenRelations",
+    "document_of_inputs",
+    "document_of_sources",
+    "lifted_relations",
+    "read_relations",
+    "save_relations",
+]
 
 FORMAT = "relations/1"
 _TABLES = ("format", "checkpoint", "first", "second", "inputs", "outputs")
+Sides = tuple[Mapping[str, Shape], Mapping[str, Shape]]
+"""The shapes of the parameters of both models, by name."""
+
 _HEAD = "# Read by `tantamount compare --relations`: edit what is wrong.\n"
 
 
@@ -65,6 +78,41 @@ class GivenRelations:
     def of_models(self) -> bool:
         """True if the file is about parameters of models and a checkpoint."""
         return bool(self.checkpoint)
+
+
+def lifted_relations(given: Sequence[GivenRelations], shapes: Mapping[str, Shape], *, sides: Sides) -> GivenRelations:
+    """What files for models of at least three smaller sizes say of those at hand: ``shapes`` are those of the
+    checkpoint's tensors, ``sides`` those of the parameters of both. Raises :class:`UserError` where the files do not
+    agree on
+    one formula."""
+    sources: list[dict[str, Source]] = []
+    for side, parameters in zip(("first", "second"), sides, strict=True):
+        found: dict[str, Source] = {}
+        several = [one.first if side == "first" else one.second for one in given]
+        for name in several[0]:
+            place = f"{given[0].path}: [{side}] {name}"
+            ways = [one[name] for one in several if name in one]
+            kinds = {(way.factor, way.shift) for way in ways}
+            samples = [
+                Sample(way.expression, shape_of(way.expression, one.checkpoint), one.checkpoint)
+                for way, one in zip(ways, given, strict=False)
+                if way.expression is not None
+            ]
+            alike = len(samples) == len(given) and len(kinds) == 1 and name in parameters
+            expression = lifted(samples, parameters[name], shapes) if alike else None
+            if expression is None or shape_of(expression, shapes) != parameters[name]:
+                seen = ", ".join(str(way.expression) for way in ways)
+                raise UserError(
+                    "compare-relations", place=place,
+                    found=seen if name in parameters else "no parameter of that name",
+                    needed=f"one formula at {LEAST} sizes or more, which gives the parameter's shape",
+                    hint="save the relations at sizes that keep the proportions of the model, and change all of them",
+                )  # fmt: skip
+            factor, shift = kinds.pop()
+            found[name] = Source(expression, factor, shift)
+        sources.append(found)
+    path = ", ".join(one.path for one in given)
+    return GivenRelations(path, dict(shapes), sources[0], sources[1])
 
 
 # ------------------------------------------------------------------------------------------------ writing

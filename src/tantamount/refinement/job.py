@@ -75,13 +75,17 @@ def refine_job(
     effort: Effort | None = None,
     so_far: Callable[[Refinement], None] | None = None,
     doubtful: bool = False,
+    cut_from: int = _LONG,
 ) -> Refinement:
     """The verdict on a job; the arguments are those of :func:`tantamount.refine`, but ``effort`` says all that may be
-    spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, and ``so_far``
-    is told the report as it would be if the work ended now, whenever more is known (only where time or memory are
+    spent, ``doubtful`` that something is probably wrong, so that values are compared before forms are, ``cut_from``
+    from
+    how many nodes of a specification on it is cut where both programs agree, if it is not proved as a whole, and
+    ``so_far`` is told the report as it would be if the work ended now, whenever more is known (only where time or
+    memory are
     limited). Raises :class:`UserError`."""
     how = effort if effort is not None else Effort()
-    state = _State(job, strict, how, so_far or _unheard)
+    state = _State(job, strict, how, so_far or _unheard, cut_from)
     bounds = limits if limits is not None else limits_from_environment()
     options = Options(
         fold=fold,
@@ -204,6 +208,7 @@ class _State:
     strict: bool
     effort: Effort
     so_far: Callable[[Refinement], None]
+    cut_from: int = _LONG
     clock: Clock = field(default_factory=Clock)
     proof: Proof | None = None
     pieces: InPieces | None = None
@@ -342,7 +347,7 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
 
     clock = state.clock
     searched = _executed(state, proof, before)
-    if _may_need_cuts(proof, searched.outputs):
+    if _may_need_cuts(proof, searched.outputs, state.cut_from):
         state.at = "proving it with cuts"
         cut = prove(proof.job, replace(proof.options, cut=True))
         again = cut.check(expand=False)
@@ -381,14 +386,14 @@ def _open(outputs: Sequence[OutputReport]) -> list[OutputReport]:
     return [output for output in outputs if output.verdict is not Verdict.PROVED]
 
 
-def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport]) -> bool:
+def _may_need_cuts(proof: Proof, checked: Sequence[OutputReport], cut_from: int) -> bool:
     """True if a proof that cuts both programs where they agree may succeed where one as a whole did not: each step is
     compared alone. Of programs that are short a whole comparison says as much."""
     if proof.cuts is not None or proof.options.cut is not None or proof.options.align is None:
         return False
     if any(output.verdict is Verdict.REFUTED for output in checked):
         return False
-    return len(proof.job.specification.nodes) >= _LONG
+    return len(proof.job.specification.nodes) >= cut_from
 
 
 def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:

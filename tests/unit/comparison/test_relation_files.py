@@ -66,6 +66,51 @@ def test_a_scaled_parameter_is_written_with_its_factor(tmp_path: Path) -> None:
     assert tt.compare(*sides, inputs=(x,), relations=str(path)).verdict is tt.Verdict.REFUTED
 
 
+class Joined(torch.nn.Module):
+    """Two matrices in one."""
+
+    def __init__(self, width: int, device: str = "cpu") -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.zeros(2 * width, width, device=device))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gate, up = (x @ self.w.t()).chunk(2, -1)
+        return gate.tanh() * up
+
+
+class Apart(torch.nn.Module):
+    def __init__(self, width: int, device: str = "cpu") -> None:
+        super().__init__()
+        self.gate = torch.nn.Parameter(torch.zeros(width, width, device=device))
+        self.up = torch.nn.Parameter(torch.zeros(width, width, device=device))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x @ self.gate).tanh() * (x @ self.up)
+
+
+def fill_apart(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    gate, up = tensors["w"].chunk(2)
+    model.get_parameter("gate").copy_(gate.t())
+    model.get_parameter("up").copy_(up.t())
+
+
+def test_relations_of_three_small_sizes_hold_at_a_large_one(tmp_path: Path) -> None:
+    files = [tmp_path / f"{width}.toml" for width in (3, 4, 6)]
+    for file, width in zip(files, (3, 4, 6), strict=True):
+        sides, x = (Joined(width), Apart(width)), torch.zeros(2, width)
+        assert tt.compare(*sides, inputs=(x,), loaders=(None, fill_apart), save_relations=file).proved
+    large = Joined(4096, "meta"), Apart(4096, "meta")
+    x = torch.zeros(2, 4096, device="meta")
+    assert tt.compare(*large, inputs=(x,), relations=files).proved
+    with pytest.raises(UserError, match="one formula at 3 sizes"):
+        tt.compare(*large, inputs=(x,), relations=files[:2])
+    text = files[0].read_text().replace("[0:3, ", "[?, ").replace("[3:6, ", "[0:3, ").replace("[?, ", "[3:6, ")
+    assert text != files[0].read_text()
+    files[0].write_text(text)  # gate and up exchanged, at one size
+    with pytest.raises(UserError, match="one formula at 3 sizes"):
+        tt.compare(*large, inputs=(x,), relations=files)
+
+
 def test_relations_of_programs_are_saved_and_given(tmp_path: Path) -> None:
     path, x = tmp_path / "r.toml", torch.zeros(2, 3)
     programs = [tt.capture(f, (x, torch.zeros(2, 3))) for f in (lambda a, b: a - b, lambda c, d: c - d)]

@@ -19,7 +19,8 @@ from tantamount.errors import UserError
 from tantamount.limits import limits_from_environment
 
 __all__ = [
-    "LoadInto", "captured", "is_foreign", "loader_of", "loading_of", "state_names", "state_shapes", "state_values",
+    "LoadInto", "captured", "is_foreign", "loader_of", "loading_of", "parameter_shapes", "state_names",
+    "state_shapes", "state_values",
     "with_tables",
 ]  # fmt: skip
 
@@ -60,6 +61,14 @@ def state_names(model: Any) -> tuple[frozenset[str], frozenset[str]]:
         return frozenset(model.state_shapes()), frozenset()
     parameters = frozenset(name for name, _ in model.named_parameters(remove_duplicate=False))
     return parameters, frozenset(name for name, _ in model.named_buffers(remove_duplicate=False))
+
+
+def parameter_shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes of all parameters and buffers, by all of their names."""
+    if is_foreign(model):
+        return model.state_shapes()
+    state = (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False))
+    return {name: tuple(tensor.shape) for name, tensor in state}
 
 
 def state_values(model: nn.Module) -> dict[str, Any]:

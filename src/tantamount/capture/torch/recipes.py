@@ -58,9 +58,10 @@ def built(name: str) -> Built:
         raise
     except ImportError as problem:
         known = ", ".join(f"{one}:" for one in RECIPES)
+        packages = f"the packages that {recipe}: needs, {_NEEDED.get(recipe, '')}"
         raise UserError(
             "compare-recipe", place=name, found=said(problem),
-            needed=_NEEDED.get(recipe, f"a module of yours, or {known}"),
+            needed=packages if recipe in RECIPES else f"a module of yours, or {known}",
             hint="install them beside tantamount; modules of yours are looked for in the current folder first",
         ) from problem  # fmt: skip
     except Exception as problem:
@@ -221,10 +222,9 @@ def _vllm(text: str) -> Built:
 def _jax(text: str) -> Built:
     """``jax:MODULE:FUNCTION``: a function that returns ``(function, params, inputs)`` or these and ``{"load": ...}``,
     where ``function(params, *inputs)`` is traced by JAX."""
-    import_module("jax")
     models: Any = import_module("tantamount.capture.jax_models")
     module, _, attribute = text.partition(":")
-    returned = getattr(import_module(module), attribute)() if attribute else ()
+    returned: Any = getattr(import_module(module), attribute)() if attribute else ()
     options = dict(returned[3]) if isinstance(returned, tuple) and len(returned) == 4 else {}
     if not isinstance(returned, tuple) or len(returned) not in (3, 4) or not set(options) <= {"load", "checkpoint"}:
         raise UserError(

@@ -1,6 +1,6 @@
 """A model of vLLM on one device, for :func:`tantamount.compare`. Runs where vLLM's CPU build is installed."""
 
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 from __future__ import annotations
 
 from typing import Any
@@ -22,7 +22,7 @@ class VllmModel(nn.Module):
     def __init__(self, config: Any) -> None:
         super().__init__()
         self.config = config
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self.settings, self.model = model_of(config)
 
@@ -45,4 +45,5 @@ class VllmModel(nn.Module):
         from vllm.config import set_current_vllm_config
 
         with set_current_vllm_config(model.settings):
-            model.model.load_weights(checkpoint.items())
+            inner: Any = model.model
+            inner.load_weights(checkpoint.items())

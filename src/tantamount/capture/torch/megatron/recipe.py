@@ -37,7 +37,7 @@ class MegatronModel(nn.Module):
                 needed=f"one of {', '.join(KINDS)}", hint="build another one in a function of yours: MODULE:FUNCTION",
             )  # fmt: skip
         self.config = config
-        with without_cuda(), torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]), without_cuda():
             torch.manual_seed(0)  # what a loader leaves alone is the same in every copy
             _alone()
             self.model = _built(config).eval()
@@ -136,8 +136,9 @@ def _llama(config: Any, checkpoint: dict[str, Tensor]) -> dict[str, Tensor]:
     for i in range(config.num_hidden_layers):
         here, there = f"model.layers.{i}.", f"decoder.layers.{i}."
         for kind in ("weight", "bias"):
-            rows = [checkpoint.get(f"{here}self_attn.{x}_proj.{kind}") for x in "qkv"]
-            if all(row is not None for row in rows):
+            names = [f"{here}self_attn.{x}_proj.{kind}" for x in "qkv"]
+            if all(name in checkpoint for name in names):
+                rows = [checkpoint[name] for name in names]
                 out[f"{there}self_attention.linear_qkv.{kind}"] = _grouped(config, *rows)
         out |= {
             f"{there}self_attention.linear_proj.weight": checkpoint[f"{here}self_attn.o_proj.weight"],
