@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from itertools import islice
 
-from support.odd_arguments import odd_calls, problem_of
+from support.odd_arguments import Call, odd_calls, problem_of
+from tantamount.ir.types import DType
+from tantamount.ops.algebra import Tensor
 
 
 def test_no_definition_fails_on_odd_arguments() -> None:
     """Every seventh; `benchmarks/fuzz_hostile.py` tries all."""
     failed = [(call, problem) for call in islice(odd_calls(), 0, None, 7) if (problem := problem_of(call)) is not None]
     assert not failed, failed[:5]
+
+
+def test_a_vector_is_not_enlarged_by_two_factors() -> None:
+    x = Tensor((3,), DType.FLOAT32, None)
+    assert problem_of(Call("aten.upsample_nearest2d.vec", (x, None, (2.0, 2.0)), {})) is None
