@@ -1,7 +1,7 @@
 """Tensor parallelism of three linear layers whose weights are uint8, with a scale and a zero point per output channel.
 
-The first and the last are split along their outputs, the one between along its inputs. The broken twin subtracts zero points in
-uint8, where ``3 - 5`` is 254, instead of converting first.
+The first and the last are split along their outputs, the one between along its inputs. The broken twin subtracts zero
+points in uint8, where ``3 - 5`` is 254, instead of converting first.
 
     python examples/quantised_weights.py
 """
