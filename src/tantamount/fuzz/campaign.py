@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tantamount.capture.fields import shown
 from tantamount.capture.readers import read_graph
@@ -295,7 +295,7 @@ def _agreed(folder: Path, setup: Setup) -> None:
 
 
 def _told(names: object) -> str:
-    return str(names)[:80] if isinstance(names, list) else shown(names)
+    return str(cast("list[object]", names))[:80] if isinstance(names, list) else shown(names)
 
 
 def part(asked: tuple[Setup, Path, Mapping[str, Rule] | None], tell: Callable[[Any], None]) -> dict[str, Any]:
