@@ -23,7 +23,7 @@ from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, 
 from tantamount.fuzz.backends.planted import Planted
 from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
-from tantamount.fuzz.findings import read_findings, read_record, save, slug
+from tantamount.fuzz.findings import NoRecord, read_findings, read_record, save, slug
 from tantamount.fuzz.models import Models
 from tantamount.fuzz.oracle import Failure, excused, first_level, judge, message_pattern, signature
 from tantamount.fuzz.samplers import SAMPLERS
@@ -283,7 +283,13 @@ def _agreed(folder: Path, setup: Setup) -> None:
     }
     asked = json.loads(json.dumps({"format": "tantamount-campaign/1", **asked}))
     if path.is_file():
-        before = read_record(path, "campaign-other")
+        try:
+            before = read_record(path)
+        except NoRecord as problem:
+            raise UserError(
+                "campaign-other", place=str(path), found=str(problem), needed="what a campaign wrote",
+                hint="choose another --out",
+            ) from None  # fmt: skip
         if before != asked:
             raise UserError(
                 "campaign-other", place=str(path),
