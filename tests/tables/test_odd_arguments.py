@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pytest
+
 from support.odd_arguments import Call, odd_calls, problem_of
-from tantamount.ir.types import DType
-from tantamount.ops.algebra import Tensor
+from tantamount.errors import UserError
+from tantamount.ir.graph import Constant, Graph, Node
+from tantamount.ir.types import DType, TensorType
+from tantamount.ops.algebra import Tensor, TypesOnly
+from tantamount.ops.builder import Builder
+from tantamount.ops.execute import recorded_constant
 
 
 def test_no_definition_fails_on_odd_arguments() -> None:
@@ -18,3 +24,12 @@ def test_no_definition_fails_on_odd_arguments() -> None:
 def test_a_vector_is_not_enlarged_by_two_factors() -> None:
     x = Tensor((3,), DType.FLOAT32, None)
     assert problem_of(Call("aten.upsample_nearest2d.vec", (x, None, (2.0, 2.0)), {})) is None
+
+
+def test_a_recorded_constant_that_is_no_number_is_refused() -> None:
+    recorded = Constant(TensorType((1,), DType.FLOAT32), (float("nan"),))
+    node = Node("c", "constant", "c", type=recorded.type)
+    graph = Graph((node,), (), {"c": recorded})
+    with pytest.raises(UserError) as problem:
+        recorded_constant(graph, node, Builder(TypesOnly(), "c"))
+    assert problem.value.code == "graph-constant-value"

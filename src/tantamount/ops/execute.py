@@ -102,7 +102,15 @@ def recorded_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
             needed="its value, or an assumption about it",
             hint="record it in the graph's `constants`, or state `constants = 0` in the job's [assume]",
         )
-    return builder.table(constant.data, constant.type.shape, constant.type.dtype)
+    try:
+        return builder.table(constant.data, constant.type.shape, constant.type.dtype)
+    except ShapeProblem as problem:  # a value that is no number
+        raise UserError(
+            "graph-constant-value",
+            place=f"{place_of(graph, node)}: {node.target}",
+            found=str(problem),
+            needed="numbers",
+        ) from None
 
 
 def group_size_problem(row: Operator, group: str, place: str) -> UserError:
