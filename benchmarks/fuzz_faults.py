@@ -109,7 +109,8 @@ ALSO: tuple[Command, ...] = (
 
 @cache
 def made() -> tuple[Command, ...]:
-    """Commands on what other commands wrote: a certificate, the same one changed, and a plan."""
+    """Commands on what other commands wrote: a certificate, the same one changed, a plan, findings; and those that
+    compare two graphs, show one, and look for new findings."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     good, changed = folder / "good.json", folder / "changed.json"
@@ -120,7 +121,19 @@ def made() -> tuple[Command, ...]:
     words = [word for key, value in (sizes | spread).items() for word in (f"--{key}", value)]
     subprocess.run(command("plan", "new", "llama", *words, "-o", folder / "plan"), check=True, capture_output=True)
     check = ("check", good, "--job", JOB)
-    return (check, 0), (("check", changed, "--job", JOB), 2), (("plan", "verify", folder / "plan/plan.toml"), 0)
+    plan, graph = folder / "plan/plan.toml", Path(JOB).with_name("spec.json")
+    campaign = ("fuzz", "run", "--backend", "planted", "--cases", "4", "-o")
+    found = subprocess.run(command(*campaign, folder / "found"), check=False, capture_output=True).returncode
+    return (
+        (check, 0),
+        (("check", changed, "--job", JOB), 2),
+        (("plan", "verify", plan), 0),
+        (("plan", "show", plan), 0),
+        (("compare", graph, graph, "--accept", "relation-guessed"), 0),
+        (("show", graph), 0),
+        (("fuzz", "triage", folder / "found"), 0),
+        ((*campaign, folder / "again"), found),
+    )
 
 
 # ---------------------------------------------------------------------------------------------- kinds of faults

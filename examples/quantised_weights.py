@@ -1,7 +1,7 @@
-"""Tensor parallelism of linear layers whose weights are uint8, with a scale and a zero point per output channel.
+"""Tensor parallelism of three linear layers whose weights are uint8, with a scale and a zero point per output channel.
 
-The first layer is split along its outputs, the second one along its inputs. The broken twin subtracts zero points in
-uint8, where ``3 - 5`` is 254, instead of converting first.
+The first and the last are split along their outputs, the one between along its inputs. The broken twin subtracts zero
+points in uint8, where ``3 - 5`` is 254, instead of converting first.
 
     python examples/quantised_weights.py
 """
@@ -43,18 +43,20 @@ def layers(ranks: int = 1, *, broken: bool = False) -> nn.Sequential:
         Linear(WIDTH, HIDDEN // ranks, broken=broken),
         nn.GELU(),
         Linear(HIDDEN // ranks, WIDTH, rows=ranks > 1, broken=broken),
+        nn.GELU(),
+        Linear(WIDTH, HIDDEN // ranks, broken=broken),
     )
 
 
 def check(*, broken: bool = False) -> tt.Report:
     x = torch.randn(3, WIDTH)
-    columns = {f"0.{part}": "Shard(0)" for part in ("weight", "zero", "scale")}
+    columns = {f"{layer}.{part}": "Shard(0)" for layer in (0, 4) for part in ("weight", "zero", "scale")}
     rows = {"2.weight": "Shard(1)", "2.zero": "Replicate()", "2.scale": "Replicate()"}
     return tt.refine(
         tt.capture(layers(), (x,)),
         tt.capture_ranks(lambda rank: (layers(RANKS, broken=broken), (x,)), RANKS, mesh={"tp": RANKS}),
         inputs={"input": "Replicate()", **columns, **rows},
-        outputs={"output": "Replicate()"},
+        outputs={"output": "Shard(1)"},
     )
 
 

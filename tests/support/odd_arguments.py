@@ -14,12 +14,14 @@ from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
 from tantamount.samples.operators.calls import Operand
 from tantamount.samples.operators.table import SAMPLES
+from tantamount.sizes.symbolic import Space
 
 __all__ = ["Call", "odd_calls", "problem_of"]
 
 INTEGERS = (0, 1, -1, 2, 3, 7, 1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63), (1 << 64) - 1)
 FLOATS = (0.0, 0.5, -1.5, float("inf"), float("-inf"), 1e300, 5e-324)
 SHAPES = ((), (0,), (1,), (2, 2, 2, 2), (0, 3), (1 << 40,), (1 << 31, 1 << 31))
+SYMBOLS = tuple(change(Space({"K": 3}).symbols["K"]) for change in (lambda k: k, lambda k: 2 * k - 5, lambda k: k / 2))
 DTYPES = (DType.BOOL, DType.INT64, DType.UINT8, DType.FLOAT16, DType.COMPLEX64)
 
 
@@ -33,11 +35,11 @@ class Call:
 
 
 def odd_calls() -> Iterator[Call]:
-    """Some 46,000 calls: of every operator and number of arguments one sample, each argument replaced by odd ones."""
+    """Some 58,000 calls: of every operator and kinds of arguments one sample, each argument replaced by odd ones."""
     seen: set[tuple[Any, ...]] = set()
     for sample in SAMPLES:
         args, kwargs = tuple(map(_typed, sample.args)), {key: _typed(value) for key, value in sample.kwargs.items()}
-        key = sample.target, len(args), *kwargs
+        key = sample.target, *map(type, args), *((name, type(value)) for name, value in kwargs.items())
         if key in seen:
             continue
         seen.add(key)
@@ -74,7 +76,7 @@ def _instead_of(value: Any) -> Iterator[Any]:
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, (int, float)):
-        yield from (*INTEGERS, *FLOATS, None, True, (value,))
+        yield from (*INTEGERS, *FLOATS, *SYMBOLS, None, True, (value,))
     elif isinstance(value, tuple):
         yield from ((), value + value, value[:-1], value * 40)
         for k, item in enumerate(value):
@@ -82,6 +84,6 @@ def _instead_of(value: Any) -> Iterator[Any]:
     elif isinstance(value, str):
         yield from ("", "sum", "x" * 100)
     elif value is None:
-        yield from (0, 1, -1, (0,), (), 0.5, float("inf"), 1 << 40, True)
+        yield from (0, 1, -1, (0,), (), 0.5, float("inf"), 1 << 40, True, SYMBOLS[0])
     elif isinstance(value, DType):
         yield from (DType.BOOL, DType.INT8, DType.COMPLEX128, DType.FLOAT64)

@@ -26,7 +26,10 @@ _RULES = click.option(
     "--rules", type=FILE, multiple=True, metavar="FILE",
     help="Run a Python file that registers rules. Only for files you trust.",
 )  # fmt: skip
-_EPILOG = "Exit codes: 0 no finding; 1 findings; 2 the command line is wrong; 4 a bug of Tantamount; 130 interrupted."
+_EPILOG = (
+    "Exit codes: 0 no finding; 1 findings; 2 the command line is wrong; 4 a bug of Tantamount; "
+    "5 the machine gave out; 130 interrupted."
+)
 
 
 @click.group(cls=Group, no_args_is_help=True)

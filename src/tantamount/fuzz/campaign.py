@@ -25,7 +25,7 @@ from tantamount.fuzz.backends.base import Compiler, Deviation, Hosted, Outcome, 
 from tantamount.fuzz.backends.planted import Planted
 from tantamount.fuzz.cases import Case, Maker
 from tantamount.fuzz.draft import Policy
-from tantamount.fuzz.findings import read_findings, read_record, resembles, save, slug
+from tantamount.fuzz.findings import NoRecord, read_findings, read_record, resembles, save, slug
 from tantamount.fuzz.models import Models
 from tantamount.fuzz.oracle import Failure, excused, first_level, first_pass, judge, message_pattern, signature
 from tantamount.fuzz.samplers import SAMPLERS
@@ -295,7 +295,13 @@ def _agreed(folder: Path, setup: Setup) -> None:
     }
     asked = json.loads(json.dumps({"format": "tantamount-campaign/1", **asked}))
     if path.is_file():
-        before = read_record(path, "campaign-other")
+        try:
+            before = read_record(path)
+        except NoRecord as problem:
+            raise UserError(
+                "campaign-other", place=str(path), found=str(problem), needed="what a campaign wrote",
+                hint="choose another --out",
+            ) from None  # fmt: skip
         if before != asked:
             raise UserError(
                 "campaign-other", place=str(path),
@@ -307,7 +313,7 @@ def _agreed(folder: Path, setup: Setup) -> None:
 
 
 def _told(names: object) -> str:
-    return str(names)[:80] if isinstance(names, list) else shown(names)
+    return str(cast("list[object]", names))[:80] if isinstance(names, list) else shown(names)
 
 
 def part(asked: tuple[Setup, Path, Mapping[str, Rule] | None], tell: Callable[[Any], None]) -> dict[str, Any]:

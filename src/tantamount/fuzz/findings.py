@@ -35,7 +35,7 @@ from tantamount.ir.types import DType, TensorType
 from tantamount.limits import limits_from_environment
 from tantamount.semantics.exact import plain
 
-__all__ = ["Finding", "read_findings", "read_record", "replay", "reproducer", "resembles", "save"]
+__all__ = ["Finding", "NoRecord", "read_findings", "read_record", "replay", "reproducer", "resembles", "save"]
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,10 @@ def read_findings(folder: Path) -> list[Finding]:
 
 
 def _finding(path: Path) -> Mapping[str, Any]:
-    data = read_record(path, "finding-file")
+    try:
+        data = read_record(path)
+    except NoRecord as problem:
+        raise UserError("finding-file", place=str(path), found=str(problem), needed="a JSON document") from None
     if data.get("format") != "tantamount-finding/1":
         raise UserError(
             "finding-file", place=str(path), found="another document", needed="one of format tantamount-finding/1"
@@ -274,16 +277,21 @@ def _finding(path: Path) -> Mapping[str, Any]:
     return data
 
 
-def read_record(path: Path, code: str) -> Mapping[str, Any]:
-    """The object in a JSON file that a campaign wrote, numbers without a value included. Raises :class:`UserError`
-    with this code for anything else, and for what :func:`read_text` refuses."""
+class NoRecord(Exception):
+    """What a file has instead of a JSON object, as one clause."""
+
+
+def read_record(path: Path) -> Mapping[str, Any]:
+    """The object in a JSON file that a campaign wrote, numbers without a value included. Raises :class:`NoRecord` for
+    anything else, and :class:`UserError` for what :func:`read_text` refuses."""
     try:
         data = json.loads(read_text(path, limits_from_environment()))
-    except (ValueError, RecursionError) as problem:
-        found = "values inside one another without end" if isinstance(problem, RecursionError) else str(problem)
-        raise UserError(code, place=str(path), found=found[:200], needed="a JSON document") from None
+    except RecursionError:
+        raise NoRecord("values inside one another without end") from None
+    except ValueError as problem:
+        raise NoRecord(str(problem)[:200]) from None
     if not isinstance(data, dict):
-        raise UserError(code, place=str(path), found=shown(data), needed="a JSON object")
+        raise NoRecord(shown(data))
     return cast("dict[str, Any]", data)
 
 

@@ -6,9 +6,9 @@ several ranks are run in ``ops.lockstep``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Union
+from typing import Any, Union, cast
 
 from tantamount.errors import DataDependent, UserError
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
@@ -20,6 +20,7 @@ from tantamount.ops.exchange import exchange
 from tantamount.ops.given_indices import COUNTED, given_indices
 from tantamount.ops.keys import Unkeyed, call_key
 from tantamount.ops.table import Operator, bind, invoke
+from tantamount.sizes.symbolic import is_size
 
 __all__ = [
     "ConstantOf",
@@ -102,7 +103,15 @@ def recorded_constant(graph: Graph, node: Node, builder: Builder) -> Tensor:
             needed="its value, or an assumption about it",
             hint="record it in the graph's `constants`, or state `constants = 0` in the job's [assume]",
         )
-    return builder.table(constant.data, constant.type.shape, constant.type.dtype)
+    try:
+        return builder.table(constant.data, constant.type.shape, constant.type.dtype)
+    except ShapeProblem as problem:  # a value that is no number
+        raise UserError(
+            "graph-constant-value",
+            place=f"{place_of(graph, node)}: {node.target}",
+            found=str(problem),
+            needed="numbers",
+        ) from None
 
 
 def group_size_problem(row: Operator, group: str, place: str) -> UserError:
@@ -141,6 +150,21 @@ def apply(
         return exchange(row, [(arguments, builder.interpretation)], group, [(size, True)], builder.site)[0]
     except ShapeProblem as problem:
         raise types_problem(row, target, problem, place) from None
+    except TypeError:  # of what computes with plain numbers only: fractions, powers
+        symbolic = next(filter(is_size, _numbers(arguments.values())), None)
+        if symbolic is None:
+            raise
+        problem = ShapeProblem(f"{symbolic}, where the definition needs a number that is known")
+        raise types_problem(row, target, problem, place) from None
+
+
+def _numbers(items: Iterable[Any]) -> Iterator[Any]:
+    """Arguments, and those of sequences among them."""
+    for item in items:
+        if isinstance(item, tuple):
+            yield from _numbers(cast("tuple[Any, ...]", item))
+        else:
+            yield item
 
 
 def types_problem(row: Operator, target: str, problem: ShapeProblem, place: str) -> UserError:

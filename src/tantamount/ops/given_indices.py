@@ -118,7 +118,7 @@ def _read_at(graph: Graph, source: str) -> set[object] | None:
                 return None
             held.add(node.name)
             continue
-        places = _places(node) if node.op == "call" and node.target in COUNTED else []
+        places = _places(node) if node.op == "call" and node.target in COUNTED else ()
         data = _type(graph, node.args[0] if node.args else None)
         integers = all((found := _type(graph, index)) is not None and found.dtype in _INTEGERS for index, _ in places)
         if data is None or not integers or len(read) != sum(index.name in held for index, _ in places):

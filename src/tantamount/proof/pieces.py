@@ -118,18 +118,24 @@ class Side:
         first = sorted(inputs, key=lambda name: (used.get(name, len(used)), self._position[name]))
         nodes = (*(_input(graph.by_name[name]) for name in first), *rest)
         outputs = tuple(Output(output.name, copies.get(output.node, output.node)) for output in self.outputs(k))
-        computed = {name for name in first if name in graph.computed or graph.by_name[name].op != "input"}
-        return replace(graph, nodes=nodes, outputs=outputs, computed=frozenset(computed))
+        handed = (name for name in first if name in graph.computed or graph.by_name[name].op != "input")
+        computed = frozenset(
+            name for name in handed if _is_whole(graph.by_name[name])
+        )  # of others nothing depends on it
+        return replace(graph, nodes=nodes, outputs=outputs, computed=computed)
 
 
 def _real(graph: Graph) -> set[str]:
     """The nodes that some input of real numbers has a part in."""
     found: set[str] = set()
     for node in graph.nodes:
-        whole = node.op == "input" and node.type is not None and node.type.dtype.is_integral
-        if (node.op == "input" and not whole) or not found.isdisjoint(references(node)):
+        if (node.op == "input" and not _is_whole(node)) or not found.isdisjoint(references(node)):
             found.add(node.name)
     return found
+
+
+def _is_whole(node: Node) -> bool:
+    return node.type is not None and node.type.dtype.is_integral
 
 
 def _input(node: Node) -> Node:

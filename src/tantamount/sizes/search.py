@@ -91,7 +91,8 @@ def find_sizes(
         import z3  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         return _tried(domain, covered, effort)
-    return _solved(cast("Any", z3), domain, covered, effort, domain.hints if near is None else near)
+    found = _solved(cast("Any", z3), domain, covered, effort, domain.hints if near is None else near)
+    return _tried(domain, covered, effort) if found.sizes is None and not found.none else found
 
 
 def _inside(region: Region, values: Mapping[str, int]) -> bool:
@@ -106,7 +107,7 @@ def _tried(domain: Domain, covered: Sequence[Region], effort: Effort) -> Found:
 
 
 def _solved(z3: Any, domain: Domain, covered: Sequence[Region], effort: Effort, near: Mapping[str, int]) -> Found:
-    solver = z3.Solver()
+    solver = z3.SimpleSolver()  # the other one tries to write ranges of 2^62 as bits first
     solver.set("rlimit", effort.bounds.solver_steps)  # steps, not seconds: answers repeat
     if (left := effort.left()) is not None:
         solver.set("timeout", max(1, round(1000 * left)))

@@ -381,5 +381,7 @@ def upsample_nearest2d_vec(
     factors = [exact(x) for x in scale_factors or () if not isinstance(x, PerRank)]
     if len(factors) != 2 or any(isinstance(x, float) or x < 1 or x != int(x) for x in factors):
         raise ShapeProblem(f"scale_factors {list(scale_factors or ())}, which are not two whole numbers")
+    if input.rank != 4:
+        raise ShapeProblem(f"{input.type} enlarged by {list(scale_factors or ())}")
     sizes = tuple(size * int(x) for size, x in zip(input.shape[-2:], factors, strict=True))
     return _enlarged(b, input, sizes, (None, None))
