@@ -18,11 +18,12 @@ from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
 from tantamount.calculus.terms import Polynomial
 from tantamount.diagnosis.explain import Finding, describe
+from tantamount.diagnosis.kinds import account
+from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.relations import relation_that_proves
 from tantamount.diagnosis.search import Repair, find_repairs
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.diagnosis.value_matches import Part
-from tantamount.diagnosis.words import Account, account
 from tantamount.effort import Stopped, within
 from tantamount.errors import Unsupported
 from tantamount.execution.plans import Plan
@@ -57,7 +58,7 @@ def find_mismatch(
     repair: Repair | None = None
     told: Account | None = None
     for found in find_repairs(plan, refuted, seconds) if plan is not None and refuted else ():
-        said = account(found)
+        said = account(found.matches, found.edit, found.c)
         if found.repaired:
             repair, told = found, said if found.right else replace(said, hint="")
         elif said.sure and said.kind in _ONCE_MORE:

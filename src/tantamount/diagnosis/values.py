@@ -11,7 +11,7 @@ import numpy as np
 from tantamount.correspond.values import close
 from tantamount.diagnosis.attributes import Attributes
 from tantamount.diagnosis.classes import Class
-from tantamount.diagnosis.edits import Edit, edits_of, layouts
+from tantamount.diagnosis.edits import Edit, EditKind, layouts, operands
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some, times
 from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
@@ -28,13 +28,14 @@ _CHAIN = 8  # operators that only move elements, above an operand
 
 
 class Values(Attributes):
-    """An account of an edit of kind ``value`` of a class."""
+    """An account of an edit that gives a class other values."""
 
     def __init__(self, matches: ValueMatches, edit: Edit, c: Class) -> None:
         super().__init__(matches, edit)
         self.c = c
 
     def value(self) -> Account:
+        """The account of a tensor that should have another value."""
         wanted = self.edit.wanted[self.place]
         aligned = self.matches.aligned(self.place)
         node = self.node(self.place)
@@ -303,13 +304,13 @@ class Values(Attributes):
             chosen = {place: row for place, row in zip(places, rows, strict=True) if row is not None}
             changes = {place: row[1] for place, row in chosen.items()}
             if len(changes) == len(places) and self.matches.replay.gives(changes, self.edit.changes):
-                return Edit("value", places, changes, {place: (want, row[0]) for place, row in chosen.items()})
+                return Edit(EditKind.VALUE, places, changes, {place: (want, row[0]) for place, row in chosen.items()})
         return None
 
     def _by_window(self) -> Account | None:
         """The operands are parts of the right tensors, but not the parts that belong together."""
         target = self.edit.changes[self.place]
-        for edit in edits_of(self.matches, self.c, ("operand",)):
+        for edit in operands(self.matches, self.c):
             value = edit.changes.get(self.place)
             if value is not None and value.shape == target.shape and np.allclose(value, target, rtol=1e-9, atol=1e-12):
                 return self._operand(self.place, edit.position, edit.wanted[self.place])
@@ -435,10 +436,10 @@ class Values(Attributes):
                 if operand[1] and self.matches.value(operand).dtype.kind == "f":
                     groups.setdefault(key, []).append(operand if operand[1] else place)
                     groups.setdefault(("of", *key), []).append(place)
-        for key, operands in groups.items():
+        for key, read in groups.items():
             if isinstance(key, tuple) and key[0] == "of":
                 continue
-            distinct = list(dict.fromkeys(operands))
+            distinct = list(dict.fromkeys(read))
             values = [self.matches.value(operand) for operand in distinct]
             whole = self.matches.is_part(np.sum(np.stack(values), axis=0)) if summable(values) else None
             places = groups["of", *key] if isinstance(key, tuple) else []
