@@ -51,7 +51,7 @@ class Values(Attributes):
             aligned is not None
             and self.matches.follows(wanted[0], aligned[0])
             and not self._same(aligned[0], wanted[0])
-            and (aligned[1] == wanted[1] or not self.matches.cuts(self.place))
+            and not (self.matches.cuts(self.place) and (aligned[1] != wanted[1] or self.matches.cuts_whole(wanted[0])))
         ):
             return self._missing(aligned, wanted)
         if aligned is not None:
@@ -334,6 +334,11 @@ class Values(Attributes):
         if ratio == 1:
             return self._lacks(wanted, found.places)
         above = self.matches.replay.above([self.place])
+        everywhere = [
+            p
+            for p in self.matches.replay.order
+            if p in above and names[0] in references(self.node(p)) and self.matches.facts(p).sums
+        ]
         if ratio == -1 and found.places[0] not in above:
             self.place = self._last(self.place)
             head = f"{self.impl(self.place)} lacks a summand: {what} is never subtracted from it"
@@ -341,7 +346,6 @@ class Values(Attributes):
             hint = f"subtract {listed(names)} from {self.place[1]}"
             return self.made("missing", head, text, hint, wanted[0], wanted)
         if ratio < 0 and ratio.denominator == 1:
-            everywhere = [p for p in self.matches.replay.order if p in above and names[0] in references(self.node(p))]
             ranks = {p[0] for p in everywhere}
             summed = self.matches.job.mesh.world_size == 1 or abs(ratio) + 1 == len(everywhere)
             adders = everywhere if summed else [p for p in everywhere if p[0] == min(ranks)]
@@ -353,7 +357,7 @@ class Values(Attributes):
                 self.place = adders[0]
             else:
                 head = f"{name} also adds {what}, which the specification does not"
-                hint = f"leave {listed(names)} out of the sum (is it the right process group?)"
+                hint = f"leave {listed(names)} out of the sum (is it the right process group?)" if everywhere else ""
             text = f"{end} - {' - '.join(names)} is the specification's {self.part(wanted)}"
             return self.made("extra", head, text, hint, wanted[0], wanted)
         off = "is missing" if ratio > 0 else "is too much"
