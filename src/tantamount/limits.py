@@ -189,6 +189,7 @@ class Bounds:
     refuted_effort: int = _bound(
         1, PROOF, "Times the steps so far that proving further outputs of a refuted job may take.", "fixed"
     )
+    refuted_steps: int = _bound(20_000, PROOF, "Steps that proving further outputs of a refuted job may always take.")
     implied_cases: int = _bound(6, PROOF, "Booleans that are taken to be true and false to see what follows.", "depth")
     paired_ranks: int = _bound(16, PROOF, "Ranks along an axis that are compared pair by pair.", "fixed")
     cover_candidates: int = _bound(8, PROOF, "Implementation tensors that are tried for the relation of one tensor.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import islice, permutations
 from math import factorial
 
@@ -19,22 +20,32 @@ from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argumen
 from tantamount.ir.graph import Argument, Node, Ref, references
 from tantamount.semantics.reference import Array
 
-__all__ = ["Edit", "edits_of", "replacements"]
+__all__ = [
+    "Edit", "EditKind", "averaged", "bypassed", "layouts", "likened", "literals", "maximal", "operands", "replaced",
+    "replacements", "scaled", "summed",
+]  # fmt: skip
+
+
+class EditKind(Enum):
+    """What a change does to the result of a node. ``kinds.KINDS`` has a row for each: where it is tried, how it is made
+    on another input, how much it says, and in which words."""
+
+    BYPASS = "the operator is left out: its result is its operand number ``position``"
+    LITERAL = "the argument at ``slot`` is ``number``"
+    SCALE = "the result is ``number`` times as large"
+    SUM = "the sum over the class's members or the mesh axis ``axis``"
+    MEAN = "the mean over these"
+    MAXIMUM = "the maximum over these"
+    OPERAND = "the operand number ``position`` is the part ``wanted`` of the specification's tensor"
+    VALUE = "the result is the part ``wanted``"
+    LIKE = "the same, of tensors that the same operator makes"
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One change. ``kind``:
+    """One change of the values of some places."""
 
-    ``bypass``   the operator is left out: its result is its operand number ``position``
-    ``literal``  the argument at ``slot`` is ``number``
-    ``scale``    the result is ``number`` times as large
-    ``reduce``, ``average``, ``maximum``  that over the class's members or the mesh axis ``axis``
-    ``operand``  the operand number ``position`` is the part ``wanted`` of the specification's tensor
-    ``value``    the result is the part ``wanted``
-    """
-
-    kind: str
+    kind: EditKind
     places: tuple[Place, ...]
     changes: Changes
     wanted: Mapping[Place, Part] = field(default_factory=dict[Place, Part])
@@ -49,22 +60,10 @@ class Edit:
         wanted = tuple((place, self.wanted[place]) for place in sorted(self.wanted))
         return self.kind, frozenset(self.places), wanted, self.position, self.slot, self.number, self.axis
 
-
-def edits_of(matches: ValueMatches, c: Class, kinds: Sequence[str]) -> Iterator[Edit]:
-    """The changes of some kinds that are tried at a class; ``average`` and ``maximum`` go with ``reduce``."""
-    call = matches.node(c.first).op == "call"
-    finders: dict[str, Callable[[ValueMatches, Class], Iterator[Edit]]] = {
-        "reduce": _reduced,
-        "bypass": _bypassed,
-        "literal": _literals,
-        "scale": _scaled,
-        "operand": _operands,
-        "value": _replaced,
-        "like": _likened,
-    }
-    for kind in kinds:
-        if kind in ("value", "like") or call:
-            yield from finders[kind](matches, c)
+    @property
+    def replaces(self) -> bool:
+        """True if the result is to be a part of a tensor of the specification, whatever the operands are."""
+        return self.kind in (EditKind.VALUE, EditKind.LIKE)
 
 
 def _subsets(matches: ValueMatches, changes: dict[Place, Array]) -> Iterator[dict[Place, Array]]:
@@ -89,7 +88,8 @@ def _subsets(matches: ValueMatches, changes: dict[Place, Array]) -> Iterator[dic
             yield {place: changes[place]}
 
 
-def _bypassed(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+def bypassed(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits that leave out the operator of a class: its results are one of its operands."""
     for k in range(len(list(references(matches.node(c.first))))):
         changes: dict[Place, Array] = {}
         for place in c.places:
@@ -100,7 +100,7 @@ def _bypassed(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     changes[place] = operand
         if changes:
             for some in _subsets(matches, changes):
-                yield Edit("bypass", tuple(some), some, position=k)
+                yield Edit(EditKind.BYPASS, tuple(some), some, position=k)
 
 
 def _operand(matches: ValueMatches, place: Place, k: int) -> Array:
@@ -108,7 +108,7 @@ def _operand(matches: ValueMatches, place: Place, k: int) -> Array:
     return matches.value((place[0], refs[k])) if k < len(refs) else np.zeros(0)
 
 
-def _literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """Another number among the arguments: one that the specification has, one more or less, some ranks' worth."""
     first = matches.node(c.first)
     if any(close(_operand(matches, c.first, k), matches.value(c.first)) for k in range(len(list(references(first))))):
@@ -125,7 +125,7 @@ def _literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                         changes[place] = value
                 if changes:
                     for some in _subsets(matches, changes):
-                        yield Edit("literal", tuple(some), some, slot=slot, number=number)
+                        yield Edit(EditKind.LITERAL, tuple(some), some, slot=slot, number=number)
 
 
 def _with_number(matches: ValueMatches, place: Place, slot: Slot, number: float) -> Array | None:
@@ -152,24 +152,37 @@ def _numbers(matches: ValueMatches, target: str, slot: Slot, argument: int | flo
     return [x for x in dict.fromkeys(options) if x != argument]
 
 
-def _reduced(matches: ValueMatches, c: Class) -> Iterator[Edit]:
-    """The members are summands of something that the specification has, or means over shares."""
+def summed(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits that add up the members, summands of something that the specification has."""
+    return _reduced(matches, c, EditKind.SUM, np.sum)
+
+
+def averaged(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits that take the mean of the members, means over shares."""
+    return _reduced(matches, c, EditKind.MEAN, np.mean)
+
+
+def maximal(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits that take the maximum of the members, maxima over shares."""
+    return _reduced(matches, c, EditKind.MAXIMUM, np.max)
+
+
+def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callable[..., Array]) -> Iterator[Edit]:
     if matches.value(c.first).dtype.kind != "f":
         return
-    for kind, reduction in (("reduce", np.sum), ("average", np.mean), ("maximum", np.max)):
-        for axis, groups in matches.groups(c):
-            changes: dict[Place, Array] = {}
-            for members in groups:
-                values = [matches.value(place) for place in members]
-                if summable(values):
-                    total = reduction(np.stack(values), axis=0)
-                    if matches.is_part(total) is not None and not any(close(total, v) for v in values):
-                        changes |= {place: total for place in members if not close(total, matches.value(place))}
-            if changes:
-                yield Edit(kind, tuple(changes), changes, axis=axis)
+    for axis, groups in matches.groups(c):
+        changes: dict[Place, Array] = {}
+        for members in groups:
+            values = [matches.value(place) for place in members]
+            if summable(values):
+                total = np.asarray(reduction(np.stack(values), axis=0))
+                if matches.is_part(total) is not None and not any(close(total, v) for v in values):
+                    changes |= {place: total for place in members if not close(total, matches.value(place))}
+        if changes:
+            yield Edit(kind, tuple(changes), changes, axis=axis)
 
 
-def _scaled(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+def scaled(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """A reduction with another factor: the sum for the mean, or the other way round; or one of several tensors that
     are multiplied by one number."""
     facts = matches.facts(c.first)
@@ -181,19 +194,19 @@ def _scaled(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     sizes = sorted({*matches.job.mesh.sizes, matches.job.mesh.world_size, len(c.places), len(names)} - {0, 1})
     for factor in (*(1 / n for n in sizes), *sizes):
         changes = {place: matches.value(place) * factor for place in c.places}
-        yield Edit("scale", tuple(changes), changes, number=factor)
+        yield Edit(EditKind.SCALE, tuple(changes), changes, number=factor)
 
 
 # ------------------------------------------------------------------------------------------ parts of other tensors
 Assigned = tuple[dict[Place, Part], dict[Place, Array]]
 
 
-def _likened(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+def likened(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """As :func:`_replaced`, with tensors that the same operator makes."""
-    yield from _replaced(matches, c, only_alike=True)
+    yield from replaced(matches, c, EditKind.LIKE)
 
 
-def _replaced(matches: ValueMatches, c: Class, only_alike: bool = False) -> Iterator[Edit]:
+def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -> Iterator[Edit]:
     """The class should have parts of other tensors of the specification: of ones that the implementation does not have
     so far, or other parts of the same."""
     unmatched = matches.unmatched(c)
@@ -208,7 +221,7 @@ def _replaced(matches: ValueMatches, c: Class, only_alike: bool = False) -> Iter
     for whole in sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched)):
         names = {name for _, name in whole.places}
         alike = whole.target == c.target
-        if only_alike and not alike:
+        if kind is EditKind.LIKE and not alike:
             continue
         same = layout and names & matched
         if not same:
@@ -220,7 +233,7 @@ def _replaced(matches: ValueMatches, c: Class, only_alike: bool = False) -> Iter
         for wanted, changes in _assignments(matches, c.places, names):
             found = True
             for some in _subsets(matches, changes):
-                yield Edit("value", tuple(some), some, {place: wanted[place] for place in some})
+                yield Edit(kind, tuple(some), some, {place: wanted[place] for place in some})
         tried += found
         if matches.effort.exceeds("repair_wholes", tried + 1):
             return
@@ -233,7 +246,7 @@ def replacements(matches: ValueMatches, c: Class, names: set[str]) -> Iterator[E
         if whole.target == c.target and some:
             for wanted, changes in _assignments(matches, c.places, some):
                 if changes:
-                    yield Edit("value", tuple(changes), changes, {place: wanted[place] for place in changes})
+                    yield Edit(EditKind.VALUE, tuple(changes), changes, {place: wanted[place] for place in changes})
 
 
 def _inserts(matches: ValueMatches, c: Class, names: set[str], matched: set[str]) -> bool:
@@ -347,8 +360,8 @@ def _changed(matches: ValueMatches, rows: Sequence[tuple[Place, str, Box | None,
     return {place: (name, box) for place, name, box, _ in rows}, changes
 
 
-def _operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
-    """Edits that give nodes other parts of the tensors that one of their operands is a part of."""
+def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits that give nodes other parts of the tensors that one of their operands is a part of."""
     for k in range(len(list(references(matches.node(c.first))))):
         sources = [(place[0], list(references(matches.node(place)))[k]) for place in c.places]
         part = next((found for source in sources if (found := matches.aligned(source)) is not None), None)
@@ -364,7 +377,7 @@ def _operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     changes[place] = value
                     wanted[place] = (part[0], row[0])
             if changes:
-                yield Edit("operand", tuple(changes), changes, wanted, position=k)
+                yield Edit(EditKind.OPERAND, tuple(changes), changes, wanted, position=k)
 
 
 def _recomputed(matches: ValueMatches, place: Place, operand: int, value: Array) -> Array | None:

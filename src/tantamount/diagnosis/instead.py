@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tantamount.correspond.values import close
-from tantamount.diagnosis.edits import Edit
+from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
@@ -131,7 +131,7 @@ def _operand(matches: ValueMatches, edit: Edit) -> Iterator[str]:
     if wanted is None:
         return
     graph = matches.job.specification
-    needed = set(whole_reads(graph, graph.by_name[wanted])) if edit.kind != "operand" else {wanted}
+    needed = set(whole_reads(graph, graph.by_name[wanted])) if edit.kind is not EditKind.OPERAND else {wanted}
     needed |= {ref for name in needed for ref in whole_reads(graph, graph.by_name[name])}
     below = matches.replay.below(edit.places)
     tried = 0

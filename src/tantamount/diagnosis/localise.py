@@ -18,15 +18,17 @@ from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
 from tantamount.calculus.terms import Polynomial
 from tantamount.diagnosis.explain import Finding, describe
+from tantamount.diagnosis.kinds import account
+from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.relations import relation_that_proves
 from tantamount.diagnosis.search import Repair, find_repairs
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
 from tantamount.diagnosis.value_matches import Part
-from tantamount.diagnosis.words import Account, account
 from tantamount.effort import Stopped, within
 from tantamount.errors import Unsupported
 from tantamount.execution.plans import Plan
 from tantamount.ir.graph import Graph, Node, references
+from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Partial, rank_tensors
 from tantamount.ops.algebra import Tensor
@@ -57,9 +59,10 @@ def find_mismatch(
     repair: Repair | None = None
     told: Account | None = None
     for found in find_repairs(plan, refuted, seconds) if plan is not None and refuted else ():
-        said = account(found)
+        said = account(found.matches, found.edit, found.c)
         if found.repaired:
-            repair, told = found, said if found.right else replace(said, hint="")
+            holds_there = found.right and _numbers_stay(proof, found.matches.job, said)
+            repair, told = found, said if holds_there else replace(said, hint="")
         elif said.sure and said.kind in _ONCE_MORE:
             repair, told = found, replace(said, hint="")  # nothing was made right: no hint
         if told is not None and told.sure:
@@ -85,6 +88,13 @@ def find_mismatch(
     if first is None and told is not None:
         first = search.repaired(told, nodes, failing)
     return first, reductions
+
+
+def _numbers_stay(proof: Proof, executed: Job, said: Account) -> bool:
+    """True if the numbers of a hint are those of the job: what was executed at smaller shapes may have others."""
+    rank, name = said.place
+    mine, small = (job.implementation[rank].by_name[name] for job in (proof.job, executed))
+    return not any(map(str.isdigit, said.hint[:2])) or (mine.args, mine.kwargs) == (small.args, small.kwargs)
 
 
 def _by_forms(

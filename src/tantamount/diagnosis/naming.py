@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tantamount.correspond.values import Box, cut
-from tantamount.diagnosis.edits import Edit
+from tantamount.diagnosis.edits import Edit, EditKind
 from tantamount.diagnosis.instead import instead
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
@@ -119,7 +119,7 @@ class Names:
         given = (place[0], ref)
         head = f"{self.impl(place)} reads {self._content(given)} where {self._wanted(wanted, given)} is needed"
         rows: list[str] = []
-        for (rank, name), part in list(self.edit.wanted.items())[:LINES] if self.edit.kind == "operand" else ():
+        for (rank, name), part in list(self.edit.wanted.items())[:LINES] if self.edit.kind is EditKind.OPERAND else ():
             read = (rank, list(references(self.node((rank, name))))[position])
             rows.append(f"{name} reads {self._content(read)}, {self._wanted(part, read)} is needed")
         return self.made(

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from tantamount.correspond.values import rows_of
 from tantamount.diagnosis.classes import Class
-from tantamount.diagnosis.edits import Edit, edits_of, replacements
+from tantamount.diagnosis.edits import Edit, EditKind, replacements
+from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
 from tantamount.diagnosis.locate import Location, locate, reads
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
@@ -26,7 +26,6 @@ from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale, draw
 from tantamount.ir.graph import references
 from tantamount.ops.algebra import Tensor
-from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repairs"]
 
@@ -56,7 +55,7 @@ class Repair:
     @property
     def of_input(self) -> bool:
         """True if it is an input that should be another part of its tensor."""
-        return self.edit.kind == "value" and self.matches.node(self.edit.places[0]).op == "input"
+        return self.edit.replaces and self.matches.node(self.edit.places[0]).op == "input"
 
 
 def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Iterator[Repair]:
@@ -81,10 +80,10 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     if found:
         found[0] = _hoisted(start, found[0], budget)
     for candidate in effort.first("repair_outputs", found):
-        again = [_again(plan, names, candidate, seed, start.scale) for seed in seeds[-_CONFIRMATIONS:]]
-        if None not in again:
+        repeated = [_again(plan, names, candidate, seed, start.scale) for seed in seeds[-_CONFIRMATIONS:]]
+        if None not in repeated:
             rest = [name for name in every if name not in names and _checkable(plan, name)]
-            right = all(again) and _right(start, candidate.edit, rest, candidate.repaired)
+            right = all(repeated) and _right(start, candidate.edit, rest, candidate.repaired)
             yield Repair(candidate.edit, candidate.c, candidate.repaired, start.matches, right)
             break
     if nearest is not None:
@@ -100,10 +99,10 @@ def _nearest(start: _Start, budget: Budget) -> Repair | None:
     for number in matches.effort.first("repair_promising", first):
         c = matches.classes[number]
         floats = matches.value(c.first).dtype.kind == "f"  # masks and indices differ between right programs as well
-        for edit in edits_of(matches, c, ("reduce", "bypass", "value")) if floats else ():
+        for edit in edits_of(matches, c, (*_REDUCTIONS, EditKind.BYPASS, EditKind.VALUE)) if floats else ():
             if budget.spent(matches.effort, matches):
                 break
-            if number in location.boundary and not _moves(matches, edit):
+            if number in location.boundary and not moves(matches, edit):
                 continue  # what corresponds is wrong as another part only
             gain = _gain(start, edit)
             if gain > 1 and (best is None or gain > best[0]):
@@ -189,39 +188,39 @@ def _start(plan: Plan, names: Sequence[str], seeds: Sequence[tuple[int, Scale]])
     return None
 
 
-_REDUCTIONS = ("reduce", "average", "maximum")
-_SIMPLE = ("bypass", "literal", "scale")
-_GOOD = 2  # a change of this weight says why: nothing further is looked for
+_REDUCTIONS = (EditKind.SUM, EditKind.MEAN, EditKind.MAXIMUM)
+_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE)
+_VALUE = (EditKind.VALUE,)
 _SMALL = 120  # nodes of all ranks: below changes of so small a program everything is computed again at once
 
-Pass = tuple[Sequence[int], tuple[str, ...]]  # classes by number, and the kinds of changes that are tried there
+Pass = tuple[Sequence[int], tuple[EditKind, ...]]  # classes by number, and the kinds of changes that are tried there
 
 
 def _first_passes(location: Location) -> Iterator[Pass]:
     """The passes of the search at the place where values stop corresponding, in order: edits that can be said simply
     before those that only say what should be there."""
-    yield location.summands, ("reduce", *_SIMPLE)
-    yield location.frontier, ("reduce", *_SIMPLE, "operand")
+    yield location.summands, (*_REDUCTIONS, *_SIMPLE)
+    yield location.frontier, (*_REDUCTIONS, *_SIMPLE, EditKind.OPERAND)
     yield location.scalings, _SIMPLE
     yield location.silent, _SIMPLE
-    yield location.frontier, ("value",)
-    yield location.boundary, ("value",)
-    yield location.twins, ("like",)
-    yield location.beside, ("value",)
+    yield location.frontier, _VALUE
+    yield location.boundary, _VALUE
+    yield location.twins, (EditKind.LIKE,)
+    yield location.beside, _VALUE
 
 
 def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     """The passes of the search further below, and then everywhere."""
     yield location.apart, _SIMPLE
-    yield location.apart, ("operand", "like")
-    yield location.apart, ("value",)
+    yield location.apart, (EditKind.OPERAND, EditKind.LIKE)
+    yield location.apart, _VALUE
     every = range(len(matches.classes))
     unmatched = [k for k in every if matches.unmatched(matches.classes[k])]
-    yield [k for k in every if matches.summands(matches.classes[k]) is not None], ("reduce",)
+    yield [k for k in every if matches.summands(matches.classes[k]) is not None], _REDUCTIONS
     yield unmatched, _SIMPLE
-    yield [k for k in every if k not in set(unmatched)], ("value",)
-    yield unmatched, ("operand", "like")
-    yield unmatched, ("value",)
+    yield [k for k in every if k not in set(unmatched)], _VALUE
+    yield unmatched, (EditKind.OPERAND, EditKind.LIKE)
+    yield unmatched, _VALUE
 
 
 def _accepted(
@@ -237,7 +236,7 @@ def _accepted(
         others: list[tuple[int, Edit, Class]] = []
         for number in classes:
             c = matches.classes[number]
-            if kinds == ("value",) and best is not None and number >= best.number:
+            if kinds == _VALUE and best is not None and number >= best.number:
                 break  # something later would not say more
             for edit in edits_of(matches, c, kinds):
                 key = tuple(sorted((place, value.tobytes()) for place, value in edit.changes.items()))
@@ -260,7 +259,7 @@ def _accepted(
 
 def _enough(start: _Start, found: Sequence[_Candidate]) -> bool:
     """True if some change repairs all that it can, and says why."""
-    return any(one.cost[1] <= _GOOD and _whole(start, one) for one in found)
+    return any(one.cost[1] <= GOOD and _whole(start, one) for one in found)
 
 
 def _lands(matches: ValueMatches, edit: Edit) -> bool:
@@ -302,7 +301,7 @@ def _hoisted(start: _Start, best: _Candidate, budget: Budget) -> _Candidate:
     """The same change where it can be made first: where a part of a tensor stands in place of another, what is read
     there may be another already, be it through several operands."""
     matches = start.matches
-    while _moves(matches, best.edit) and not budget.spent(matches.effort, matches):
+    while moves(matches, best.edit) and not budget.spent(matches.effort, matches):
         first = _earliest(start, best, budget) or _one_above(start, best)
         if first is None:
             return best
@@ -337,26 +336,19 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
     matches = start.matches
     place = best.edit.places[0]
     above = reads(matches, place)
-    if best.edit.kind == "operand":
+    if best.edit.kind is EditKind.OPERAND:
         ref = list(references(matches.node(place)))[best.edit.position]
         above = [one for one in above if one[1] == ref]
     classes = [matches.class_of[one] for one in above if one in matches.class_of]
     found = [
         one
         for c in dict.fromkeys(classes)
-        for edit in edits_of(matches, c, ("value",))
-        if _moves(matches, edit)
+        for edit in edits_of(matches, c, _VALUE)
+        if moves(matches, edit)
         for one in _followed(start, edit, c, matches.classes.index(c))
         if set(one.repaired) >= set(best.repaired)
     ]
     return min(found, key=lambda one: one.cost, default=None)
-
-
-def _moves(matches: ValueMatches, edit: Edit) -> bool:
-    """True if a change gives places parts of tensors in place of others."""
-    return edit.kind == "operand" or (
-        edit.kind == "value" and all(matches.aligned(place) is not None for place in edit.places)
-    )
 
 
 def _gain(start: _Start, edit: Edit) -> int:
@@ -431,93 +423,13 @@ def _again(plan: Plan, names: Sequence[str], candidate: _Candidate, seed: int, s
     start = _start(plan, names, ((seed, scale),))
     if start is None:
         return True  # the two sides agree there
-    edit = _same_edit(start, candidate)
+    edit = again(start.matches, candidate.edit, candidate.c)
     repaired = () if edit is None else _repaired(start, edit)
     rest = set(names) - set(start.failing)
     return None if set(candidate.repaired) - set(repaired) - rest else not set(start.failing) - set(repaired)
 
 
-def _same_edit(start: _Start, candidate: _Candidate) -> Edit | None:
-    """The same change on another input."""
-    if candidate.edit.kind == "value":
-        return _same(start.matches, candidate.edit)
-    c = next((c for c in start.matches.classes if c.places == candidate.c.places), None)
-    if c is None:
-        return None
-    kind = "reduce" if candidate.edit.kind in _REDUCTIONS else candidate.edit.kind
-    edits = edits_of(start.matches, c, (kind,))
-    return next((edit for edit in edits if edit.signature == candidate.edit.signature), None)
-
-
-def _same(matches: ValueMatches, edit: Edit) -> Edit | None:
-    """The same parts in the same places, on another input."""
-    changes: dict[Place, Array] = {}
-    for place in edit.places:
-        value = matches.part(edit.wanted[place], matches.value(place).shape)
-        if value is None:
-            return None
-        changes[place] = value
-    return replace(edit, changes=changes)
-
-
 def _cost(start: _Start, edit: Edit, c: Class, number: int, repaired: tuple[str, ...]) -> tuple[int, ...]:
     """The least is said first: a change that repairs everything, says why, and is as early as possible."""
     left = len(start.failing) - len(repaired)
-    return (left, _weight(start.matches, edit, c), number, -len(edit.places))
-
-
-def _weight(matches: ValueMatches, edit: Edit, c: Class) -> int:
-    if edit.kind == "literal":
-        return 1 if edit.number in matches.literals(matches.node(c.first).target, edit.slot) else 3
-    if edit.kind == "bypass":
-        return 0 if matches.replay.partners.get(edit.places[0]) else 1  # a collective that changes nothing right
-    if edit.kind == "scale":
-        return 3
-    if edit.kind in _REDUCTIONS:
-        return 6 if _summed(matches, c) else 1
-    if edit.kind == "operand":
-        return 4
-    places = [place for place in edit.places if matches.aligned(place) is not None]
-    if len(places) < len(edit.places):
-        return 5 if all(_rearranged(matches, edit, place) for place in edit.places) else 4
-    return 2
-
-
-def _rearranged(matches: ValueMatches, edit: Edit, place: Place) -> bool:
-    """True if a value has some rows of the tensor, others than are wanted: such a change moves what came out right."""
-    if matches.chooses(place):
-        return False
-    whole = matches.replay.wanted(edit.wanted[place][0]) if place in edit.wanted else None
-    value = matches.value(place)
-    if whole is None or value.ndim == 0 or whole.ndim != value.ndim or whole.shape[1:] != value.shape[1:]:
-        return False
-    rows = rows_of(whole, value)
-    return rows is not None and len(set(rows)) < len(whole)
-
-
-def _summed(matches: ValueMatches, c: Class) -> bool:
-    """True if the class's members are added up later on, wherever they are used: then no sum is missing there."""
-    pending, seen = list(c.places), set(c.places)
-    added = False
-    while pending:
-        for reader in matches.replay.readers.get(pending.pop(), ()):
-            if reader in seen or reader not in matches.cone:
-                continue
-            seen.add(reader)
-            if reader not in matches.class_of or _still_summands(matches, reader):
-                pending.append(reader)
-            elif not matches.facts(reader).sums or not _known(matches, reader):
-                return False
-            else:
-                added = True
-    return added
-
-
-def _known(matches: ValueMatches, place: Place) -> bool:
-    """True if a value is a part of a tensor, or a multiple of one."""
-    return any(True for _ in matches.multiples(matches.value(place)))
-
-
-def _still_summands(matches: ValueMatches, place: Place) -> bool:
-    """True if a place is one of several summands of something, and no part of a tensor."""
-    return matches.aligned(place) is None and matches.summands(matches.class_of[place]) is not None
+    return (left, weight(start.matches, edit, c), number, -len(edit.places))

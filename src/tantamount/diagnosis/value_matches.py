@@ -200,7 +200,7 @@ class ValueMatches:
             factors = [factor for part, factor in self.multiples(value) if part[0] == end]
             if value.size == whole.size == 1 and whole.any():
                 factors = [float(value.reshape(-1)[0] / whole.reshape(-1)[0])]
-            for factor in factors[:1]:
+            for factor in filter(np.isfinite, factors[:1]):
                 ratio = Fraction(factor).limit_denominator(4096)
                 if ratio not in (0, 1) and abs(float(ratio) / factor - 1) < 1e-6:
                     found[float(ratio)] = None

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import zip_longest
 
 import numpy as np
 
 from tantamount.correspond.values import close
+from tantamount.diagnosis.attributes import Attributes
 from tantamount.diagnosis.classes import Class
-from tantamount.diagnosis.edits import Edit, edits_of, layouts
+from tantamount.diagnosis.edits import Edit, EditKind, layouts, operands
 from tantamount.diagnosis.locate import whole_reads
-from tantamount.diagnosis.naming import LINES, Account, Names, listed, named, number, runs, short, some, times
+from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some, times
 from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
-from tantamount.errors import TantamountError
-from tantamount.ir.graph import Node, references
+from tantamount.ir.graph import references
 from tantamount.ops.functionalized import unwrapped
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
@@ -28,14 +27,15 @@ __all__ = ["Values"]
 _CHAIN = 8  # operators that only move elements, above an operand
 
 
-class Values(Names):
-    """An account of an edit of kind ``value`` of a class."""
+class Values(Attributes):
+    """An account of an edit that gives a class other values."""
 
     def __init__(self, matches: ValueMatches, edit: Edit, c: Class) -> None:
         super().__init__(matches, edit)
         self.c = c
 
     def value(self) -> Account:
+        """The account of a tensor that should have another value."""
         wanted = self.edit.wanted[self.place]
         aligned = self.matches.aligned(self.place)
         node = self.node(self.place)
@@ -51,7 +51,7 @@ class Values(Names):
             aligned is not None
             and self.matches.follows(wanted[0], aligned[0])
             and not self._same(aligned[0], wanted[0])
-            and (aligned[1] == wanted[1] or not self.matches.cuts(self.place))
+            and not (self.matches.cuts(self.place) and (aligned[1] != wanted[1] or self.matches.cuts_whole(wanted[0])))
         ):
             return self._missing(aligned, wanted)
         if aligned is not None:
@@ -304,13 +304,13 @@ class Values(Names):
             chosen = {place: row for place, row in zip(places, rows, strict=True) if row is not None}
             changes = {place: row[1] for place, row in chosen.items()}
             if len(changes) == len(places) and self.matches.replay.gives(changes, self.edit.changes):
-                return Edit("value", places, changes, {place: (want, row[0]) for place, row in chosen.items()})
+                return Edit(EditKind.VALUE, places, changes, {place: (want, row[0]) for place, row in chosen.items()})
         return None
 
     def _by_window(self) -> Account | None:
         """The operands are parts of the right tensors, but not the parts that belong together."""
         target = self.edit.changes[self.place]
-        for edit in edits_of(self.matches, self.c, ("operand",)):
+        for edit in operands(self.matches, self.c):
             value = edit.changes.get(self.place)
             if value is not None and value.shape == target.shape and np.allclose(value, target, rtol=1e-9, atol=1e-12):
                 return self._operand(self.place, edit.position, edit.wanted[self.place])
@@ -334,6 +334,11 @@ class Values(Names):
         if ratio == 1:
             return self._lacks(wanted, found.places)
         above = self.matches.replay.above([self.place])
+        everywhere = [
+            p
+            for p in self.matches.replay.order
+            if p in above and names[0] in references(self.node(p)) and self.matches.facts(p).sums
+        ]
         if ratio == -1 and found.places[0] not in above:
             self.place = self._last(self.place)
             head = f"{self.impl(self.place)} lacks a summand: {what} is never subtracted from it"
@@ -341,7 +346,6 @@ class Values(Names):
             hint = f"subtract {listed(names)} from {self.place[1]}"
             return self.made("missing", head, text, hint, wanted[0], wanted)
         if ratio < 0 and ratio.denominator == 1:
-            everywhere = [p for p in self.matches.replay.order if p in above and names[0] in references(self.node(p))]
             ranks = {p[0] for p in everywhere}
             summed = self.matches.job.mesh.world_size == 1 or abs(ratio) + 1 == len(everywhere)
             adders = everywhere if summed else [p for p in everywhere if p[0] == min(ranks)]
@@ -353,7 +357,7 @@ class Values(Names):
                 self.place = adders[0]
             else:
                 head = f"{name} also adds {what}, which the specification does not"
-                hint = f"leave {listed(names)} out of the sum (is it the right process group?)"
+                hint = f"leave {listed(names)} out of the sum (is it the right process group?)" if everywhere else ""
             text = f"{end} - {' - '.join(names)} is the specification's {self.part(wanted)}"
             return self.made("extra", head, text, hint, wanted[0], wanted)
         off = "is missing" if ratio > 0 else "is too much"
@@ -436,10 +440,10 @@ class Values(Names):
                 if operand[1] and self.matches.value(operand).dtype.kind == "f":
                     groups.setdefault(key, []).append(operand if operand[1] else place)
                     groups.setdefault(("of", *key), []).append(place)
-        for key, operands in groups.items():
+        for key, read in groups.items():
             if isinstance(key, tuple) and key[0] == "of":
                 continue
-            distinct = list(dict.fromkeys(operands))
+            distinct = list(dict.fromkeys(read))
             values = [self.matches.value(operand) for operand in distinct]
             whole = self.matches.is_part(np.sum(np.stack(values), axis=0)) if summable(values) else None
             places = groups["of", *key] if isinstance(key, tuple) else []
@@ -461,106 +465,6 @@ class Values(Names):
             total: Array = np.asarray(np.sum(np.stack(values), axis=0))
             right = self._makes_right(dict.fromkeys(distinct, total))
             return self.made("unreduced", head, text, f"add up {names} (all_reduce) before {op}" if right else "", name)
-        return None
-
-    def _upstream(self, wanted: Part) -> Account | None:
-        """The first operator above that has another number than the specification's operator, if that number repairs
-        the output."""
-        above = self.matches.replay.above([self.place]) - {self.place}
-        graph = self.matches.job.specification
-        open_ = [
-            n for n in graph.nodes if n.name in set(ancestors(graph, wanted[0])) and n.name not in self.matches.matched
-        ]
-        for c in self.matches.classes:
-            place = next((p for p in c.places if p in above), None)
-            if place is None or not self.matches.frontier(c):
-                continue
-            like = next((n for n in open_ if n.target == self.node(place).target), None)
-            found = None if like is None else self._literals_differ(place, like)
-            if like is not None and found is not None:
-                instead = {one: _with_numbers(self.node(one), like) for one in c.places}
-                return found if self._repairs(instead) else None
-        return None
-
-    def _attribute(self, wanted: Part) -> Account | None:
-        """Operators with other numbers than the only ones of their kind in the specification."""
-        above = self.matches.replay.above([self.place])
-        graph = self.matches.job.specification
-        theirs = [graph.by_name[name] for name in ancestors(graph, wanted[0])]
-        found: list[Account] = []
-        instead: dict[Place, Node] = {}
-        for place in self.matches.replay.order:
-            node = self.node(place)
-            same = [n for n in theirs if n.op == "call" and n.target == node.target]
-            mine = [p for p in above if self.node(p).target == node.target and p[0] == place[0]]
-            if place in above and len(same) == len(mine) == 1:
-                one = self._literals_differ(place, same[0])
-                if one is not None:
-                    found.append(one)
-                    instead[place] = _with_numbers(node, same[0])
-        right = bool(found) and self._repairs(instead)
-        if not right:  # more may be wrong: then what is right by these numbers alone is said
-            found = [one for one in found if self._lands(one.place, instead[one.place])]
-        if not right and not any(list(references(self.node(one.place))) for one in found):
-            return None
-        # what is computed from nothing says how much there is, the others what is done with it
-        first = next((one for one in found if list(references(self.node(one.place)))), found[0])
-        rest = list(dict.fromkeys(one.headline for one in found if one.headline != first.headline))
-        both = "; ".join([first.headline, *rest[:2]])
-        return replace(
-            first,
-            headline=both,
-            difference="\n".join([first.headline, *rest]),
-            hint=first.hint if right else "",
-        )
-
-    def _makes_right(self, changes: Mapping[Place, Array]) -> bool:
-        """True if all outputs are right once these places have other values."""
-        try:
-            return not any(self.matches.replay.wrong(self._outputs(), changes).values())
-        except TantamountError:
-            return False
-
-    def _outputs(self) -> list[str]:
-        """The outputs that can be compared."""
-        outputs = self.matches.job.outputs
-        return [name for name, one in outputs.items() if one.placements is not None or one.expression is not None]
-
-    def _repairs(self, instead: Mapping[Place, Node]) -> bool:
-        """True if the output is right once these nodes stand in the place of those of the implementation."""
-        try:
-            return not any(self.matches.replay.wrong(self._outputs(), instead=instead).values())
-        except TantamountError:
-            return False
-
-    def _lands(self, place: Place, node: Node) -> bool:
-        """True if another node there would compute a tensor of the specification."""
-        value = self.matches.replay.computed(place, node)
-        return value is not None and value.size > 1 and self.matches.is_part(value) is not None
-
-    def _literals_differ(self, place: Place, theirs: Node) -> Account | None:
-        mine = self.node(place)
-        here = self.place
-        self.place = place
-        try:
-            return self._numbers(mine, theirs)
-        finally:
-            self.place = here
-
-    def _numbers(self, mine: Node, theirs: Node) -> Account | None:
-        place = self.place
-        for a, b in zip(mine.args, theirs.args, strict=False):
-            if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a != b and not isinstance(a, bool):
-                what = f"{number(a)} in {short(mine.target)} where the specification has {number(b)}"
-                head = f"{self.impl(place)} has {what}"
-                return self.made(
-                    "attribute", head, "", f"{number(b)} instead of {number(a)} in {place[1]}", theirs.name
-                )
-        for key in mine.kwargs.keys() & theirs.kwargs.keys():
-            a, b = mine.kwargs[key], theirs.kwargs[key]
-            if isinstance(a, (int, float, str)) and type(a) is type(b) and a != b:
-                head = f"{self.impl(place)} has {key} = {a} where the specification has {b}"
-                return self.made("attribute", head, "", f"{key} = {b} in {place[1]}", theirs.name)
         return None
 
     def _unreached(self, wanted: Part) -> Account | None:
@@ -618,16 +522,3 @@ class Values(Names):
             f"{self.impl(self.place)} differs from the specification's {self.part(wanted)} at {what} {some(rows)} only"
         )
         return replace(self.made("different", head, "", "", wanted[0], wanted), sure=False)
-
-
-def _with_numbers(mine: Node, theirs: Node) -> Node:
-    """A node with the numbers of another one."""
-    args = tuple(
-        b if isinstance(a, (int, float)) and isinstance(b, (int, float)) else a
-        for a, b in zip_longest(mine.args, theirs.args[: len(mine.args)])
-    )
-    kwargs = {
-        key: theirs.kwargs[key] if isinstance(a, (int, float, str)) and type(theirs.kwargs.get(key)) is type(a) else a
-        for key, a in mine.kwargs.items()
-    }
-    return replace(mine, args=args, kwargs=kwargs)

@@ -7,38 +7,35 @@ from fractions import Fraction
 from tantamount.diagnosis.instead import reordered
 from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.search import Repair
 from tantamount.diagnosis.value_matches import argument_at
 from tantamount.diagnosis.values import Values
 from tantamount.ir.graph import Node, Ref, references
 from tantamount.ops.facts import Facts
 
-__all__ = ["account"]
+__all__ = ["Words"]
 
 
-def account(repair: Repair) -> Account:
-    """The account of the bug that a repair shows."""
-    return _Words(repair.matches, repair.edit, repair.c).account()
+class Words(Values):
+    """The account of a change, kind by kind: a sentence, how the two sides differ, and what would do."""
 
+    def sum(self) -> Account:
+        """The account of a sum over ranks that is missing."""
+        return self._reduction("sum", "sum", "one summand")
 
-class _Words(Values):
-    def account(self) -> Account:
-        kind = self.edit.kind
-        if kind in ("reduce", "average", "maximum"):
-            return self._reduction()
-        if kind == "bypass":
-            return self._bypass()
-        if kind == "literal":
-            return self._literal()
-        if kind == "scale":
-            return self._scale()
-        if kind == "operand":
-            return self._operand(self.place, self.edit.position, self.edit.wanted[self.place])
-        return self.value()
+    def mean(self) -> Account:
+        """The account of a mean over ranks that is missing."""
+        return self._reduction("mean", "avg", "the mean over its own share")
 
-    def _reduction(self) -> Account:
+    def maximum(self) -> Account:
+        """The account of a maximum over ranks that is missing."""
+        return self._reduction("maximum", "max", "the maximum over its own share")
+
+    def operand(self) -> Account:
+        """The account of an operand that should be another part of its tensor."""
+        return self._operand(self.place, self.edit.position, self.edit.wanted[self.place])
+
+    def _reduction(self, what: str, short_: str, holds: str) -> Account:
         spec = self.counterpart()
-        what, short_, holds = _REDUCTIONS[self.edit.kind]
         used = self._used(self.place)
         if self.edit.axis:
             axis = self.edit.axis
@@ -65,7 +62,8 @@ class _Words(Values):
         users = self.matches.graph(place).users.get(place[1], ())
         return f"{users[0]} uses" if users else "the output takes"
 
-    def _bypass(self) -> Account:
+    def bypass(self) -> Account:
+        """The account of an operator, or its number, that should not be there."""
         node = self.node(self.place)
         spec = self.counterpart()
         name, also = self.impl(self.place), self._others()
@@ -122,7 +120,8 @@ class _Words(Values):
         names = list(dict.fromkeys(name for _, name in self.edit.places))[1:]
         return f" (and {listed(names)})" if names else ""
 
-    def _literal(self) -> Account:
+    def literal(self) -> Account:
+        """The account of another number."""
         node = self.node(self.place)
         old, new = self.matches.number_at(self.place, self.edit.slot), self.edit.number
         written = self._written(node)
@@ -178,18 +177,14 @@ class _Words(Values):
             place, reader = (place[0], refs[0]), place[1]
         return None
 
-    def _scale(self) -> Account:
+    def scale(self) -> Account:
+        """The account of a reduction with another factor."""
         ratio = Fraction(self.edit.number).limit_denominator(4096)
         head = f"{self.impl(self.place)} is {times(1 / ratio)}"
         text = self._ranks(ratio)
         return self.made("factor", head + (f": {text}" if text else ""), text, "", self.counterpart())
 
 
-_REDUCTIONS = {
-    "reduce": ("sum", "sum", "one summand"),
-    "average": ("mean", "avg", "the mean over its own share"),
-    "maximum": ("maximum", "max", "the maximum over its own share"),
-}
 _COMPARED = {"below": "keeps what is below", "at most": "keeps what is at most", "above": "keeps what is above",
              "at least": "keeps what is at least"}  # fmt: skip
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Captured", "job_of", "refine_job", "whole_proof"]
 
 _LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
-_SOME = 20_000  # steps that are never too many
 _SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
@@ -460,7 +459,7 @@ def _multiplied_out(state: _State, proof: Proof, names: Sequence[str], *, refute
     effort = state.effort
     found: list[OutputReport] = []
     try:
-        with effort.watching(effort.bounds.refuted_effort * effort.steps + _SOME):
+        with effort.watching(effort.bounds.refuted_effort * effort.steps + effort.bounds.refuted_steps):
             for name in names:
                 found += proof.check(expand=True, only=[name], infer=False)
     except Grown:
