@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch import Tensor  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
-from tantamount.capture.torch.training.buffers import without_buffers
+from tantamount.capture.torch.training.buffers import without_buffers  # noqa: E402
 
 aten = torch.ops.aten
 
