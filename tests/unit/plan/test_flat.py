@@ -50,8 +50,8 @@ def test_stages_and_microbatches_of_a_job_are_seen(how: Steps, tmp_path: Path) -
 
 
 def test_a_job_is_a_plan_of_the_pieces_that_it_has(tmp_path: Path) -> None:
-    report = verify_job(training_step(tmp_path, Steps(layers=12, pp=2, mb=2)), refine)
+    report = verify_job(training_step(tmp_path, Steps(layers=12, dp=2)), refine)
     assert report.verdict is Verdict.PROVED, report.text()
-    assert (report.stages, report.microbatches) == (2, 2)
+    assert (report.stages, report.microbatches) == (1, 1)
     assert report.pieces > 4
     assert any(note.startswith("proved piece by piece: ") for note in report.notes)
