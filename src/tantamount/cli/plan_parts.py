@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from tantamount.cli.runners import runner
-from tantamount.effort import effort_of
 from tantamount.errors import UserError
 from tantamount.plan.parts import Part
 from tantamount.plan.result import PartReport
@@ -73,14 +71,8 @@ def _unknown(part: Part, reason: str) -> PartReport:
 def _work(name: str, *, path: Path, effort: str, timeout: float | None, memory: int | None) -> PartReport | Failure:
     """The report on one part of a plan, in a process of its own."""
     try:
-        from tantamount.plan.prove import part_checker
-        from tantamount.plan.read import read_plan
-        from tantamount.refinement.job import refine_job
+        from tantamount.answers import verify_part
 
-        spent = effort_of(effort, timeout, memory)
-        part = read_plan(path).parts[name]
-        begun = time.process_time()
-        found = part_checker(partial(refine_job, effort=spent, doubtful=True), spent)(part)
-        return replace(found, seconds=time.process_time() - begun)
+        return verify_part(path, name, effort=effort, timeout=timeout, memory=memory)
     except Exception as problem:
         return failure(str(path), problem, f"while proving {name} of {path}")

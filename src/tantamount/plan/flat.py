@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tantamount.clock import Clock, peak_memory_bytes
 from tantamount.ir.job import Job
 from tantamount.plan.result import PartReport, PlanReport
+from tantamount.plan.rolled import rolled
 from tantamount.verdict import Assumption, OutputReport, Report, Verdict, worst
 
 __all__ = ["Generated", "verify_generated", "verify_job"]
@@ -78,16 +79,20 @@ def verify_generated(plan: Generated, refine: Refine) -> PlanReport:
 
 def verify_job(job: Job, refine: Refine) -> PlanReport:
     """The verdict on a job as a plan: one part, all of whose ranks are proved together; messages and collectives are
-    matched in order while they run."""
+    matched in order while they run. Stages, microbatches and equal pieces are those that its programs show."""
     clock = Clock()
+    found = rolled(job)
+    clock.lap("reading")
     report = refine(job)
     clock.lap("parts")
     part = _part("iteration", job, report)
+    lemmas = len({instance.lemma for instance in report.lemmas})
+    notes = (f"proved piece by piece: {len(report.lemmas)} pieces of {lemmas} kinds",) if lemmas else ()
     return PlanReport(
-        plan=job.path, name=job.path, verdict=report.verdict, mesh=job.mesh.axes, microbatches=1, pieces=1, stages=1,
-        schedule_name="as the ranks' programs say", parts=(part,), joints=(), ownership=(), schedule=(),
-        assumptions=report.assumptions, notes=report.notes, seconds=clock.seconds,
-        megabytes=peak_memory_bytes() / (1 << 20),
+        plan=job.path, name=job.path, verdict=report.verdict, mesh=job.mesh.axes, microbatches=found.microbatches,
+        pieces=max(1, len(report.lemmas)), stages=found.stages, schedule_name="as the ranks' programs say",
+        parts=(part,), joints=(), ownership=(), schedule=(), assumptions=report.assumptions,
+        notes=(*report.notes, *notes), seconds=clock.seconds, megabytes=peak_memory_bytes() / (1 << 20),
     )  # fmt: skip
 
 

@@ -9,7 +9,11 @@ import pytest
 
 from support.flat_plans import flat_job
 from support.plans import verified, write_plan
+from support.training_steps import Steps, training_step
+from tantamount import refine
+from tantamount.plan.flat import verify_job
 from tantamount.plan.read import read_plan
+from tantamount.plan.rolled import rolled
 from tantamount.proof import Options, prove
 from tantamount.verdict import Verdict
 
@@ -34,3 +38,20 @@ def test_a_small_plan_is_proved_flat_with_the_same_relations(tmp_path: Path, wro
     report = verified(path)
     assert (report.verdict is Verdict.PROVED) == (set(flat.values()) == {Verdict.PROVED}), (report.text(), flat)
     assert report.proved == (wrong is None)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [Steps(layers=8), Steps(layers=2, mb=3), Steps(layers=3, pp=3, mb=4), Steps(layers=2, pp=2, mb=2, dp=2, tp=2)],
+)
+def test_stages_and_microbatches_of_a_job_are_seen(how: Steps, tmp_path: Path) -> None:
+    found = rolled(training_step(tmp_path, how))
+    assert (found.stages, found.microbatches) == (how.pp, how.mb)
+
+
+def test_a_job_is_a_plan_of_the_pieces_that_it_has(tmp_path: Path) -> None:
+    report = verify_job(training_step(tmp_path, Steps(layers=12, dp=2)), refine)
+    assert report.verdict is Verdict.PROVED, report.text()
+    assert (report.stages, report.microbatches) == (1, 1)
+    assert report.pieces > 4
+    assert any(note.startswith("proved piece by piece: ") for note in report.notes)

@@ -46,9 +46,9 @@ def written(folder: Path, schedule: Any, **more: Any) -> Path:
     """The plan of two stages of two layers, on two devices."""
     with torch.device("meta"):
         stages = [[Layer(), Layer()], [Layer(), Layer()]]
-    given: dict[str, Any] = {"microbatches": 2, "mesh": {"pp": 2}, "stages": stages, **more}
+    given: dict[str, Any] = {"microbatches": 2, "mesh": {"pp": 2}, "stages": stages, "loss": loss, **more}
     return plan_of_schedule(
-        schedule, loss=loss, batch=torch.empty(4, 4), target=torch.empty(4, 4), optimizer=sgd, folder=folder, **given
+        schedule, batch=torch.empty(4, 4), target=torch.empty(4, 4), optimizer=sgd, folder=folder, **given
     )
 
 
@@ -78,6 +78,19 @@ def test_a_pipeline_is_proved_and_layers_that_are_alike_are_captured_once(right:
     ]
     assert counts == {"Layer": 1, "Layer2": 2, "Layer3": 1}  # the first, those between, the one with the loss
     assert len(list(right.parent.glob("*.json.gz"))) <= 12
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_sum_is_not_divided_by_the_number_of_microbatches(scaled: bool, tmp_path: Path) -> None:
+    """``scale_grads`` of a schedule, as trainers that divide by the number of tokens set it."""
+
+    def total(found: Tensor, wanted: Tensor) -> Tensor:
+        return ((found - wanted) ** 2).sum()
+
+    report = verify_plan(written(tmp_path, ScheduleGPipe, loss=total, reduction="sum", scale_grads=scaled))
+    assert report.verdict is (Verdict.REFUTED if scaled else Verdict.PROVED), report.text()
+    wrong = {part.part for part in report.parts if part.verdict is Verdict.REFUTED}
+    assert all(part.endswith("_reduce") for part in wrong)
 
 
 PLAIN = ("0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0REDUCE_GRAD",

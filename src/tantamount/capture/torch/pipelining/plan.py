@@ -59,6 +59,7 @@ def plan_of_schedule(
     reduction: str = "mean",
     placements: Mapping[str, Mapping[str, Any]] | None = None,
     stage_loss: Callable[..., Tensor] | None = None,
+    scale_grads: bool | None = None,
     name: str = "pipeline",
 ) -> Path:
     """The plan of a training step with a schedule of ``torch.distributed.pipelining``; the path of the plan's file in
@@ -70,7 +71,8 @@ def plan_of_schedule(
     are the sizes of all axes, ``pipeline`` that of the stages, ``rows`` those over which the batch is spread (by
     default those that begin with ``dp``). ``batch`` and ``target`` are those of one whole step. ``loss(output,
     target)`` is the ``reduction`` (``"mean"`` or ``"sum"``) over rows; the schedule's stages compute that of their
-    rows, by ``stage_loss`` or the function that a schedule object has, if that is another one. ``reduce(module, mesh)``
+    rows, by ``stage_loss`` or the function that a schedule object has, if that is another one. ``scale_grads``: the
+    schedule's own argument, where no object says it (PyTorch's default is true). ``reduce(module, mesh)``
     is what is done with ``.grad`` after the last backward pass, beside what PyTorch does itself;
     ``optimizer(parameters)`` makes the optimizer. ``placements`` say where plain tensors are cut:
     ``{"*.weight": {"tp": "Shard(0)"}}``, for parameters by name, ``hidden*`` for what passes between pieces, and
@@ -86,6 +88,7 @@ def plan_of_schedule(
         list(stage) if isinstance(stage, list | tuple | nn.ModuleList) else [stage] for stage in stages
     ]
     order = order_of(schedule, axes[pipeline], len(modules), microbatches, loss)
+    order = order if scale_grads is None else replace(order, scaled=scale_grads)
     over = tuple(rows) if rows is not None else tuple(axis for axis in axes if axis.startswith("dp"))
     own_loss = stage_loss or getattr(schedule, "_loss_fn", None) or loss
     front = _Front(

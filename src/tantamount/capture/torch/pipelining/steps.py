@@ -122,7 +122,9 @@ def reduce_step(
     def run(**given: Tensor) -> None:
         if isinstance(module, FSDPModule):  # as the last backward pass leaves it
             fully_shard.state(module)._lazy_init()  # type: ignore[attr-defined]
-            module.unshard()
+            for inner in module.modules():
+                if isinstance(inner, FSDPModule):
+                    inner.unshard()
         for name, parameter in module.named_parameters():
             if f"grad {name}" in given:
                 own = given[f"grad {name}"].clone()  # which is then divided in place

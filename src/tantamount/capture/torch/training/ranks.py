@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from torch import fx
+
 from tantamount.capture.programs import Program
 from tantamount.capture.stated import placement_text
 from tantamount.capture.torch.programs import trace_rank
+from tantamount.capture.torch.training.buffers import without_buffers
 from tantamount.capture.torch.training.rewriting import without_detours
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
@@ -50,7 +53,7 @@ def capture_side(build: Callable[[int], Any], axes: Mapping[str, int], place: st
 
     def look(rank: int) -> str:
         if rank not in found:
-            program, traced, names = trace_rank(build, rank, axes, without_detours)
+            program, traced, names = trace_rank(build, rank, axes, _simplified)
             text = json.dumps({**program.document, "rank": None}, sort_keys=True)
             found[rank] = program, text, list(traced.inputs), list(traced.outputs), names
         return found[rank][1]
@@ -80,6 +83,11 @@ def capture_side(build: Callable[[int], Any], axes: Mapping[str, int], place: st
                         )  # fmt: skip
     programs = tuple(found[rank][0] for rank in ranks)
     return Side(programs, axis, inputs, outputs, frozenset(order), groups, len(found), mesh.world_size)
+
+
+def _simplified(graph: fx.Graph) -> None:
+    without_detours(graph)
+    without_buffers(graph)
 
 
 def _chosen(mesh: Mesh) -> Iterator[int]:

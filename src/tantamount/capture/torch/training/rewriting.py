@@ -5,10 +5,12 @@ nothing else looks."""
 # pyright: basic
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import fx
 
-__all__ = ["without_detours"]
+__all__ = ["window", "without_detours"]
 
 _aten = torch.ops.aten
 
@@ -36,15 +38,15 @@ def _source(node: fx.Node) -> fx.Node | None:
     if node.target is _aten.slice.Tensor:
         made = node.args[0]
         if isinstance(made, fx.Node) and made.target is _aten.slice_scatter.default:
-            source, window = made.args[1], _window(node, 1)
-            if isinstance(source, fx.Node) and window is not None and window == _window(made, 2):
+            source, where = made.args[1], window(node, 1)
+            if isinstance(source, fx.Node) and where is not None and where == window(made, 2):
                 return source
     return None
 
 
-def _window(node: fx.Node, first: int) -> tuple[object, ...] | None:
+def window(node: fx.Node, first: int) -> tuple[Any, ...] | None:
     """Dimension, start, end and step of a slice, with what is left out; ``None`` if something is no number."""
-    given = [*node.args[first:], *([None] * 4)][:4]
+    given: list[Any] = [*node.args[first:], *([None] * 4)][:4]
     if node.kwargs:
         return None
     dim, start, end, step = given

@@ -1,0 +1,137 @@
+"""Buffers that hold many tensors one after the other, taken apart: what is done with the whole is done with the part
+that is read.
+
+Megatron's ``DistributedDataParallel`` keeps all gradients of a bucket in one vector, scales it and adds it up over
+ranks, and reads each gradient from its place. A vector of rows of 4096, 14336 and 2048 elements has no shape in which
+all of these are rows, so that a proof would have to look at it in very many pieces.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from tantamount.capture.torch.training.rewriting import window
+
+__all__ = ["without_buffers"]
+
+_aten = torch.ops.aten
+_c10d = torch.ops._c10d_functional
+_ALIKE = (_aten.clone.default, _aten.detach.default, _aten.alias.default)
+_SCALED = (_aten.mul.Tensor, _aten.div.Tensor)
+_VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+_REMOVED = (
+    *_ALIKE, *_SCALED, *_VIEWS, _aten.slice.Tensor, _aten.slice_scatter.default, _aten.cat.default, _aten.copy.default,
+    _aten.empty.memory_format, _aten.zeros.default, _c10d.all_reduce.default, _c10d.wait_tensor.default,
+)  # fmt: skip
+
+
+def without_buffers(graph: fx.Graph) -> None:
+    """Rewrite slices of vectors that were put together from parts as what is done with the part: ``all_reduce(x)[a:b]``
+    as ``all_reduce(x[a:b])``, and so for scaling; ``slice_scatter(x, y, ...)[a:b]`` as a part of ``y`` or of ``x``.
+    What cannot be taken apart stays; what nobody uses then is taken out, also sums over ranks of which nothing is read.
+
+    Every rank takes the same vectors apart in the same order, or the calls of a group do not meet, which is refused
+    where ranks are run side by side."""
+    parts = _Parts(graph)
+    for node in list(graph.nodes):
+        if node.target is _aten.slice.Tensor and _assembled(node.args[0]):
+            where = window(node, 1)
+            if where is not None and where[0] == 0 and where[3] == 1:
+                length = node.args[0].meta["val"].shape[0]
+                start, end = where[1], length if where[2] is None else min(where[2], length)
+                with graph.inserting_before(node):
+                    found = parts.part(node.args[0], start, end)
+                if found is not None:
+                    node.replace_all_uses_with(found)
+    for node in reversed(list(graph.nodes)):
+        if not node.users and node.target in _REMOVED:
+            graph.erase_node(node)
+
+
+def _vector(node: Any) -> bool:
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return isinstance(value, Tensor) and value.dim() == 1
+
+
+def _assembled(node: Any) -> bool:
+    """True for a vector that something was written into part by part, or that was computed from one."""
+    while _vector(node):
+        if node.target is _aten.slice_scatter.default:
+            return True
+        if node.target not in (*_ALIKE, *_SCALED, *_VIEWS, _c10d.all_reduce.default, _c10d.wait_tensor.default):
+            return False
+        node = node.args[0]
+    return False
+
+
+class _Parts:
+    """Nodes that compute parts of vectors, each made once."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self.graph = graph
+        self.known: dict[tuple[fx.Node, int, int], fx.Node | None] = {}
+
+    def part(self, x: Any, start: int, end: int) -> fx.Node | None:
+        """A node that is ``x[start:end]`` without the rest of ``x``; ``None`` if there is none. New nodes are put where
+        the graph's nodes are being inserted."""
+        if not _vector(x) or not 0 <= start < end <= x.meta["val"].shape[0]:
+            return None
+        key = (x, start, end)
+        if key not in self.known:
+            self.known[key] = self._found(x, start, end)
+        return self.known[key]
+
+    def _found(self, x: fx.Node, start: int, end: int) -> fx.Node | None:
+        args: Any = x.args
+        if x.target is _aten.slice_scatter.default:
+            where = window(x, 2)
+            if where is None or where[0] != 0 or where[3] != 1:
+                return None
+            low, high = where[1], x.meta["val"].shape[0] if where[2] is None else where[2]
+            if low <= start and end <= high:
+                return self.part(args[1], start - low, end - low)
+            return self.part(args[0], start, end) if end <= low or high <= start else None
+        if x.target is _aten.slice.Tensor:
+            where = window(x, 1)
+            whole = where is not None and where[0] == 0 and where[3] == 1
+            return self.part(args[0], start + where[1], end + where[1]) if where is not None and whole else None
+        if x.target in _VIEWS and _vector(args[0]):
+            return self.part(args[0], start, end)
+        if x.target is _aten.cat.default and (len(args) == 1 or args[1] == 0):
+            for one in args[0]:
+                if not _vector(one):
+                    return None
+                size = one.meta["val"].shape[0]
+                if start >= 0 and end <= size:
+                    return self.part(one, start, end)
+                start, end = start - size, end - size
+            return None
+        if x.target is _aten.copy.default and _same(args[0], args[1]):
+            return self.part(args[1], start, end)
+        if x.target in _ALIKE or (x.target in _SCALED and not isinstance(args[1], fx.Node) and not x.kwargs):
+            return self._again(x, args[0], start, end)
+        if x.target is _c10d.wait_tensor.default and args[0].target is _c10d.all_reduce.default:
+            reduced = self._again(args[0], args[0].args[0], start, end)
+            return None if reduced is None else self._made(x, (reduced,), end - start)
+        return x if (start, end) == (0, x.meta["val"].shape[0]) else None
+
+    def _again(self, x: fx.Node, operand: Any, start: int, end: int) -> fx.Node | None:
+        """What ``x`` does with its first operand, done with a part of that."""
+        found = self.part(operand, start, end)
+        return None if found is None else self._made(x, (found, *x.args[1:]), end - start)
+
+    def _made(self, x: fx.Node, args: tuple[Any, ...], length: int) -> fx.Node:
+        node = self.graph.call_function(x.target, args, dict(x.kwargs))  # type: ignore[arg-type]
+        node.meta = {**x.meta, "val": x.meta["val"].new_empty(length)}
+        return node
+
+
+def _same(target: Any, source: Any) -> bool:
+    if not _vector(target) or not _vector(source):
+        return False
+    a, b = target.meta["val"], source.meta["val"]
+    return a.shape == b.shape and a.dtype == b.dtype

@@ -1,0 +1,62 @@
+"""Vectors that hold many tensors are taken apart where parts of them are read, and compute what they did."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
+from tantamount.capture.torch.training.buffers import without_buffers  # noqa: E402
+
+aten = torch.ops.aten
+
+
+def run(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    """Three gradients in one vector, of which the second is replaced; read where they are, and across them."""
+    whole = torch.empty(20)
+    for start, part in ((0, x), (6, y), (14, z), (6, y * 3)):
+        whole = aten.slice_scatter(whole, aten.view(part, [part.numel()]), 0, start, start + part.numel())
+    scaled = aten.div(aten.mul(whole, 0.5), 4.0)
+    first, second, third = (aten.slice(scaled, 0, a, b) for a, b in ((0, 6), (6, 14), (14, 20)))
+    both = torch.cat([aten.view(first, [2, 3]).reshape(-1), third])
+    return aten.view(second, [4, 2]), aten.slice(scaled, 0, 5, 9), aten.slice(both, 0, 6, 12), aten.slice(z, 0, 1, 3)
+
+
+def test_parts_are_read_without_the_rest() -> None:
+    given = torch.rand(2, 3), torch.rand(4, 2), torch.rand(6)
+    traced = make_fx(run)(*given)
+    wanted = traced(*given)
+    before = [node.target for node in traced.graph.nodes]
+    without_buffers(traced.graph)
+    traced.graph.lint()
+    traced.recompile()
+    for found, one in zip(traced(*given), wanted, strict=True):
+        assert torch.equal(found, one)
+    reads = [node for node in traced.graph.nodes if node.target is aten.slice.Tensor]
+    assert len(reads) == 3  # across two tensors, of what was no buffer, and of what was put together by cat
+    output = next(node for node in traced.graph.nodes if node.op == "output")
+    read, _, _, _ = output.args[0]
+    chain = read
+    while chain.op == "call_function":
+        assert chain.target is not aten.slice_scatter.default
+        chain = chain.args[0]
+    assert before.count(aten.slice.Tensor) == 6
+
+
+def test_sums_over_ranks_are_those_of_parts() -> None:
+    c10d = torch.ops._c10d_functional
+
+    def reduced(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        whole = aten.slice_scatter(torch.empty(5), x, 0, 0, 2)
+        whole = aten.slice_scatter(whole, y, 0, 2, 5)
+        summed = c10d.wait_tensor(c10d.all_reduce(whole, "sum", "dp"))
+        return aten.slice(summed, 0, 0, 2), aten.slice(summed, 0, 2, 5)
+
+    graph = make_fx(reduced, tracing_mode="fake")(torch.rand(2), torch.rand(3)).graph
+    without_buffers(graph)
+    sums = [node for node in graph.nodes if node.target is c10d.all_reduce.default]
+    assert [node.args for node in sums] == [(one, "sum", "dp") for one in graph.find_nodes(op="placeholder")]
+    assert not graph.find_nodes(op="call_function", target=aten.slice_scatter.default)
