@@ -16,9 +16,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -31,6 +32,7 @@ from tantamount.capture.torch.objects import one_call
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part, rewrapped
 from tantamount.capture.torch.problems import check_modules, check_quantised, not_captured
+from tantamount.capture.torch.selected import with_whole_rows
 from tantamount.capture.torch.sources import Annotate, module_paths
 from tantamount.capture.torch.standins import Guard, StandIns
 from tantamount.capture.torch.state import State, collect, digest
@@ -117,10 +119,10 @@ def trace(
         rest = {n: entries for n, entries in dynamic.items() if n not in reals}
         taken = [x for n, x in zip(names, tensors, strict=True) if n not in rest]
         sizes = sizes_of(rest, plain, taken, _where(function), hints, numbers) if rest else None
-    fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=None if sizes is None else sizes.environment)
+    environment = None if sizes is None else sizes.environment
     gradients = [local_part(gradient) for _, gradient in program.gradients]
 
-    def new_fakes() -> list[Tensor]:
+    def new_fakes(fake_mode: FakeTensorMode) -> list[Tensor]:
         fakes = [
             fake_mode.from_tensor(x.detach(), static_shapes=True)
             if sizes is None
@@ -133,24 +135,37 @@ def trace(
     recorded = _Recorded([], [])
     layouts = [layout for _, layout in (*locals_, *gradients)]
 
-    def first_pass() -> tuple[fx.GraphModule, list[Tensor]]:
-        fakes = new_fakes()
+    def first_pass(fake_mode: FakeTensorMode) -> tuple[fx.GraphModule, list[Tensor]]:
+        fakes = new_fakes(fake_mode)
         with one_call():
             module = make_fx(_runner(program, layouts, recorded, sizes), record_stack_traces=False)(*fakes)
         for fake in fakes:  # the pass made leaves of them, which must not be written to
             fake.requires_grad_(False)
         return module, fakes
 
-    with _quiet(), _compiled_as_written(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
-        try:
+    def passes(environment: ShapeEnv | None) -> fx.GraphModule:
+        fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=environment)
+        with _quiet(), _compiled_as_written(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
             first, fakes = same_at_every_call(
-                first_pass, function, dict(zip(program.names, program.tensors, strict=True)), state, _where(function)
-            )
+                lambda: first_pass(fake_mode), function, dict(zip(program.names, program.tensors, strict=True)), state,
+                _where(function),
+            )  # fmt: skip
             second = make_fx(torch.func.functionalize(_replay(first), remove="mutations"))(*fakes)
-        except UserError:
-            raise
-        except Exception as problem:
-            raise not_captured(problem, _where(function)) from problem
+            if sizes is None and environment is not None:
+                second = make_fx(with_whole_rows(second, first, environment))(*fakes)
+            return second
+
+    try:
+        try:
+            second = passes(environment)
+        except DynamicOutputShapeException:
+            if environment is not None:
+                raise
+            second = passes(ShapeEnv(allow_dynamic_output_shape_ops=True, allow_scalar_outputs=False))
+    except UserError:
+        raise
+    except Exception as problem:
+        raise not_captured(problem, _where(function)) from problem
     check_quantised(second.graph, _where(function))
     left = [Leaf(f"grad {name}") for name, _ in program.gradients]
     inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts[: len(names)], strict=True))
