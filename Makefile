@@ -72,7 +72,7 @@ $(MODELS): $(SETUP)
 	@touch $@
 
 test-models: $(MODELS)
-	$(BIN)/python -m pytest tests/acceptance/test_transformers.py tests/unit/fuzz/test_planted.py tests/unit/capture
+	$(BIN)/python -m pytest tests/acceptance/test_transformers.py tests/unit/fuzz/test_planted.py tests/unit/capture/test_onnx.py
 
 $(RAY): $(SETUP)
 	$(BIN)/python -m pip install --quiet --editable '.[ray]'

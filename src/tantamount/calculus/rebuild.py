@@ -19,8 +19,8 @@ class Rebuild:
     """Recomputes Polynomials bottom-up. ``known`` gives truth values of guard atoms; ``positions`` recomputes what
     depends on positions as numbers; ``budget`` recomputes everything, that many factors at most, on a ``box`` of the
     axes; ``leaves`` puts Polynomials (over the coordinates of the atom) in place of leaf atoms; without any of them,
-    joined atoms are replaced. ``outer`` are the variables that what is put in mentions: nothing binds these. A class that
-    puts in more says so, or else (``None``) bound variables are fresh axes, which nothing can mention."""
+    joined atoms are replaced. ``outer`` are the variables that what is put in mentions: nothing binds these. A class
+    that puts in more says so, or else (``None``) bound variables are fresh axes, which nothing can mention."""
 
     bound = "recomputed_factors"  # the one that ``budget`` is
 

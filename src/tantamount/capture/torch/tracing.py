@@ -16,9 +16,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from tantamount.capture.torch.calling import Callee, Number, Recorded, Stage, path_name, runner, without_history
@@ -28,6 +29,7 @@ from tantamount.capture.torch.objects import one_call
 from tantamount.capture.torch.overwriting import Replay
 from tantamount.capture.torch.placements import Layout, index_arithmetic_outside, local_part
 from tantamount.capture.torch.problems import check_modules, check_quantised, not_captured
+from tantamount.capture.torch.selected import with_whole_rows
 from tantamount.capture.torch.state import State, collect, digest
 from tantamount.capture.torch.strides import views_for_strides
 from tantamount.errors import UserError
@@ -92,10 +94,10 @@ def trace(
         rest = {n: entries for n, entries in dynamic.items() if n not in reals}
         taken = [x for n, x in zip(names, tensors, strict=True) if n not in rest]
         sizes = sizes_of(rest, plain, taken, _where(function), hints, numbers) if rest else None
-    fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=None if sizes is None else sizes.environment)
+    environment = None if sizes is None else sizes.environment
     gradients = [local_part(gradient) for _, gradient in program.gradients]
 
-    def new_fakes() -> list[Tensor]:
+    def new_fakes(fake_mode: FakeTensorMode) -> list[Tensor]:
         fakes = [
             fake_mode.from_tensor(x.detach(), static_shapes=True)
             if sizes is None
@@ -108,9 +110,10 @@ def trace(
     recorded = Recorded([], [])
     layouts = [layout for _, layout in (*locals_, *gradients)]
 
-    with _quiet(), _compiled_as_written(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
-        try:
-            fakes = new_fakes()
+    def passes(environment: ShapeEnv | None) -> fx.GraphModule:
+        fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=environment)
+        with _quiet(), _compiled_as_written(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
+            fakes = new_fakes(fake_mode)
             stage = Stage(program, layouts)
 
             def call() -> Call:
@@ -122,10 +125,21 @@ def trace(
             for fake in fakes:  # calls made leaves of them, which must not be written to
                 without_history(fake).requires_grad_(False)
             second = make_fx(torch.func.functionalize(_replay(first), remove="mutations"))(*fakes)
-        except UserError:
-            raise
-        except Exception as problem:
-            raise not_captured(problem, _where(function)) from problem
+            if sizes is None and environment is not None:
+                second = make_fx(with_whole_rows(second, first, environment))(*fakes)
+            return second
+
+    try:
+        try:
+            second = passes(environment)
+        except DynamicOutputShapeException:
+            if environment is not None:
+                raise
+            second = passes(ShapeEnv(allow_dynamic_output_shape_ops=True, allow_scalar_outputs=False))
+    except UserError:
+        raise
+    except Exception as problem:
+        raise not_captured(problem, _where(function)) from problem
     check_quantised(second.graph, _where(function))
     left = [Leaf(f"grad {name}") for name, _ in program.gradients]
     inputs = tuple(Leaf(name, layout) for name, layout in zip(names, layouts[: len(names)], strict=True))
