@@ -133,7 +133,7 @@ def test_labels_that_are_left_out() -> None:
         return F.cross_entropy(x, labels.masked_fill(labels == 1, -100))
 
     assert verdict(left_out, ignored, X, L) is Verdict.PROVED
-    assert verdict(left_out, F.cross_entropy, X, L) is Verdict.REFUTED
+    assert verdict(left_out, lambda x, labels: F.cross_entropy(x, labels), X, L) is Verdict.REFUTED
     # of labels that are -100 only the first leaves out some
     assert verdict(left_out, lambda x, labels: F.cross_entropy(x, labels, ignore_index=1), X, L) is Verdict.REFUTED
 
