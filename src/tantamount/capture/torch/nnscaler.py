@@ -78,10 +78,15 @@ def called(name: str, option: str) -> Any:
     except TantamountError:
         raise
     except (Exception, SystemExit) as problem:
-        raise UserError(
-            "plan-sequential-model" if option == "--model" else "plan-finish", place=f"{option} {name}",
-            found=said(problem), needed="FILE.py:NAME or MODULE:NAME, which can be called",
-        ) from problem  # fmt: skip
+        needed = "FILE.py:NAME or MODULE:NAME, which can be called"
+        raise _unusable(option, name, said(problem), needed) from problem
+
+
+def _unusable(option: str, name: str, found: str, needed: str) -> UserError:
+    place = f"{option} {name}"
+    if option == "--finish":
+        return UserError("plan-finish", place=place, found=found, needed=needed)
+    return UserError("plan-sequential-model", place=place, found=found, needed=needed)
 
 
 def _module(where: str, option: str) -> Any:
@@ -91,8 +96,7 @@ def _module(where: str, option: str) -> Any:
     path = Path(where)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
-        code = "plan-sequential-model" if option == "--model" else "plan-finish"
-        raise UserError(code, place=f"{option} {where}", found="no such file", needed="a Python file")
+        raise _unusable(option, where, "no such file", "a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
     sys.path.insert(0, str(path.parent))
