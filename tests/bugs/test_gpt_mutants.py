@@ -30,7 +30,9 @@ LIMIT = 12.0  # CPU seconds for one job, failing ones as well: values at reduced
 Change = Callable[[Node], Node]
 Mutation = Callable[[Job], Job]
 
-NAMES_OF_ASSUMPTIONS = ["real-arithmetic", "rounded-literals", "dropout", "constants", "index-range", "domain"]
+NAMES_OF_ASSUMPTIONS = [
+    "real-arithmetic", "rounded-literals", "dropout", "constants", "index-range", "index-range", "domain",
+]  # fmt: skip
 
 
 @cache

@@ -87,7 +87,7 @@ PAIRS = (
         "perm inv",
         "x: float32[4, 6];r = aten.randperm.default(4); i = aten.argsort.default(r); y = index(x, [r]); z = index(y, [i]); -> z",
         "x: float32[4, 6];z = mul(x, 1); -> z",
-        "UNKNOWN",
+        "PROVED",
     ),
     Pair(
         "perm bad",

@@ -526,7 +526,7 @@ PAIRS = (
         "topk softmax",
         "x: float32[4, 6];a = softmax(x, 1, False); v, k = aten.topk.default(a, 3, 1); -> v",
         "x: float32[4, 6];v, k = aten.topk.default(x, 3, 1); a = softmax(x, 1, False); z = aten.gather.default(a, 1, k); -> z",
-        "UNKNOWN",
+        "PROVED",
     ),
     Pair(
         "sort desc flip",
@@ -550,7 +550,7 @@ PAIRS = (
         "sort exp",
         "x: float32[4, 6];a = aten.exp.default(x); v, k = aten.sort.default(a, 1); -> v",
         "x: float32[4, 6];v, k = aten.sort.default(x, 1); z = aten.exp.default(v); -> z",
-        "UNKNOWN",
+        "PROVED",
     ),
     Pair(
         "sum sorted",

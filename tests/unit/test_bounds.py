@@ -326,6 +326,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "smt_questions": (elementwise, 0),
     "witness_inputs": (true_but_unknown, 1),
     "refuting_inputs": (two_outputs, 0),
+    "inferred_outputs": (two_outputs, 0),
     "simplified_trials": (wrong, 1),
     "simplified_work": (wrong, 1),
     "simplified_nodes": (wrong, 1),
@@ -344,7 +345,7 @@ HITS: dict[str, tuple[Work, int]] = {
 # What takes more than a small job: the bound is asked about as any other (tests/unit/test_effort.py).
 NOT_HERE = {
     "settled_factors", "settled_elements", "mask_candidates", "undefined_terms", "undefined_pieces",
-    "implied_cases", "cover_tiles", "repair_numbers",
+    "implied_cases", "cover_tiles", "repair_numbers", "refuted_effort", "refuted_steps",
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
     "repair_layouts", "repair_promising", "repair_seconds",
     "mismatch_depth", "reduced_rounds", "lifted_atoms",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -21,7 +21,18 @@ from torch import Tensor, fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from tantamount.errors import UserError
+from tantamount.capture.torch.whole_rows import (
+    RULES,
+    Given,
+    Mask,
+    Rows,
+    Size,
+    Whole,
+    expression,
+    handles,
+    refused,
+    special,
+)
 
 __all__ = ["with_whole_rows"]
 
@@ -36,7 +47,7 @@ def with_whole_rows(module: fx.GraphModule, first: fx.GraphModule, environment: 
     writes them back, and for a program that stops for some numbers of rows."""
 
     def run(*arguments: Any) -> Any:
-        whole = _Whole(module)
+        whole = Whole(module)
         found = whole.run(*arguments)
         _check_sizes(environment, _later(first, module), whole.are_same)
         return found
@@ -50,7 +61,7 @@ def _check_sizes(environment: ShapeEnv, later: Mapping[Any, Any], same: Callable
     checks = [check.expr for some in environment.deferred_runtime_asserts.values() for check in some]
     for check in (*checks, *(guard.expr for guard in environment.guards)):
         if not (isinstance(check, sympy.Eq) and same(*(later.get(side, side) for side in check.args))):
-            raise _refused(f"a program that stops unless {check}")
+            raise refused(f"a program that stops unless {check}")
 
 
 def _later(first: fx.GraphModule, second: fx.GraphModule) -> dict[Any, Any]:
@@ -68,210 +79,59 @@ def _selecting(module: fx.GraphModule) -> list[tuple[Any, Any]]:
     for node in module.graph.nodes:
         for leaf in pytree.tree_leaves(node.meta.get("val")):
             for size in leaf.shape if isinstance(leaf, Tensor) else ():
-                if isinstance(size, torch.SymInt) and _expression(size).is_Symbol:
-                    found.setdefault(_expression(size), str(node.target).removesuffix("_.default"))
+                if isinstance(size, torch.SymInt) and expression(size).is_Symbol:
+                    found.setdefault(expression(size), str(node.target).removesuffix("_.default"))
     return [(target, symbol) for symbol, target in found.items()]
 
 
-def _unknown(value: Any) -> bool:
-    sizes = [
-        size for leaf in pytree.tree_leaves(value) for size in (leaf.shape if isinstance(leaf, Tensor) else (leaf,))
-    ]
-    return any(isinstance(size, torch.SymInt | torch.SymFloat | torch.SymBool) for size in sizes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Mask:
-    """What selects rows: a boolean tensor, in one dimension, and the sizes that it has in the program."""
-
-    flat: Tensor  # [rows]
-    shape: tuple[int, ...]
-
-    @property
-    def rows(self) -> int:
-        return self.flat.shape[0]
-
-    def along(self, dim: int, rank: int) -> Tensor:
-        """The mask as it stands beside a tensor of this rank whose rows are along ``dim``."""
-        return self.flat.reshape([self.rows if k == dim else 1 for k in range(rank)])
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """A tensor of which the program has the selected rows along ``dim`` only: here it has all of them.
-
-    ``coordinates`` are the dimensions of the mask whose positions these numbers are; ``None`` if they are something
-    else."""
-
-    data: Tensor
-    dim: int
-    mask: _Mask
-    coordinates: tuple[int, ...] | None = None
-
-    def kept(self, other: Any = 0) -> Tensor:
-        """The rows, with another number in place of those that are not selected."""
-        filler = torch.full([], other, dtype=self.data.dtype) if other else torch.zeros([], dtype=self.data.dtype)
-        return torch.where(self.mask.along(self.dim, self.data.dim()), self.data, filler)
-
-
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """A size that depends on data: ``rows`` where it stands for a dimension, ``count`` as a number, if it is the
-    number of selected rows times ``times``."""
-
-    mask: _Mask
-    times: int = 1
-
-    @property
-    def count(self) -> Tensor:
-        return self.mask.flat.sum() * self.times
-
-
-_Given = Any  # a value of the interpretation: a tensor, _Rows, _Size, or a plain argument
-_Rule = Callable[["_Whole", fx.Node, list[_Given], dict[str, _Given]], Any]
-_RULES: dict[Any, _Rule] = {}
-
-
-def _rule(*targets: Any) -> Callable[[_Rule], _Rule]:
-    def register(rule: _Rule) -> _Rule:
-        _RULES.update(dict.fromkeys(targets, rule))
-        return rule
-
-    return register
-
-
-class _Whole(fx.Interpreter):
-    """Runs a graph on whole rows."""
-
-    def __init__(self, module: fx.GraphModule) -> None:
-        super().__init__(module)
-        self._masks: dict[Any, tuple[Any, _Mask]] = {}  # by the symbol of the number of rows
-
-    def run_node(self, n: fx.Node) -> Any:
-        args, kwargs = self.fetch_args_kwargs_from_env(n)
-        leaves = pytree.tree_leaves((list(args), kwargs), is_leaf=_special)
-        if not _unknown(n.meta.get("val")) and not any(_special(leaf) for leaf in leaves):
-            return super().run_node(n)
-        with self._set_current_node(n):
-            if n.op == "output":
-                raise _refused("an output")
-            rule = _RULES.get(n.target)
-            if rule is None and torch.Tag.pointwise in getattr(n.target, "tags", ()):
-                rule = _row_by_row
-            if rule is None:
-                raise _refused(str(n.target))
-            return rule(self, n, list(args), dict(kwargs))
-
-    def mask_of(self, n: fx.Node, dim: int, truth: Tensor, source: Any) -> _Mask:
-        """The mask ``truth`` that selects the rows of a result along ``dim``; ``source`` is how it is computed."""
-        symbol = _expression(n.meta["val"].shape[dim])
-        if symbol not in self._masks:
-            mask = self.selects(source) or _Mask(_truth(truth).reshape(-1), tuple(truth.shape))
-            self._masks[symbol] = source, mask
-        known, mask = self._masks[symbol]
-        if known != source:
-            raise _refused(f"{n.target} by two masks of one number of rows")
-        return mask
-
-    def selects(self, source: Any) -> _Mask | None:
-        """The mask that is computed like this, if rows have been selected by it."""
-        return next((mask for known, mask in self._masks.values() if known == source), None)
-
-    def are_same(self, a: Any, b: Any) -> bool:
-        """True if two symbols are the number of rows that one mask selects."""
-        return a in self._masks and b in self._masks and self._masks[a][1] is self._masks[b][1]
-
-    def dim_of(self, value: Tensor) -> int | None:
-        """The dimension of a tensor of the program along which its rows were selected; ``None`` without one."""
-        found = [k for k, size in enumerate(value.shape) if isinstance(size, torch.SymInt)]
-        if not found:
-            return None
-        if len(found) > 1 or _expression(value.shape[found[0]]) not in self._masks:
-            raise _refused(f"a tensor of sizes {list(value.shape)}")
-        return found[0]
-
-    def made(self, n: fx.Node, result: Any, mask: _Mask) -> Any:
-        """The result of an operator on whole rows as what the program has in its place."""
-
-        def one(value: Any, own: Any) -> Any:
-            dim = self.dim_of(own) if isinstance(own, Tensor) else None
-            if dim is None:
-                return value
-            if self._masks[_expression(own.shape[dim])][1] is not mask:
-                raise _refused(f"{n.target} of rows of two masks")
-            return _Rows(value, dim, mask)
-
-        own = n.meta["val"]
-        if isinstance(own, list | tuple):
-            return type(own)(one(*pair) for pair in zip(result, own, strict=True))
-        return one(result, own)
-
-
-def _special(value: Any) -> bool:
-    return isinstance(value, _Rows | _Size)
-
-
-def _expression(size: Any) -> Any:
-    """The symbol of a size as it was made: two that must be equal keep their own."""
-    return size.node._expr if isinstance(size, torch.SymInt) else size
-
-
-def _refused(what: str) -> UserError:
-    return UserError(
-        "capture-selection", place="rows that data select", found=what,
-        needed="operators on each of them by itself, sums over them, and writes to where they came from",
-        hint="keep all rows and multiply by the mask, or torch.where(mask, x, 0)",
-    )  # fmt: skip
-
-
 # ----------------------------------------------------------------------------------------------- selecting
-@_rule(aten.nonzero.default)
-def _nonzero(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.nonzero.default)
+def _nonzero(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     if not isinstance(args[0], Tensor):
-        raise _refused("nonzero of selected rows")
+        raise refused("nonzero of selected rows")
     shape = tuple(args[0].shape)
     mask = whole.mask_of(n, 0, args[0], _origin(n.args[0]))
     position = torch.arange(mask.rows)
     columns = [position // math.prod(shape[k + 1 :]) % size for k, size in enumerate(shape)]
-    return _Rows(torch.stack(columns, 1), 0, mask, tuple(range(len(shape))))
+    return Rows(torch.stack(columns, 1), 0, mask, tuple(range(len(shape))))
 
 
-@_rule(aten.masked_select.default)
-def _masked_select(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
-    if any(_special(arg) for arg in args):
-        raise _refused("masked_select of selected rows")
+@handles(aten.masked_select.default)
+def _masked_select(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
+    if any(special(arg) for arg in args):
+        raise refused("masked_select of selected rows")
     values, truth = torch.broadcast_tensors(args[0], args[1])
     mask = whole.mask_of(n, 0, truth, _origin(n.args[1]) if truth.shape == args[1].shape else n)
-    return _Rows(values.reshape(-1), 0, mask)
+    return Rows(values.reshape(-1), 0, mask)
 
 
-@_rule(aten.index.Tensor)
-def _index(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.index.Tensor)
+def _index(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     values, indices = args
     places = [k for k, index in enumerate(indices) if index is not None]
-    if isinstance(values, _Rows):
-        if any(_special(index) for index in indices) or values.dim >= places[0] or _has_masks(indices):
-            raise _refused("an element of every selected row")
+    if isinstance(values, Rows):
+        if any(special(index) for index in indices) or values.dim >= places[0] or _has_masks(indices):
+            raise refused("an element of every selected row")
         return whole.made(n, aten.index.Tensor(values.data, indices), values.mask)
     first = places[0]
     if len(places) == 1 and isinstance(indices[first], Tensor):
         truth = indices[first]
         source = _origin(n.args[1][first])  # type: ignore[index]
         mask = whole.mask_of(n, first, truth, source)
-        return _Rows(_joined(values, first, mask), first, mask)
+        return Rows(_joined(values, first, mask), first, mask)
     mask, dim = _one_mask(indices), whole.dim_of(n.meta["val"])
     if _are_positions(values, indices, places, mask):
-        return _Rows(_joined(values, first, mask), first, mask)
+        return Rows(_joined(values, first, mask), first, mask)
     if dim is None:
-        raise _refused("an index of selected rows")
+        raise refused("an index of selected rows")
     return whole.made(n, aten.index.Tensor(values, [_filled(index) for index in indices]), mask)
 
 
-def _joined(values: Tensor, first: int, mask: _Mask) -> Tensor:
+def _joined(values: Tensor, first: int, mask: Mask) -> Tensor:
     """A tensor whose dimensions from ``first`` on, those of a mask, are one."""
     rest = values.shape[first + len(mask.shape) :]
     if tuple(values.shape[first : first + len(mask.shape)]) != mask.shape:
-        raise _refused("rows of a tensor by a mask of other sizes")
+        raise refused("rows of a tensor by a mask of other sizes")
     return values.reshape([*values.shape[:first], mask.rows, *rest])
 
 
@@ -279,7 +139,7 @@ def _has_masks(indices: Sequence[Any]) -> bool:
     return any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices)
 
 
-def _are_positions(values: Tensor, indices: Sequence[Any], places: Sequence[int], mask: _Mask) -> bool:
+def _are_positions(values: Tensor, indices: Sequence[Any], places: Sequence[int], mask: Mask) -> bool:
     """True if indices are where a mask is true, for every dimension of the mask, in the sizes of the tensor."""
     first = places[0]
     columns = [getattr(indices[place], "coordinates", None) for place in places]
@@ -290,20 +150,16 @@ def _are_positions(values: Tensor, indices: Sequence[Any], places: Sequence[int]
     )
 
 
-def _one_mask(values: Sequence[Any]) -> _Mask:
-    masks = [value.mask for value in values if isinstance(value, _Rows)]
+def _one_mask(values: Sequence[Any]) -> Mask:
+    masks = [value.mask for value in values if isinstance(value, Rows)]
     if not masks or any(mask is not masks[0] for mask in masks):
-        raise _refused("rows of several masks together")
+        raise refused("rows of several masks together")
     return masks[0]
 
 
 def _filled(value: Any) -> Any:
     """Indices that are in range for rows that are not selected, too."""
-    return value.kept() if isinstance(value, _Rows) else value
-
-
-def _truth(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.bool else tensor != 0
+    return value.kept() if isinstance(value, Rows) else value
 
 
 def _origin(value: Any) -> Any:
@@ -324,117 +180,113 @@ def _origin(value: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------ writing
-@_rule(aten.index_put.default)
-def _index_put(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.index_put.default)
+def _index_put(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     values, indices, written, accumulate = (*args, False)[:4]
     places = [k for k, index in enumerate(indices) if index is not None]
     first = places[0]
-    if isinstance(values, _Rows):
-        raise _refused("a write to selected rows")
+    if isinstance(values, Rows):
+        raise refused("a write to selected rows")
     if len(places) == 1 and isinstance(indices[first], Tensor) and indices[first].dtype == torch.bool:
         mask = whole.selects(_origin(n.args[1][first]))  # type: ignore[index]
     elif (mask := _one_mask(indices)) and not _are_positions(values, indices, places, mask):
         mask = None
-    if isinstance(written, _Rows) and written.mask is not mask:
-        raise _refused("a write of selected rows to other places than they came from")
+    if isinstance(written, Rows) and written.mask is not mask:
+        raise refused("a write of selected rows to other places than they came from")
     if mask is None:
-        raise _refused("a write to places that selected rows say")
+        raise refused("a write to places that selected rows say")
     sizes = [*values.shape[:first], mask.rows, *values.shape[first + len(mask.shape) :]]
-    new = (written.data if isinstance(written, _Rows) else written).expand(sizes).reshape(values.shape)
+    new = (written.data if isinstance(written, Rows) else written).expand(sizes).reshape(values.shape)
     here = mask.along(first, len(sizes)).expand(sizes).reshape(values.shape)
     return torch.where(here, values + new if accumulate else new, values)
 
 
-@_rule(aten.index_add.default)
-def _index_add(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.index_add.default)
+def _index_add(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     values, dim, index, source = args
-    if not isinstance(index, _Rows) or not isinstance(source, _Rows) or index.mask is not source.mask:
-        raise _refused("index_add of selected rows to places that are not theirs")
+    if not isinstance(index, Rows) or not isinstance(source, Rows) or index.mask is not source.mask:
+        raise refused("index_add of selected rows to places that are not theirs")
     dim = dim % values.dim()
     if source.dim != dim:
-        raise _refused("index_add along another dimension than that of the rows")
+        raise refused("index_add along another dimension than that of the rows")
     if _are_positions(values, [None] * dim + [index], [dim], index.mask):
         return torch.add(values, source.kept(), **kwargs)
     return aten.index_add.default(values, dim, index.kept(), source.kept(), **kwargs)
 
 
-@_rule(aten.masked_scatter.default)
-def _masked_scatter(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.masked_scatter.default)
+def _masked_scatter(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     values, truth, source = args
     mask = whole.selects(_origin(n.args[1]))
-    if (
-        not isinstance(source, _Rows)
-        or source.mask is not mask
-        or source.data.dim() != 1
-        or values.shape != truth.shape
-    ):
-        raise _refused("masked_scatter of other elements than the mask selects")
+    if not isinstance(source, Rows) or source.mask is not mask or source.data.dim() != 1 or values.shape != truth.shape:
+        raise refused("masked_scatter of other elements than the mask selects")
     return torch.where(truth, source.data.reshape(values.shape), values)
 
 
 # ------------------------------------------------------------------------------------------------ sizes
-@_rule(aten.sym_size.int)
-def _size(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
-    return _Size(args[0].mask)
+@handles(aten.sym_size.int)
+def _size(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
+    return Size(args[0].mask)
 
 
-@_rule(aten.sym_numel.default)
-def _numel(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
-    return _Size(args[0].mask, args[0].data.numel() // args[0].mask.rows if args[0].mask.rows else 1)
+@handles(aten.sym_numel.default)
+def _numel(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
+    return Size(args[0].mask, args[0].data.numel() // args[0].mask.rows if args[0].mask.rows else 1)
 
 
-@_rule(operator.mul)
-def _times(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
-    size, other = args if isinstance(args[0], _Size) else args[::-1]
-    if not isinstance(size, _Size) or type(other) is not int:
-        raise _refused("a number made of how many rows there are")
+@handles(operator.mul)
+def _times(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
+    size, other = args if isinstance(args[0], Size) else args[::-1]
+    if not isinstance(size, Size) or type(other) is not int:
+        raise refused("a number made of how many rows there are")
     return replace(size, times=size.times * other)
 
 
 # ------------------------------------------------------------------------------------------------ row by row
-def _row_by_row(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles("pointwise")
+def _row_by_row(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     """An operator that makes each row of its results of that row of its operands: on whole rows it is the same."""
-    given = pytree.tree_leaves((args, kwargs), is_leaf=_special)
-    rows = [value for value in given if isinstance(value, _Rows)]
+    given = pytree.tree_leaves((args, kwargs), is_leaf=special)
+    rows = [value for value in given if isinstance(value, Rows)]
     if torch.Tag.nondeterministic_seeded in n.target.tags:  # type: ignore[union-attr]
-        raise _refused(f"{n.target}: draws for every selected row")
-    mask = _one_mask(rows) if rows else next(value.mask for value in given if isinstance(value, _Size))
-    if any(value.mask is not mask for value in given if isinstance(value, _Size)):
-        raise _refused(f"{n.target} of numbers of rows of two masks")
+        raise refused(f"{n.target}: draws for every selected row")
+    mask = _one_mask(rows) if rows else next(value.mask for value in given if isinstance(value, Size))
+    if any(value.mask is not mask for value in given if isinstance(value, Size)):
+        raise refused(f"{n.target} of numbers of rows of two masks")
     if n.target not in _WITHOUT_FAILING and all(not value.data.is_floating_point() for value in rows):
-        args = [value.kept(1) if isinstance(value, _Rows) else value for value in args]
+        args = [value.kept(1) if isinstance(value, Rows) else value for value in args]
     plain = [_plain(value, mask) for value in args]
     named = {key: _plain(value, mask) for key, value in kwargs.items()}
     result = whole.made(n, _with_tensors(n.target, [*args, *kwargs.values()])(*plain, **named), mask)
     own = pytree.tree_leaves(n.meta["val"])
-    for one, value in zip(own, pytree.tree_leaves(result, is_leaf=_special), strict=True):
-        data = value.data if isinstance(value, _Rows) else value
-        if isinstance(value, _Rows) is not bool(rows) or data.dtype != one.dtype:
-            raise _refused(str(n.target))
+    for one, value in zip(own, pytree.tree_leaves(result, is_leaf=special), strict=True):
+        data = value.data if isinstance(value, Rows) else value
+        if isinstance(value, Rows) is not bool(rows) or data.dtype != one.dtype:
+            raise refused(str(n.target))
     return result
 
 
-_RULES.update(dict.fromkeys((
+RULES.update(dict.fromkeys((
     aten.floor_divide.default, aten.remainder.Tensor, aten.remainder.Scalar, aten.fmod.Tensor, aten.div.Tensor_mode,
     aten._to_copy.default,
 ), _row_by_row))  # fmt: skip
 
 
-def _plain(value: Any, mask: _Mask) -> Any:
+def _plain(value: Any, mask: Mask) -> Any:
     """An argument of an operator on whole rows; a size within a list is that of a dimension."""
     if isinstance(value, list | tuple):
-        return [item.data if isinstance(item, _Rows) else _whole_size(item, mask) for item in value]
-    return value.data if isinstance(value, _Rows) else value.count if isinstance(value, _Size) else value
+        return [item.data if isinstance(item, Rows) else _whole_size(item, mask) for item in value]
+    return value.data if isinstance(value, Rows) else value.count if isinstance(value, Size) else value
 
 
 def _with_tensors(target: Any, given: Sequence[Any]) -> Any:
     """The overload of an operator that takes a tensor where it is given the number of rows."""
-    if not any(isinstance(value, _Size) for value in given):
+    if not any(isinstance(value, Size) for value in given):
         return target
     packet, overload = target.overloadpacket, target._overloadname
     name = overload.replace("Scalar", "Tensor")
     if not overload.startswith(("Scalar", "Tensor")) or not hasattr(packet, name):
-        raise _refused(f"{target} of how many rows there are")
+        raise refused(f"{target} of how many rows there are")
     return getattr(packet, name)
 
 
@@ -450,26 +302,26 @@ _WITHOUT_FAILING = frozenset((
 ))  # fmt: skip
 
 
-@_rule(
+@handles(
     aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.expand.default, aten.permute.default,
     aten.transpose.int, aten.t.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims,
     aten.clone.default, aten.detach.default, aten.alias.default, aten.zeros_like.default, aten.ones_like.default,
     aten.full_like.default,
 )  # fmt: skip
-def _rearranged(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+def _rearranged(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     """Views that leave the rows as they are, one after the other."""
     rows = args[0]
-    if not isinstance(rows, _Rows):
+    if not isinstance(rows, Rows):
         if n.target is aten.expand.default and isinstance(rows, Tensor):  # the gradient of a sum over rows
-            mask = next(size.mask for size in args[1] if isinstance(size, _Size))
+            mask = next(size.mask for size in args[1] if isinstance(size, Size))
             sizes = [_whole_size(size, mask) for size in args[1]]
             return whole.made(n, rows.expand(sizes), mask)
-        raise _refused(str(n.target))
+        raise refused(str(n.target))
     dim = whole.dim_of(n.meta["val"])
     if dim is None or (
         n.target in _REGROUP and math.prod(rows.data.shape[: rows.dim]) != math.prod(n.meta["val"].shape[:dim])
     ):
-        raise _refused(f"{n.target} across selected rows")
+        raise refused(f"{n.target} across selected rows")
     sizes = [_whole_sizes(arg, rows.mask) for arg in args[1:]]
     made = whole.made(n, n.target(rows.data, *sizes, **kwargs), rows.mask)
     return replace(made, coordinates=rows.coordinates) if n.target in _SAME else made
@@ -479,59 +331,59 @@ _REGROUP = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
 _SAME = (aten.clone.default, aten.detach.default, aten.alias.default)
 
 
-def _whole_sizes(value: Any, mask: _Mask) -> Any:
+def _whole_sizes(value: Any, mask: Mask) -> Any:
     return [_whole_size(size, mask) for size in value] if isinstance(value, list | tuple) else _whole_size(value, mask)
 
 
-def _whole_size(size: Any, mask: _Mask) -> Any:
-    if not isinstance(size, _Size):
+def _whole_size(size: Any, mask: Mask) -> Any:
+    if not isinstance(size, Size):
         return size
     if size.mask is not mask or size.times != 1:
-        raise _refused("a size made of how many rows there are")
+        raise refused("a size made of how many rows there are")
     return mask.rows
 
 
-@_rule(aten.unbind.int)
-def _unbind(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.unbind.int)
+def _unbind(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     rows, dim = args[0], (*args, 0)[1] % args[0].data.dim()
     if dim == rows.dim:
-        raise _refused("selected rows one by one")
+        raise refused("selected rows one by one")
     made = whole.made(n, aten.unbind.int(rows.data, dim), rows.mask)
     return [replace(one, coordinates=(k,)) if rows.coordinates else one for k, one in enumerate(made)]
 
 
-@_rule(operator.getitem)
-def _item(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(operator.getitem)
+def _item(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     return args[0][args[1]]
 
 
-@_rule(aten.select.int)
-def _select(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.select.int)
+def _select(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     rows, dim, index = args[0], args[1] % args[0].data.dim(), args[2]
-    if dim == rows.dim or _special(index):
-        raise _refused("one of the selected rows")
+    if dim == rows.dim or special(index):
+        raise refused("one of the selected rows")
     made = whole.made(n, aten.select.int(rows.data, dim, index), rows.mask)
     return replace(made, coordinates=(index % len(rows.coordinates),)) if rows.coordinates else made
 
 
-def _beside(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+def _beside(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     """Operators that mix the elements along a dimension: rows must be along another one."""
     dims = _argument(n, args, kwargs, "dim")
-    rows = next(value for value in pytree.tree_leaves(args, is_leaf=_special) if isinstance(value, _Rows))
+    rows = next(value for value in pytree.tree_leaves(args, is_leaf=special) if isinstance(value, Rows))
     chosen = list(dims) if isinstance(dims, list | tuple) else [dims]
     if not chosen or None in chosen or rows.dim in {dim % rows.data.dim() for dim in chosen}:
-        raise _refused(f"{n.target} across selected rows")
+        raise refused(f"{n.target} across selected rows")
     return _row_by_row(whole, n, args, kwargs)
 
 
-def _argument(n: fx.Node, args: list[_Given], kwargs: dict[str, _Given], name: str) -> Any:
+def _argument(n: fx.Node, args: list[Given], kwargs: dict[str, Given], name: str) -> Any:
     for k, parameter in enumerate(n.target._schema.arguments):  # type: ignore[union-attr]
         if parameter.name == name:
             return args[k] if k < len(args) else kwargs.get(name, parameter.default_value)
     raise KeyError(name)
 
 
-_RULES.update(dict.fromkeys((
+RULES.update(dict.fromkeys((
     aten._softmax.default, aten._log_softmax.default, aten._softmax_backward_data.default, aten.topk.default,
     aten._log_softmax_backward_data.default, aten.slice.Tensor, aten.slice_backward.default, aten.cat.default,
     aten.sort.default, aten.max.dim, aten.min.dim, aten.argmax.default, aten.argmin.default, aten.cumsum.default,
@@ -539,65 +391,61 @@ _RULES.update(dict.fromkeys((
 ), _beside))  # fmt: skip
 
 
-@_rule(aten.native_layer_norm.default)
-def _layer_norm(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
-    if (
-        not isinstance(args[0], _Rows)
-        or args[0].dim >= args[0].data.dim() - len(args[1])
-        or any(map(_special, args[1]))
-    ):
-        raise _refused(f"{n.target} across selected rows")
+@handles(aten.native_layer_norm.default)
+def _layer_norm(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
+    if not isinstance(args[0], Rows) or args[0].dim >= args[0].data.dim() - len(args[1]) or any(map(special, args[1])):
+        raise refused(f"{n.target} across selected rows")
     return _row_by_row(whole, n, args, kwargs)
 
 
-@_rule(aten.embedding.default)
-def _embedding(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.embedding.default)
+def _embedding(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     if not isinstance(args[0], Tensor):
-        raise _refused("a table of selected rows")
+        raise refused("a table of selected rows")
     return whole.made(n, aten.embedding.default(args[0], args[1].kept(), *args[2:], **kwargs), args[1].mask)
 
 
-@_rule(aten.gather.default)
-def _gather(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.gather.default)
+def _gather(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     values, dim, index = args
-    if not isinstance(values, _Rows) or not isinstance(index, _Rows) or dim % values.data.dim() == values.dim:
-        raise _refused(f"{n.target} across selected rows")
+    if not isinstance(values, Rows) or not isinstance(index, Rows) or dim % values.data.dim() == values.dim:
+        raise refused(f"{n.target} across selected rows")
     if index.dim != values.dim:
-        raise _refused(f"{n.target} of rows that do not stand beside each other")
+        raise refused(f"{n.target} of rows that do not stand beside each other")
     return whole.made(n, aten.gather.default(values.data, dim, index.kept(), **kwargs), _one_mask([values, index]))
 
 
-@_rule(aten.nll_loss_forward.default, aten.nll_loss_backward.default)
-def _nll_loss(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.nll_loss_forward.default, aten.nll_loss_backward.default)
+def _nll_loss(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     """Rows that are not selected have a label that is ignored."""
     at = n.target is aten.nll_loss_backward.default
     scores, target = args[at], args[at + 1]
     ignored = _argument(n, args, kwargs, "ignore_index")
-    if not isinstance(scores, _Rows) or not isinstance(target, _Rows) or scores.dim or scores.data.dim() != 2:
-        raise _refused(f"{n.target} of rows with labels that are not theirs")
+    if not isinstance(scores, Rows) or not isinstance(target, Rows) or scores.dim or scores.data.dim() != 2:
+        raise refused(f"{n.target} of rows with labels that are not theirs")
     mask = _one_mask([scores, target])
-    plain = [value.data if isinstance(value, _Rows) else value for value in args]
+    plain = [value.data if isinstance(value, Rows) else value for value in args]
     plain[at + 1] = target.kept(ignored)
     return whole.made(n, n.target(*plain, **kwargs), mask)  # type: ignore[operator]
 
 
-@_rule(
+@handles(
     aten.full.default, aten.zeros.default, aten.ones.default, aten.empty.memory_format, aten.new_zeros.default,
     aten.new_ones.default, aten.new_full.default,
 )  # fmt: skip
-def _filled_with(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
-    given = pytree.tree_leaves(args, is_leaf=_special)
-    mask = next(value.mask for value in given if isinstance(value, _Rows | _Size))
-    plain = [arg.data if isinstance(arg, _Rows) else _whole_sizes(arg, mask) for arg in args]
+def _filled_with(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
+    given = pytree.tree_leaves(args, is_leaf=special)
+    mask = next(value.mask for value in given if isinstance(value, Rows | Size))
+    plain = [arg.data if isinstance(arg, Rows) else _whole_sizes(arg, mask) for arg in args]
     return whole.made(n, n.target(*plain, **kwargs), mask)  # type: ignore[operator]
 
 
 # ------------------------------------------------------------------------------------------- sums over rows
-@_rule(aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim)
-def _total(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim)
+def _total(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     rows = args[0]
-    if not isinstance(rows, _Rows):
-        raise _refused(str(n.target))
+    if not isinstance(rows, Rows):
+        raise refused(str(n.target))
     rank = rows.data.dim()
     dims = [dim % rank for dim in (args[1] if len(args) > 1 and args[1] else range(rank))]
     if rows.dim not in dims:
@@ -606,26 +454,26 @@ def _total(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Giv
     total = torch.sum(rows.kept(), dims, keepdim, **kwargs)
     if n.target in (aten.sum.default, aten.sum.dim_IntList):
         return total
-    return total / _Size(rows.mask, math.prod(rows.data.shape[dim] for dim in dims if dim != rows.dim)).count
+    return total / Size(rows.mask, math.prod(rows.data.shape[dim] for dim in dims if dim != rows.dim)).count
 
 
-@_rule(aten.mm.default, aten.bmm.default)
-def _product(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.mm.default, aten.bmm.default)
+def _product(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     """A product of matrices: row by row, or a sum over the rows of both."""
     a, b = args
     rank = len(n.meta["val"].shape)
-    left, right = getattr(a, "dim", None) if isinstance(a, _Rows) else None, b.dim if isinstance(b, _Rows) else None
+    left, right = getattr(a, "dim", None) if isinstance(a, Rows) else None, b.dim if isinstance(b, Rows) else None
     if left == rank - 1 or right == rank - 2:
         if left != rank - 1 or right != rank - 2:
-            raise _refused("a product over selected rows of one factor only")
+            raise refused("a product over selected rows of one factor only")
         _one_mask([a, b])
         return n.target(a.kept(), b.kept())  # type: ignore[operator]
     return _row_by_row(whole, n, args, kwargs)
 
 
-@_rule(aten.addmm.default)
-def _sum_and_product(whole: _Whole, n: fx.Node, args: list[_Given], kwargs: dict[str, _Given]) -> Any:
+@handles(aten.addmm.default)
+def _sum_and_product(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     bias, a, b = args
-    if isinstance(b, _Rows) or (isinstance(a, _Rows) and a.dim) or isinstance(bias, _Rows):
-        raise _refused("a product over selected rows")
+    if isinstance(b, Rows) or (isinstance(a, Rows) and a.dim) or isinstance(bias, Rows):
+        raise refused("a product over selected rows")
     return _row_by_row(whole, n, args, kwargs)
