@@ -109,7 +109,7 @@ class _LookedUp(Rebuild):
     def _sum(self, a: int, index: Index) -> Polynomial:
         """A sum whose summand says where a position in a row is: there it is that place."""
         store = self.store
-        factors, axes = self._opened(Factor(a, 1, index))
+        factors, axes = self._with_fresh_axes(Factor(a, 1, index))
         for guard in [f for f in factors if f.exponent == 1 and store.atoms[f.atom].op == "equal"]:
             known = comparisons.comparison(store, guard)
             place = None if known is None else _solved(store, known.rest, known.affine)
@@ -201,7 +201,7 @@ class _LookedUp(Rebuild):
             atom = store.atoms[factor.atom]
             if atom.op != "sum" or not _mentions(store, factor.atom):
                 continue
-            factors, axes = self._opened(factor)
+            factors, axes = self._with_fresh_axes(factor)
             for axis, size in axes.items():
                 for guard in factors:
                     if (
@@ -223,7 +223,7 @@ class _LookedUp(Rebuild):
         box = {**self.box, axis: (0, size)}
         return covered(store, bound, size, self.box) or permuted(store, guard, axis, size, box)
 
-    def _opened(self, factor: Factor) -> tuple[list[Factor], dict[int, int]]:
+    def _with_fresh_axes(self, factor: Factor) -> tuple[list[Factor], dict[int, int]]:
         """The factors of a sum's summand with its bound variables as fresh axes, and these with their sizes."""
         atom = self.store.atoms[factor.atom]
         replace: dict[int, Coordinate] = dict(enumerate(factor.at))
@@ -248,7 +248,7 @@ class _LookedUp(Rebuild):
     def _summand(self, factor: Factor, one: _OneHot) -> Polynomial:
         store = self.store
         if store.atoms[factor.atom].op == "sum" and factor.exponent.denominator == 1 and factor.exponent > 0:
-            factors, axes = self._opened(factor)
+            factors, axes = self._with_fresh_axes(factor)
             for axis, size in axes.items():
                 guard = next((f for f in factors if _moved(f, axis, one.axis) == one.guard), None)
                 if guard is None or size != one.size:

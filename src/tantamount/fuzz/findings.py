@@ -271,9 +271,11 @@ def _finding(path: Path) -> Mapping[str, Any]:
         if not isinstance(data.get(key), str):
             found = shown(data[key]) if key in data else f"no {key}"
             raise UserError("finding-file", place=f"{path}: {key}", found=found, needed="a text")
-    names = data.get("operators", [])
+    names: object = data.get("operators", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[object]", names)):
-        raise UserError("finding-file", place=f"{path}: operators", found=shown(names), needed="a list of texts")
+        raise UserError(
+            "finding-file", place=f"{path}: operators", found=shown(cast("object", names)), needed="a list of texts"
+        )
     return data
 
 

@@ -182,7 +182,8 @@ def _origin(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------------ writing
 @handles(aten.index_put.default)
 def _index_put(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
-    values, indices, written, accumulate = (*args, False)[:4]
+    values, indices, written = args[:3]
+    accumulate = len(args) > 3 and args[3]
     places = [k for k, index in enumerate(indices) if index is not None]
     first = places[0]
     if isinstance(values, Rows):
@@ -323,7 +324,8 @@ def _rearranged(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, G
     ):
         raise refused(f"{n.target} across selected rows")
     sizes = [_whole_sizes(arg, rows.mask) for arg in args[1:]]
-    made = whole.made(n, n.target(rows.data, *sizes, **kwargs), rows.mask)
+    target: Any = n.target
+    made = whole.made(n, target(rows.data, *sizes, **kwargs), rows.mask)
     return replace(made, coordinates=rows.coordinates) if n.target in _SAME else made
 
 
