@@ -42,6 +42,14 @@ def test_the_wrong_slice_is_named(shared: Path) -> None:
     assert "read at 1024i+l along dimension 2 where 256i+l+2048 is wanted" in report.mismatch.difference
 
 
+def test_the_wrong_slice_is_named_when_both_are_executed(shared: Path) -> None:
+    """Executions find wrong values further down first: the place is still the first operator."""
+    report = refine(read_job(shared / "jobs" / "llama_hlo_tp2_l1_broken" / "job.toml"))
+    assert [o.verdict for o in report.outputs] == [Verdict.REFUTED, Verdict.REFUTED, Verdict.PROVED]
+    assert report.mismatch is not None
+    assert (report.mismatch.specification, report.mismatch.implementation) == ("slice.54", "slice.54")
+
+
 @pytest.mark.parametrize("name", ["llama_hlo_tp2_l1", "llama_hlo_tp4_l1"])
 def test_cpu_time_of_the_whole_process(shared: Path, name: str) -> None:
     """At most 1.5 CPU seconds, measured as a person would; twice that here, as machines differ."""
