@@ -41,7 +41,12 @@ TWINS = {
     ),
     "ring_attention": ("self.attend(q, k, v)", "not the specification's _softmax", "output", None),
     "context_parallel": ("torch.arange(x.shape[1]) + first", "add_1", "output", None),
-    "causal_context_parallel": ("is_causal=True", "over 2 x 2 elements where 8", "of q", None),
+    "causal_context_parallel": (
+        "is_causal=True",
+        "slices 6, 7 along dimension 2 of the specification's q where 2, 3 are needed",
+        "of q",
+        None,
+    ),
     "gathered_attention": ("queries", "where", "output", None),
     "ulysses": ("to_positions(y, broken=self.broken)", "applies transpose", "output", None),
     "quantised_activations": ("x.abs().amax", "over 2 x 2 elements where 4 x 2", "output", None),

@@ -106,6 +106,9 @@ class Values(Attributes):
             and self.matches.follows(n.name, aligned[0])
         ]
         ops = runs([short(n.target) for n in between if not self.matches.whole_facts(n.name).view])
+        if between and not ops:  # the same elements under other sizes: nothing is done to them
+            head = f"{self.impl(self.place)} takes {self.part(aligned)} where {self.part(wanted)} is needed"
+            return self.made("offset", head, self._rows_of_places(), self._instead(), wanted[0], wanted)
         origin = self.matches.whole_origin
         pairs = [(self.matches.aligned(place), part) for place, part in self.edit.wanted.items()]
         more = sorted(
@@ -156,7 +159,8 @@ class Values(Attributes):
         if found is None:
             return None
         plane = self.matches.value(self.place).ndim == 2
-        what = "row" if found.dim == 0 else "column" if plane else f"slice along dimension {found.dim}"
+        what = "row" if found.dim == 0 else "column" if plane else "slice"
+        along = f" along dimension {found.dim}" if what == "slice" else ""
         theirs = f"the specification's {found.tensor}"
         extra = [row for row in dict.fromkeys(found.held) if row not in found.wanted]
         lacking = [row for row in dict.fromkeys(found.wanted) if row not in found.held]
@@ -165,19 +169,19 @@ class Values(Attributes):
             self.place, became = self._overwrites(found, extra, lacking)
             name = self.impl(self.place)
             need = "is" if len(lacking) == 1 else "are"
-            rows = f"{what}s {some(extra)} of {theirs}"
+            rows = f"{what}s {some(extra)}{along} of {theirs}"
             head = f"{name} {became or 'takes'}{': ' if became else ' '}{rows} where {some(lacking)} {need} needed"
         elif sorted(found.held) == sorted(found.wanted):
             self.place = self._arranger()
             name = self.impl(self.place)
             at = next(k for k, (a, b) in enumerate(zip(found.held, found.wanted, strict=True)) if a != b)
-            held = f"{what} {at} of {end[1]} is {what} {found.held[at]} of {theirs}"
+            held = f"{what} {at}{along} of {end[1]} is {what} {found.held[at]} of {theirs}"
             head = f"{name} puts {what}s in the wrong places: {held}, where {what} {found.wanted[at]} is needed"
         else:
             self.place = self._arranger()
             name = self.impl(self.place)
-            head = f"{name} has {what}s {some(found.held)} of {theirs}, {some(found.wanted)} are needed"
-        text = f"{what}s of {theirs}: {some(found.held)} are there, {some(found.wanted)} are needed"
+            head = f"{name} has {what}s {some(found.held)}{along} of {theirs}, {some(found.wanted)} are needed"
+        text = f"{what}s of {theirs}{along}: {some(found.held)} are there, {some(found.wanted)} are needed"
         return self.made("offset", head, text, self._instead(), wanted[0], wanted)
 
     def _overwrites(self, found: Rows, extra: Sequence[int], lacking: Sequence[int]) -> tuple[Place, str]:

@@ -457,13 +457,14 @@ def _multiplied_out(state: _State, proof: Proof, names: Sequence[str], *, refute
     if not refuted:
         return list(_checked(state, proof, expand=True, only=names))
     effort = state.effort
+    many = effort.bounds.refuted_effort * effort.steps > effort.bounds.refuted_steps
     found: list[OutputReport] = []
     try:
-        with effort.watching(effort.bounds.refuted_effort * effort.steps + effort.bounds.refuted_steps):
+        with effort.watching(max(effort.bounds.refuted_effort * effort.steps, effort.bounds.refuted_steps)):
             for name in names:
                 found += proof.check(expand=True, only=[name], infer=False)
     except Grown:
-        effort.hit("refuted_effort")
+        effort.hit("refuted_effort" if many else "refuted_steps")
     return found
 
 
