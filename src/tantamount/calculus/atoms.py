@@ -51,10 +51,12 @@ from tantamount.ops.algebra import Number
 from tantamount.ops.functions import ROUNDINGS
 from tantamount.sizes.symbolic import is_one
 
-__all__ = ["BOOLEAN", "Atom", "ValueFacts", "KnownRange", "Store"]
+__all__ = ["BOOLEAN", "LAST_AXIS", "Atom", "KnownRange", "Store", "ValueFacts"]
 
 # Axes of bound variables that pose as axes begin here; so many for each level, the upper half of which occur once.
+# There are as many levels as anybody asks for: who needs other numbers begins at the last axis, which no level reaches.
 _POSING, _LEVEL = 1 << 20, 1 << 24
+LAST_AXIS = 1 << 80
 
 # operators whose arguments are formal or bound: fixing a coordinate does not simplify them by itself
 _BINDERS = frozenset({"sum", "max", "element", "pair", "fact", "place"})

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tantamount.calculus import signs, spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
-from tantamount.calculus.atoms import BOOLEAN, KnownRange, Store, ValueFacts
+from tantamount.calculus.atoms import BOOLEAN, LAST_AXIS, KnownRange, Store, ValueFacts
 from tantamount.calculus.exponents import exponent_of
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.monotone import members_of, with_sign_of
@@ -61,7 +61,7 @@ __all__ = [
     "split_affine",
 ]
 
-_LIFTED = 1 << 40  # a bound variable v poses as axis _LIFTED - v, inside one function only
+_LIFTED = LAST_AXIS  # a bound variable v poses as axis _LIFTED - v, inside one function only
 
 
 def compare(

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, cast
 
 from tantamount.calculus.affine import Coordinate, variable
-from tantamount.calculus.atoms import Store
+from tantamount.calculus.atoms import LAST_AXIS, Store
 from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.terms import IOTA, Exponent, Factor, Polynomial, Rational, Term
 
@@ -96,7 +96,7 @@ class _Printer:
             for j, n in enumerate(atom.ranges):
                 k = next(self.fresh)
                 name = _BOUND[k % len(_BOUND)] + (str(k // len(_BOUND)) if k >= len(_BOUND) else "")
-                shown = (1 << 30) + k
+                shown = 2 * LAST_AXIS + k  # no axis of the calculus
                 inner[shown] = name
                 fresh[-1 - j] = variable(shown)
                 ranges.append(f"{name}<{n}")

@@ -7,10 +7,11 @@ import pytest
 
 from support.calculus import Workbench
 from tantamount.calculus import comparisons
-from tantamount.calculus.affine import variable
-from tantamount.calculus.atoms import Store, ValueFacts
+from tantamount.calculus.affine import coordinate, fixed, variable
+from tantamount.calculus.atoms import LAST_AXIS, Store, ValueFacts
 from tantamount.calculus.cases import _Replacing
-from tantamount.calculus.polynomials import iota, multiply, sum_over
+from tantamount.calculus.expand import equal_polynomials
+from tantamount.calculus.polynomials import add, iota, multiply, pinned, sum_over
 from tantamount.calculus.powers import function
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import Factor, Polynomial, single
@@ -96,3 +97,31 @@ def test_what_was_found_in_one_box_is_not_taken_in_another() -> None:
     assert (whole, low) == (masked, function(store, "sin", (x,)))
     assert high not in (whole, low)
     assert again == [whole, low]
+
+
+@pytest.mark.parametrize("axis", ["first", "posing", "fresh", "after many"])
+def test_a_sum_is_the_same_whatever_number_its_free_axis_has(axis: str) -> None:
+    """``sum over c of [c + e <= 2] x[c]``: bound variables that pose as axes for a moment are none of the others,
+    however many axes there have been. (Both once began at 2^40: e was taken for c.)"""
+    w = Workbench()
+    store = w.store
+    x = store.leaf("input", "x", (4,), ValueFacts())
+    if axis == "after many":
+        for _ in range(1 << 17):
+            store.fresh_axes(1)
+    numbers = {
+        "first": 0,
+        "posing": next(iter(store.posing_axes([(0, 3)], ()))),
+        "fresh": store.fresh_axes(1)[0],
+        "after many": store.fresh_axes(2)[1],
+    }
+    e = numbers[axis]
+    (c,) = store.posing_axes([(0, 4)], [e])
+    guard = comparisons.compare(store, "less", iota(coordinate({c: 1, e: 1}, -3)), (), {e: (0, 3), c: (0, 4)})
+    summand = multiply(store, guard, single(x, (variable(c),)))
+    found = sum_over(store, summand, {c: (0, 4)})
+    for value in range(3):
+        here = pinned(store, found, {e: fixed(value)})
+        wanted = [single(x, (fixed(k),)) for k in range(3 - value)]
+        assert equal_polynomials(store, here, add(store, *wanted), ()).proved
+    assert max(store.fresh_axes(1)) < LAST_AXIS
