@@ -37,7 +37,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if "jax" in name:
         return getattr(_jax(), name)
-    _check_torch()
+    require_torch()
     return getattr(import_module(f"tantamount.capture.torch.{_HOME.get(name, 'programs')}"), name)
 
 
@@ -49,7 +49,7 @@ def _jax() -> Any:
     return import_module("tantamount.capture.jax")
 
 
-def _check_torch() -> None:
+def require_torch() -> None:
     """Raise :class:`UserError` unless the PyTorch that captures were written for is installed."""
     found = _version("torch")
     if not found.startswith(f"{_TORCH}."):

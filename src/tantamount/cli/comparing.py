@@ -33,6 +33,9 @@ class Request:
 def swept(request: Request, sweeps: Sequence[str]) -> Iterator[tuple[str, Request]]:
     """A request for every combination of the values of ``KEY=VALUE,VALUE,...``, with what was chosen: both names get
     the key, or the one that ``a.KEY`` and ``b.KEY`` say. Raises :class:`UserError` for names that take no keys."""
+    from tantamount.capture import require_torch
+
+    require_torch()
     from tantamount.capture.torch.recipes import RECIPES, settings_of
 
     names = [request.first, request.second or ""]
@@ -63,6 +66,7 @@ def swept(request: Request, sweeps: Sequence[str]) -> Iterator[tuple[str, Reques
 def compared(request: Request, **options: Any) -> Answer:
     """The answer. ``options`` are those of :func:`tantamount.compare`. Raises :class:`UserError`."""
     from tantamount.answers import compare
+    from tantamount.capture import require_torch
     from tantamount.capture.job import read_job
     from tantamount.capture.readers import read_graph
     from tantamount.cli.capturing import relations_of
@@ -94,6 +98,7 @@ def compared(request: Request, **options: Any) -> Answer:
     if not any(models):
         first, second = (read_graph(name) for name in names)
         return compare(first, second, relations=relations, outputs=outputs, **options)
+    require_torch()
     sys.path.insert(0, "")
     from tantamount.capture.torch.recipes import built
 

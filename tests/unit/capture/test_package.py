@@ -23,5 +23,5 @@ def test_without_pytorch_there_is_no_signature(monkeypatch: pytest.MonkeyPatch) 
     def missing() -> None:
         raise UserError("torch-version", place="capture", found="no PyTorch", needed="PyTorch")
 
-    monkeypatch.setattr(package, "_check_torch", missing)
+    monkeypatch.setattr(package, "require_torch", missing)
     assert not hasattr(package, "__signature__")

@@ -92,13 +92,23 @@ def test_capturing_says_which_version_it_needs(call: object, version: str | None
     assert "tantamount[torch]" in problem.value.hint
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("capture", "needs_torch:model"),
+        ("compare", "hf:llama", "litgpt:Llama-3-8B"),
+        ("compare", "hf:llama", "litgpt:Llama-3-8B", "--sweep", "hidden_size=64,128"),
+        ("plan", "new", "llama3-8b", "-o", "plan"),
+    ],
+    ids=" ".join,
+)
 def test_the_command_says_so_before_it_imports_what_needs_torch(
-    version: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...], version: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "needs_torch.py").write_text("import no_such_torch")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    done = CliRunner().invoke(app, ["capture", "needs_torch:model"])
+    done = CliRunner().invoke(app, [*arguments])
     assert done.exit_code == 2
     assert done.stderr.startswith("error[torch-version] capture\n")
 
