@@ -157,7 +157,7 @@ def _follows(
         if hook is None:  # removed since
             return None
         with stand_ins.on():
-            return stand_ins.of(hook(*stand_ins.back(args)))
+            return stand_ins.of(hook(*args))
 
     return run
 

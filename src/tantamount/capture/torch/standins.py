@@ -34,13 +34,12 @@ class StandIns(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._of: dict[int, Any] = {}  # by the identity of an original: its stand-in
-        self._back: dict[int, Any] = {}  # by the identity of a stand-in: the original
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []  # identities stay those of these objects
 
     def add(self, name: str, original: Tensor, stand_in: Tensor) -> None:
         """From now on ``stand_in`` stands for ``original``, a tensor that is called ``name``."""
-        self._of[id(original)], self._back[id(stand_in)], self._names[id(original)] = stand_in, original, name
+        self._of[id(original)], self._names[id(original)] = stand_in, name
         self._kept += [original, stand_in]
 
     def add_nodes(self, original: Any, stand_in: Any) -> None:
@@ -55,10 +54,6 @@ class StandIns(TorchFunctionMode):
     def of(self, value: Any) -> Any:
         """A value (tensors, edges, and containers of them) with stand-ins in place of originals."""
         return _replaced(value, self._of)
-
-    def back(self, value: Any) -> Any:
-        """A value with originals in place of stand-ins."""
-        return _replaced(value, self._back)
 
     def on(self) -> Any:
         """A context in which the mode is on: PyTorch turns it off while it runs what the mode was asked for."""
