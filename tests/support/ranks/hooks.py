@@ -250,7 +250,7 @@ def _(rank: int) -> Built:
     return Built(registering(layer), (batch(rank),), {"": layer})
 
 
-@case(TENSORS, "hook that the first call registers where there is one", refused="capture-hook")
+@case(TENSORS, "hook that the first call registers where there is one")
 def _(rank: int) -> Built:
     layer = linear()
     layer.weight.register_post_accumulate_grad_hook(doubled)

@@ -114,7 +114,7 @@ class Stage:
         """Raise :class:`UserError` for hooks that did not run as they had to, or that the call has taken away."""
         self.carried.check()
         with _disable_current_modes():
-            self.left = registered_since(self._set or {}, self._registered(), self.carried.owners)
+            self.left = registered_since(self._set or {}, self._registered())
 
     def _registered(self) -> dict[tuple[str, int], Callable[..., Any]]:
         return registered(list(zip(self.program.names, self.whole, strict=False)), {}, ())

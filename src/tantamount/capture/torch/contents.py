@@ -10,12 +10,15 @@ class, the attributes and the memory of the fake tensor of that input, and the f
 from __future__ import annotations
 
 import copyreg
+import functools
+import types
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from tantamount.errors import UserError
 
@@ -56,7 +59,7 @@ def _exchange(one: Any, other: Any) -> None:
     hooks = [[getattr(tensor, name) for name in _HOOKS] for tensor in (one, other)]
     _swap_memory(one, other)
     try:
-        one.__class__ = kinds[1]
+        one.__class__ = _as_well(kinds[1], kinds[0])
         other.__class__ = kinds[0]
     except TypeError:
         one.__class__ = kinds[0]
@@ -74,6 +77,14 @@ def _exchange(one: Any, other: Any) -> None:
         for name, new, old in zip(_HOOKS, now, before, strict=True):
             if new is not old:
                 setattr(tensor, name, new)  # the memory that came along gets them anew
+
+
+@functools.cache
+def _as_well(fake: type, own: type) -> type:
+    """The class of fake tensors that are of a user's class of tensors, too: ``isinstance`` says so."""
+    if fake is not FakeTensor or issubclass(FakeTensor, own) or own in (nn.Parameter, FakeTensor):
+        return fake
+    return types.new_class(own.__name__, (FakeTensor, own))
 
 
 _ABSENT: Any = object()
