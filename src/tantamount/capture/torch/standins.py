@@ -2,8 +2,8 @@
 
 The objects that a program knows have the contents of fake tensors while it is traced (``contents``), and are what it
 computes with, however it reaches them. PyTorch itself knows tensors by their memory, not by their objects: a node that
-accumulates gradients, made before the trace, leads to an object that has the numbers now. Whatever is done with that one
-is done with the program's own object: the stand-in of it.
+accumulates gradients, made before the trace, leads to an object that has the numbers now. Whatever is done with that
+one is done with the program's own object: the stand-in of it.
 """
 
 # pyright: basic
