@@ -29,9 +29,9 @@ DISTRIBUTED: Mapping[str, str] = {
     "GroupName": "a type",
     **dict.fromkeys(
         ("get_backend", "get_backend_config", "get_debug_level", "get_default_backend_for_device",
-         "get_node_local_rank", "get_pg_count", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
-         "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
-         "supports_complex"), SAYS),
+         "get_node_local_rank", "get_pg_count", "is_available", "is_backend_available", "is_gloo_available",
+         "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available",
+         "is_xccl_available", "supports_complex"), SAYS),
     **dict.fromkeys(
         ("destroy_process_group", "init_process_group", "register_rendezvous_handler", "rendezvous", "set_debug_level",
          "set_debug_level_from_env"), SETS_UP),
