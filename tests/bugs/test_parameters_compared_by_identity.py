@@ -11,7 +11,6 @@ torch = pytest.importorskip("torch", reason="captures need PyTorch")
 from torch import Tensor, nn  # noqa: E402
 
 
-@pytest.mark.xfail(reason="stand-ins are other objects than the parameters that a program keeps: docs/limitations.md")
 def test_a_parameter_of_a_list_is_that_of_the_module_or_is_refused() -> None:
     model = nn.Linear(4, 4)
     chosen = [model.weight]

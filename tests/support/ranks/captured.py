@@ -123,5 +123,6 @@ def refusal(one: Case) -> None:
         return built.function, built.args, {"modules": built.modules, "optimizers": list(built.optimizers)}
 
     ranks = tt.capture_ranks(build, RANKS, mesh=one.mesh or MESH)
+    sizes = {group: ranks.mesh.group_size(group) for group in ranks.mesh.groups}
     for program in ranks.programs:
-        check_graph(program.graph, ranks.mesh)
+        check_graph(program.graph, sizes)

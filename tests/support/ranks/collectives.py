@@ -321,6 +321,113 @@ def _(rank: int) -> Built:
     return Built(run, (batch(rank, 4, 2),))
 
 
+@collective(IN_PLACE, "all_gather_single, concatenated")
+def _(x: Tensor, _: int) -> Any:
+    out = torch.empty(4 * RANKS, 2)
+    dist.all_gather_single(out, x)
+    return out
+
+
+@collective(IN_PLACE, "all_gather_single, async_op")
+def _(x: Tensor, _: int) -> Any:
+    out = torch.empty(4 * RANKS, 2)
+    dist.all_gather_single(out, x, async_op=True).wait()
+    return out
+
+
+@collective(IN_PLACE, "reduce_scatter_single")
+def _(x: Tensor, _: int) -> Any:
+    out = torch.empty(1, 2)
+    dist.reduce_scatter_single(out, x)
+    return out
+
+
+@collective(IN_PLACE, "reduce_scatter_single, AVG, async_op")
+def _(x: Tensor, _: int) -> Any:
+    out = torch.empty(1, 2)
+    dist.reduce_scatter_single(out, x, op=AVG, async_op=True).wait()
+    return out
+
+
+@collective(IN_PLACE, "_coalescing_manager of all_gather_single and reduce_scatter_single")
+def _(x: Tensor, _: int) -> Any:
+    whole, more, part = torch.empty(16, 2), torch.empty(16, 2), torch.empty(1, 2)
+    y = x * 2
+    with dist._coalescing_manager():
+        dist.all_gather_single(whole, x)
+        dist.all_gather_single(more, y)
+    with dist._coalescing_manager():
+        dist.reduce_scatter_single(part, x)
+    return whole, more, part
+
+
+def over_groups(name: str, make: Callable[[], Any], **options: Any) -> None:
+    """Add a sum over a group that is made before the step."""
+
+    @case(IN_PLACE, name, **options)
+    def build(rank: int) -> Built:
+        group = make()
+
+        def run(x: Tensor) -> Tensor:
+            y = x * 2
+            dist.all_reduce(y, group=group)
+            return y
+
+        return Built(run, (batch(rank, 4, 2),))
+
+
+over_groups("new_subgroups", lambda: dist.new_subgroups(2)[0])
+over_groups("new_subgroups_by_enumeration", lambda: dist.new_subgroups_by_enumeration([[0, 2], [1, 3]])[0])
+over_groups("split_group", lambda: dist.split_group(split_ranks=[[0, 1], [2, 3]]), refused="capture-build", run=False)
+over_groups("shrink_group", lambda: dist.shrink_group([3]), refused="capture-build", run=False)
+
+
+@case(IN_PLACE, "new_group by the step")
+def _(rank: int) -> Built:
+    def run(x: Tensor) -> Tensor:
+        y = x * 2
+        dist.all_reduce(y, group=dist.new_group([0, 1, 2, 3]))
+        return y
+
+    return Built(run, (batch(rank, 4, 2),))
+
+
+@collective(IN_PLACE, "record_comm")
+def _(x: Tensor, _: int) -> Any:
+    with dist.record_comm("sum"):
+        dist.all_reduce(x)
+    return x
+
+
+@collective(IN_PLACE, "get_rank, get_world_size, get_group_rank, get_global_rank, get_process_group_ranks")
+def _(x: Tensor, _: int) -> Any:
+    world = dist.group.WORLD
+    here = dist.get_rank() + dist.get_group_rank(world, 2) + dist.get_global_rank(world, 1)
+    return x * (here + dist.get_world_size() + sum(dist.get_process_group_ranks(world)))
+
+
+@case(IN_PLACE, "init_device_mesh")
+def _(rank: int) -> Built:
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("a", "b"))
+
+    def run(x: Tensor) -> Tensor:
+        y = x * 2
+        dist.all_reduce(y, group=mesh.get_group("a"))
+        return y + mesh.get_local_rank("b")
+
+    return Built(run, (batch(rank, 4, 2),))
+
+
+@collective(IN_PLACE, "recv_object_list", refused="capture-collective")
+def _(x: Tensor, rank: int) -> Any:
+    mine = [rank + 1]
+    if rank == 0:
+        dist.send_object_list(mine, dst=1)
+    elif rank == 1:
+        dist.recv_object_list(mine, src=0)
+    return x * mine[0]
+
+
 OBJECTS = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list", "send_object_list")
 
 
@@ -395,6 +502,25 @@ def functional_cases() -> None:
         "all_to_all_single_autograd",
         lambda x, _: gradient(lambda y: functional.all_to_all_single_autograd(y, [1] * 4, [1] * 4, WORLD), x),
     )
+    add("all_gather_single", lambda x, _: functional.all_gather_single(x, 0, WORLD) + 0)
+    add("reduce_scatter_single", lambda x, _: functional.reduce_scatter_single(x, "sum", 0, WORLD) + 0)
+    add(
+        "all_gather_single_autograd",
+        lambda x, _: gradient(lambda y: functional.all_gather_single_autograd(y, 0, WORLD), x),
+    )
+    add(
+        "reduce_scatter_single_autograd",
+        lambda x, _: gradient(lambda y: functional.reduce_scatter_single_autograd(y, "sum", 0, WORLD), x),
+    )
+    add(
+        "all_gather_single_coalesced",
+        lambda x, _: [y + 0 for y in functional.all_gather_single_coalesced([x, x[:1]], WORLD)],
+    )
+    add(
+        "reduce_scatter_single_coalesced",
+        lambda x, _: [y + 0 for y in functional.reduce_scatter_single_coalesced([x, x * 2], "sum", [0, 0], WORLD)],
+    )
+    add("wait_tensor", lambda x, _: functional.wait_tensor(functional.all_reduce(x, "sum", WORLD)) * 2)
     add("all_reduce with autograd", lambda x, _: gradient(lambda y: functional.all_reduce(y, "sum", WORLD), x))
 
 
@@ -410,6 +536,19 @@ def with_gradients(name: str, run: Callable[[Tensor, int], Tensor]) -> None:
 
 def _parts(x: Tensor) -> list[Tensor]:
     return [part.contiguous() for part in x.unbind(0)]
+
+
+@collective(WITH_GRADIENTS, "reduce, on the destination")
+def _(x: Tensor, rank: int) -> Any:
+    y = x.detach().requires_grad_()
+    whole = differentiable.reduce(y, 1)
+    whole.backward(torch.arange(8.0).reshape(4, 2))
+    return (whole.detach() + 0 if rank == 1 else torch.zeros_like(x)), y.grad
+
+
+@collective(WITH_GRADIENTS, "reduce, on the other ranks", refused="capture-collective")
+def _(x: Tensor, _: int) -> Any:
+    return differentiable.reduce(x, 1)
 
 
 with_gradients("all_reduce", lambda x, _: differentiable.all_reduce(x))

@@ -250,7 +250,7 @@ def _(rank: int) -> Built:
     return Built(registering(layer), (batch(rank),), {"": layer})
 
 
-@case(TENSORS, "hook that the first call registers where there is one", refused="capture-hook")
+@case(TENSORS, "hook that the first call registers where there is one")
 def _(rank: int) -> Built:
     layer = linear()
     layer.weight.register_post_accumulate_grad_hook(doubled)
@@ -399,6 +399,7 @@ def of_all_modules(register: str, hook: Callable[..., Any]) -> None:
         inner = step_of(layer)
 
         def step(x: Tensor) -> Tensor:
+            module_hooks._global_is_full_backward_hook = None  # PyTorch keeps the kind of hooks that are gone
             handle = getattr(module_hooks, register)(hook)
             try:
                 return inner(x)
@@ -412,6 +413,89 @@ of_all_modules("register_module_forward_pre_hook", lambda m, args: (args[0] * 2,
 of_all_modules("register_module_forward_hook", lambda m, args, y: averaged(y))
 of_all_modules("register_module_full_backward_pre_hook", lambda m, outputs: (averaged(outputs[0]),))
 of_all_modules("register_module_full_backward_hook", lambda m, inputs, outputs: (inputs[0] * 2,))
+of_all_modules(
+    "register_module_backward_hook", lambda m, inputs, outputs: tuple(None if g is None else g * 2 for g in inputs)
+)
+
+
+class Outer(nn.Module):
+    """A layer, and a mean that a step may replace."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(3))
+        self.layer = linear()
+
+
+def while_assigning(register: str, hook: Callable[..., Any], assign: Callable[[Outer], None], **options: Any) -> None:
+    @case(MODULES, register, alone=True, **options)
+    def build(rank: int) -> Built:
+        outer = Outer()
+
+        def step(x: Tensor) -> Tensor:
+            handle = getattr(module_hooks, register)(hook)
+            try:
+                assign(outer)
+            finally:
+                handle.remove()
+            return outer.layer(x + outer.mean).detach() + 0
+
+        return Built(step, (batch(rank),), {"": outer})
+
+
+def assign_mean(outer: Outer) -> None:
+    outer.mean = outer.mean + 1
+
+
+def assign_layer(outer: Outer) -> None:
+    outer.layer = outer.layer
+
+
+def assign_weight(outer: Outer) -> None:
+    outer.layer.weight = nn.Parameter(outer.layer.weight.detach() * 2)
+
+
+def double_mean(module: nn.Module, name: str, inner: nn.Module) -> None:
+    module.mean.mul_(2)
+
+
+while_assigning("register_module_buffer_registration_hook", lambda m, name, value: value * 2, assign_mean)
+while_assigning("register_module_module_registration_hook", double_mean, assign_layer)
+while_assigning(
+    "register_module_parameter_registration_hook", lambda m, name, value: None, assign_weight, refused="capture-state"
+)
+
+
+@case(MODULES, "register_state_dict_pre_hook, register_state_dict_post_hook, in state_dict() of the step")
+def _(rank: int) -> Built:
+    outer = Outer()
+    outer.register_state_dict_pre_hook(lambda m, prefix, keep: m.mean.add_(1))
+
+    def double(module: nn.Module, state: Any, prefix: str, local: Any) -> None:
+        state["mean"] = state["mean"] * 2
+
+    outer.register_state_dict_post_hook(double)
+    return Built(lambda x: {k: v + x.sum() for k, v in outer.state_dict().items()}, (batch(rank),), {"": outer})
+
+
+@case(MODULES, "register_load_state_dict_pre_hook, register_load_state_dict_post_hook, in the step")
+def _(rank: int) -> Built:
+    outer = Outer()
+
+    def double(module: nn.Module, state: Any, *_: Any) -> None:
+        state["mean"] = state["mean"] * 2
+
+    outer.register_load_state_dict_pre_hook(double)
+
+    def add_one(module: nn.Module, keys: Any) -> None:
+        module.mean.add_(1)
+
+    outer.register_load_state_dict_post_hook(add_one)
+
+    def step(x: Tensor) -> None:
+        outer.load_state_dict({**outer.state_dict(), "mean": x.mean(0)})
+
+    return Built(step, (batch(rank),), {"": outer})
 
 
 @case(MODULES, "weight_norm as a forward-pre hook")
@@ -489,6 +573,59 @@ def _(rank: int) -> Built:
     return Built(step_of(layer), (batch(rank),), {"": layer}, tuple(optimizers.values()))
 
 
+@case(OPTIMIZERS, "register_state_dict_pre_hook, register_state_dict_post_hook, in state_dict() of the step")
+def _(rank: int) -> Built:
+    layer = linear()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.5, momentum=0.5)
+
+    def average(optimizer: torch.optim.Optimizer) -> None:
+        layer.weight.grad.copy_(averaged(layer.weight.grad))
+
+    def double(optimizer: torch.optim.Optimizer, state: Any) -> Any:
+        return [values["momentum_buffer"] * 2 for values in state["state"].values()]
+
+    optimizer.register_state_dict_pre_hook(average)
+    optimizer.register_state_dict_post_hook(double)
+    inner = optimized(layer, optimizer, rank)
+
+    def step(x: Tensor) -> Any:
+        inner.function(x)
+        return optimizer.state_dict()
+
+    return Built(step, inner.args, inner.modules, inner.optimizers)
+
+
+@case(OPTIMIZERS, "register_load_state_dict_pre_hook, register_load_state_dict_post_hook, in the step")
+def _(rank: int) -> Built:
+    layer = linear()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.5, momentum=0.5)
+    optimizer.register_load_state_dict_pre_hook(lambda optimizer, state: None)
+
+    def decay(optimizer: torch.optim.Optimizer) -> None:
+        for values in optimizer.state.values():
+            values["momentum_buffer"].add_(1)
+
+    optimizer.register_load_state_dict_post_hook(decay)
+    inner = optimized(layer, optimizer, rank)
+
+    def step(x: Tensor) -> None:
+        optimizer.load_state_dict(optimizer.state_dict())
+        inner.function(x)
+
+    return Built(step, inner.args, inner.modules, inner.optimizers)
+
+
+@case(OPTIMIZERS, "PostLocalSGDOptimizer", refused="capture-state")
+def _(rank: int) -> Built:
+    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+    from torch.distributed.optim import PostLocalSGDOptimizer
+
+    layer = linear()
+    inner = torch.optim.SGD(layer.parameters(), lr=0.5)
+    outer = PostLocalSGDOptimizer(inner, PeriodicModelAverager(period=2, warmup_steps=0))
+    return optimized(layer, outer, rank)
+
+
 @case(OPTIMIZERS, "an optimizer that the capture does not know", refused="capture-state")
 def _(rank: int) -> Built:
     layer = linear()
@@ -544,6 +681,33 @@ def _(rank: int) -> Built:
     return Built(step, (batch(rank),), {"": layer})
 
 
+@case(SAVED, "disable_saved_tensors_hooks", alone=True)
+def _(rank: int) -> Built:
+    layer = linear()
+    inner = step_of(layer)
+
+    def step(x: Tensor) -> Tensor:
+        with torch.autograd.graph.disable_saved_tensors_hooks("none here"):
+            return inner(x)
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
+@case(SAVED, "allow_mutation_on_saved_tensors", alone=True)
+def _(rank: int) -> Built:
+    layer = linear()
+
+    def step(x: Tensor) -> None:
+        with torch.autograd.graph.allow_mutation_on_saved_tensors():
+            hidden = layer(x)
+            loss = (hidden**2).sum()
+            with torch.no_grad():
+                hidden.mul_(3)
+            loss.backward()
+
+    return Built(step, (batch(rank),), {"": layer})
+
+
 def checkpointed(name: str, reentrant: bool) -> None:
     @case(SAVED, name)
     def build(rank: int) -> Built:
@@ -593,19 +757,50 @@ def _(rank: int) -> Built:
     return program(layer, rank)
 
 
-@case(WRAPPERS, "fully_shard, with hooks after accumulation", mesh={"dp": RANKS})
-def _(rank: int) -> Built:
+def sharded(axes: dict[str, int]) -> Any:
+    """A layer that is sharded over the last of these axes and replicated over one before it, and summed."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    layer = nn.Linear(3, 4)
+    layer: Any = nn.Linear(3, 4)
     with torch.no_grad():
         layer.weight.copy_(torch.arange(12.0).reshape(4, 3) / 4 - 1)
         layer.bias.copy_(torch.arange(4.0))
-    fully_shard(layer, mesh=init_device_mesh("cpu", (RANKS,), mesh_dim_names=("dp",)))
+    fully_shard(layer, mesh=init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes)))
     layer.set_gradient_divide_factor(1.0)
     layer.set_force_sum_reduction_for_comms(True)
+    return layer
+
+
+@case(WRAPPERS, "fully_shard, with hooks after accumulation", mesh={"dp": RANKS})
+def _(rank: int) -> Built:
+    layer = sharded({"dp": RANKS})
     layer.weight.register_post_accumulate_grad_hook(doubled)
+    return program(layer, rank)
+
+
+@case(WRAPPERS, "fully_shard, set_all_reduce_hook", mesh={"rep": 2, "dp": 2})
+def _(rank: int) -> Built:
+    layer = sharded({"rep": 2, "dp": 2})
+    layer.set_all_reduce_hook(lambda gradient: gradient.mul_(2))
+    return program(layer, rank)
+
+
+@case(WRAPPERS, "fully_shard, set_custom_all_gather, set_custom_reduce_scatter", mesh={"dp": RANKS})
+def _(rank: int) -> Built:
+    from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGather, DefaultReduceScatter
+
+    class Gather(DefaultAllGather):
+        def __call__(self, output_tensor: Tensor, input_tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            return super().__call__(output_tensor, input_tensor * 2, *args, **kwargs)
+
+    class Scatter(DefaultReduceScatter):
+        def __call__(self, output_tensor: Tensor, input_tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            return super().__call__(output_tensor, input_tensor * 3, *args, **kwargs)
+
+    layer = sharded({"dp": RANKS})
+    layer.set_custom_all_gather(Gather())
+    layer.set_custom_reduce_scatter(Scatter())
     return program(layer, rank)
 
 

@@ -185,7 +185,7 @@ def _(rank: int) -> Built:
     return Built(step, (batch(rank),))
 
 
-@case(PARAMETERS, "through autograd.Function.apply, from a list", refused="capture-gradient")
+@case(PARAMETERS, "through autograd.Function.apply, from a list")
 def _(rank: int) -> Built:
     layer = linear()
     weights = [layer.weight]

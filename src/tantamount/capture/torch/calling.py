@@ -3,9 +3,9 @@
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from tantamount.capture.torch.collectives import Functional
+from tantamount.capture.torch.contents import exchanged
 from tantamount.capture.torch.dynamic import Sizes
 from tantamount.capture.torch.flexible import as_defined
 from tantamount.capture.torch.hooks import Carried, carry, registered, registered_since
@@ -54,29 +55,48 @@ class Recorded:
     layouts: list[Layout | None]
 
 
-@dataclass
 class Stage:
-    """The tensors that every call of a program computes with while it is traced. They stay the same objects, with the
-    hooks that a call has left on them: a second call finds what it would find in eager.
+    """The tensors that every call of a program computes with while it is traced: the program's own objects, which have
+    the contents of fake tensors during a call (:mod:`tantamount.capture.torch.contents`). These contents, and the
+    hooks that a call has left on them, are kept from call to call: a second call finds what it would find in eager.
 
-    ``left``: the hooks that the calls so far have registered on them and left there."""
+    ``fakes`` are the local parts. ``whole`` are the tensors of the program, then the gradients that they have from
+    before, all as the objects that a call computes with; ``held`` are the objects that have their true contents
+    meanwhile. ``left``: the hooks that the calls so far have registered and left there."""
 
-    program: Callee
-    layouts: Sequence[Layout | None]
-    whole: list[Tensor] = field(default_factory=list)
-    stand_ins: StandIns = field(default_factory=StandIns)
-    carried: Carried = field(default_factory=Carried)
-    left: Mapping[tuple[str, int], Callable[..., Any]] = field(default_factory=dict)
-    _set: Mapping[tuple[str, int], Callable[..., Any]] | None = None
+    def __init__(self, program: Callee, layouts: Sequence[Layout | None], fakes: Sequence[Tensor]) -> None:
+        self.program, self.layouts = program, layouts
+        self.stand_ins, self.carried = StandIns(), Carried()
+        self.left: Mapping[tuple[str, int], Callable[..., Any]] = {}
+        self._set: Mapping[tuple[str, int], Callable[..., Any]] | None = None
+        self._fakes = list(fakes)
+        self._pairs: dict[int, tuple[str, Tensor, Tensor]] = {}  # by the identity of a tensor of the program
+        self.whole: list[Tensor] = []
+        self.held: list[Tensor] = []
+        names = [*program.names, *(f"grad {name}" for name, _ in program.gradients)]
+        own = [*program.tensors, *(gradient for _, gradient in program.gradients)]
+        for name, tensor, fake, layout in zip(names, own, fakes, layouts, strict=True):
+            other = rewrapped(fake, layout)
+            first = id(tensor) not in self._pairs  # an argument that is given twice is two inputs
+            if first:
+                self._pairs[id(tensor)] = name, tensor, other
+                self.stand_ins.add(name, other, tensor)
+            self.whole.append(tensor if first else other)
+            self.held.append(self._pairs[id(tensor)][2])
+        self.marks = [set(vars(fake)) for fake in self._fakes]
 
-    def enter(self, flat: Sequence[Tensor]) -> list[Tensor]:
-        """The tensors for one more call, without what the call before has left of gradients: ``flat`` are their local
-        parts, the same at every call."""
-        program = self.program
-        if not self.whole:
-            self.whole = [rewrapped(tensor, layout) for tensor, layout in zip(flat, self.layouts, strict=True)]
-            for name, original, tensor in zip(program.names, program.tensors, self.whole, strict=False):
-                self.stand_ins.add(name, original, tensor)
+    @contextmanager
+    def contents(self) -> Generator[list[Tensor]]:
+        """While this lasts the program's tensors have the contents of fake ones: what it gives are the local parts of
+        all tensors, to be called with."""
+        with exchanged(list(self._pairs.values())):
+            yield [
+                whole if layout is None else fake
+                for whole, fake, layout in zip(self.whole, self._fakes, self.layouts, strict=True)
+            ]
+
+    def enter(self) -> list[Tensor]:
+        """The tensors for one more call, without what the call before has left of gradients."""
         for tensor in self.whole:
             without_history(tensor).grad = None
         return self.whole
@@ -85,7 +105,7 @@ class Stage:
         """Register the hooks of the program's own tensors, before the first call; later calls find them there."""
         with _disable_current_modes():
             if self._set is None:
-                tensors = zip(self.program.names, self.program.tensors, self.whole, strict=False)
+                tensors = zip(self.program.names, self.held, self.whole, strict=False)
                 self.carried = carry(self.stand_ins, list(tensors))
                 self._set = self._registered()
         self.carried.begin()
@@ -94,7 +114,7 @@ class Stage:
         """Raise :class:`UserError` for hooks that did not run as they had to, or that the call has taken away."""
         self.carried.check()
         with _disable_current_modes():
-            self.left = registered_since(self._set or {}, self._registered(), self.carried.owners)
+            self.left = registered_since(self._set or {}, self._registered())
 
     def _registered(self) -> dict[tuple[str, int], Callable[..., Any]]:
         return registered(list(zip(self.program.names, self.whole, strict=False)), {}, ())
@@ -113,20 +133,21 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
 
     def run(*given: Tensor) -> list[Tensor]:
         state = program.state
-        flat, carriers = given[: len(layouts)], given[len(layouts) :]
+        carriers = given[len(layouts) :]
         count, total = len(state.entries), len(program.tensors)
-        whole = stage.enter(flat)
-        fakes_own: dict[str, set[str]] = {}
-        for entry, tensor, layout in zip(state.entries, whole[:count], layouts[:count], strict=True):
+        whole, held = stage.enter(), stage.held
+        marked: list[tuple[Tensor, Tensor, set[str]]] = []
+        for k, (entry, tensor) in enumerate(zip(state.entries, whole[:count], strict=True)):
             if entry.trainable:
                 tensor.requires_grad_()
                 # what isinstance(tensor, nn.Parameter) looks at
-                tensor._is_param = isinstance(entry.tensor, nn.Parameter)
-            if layout is None and type(entry.tensor) in (Tensor, nn.Parameter, FakeTensor):  # marks of a program's own
-                fakes_own[entry.name] = set(vars(tensor))
-                vars(tensor).update({k: v for k, v in vars(entry.tensor).items() if k not in vars(tensor)})
+                tensor._is_param = isinstance(held[k], nn.Parameter)
+            if layouts[k] is None and type(held[k]) in (Tensor, nn.Parameter, FakeTensor):  # marks of a program's own
+                own_of_fake = stage.marks[k] | {"_is_param"}
+                marked.append((held[k], tensor, own_of_fake))
+                _exchange_marks(tensor, own_of_fake, vars(held[k]))
         own = {entry.name: tensor for entry, tensor in zip(state.entries, whole[:count], strict=True)}
-        arguments = iter(zip(whole[count:total], program.tensors[count:], strict=True))
+        arguments = iter(zip(whole[count:total], held[count:total], strict=True))
         filled: list[Any] = []
         for leaf in program.leaves:
             if isinstance(leaf, Tensor):
@@ -154,11 +175,10 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
                 gradients = _gradients(program, own, filled)
         communication.check_left([*results, *gradients, *zip(program.names, whole, strict=False)])
         stage.check_hooks()
-        _check_gradients(program, whole)
-        for entry in state.entries:  # marks that the call has made on its parameters
-            if entry.name in fakes_own:
-                marks = {k: v for k, v in vars(own[entry.name]).items() if k not in fakes_own[entry.name]}
-                vars(entry.tensor).update(marks)
+        _check_gradients(program, whole, held)
+        for original, tensor, own_of_fake in marked:  # that the call has made on its parameters
+            kept = vars(original).keys() & own_of_fake
+            _exchange_marks(original, kept, {k: v for k, v in vars(tensor).items() if k not in own_of_fake})
         recorded.names[:] = [name for name, _ in (*results, *gradients)]
         parts = [local_part(tensor) for _, tensor in (*results, *gradients)]
         recorded.layouts[:] = [layout for _, layout in parts]
@@ -167,10 +187,18 @@ def runner(stage: Stage, recorded: Recorded, sizes: Sizes | None) -> Callable[..
     return run
 
 
-def _check_gradients(program: Callee, whole: Sequence[Tensor]) -> None:
-    """Gradients have gone to stand-ins, and to leaves. Raises :class:`UserError` otherwise."""
-    before = dict(program.gradients)
-    for name, original, tensor in zip(program.names, program.tensors, whole, strict=False):
+def _exchange_marks(tensor: Tensor, kept: Container[str], marks: Mapping[str, Any]) -> None:
+    """Give a tensor these attributes in place of its own but those that are to be ``kept``."""
+    own = {k: v for k, v in vars(tensor).items() if k in kept}
+    vars(tensor).clear()
+    vars(tensor).update({**marks, **own})
+
+
+def _check_gradients(program: Callee, whole: Sequence[Tensor], held: Sequence[Tensor]) -> None:
+    """Gradients have gone to the tensors that the call computed with, and to leaves. Raises :class:`UserError`
+    otherwise. ``held``: the objects that have the true contents, and the gradients from before the call."""
+    before = dict(zip((name for name, _ in program.gradients), held[len(program.names) :], strict=True))
+    for name, original, tensor in zip(program.names, held, whole, strict=False):
         if not original.is_leaf and tensor.grad is not None:
             raise UserError(
                 "capture-gradient", place=name,

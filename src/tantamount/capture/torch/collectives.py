@@ -74,6 +74,7 @@ class Functional(TorchDispatchMode):
             not (self._unfinished or self._undefined)
             or func.is_view
             or func._schema.name.partition("::")[2] in _READ_NOTHING
+            or _describes(func)  # which autograd asks for where no exception may be raised
         ):
             return
         overwritten: set[int] = set()
@@ -154,6 +155,13 @@ _READ_NOTHING = {
     "empty_like", "zeros_like", "ones_like", "full_like", "new_empty", "new_zeros", "new_full", "record_stream",
     "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_same_size",
 }  # fmt: skip
+
+
+def _describes(func: Any) -> bool:
+    """True if an operator says what a tensor is (its device, its layout), and not what is in it: it returns no tensor,
+    and changes none."""
+    schema = func._schema
+    return bool(schema.returns) and not schema.is_mutable and "Tensor" not in str([one.type for one in schema.returns])
 
 
 _OVERWRITE = ("aten::copy_", "aten::zero_", "aten::fill_")

@@ -1,6 +1,7 @@
 """Hooks of tensors, of the nodes that accumulate their gradients, of modules and of optimizers.
 
-A trace computes with stand-ins, so that what is registered on a program's own tensors has to be carried over. Every
+While a program is traced its tensors have the contents of fake ones, and PyTorch calls the hooks that contents have, so
+that those of the true contents (of "originals") have to be carried over to the stand-ins. Every
 hook of a tensor is one of four kinds, and every kind is a dictionary that PyTorch keeps, whatever registered it:
 ``register_multi_grad_hook`` and ``functools.partial`` included. Hooks of modules and of optimizers run by themselves,
 for modules and optimizers are the program's own.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,11 +95,6 @@ class Carried:
     events: Counter[tuple[int, str]] = field(default_factory=Counter)
     nodes: list[Any] = field(default_factory=list)  # the stand-ins' nodes live as long as their hooks should
 
-    @property
-    def owners(self) -> frozenset[str]:
-        """The names of the tensors whose originals have hooks."""
-        return frozenset(hook.tensor for hooks in self.hooks.values() for _, hook in hooks)
-
     def begin(self) -> None:
         """Count anew: a call begins."""
         self.runs.clear()
@@ -120,8 +116,7 @@ class Carried:
 def carry(stand_ins: StandIns, tensors: Sequence[tuple[str, Tensor, Tensor]]) -> Carried:
     """Register the hooks of originals on their stand-ins: ``tensors`` are names, originals and stand-ins.
 
-    A hook that the original loses while the trace runs (one that removes itself) is gone for the stand-in, too. Hooks
-    are called with the program's own tensors, and may return them: the trace sees the stand-ins."""
+    A hook that the original loses while the trace runs (one that removes itself) is gone for the stand-in, too."""
     carried = Carried()
     for index, (name, original, stand_in) in enumerate(tensors):
         if not (stand_in.requires_grad and original.requires_grad and stand_in.is_leaf):
@@ -157,7 +152,7 @@ def _follows(
         if hook is None:  # removed since
             return None
         with stand_ins.on():
-            return stand_ins.of(hook(*stand_ins.back(args)))
+            return stand_ins.of(hook(*args))
 
     return run
 
@@ -225,24 +220,14 @@ def _note(found: dict[tuple[str, int], Callable[..., Any]], owner: str, hooks: _
 def registered_since(
     before: Mapping[tuple[str, int], Callable[..., Any]],
     after: Mapping[tuple[str, int], Callable[..., Any]],
-    owners: Container[str] = (),
 ) -> dict[tuple[str, int], Callable[..., Any]]:
     """The hooks of one result of :func:`registered` that are not in an earlier one: those that a call has left.
 
-    Raises :class:`UserError` for a hook that is in the earlier one only; for a new one of a node, which may be gone
-    before the next call; and for a new one of a tensor among ``owners``, which had hooks before the capture: a program
-    that asks whether its hook is there already asks for the tensor itself, and may take the stand-in for another."""
+    Raises :class:`UserError` for a hook that is in the earlier one only, and for a new one of a node, which may be gone
+    before the next call."""
     check_same_hooks({key: hook for key, hook in before.items() if key not in after}, {})
     new = {key: hook for key, hook in after.items() if key not in before}
     check_same_hooks({}, {key: hook for key, hook in new.items() if key[0].startswith("AccumulateGrad.")})
-    for key, hook in new.items():
-        if key[0].partition(" of ")[2] in owners:
-            raise UserError(
-                "capture-hook", place=f"{key[0]}: {defined_at(hook)}",
-                found="a hook that the call registers on a tensor that has hooks already: it may be the same one again",
-                needed="a tensor without hooks, or a call that registers none",
-                hint="capture the program before it is called for the first time",
-            )  # fmt: skip
     return new
 
 

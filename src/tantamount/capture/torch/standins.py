@@ -1,13 +1,16 @@
-"""Stand-ins: the fake tensors that a trace computes with, in place of the program's own tensors.
+"""Stand-ins: what a trace computes with, in place of tensors that hold the numbers of a program's state and arguments.
 
-A program reaches its parameters in many ways: through their modules, but also through lists, closures and the hooks of
-other tensors. Whatever it does with one of its own tensors while it is traced is done with the stand-in of it.
+The objects that a program knows have the contents of fake tensors while it is traced (``contents``), and are what it
+computes with, however it reaches them. PyTorch itself knows tensors by their memory, not by their objects: a node that
+accumulates gradients, made before the trace, leads to an object that has the numbers now. Whatever is done with that
+one is done with the program's own object: the stand-in of it.
 """
 
 # pyright: basic
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -19,10 +22,11 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tantamount.capture.torch.addresses import ADDRESSES, HISTORY, of_storages, refused_address, refused_history
 from tantamount.capture.torch.collectives import with_factors
 from tantamount.capture.torch.placements import local_part
 from tantamount.capture.torch.problems import refused_ddp, unknown_parameter
-from tantamount.capture.torch.sources import user_frame
+from tantamount.capture.torch.sources import user_frame, user_line
 from tantamount.errors import UserError
 
 __all__ = ["Guard", "StandIns"]
@@ -34,31 +38,34 @@ class StandIns(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._of: dict[int, Any] = {}  # by the identity of an original: its stand-in
-        self._back: dict[int, Any] = {}  # by the identity of a stand-in: the original
         self._names: dict[int, str] = {}
+        self._memory: dict[int, str] = {}  # the names of the tensors that lie there
+        self._computed: dict[int, str] = {}  # the names of stand-ins of what is no leaf, by their identity
         self._kept: list[Any] = []  # identities stay those of these objects
 
     def add(self, name: str, original: Tensor, stand_in: Tensor) -> None:
-        """From now on ``stand_in`` stands for ``original``, a tensor that is called ``name``."""
-        self._of[id(original)], self._back[id(stand_in)], self._names[id(original)] = stand_in, original, name
+        """From now on ``stand_in`` stands for ``original``, a tensor that is called ``name``: before the two exchange
+        their contents."""
+        self._of[id(original)], self._names[id(original)] = stand_in, name
         self._kept += [original, stand_in]
+        if not stand_in.is_leaf:  # contents are not exchanged yet
+            self._computed[id(stand_in)] = name
+        memory = _memory(stand_in)
+        if memory is not None:
+            self._memory.setdefault(memory, name)
+
+    def name_of_memory(self, value: Tensor) -> str | None:
+        """The name of a tensor of the program that shares its memory with ``value``; ``None`` if there is none."""
+        return self._names.get(id(value)) or self._memory.get(_memory(value) or 0)
 
     def add_nodes(self, original: Any, stand_in: Any) -> None:
         """From now on a node of the autograd graph (where gradients are accumulated) stands for another."""
         self._of[id(original)] = stand_in
         self._kept += [original, stand_in]
 
-    def name_of_original(self, value: Any) -> str | None:
-        """The name of a tensor that has a stand-in; ``None`` for any other value."""
-        return self._names.get(id(value))
-
     def of(self, value: Any) -> Any:
         """A value (tensors, edges, and containers of them) with stand-ins in place of originals."""
         return _replaced(value, self._of)
-
-    def back(self, value: Any) -> Any:
-        """A value with originals in place of stand-ins."""
-        return _replaced(value, self._back)
 
     def on(self) -> Any:
         """A context in which the mode is on: PyTorch turns it off while it runs what the mode was asked for."""
@@ -66,6 +73,10 @@ class StandIns(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = self.of(tuple(args)), self.of(kwargs or {})
+        if func in ADDRESSES and user_frame(sys._getframe(1)):
+            raise refused_address(ADDRESSES[func])
+        if func in HISTORY and id(args[0]) in self._computed and user_frame(sys._getframe(1)):
+            raise refused_history(HISTORY[func], self._computed[id(args[0])])
         if func == _SET_DATA and not _within_fsdp():
             return _rebind(*args)
         return func(*args, **kwargs)
@@ -91,6 +102,7 @@ class StandIns(TorchFunctionMode):
             (torch._C, "_will_engine_execute_node", traced_will_execute),
             *((owner, name, _refusal(label, hint)) for owner, name, label, hint in _unseen()),
             *_reducing(),
+            *of_storages(),
         ), self:  # fmt: skip
             yield
 
@@ -111,6 +123,14 @@ def _replaced(value: Any, table: dict[int, Any]) -> Any:
     return value
 
 
+def _memory(tensor: Tensor) -> int | None:
+    """A number that two tensors have in common if their memory is the same; ``None`` for one that has none."""
+    try:
+        return local_part(tensor)[0].untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
 def _accumulates(node: Any) -> Tensor:
     """The leaf whose gradient a node accumulates."""
     return node.variable
@@ -120,8 +140,6 @@ _SET_DATA = Tensor.data.__set__  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _within_fsdp() -> bool:
-    import sys
-
     frame = sys._getframe(2)
     while frame is not None and "/torch/distributed/fsdp/" not in frame.f_code.co_filename:
         if user_frame(frame):
@@ -258,12 +276,13 @@ class Guard(TorchDispatchMode):
         if collective or func is torch.ops.aten.set_.source_Tensor:  # no function of PyTorch tells modes of these
             args = self._stand_ins.of(tuple(args))
         for value in _tensors((args, kwargs)):
-            name = self._stand_ins.name_of_original(value)
+            name = self._stand_ins.name_of_memory(value) if _was_there(value) else None
             if name is not None:
                 raise UserError(
-                    "capture-state", place=str(func),
-                    found=f"{name} itself, where a trace computes with a stand-in of it",
-                    needed="a parameter that the program reaches by functions of PyTorch, or through its module",
+                    "capture-state", place=user_line() or str(func),
+                    found=f"another tensor {_type(value)} with the memory of {name}, made before the call",
+                    needed="the tensor itself, or a view that the call makes of it",
+                    hint="a tensor that a function closes over is a constant, which no change of the other reaches",
                 )  # fmt: skip
             if _was_there(value) and (value.requires_grad or isinstance(value, nn.Parameter)):
                 raise unknown_parameter(value)

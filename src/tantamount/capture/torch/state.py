@@ -178,6 +178,12 @@ def _swapped(
     optimizer: torch.optim.Optimizer, stand_in: Mapping[int, Tensor], names: Mapping[int, str]
 ) -> Generator[None]:
     """The optimizer over stand-ins, on the path that a trace can follow: one tensor at a time, steps as tensors."""
+    if "state" not in vars(optimizer):
+        raise UserError(
+            "capture-state", place=f"{type(optimizer).__name__}",
+            found="an optimizer around another one, whose state it shows as its own",
+            needed="torch.optim.Optimizer with a state of its own", hint="capture the step of the inner optimizer",
+        )  # fmt: skip
     groups = [dict(group) for group in optimizer.param_groups]
     state = optimizer.state
     new_state: dict[Any, dict[str, Any]] = {}

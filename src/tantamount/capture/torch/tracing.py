@@ -114,11 +114,12 @@ def trace(
         fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=environment)
         with _quiet(), _compiled_as_written(), traceback.preserve_node_meta(), index_arithmetic_outside(), fake_mode:
             fakes = new_fakes(fake_mode)
-            stage = Stage(program, layouts)
+            stage = Stage(program, layouts, fakes[: len(layouts)])
 
             def call() -> Call:
-                with one_call():
-                    module = make_fx(runner(stage, recorded, sizes), record_stack_traces=False)(*fakes)
+                with one_call(), stage.contents() as parts:
+                    run = runner(stage, recorded, sizes)
+                    module = make_fx(run, record_stack_traces=False)(*parts, *fakes[len(layouts) :])
                 return Call(module, stage.left)
 
             first = same_at_every_call(call, function, dict(zip(names, tensors, strict=True)), state, _where(function))
