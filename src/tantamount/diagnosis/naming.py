@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tantamount.correspond.values import Box, cut
 from tantamount.diagnosis.edits import Edit, EditKind
+from tantamount.diagnosis.hints import Hint
 from tantamount.diagnosis.instead import instead
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
@@ -32,7 +33,7 @@ class Account:
     kind: str
     headline: str
     difference: str
-    hint: str
+    hint: Hint
     place: Place
     specification: str
     part: Part | None = None
@@ -105,13 +106,13 @@ class Names:
         return next(iter(open_ or [n.name for n in nodes]), "")
 
     def made(
-        self, kind: str, headline: str, difference: str, hint: str, spec: str, part: Part | None = None
+        self, kind: str, headline: str, difference: str, hint: Hint, spec: str, part: Part | None = None
     ) -> Account:
-        text, more, what = (_once(one) for one in (headline, difference or headline, hint))
-        return Account(kind, text, more, what, self.place, spec, part, self._one_rank())
+        text, more, what = (_once(one) for one in (headline, difference or headline, hint.text))
+        return Account(kind, text, more, replace(hint, text=what), self.place, spec, part, self._one_rank())
 
-    def _instead(self) -> str:
-        """The change of one line that does what the edit does; empty where none is found."""
+    def _instead(self) -> Hint:
+        """The change of one line that does what the edit does; none where none is found."""
         return instead(self.matches, self.edit)
 
     def _operand(self, place: Place, position: int, wanted: Part) -> Account:

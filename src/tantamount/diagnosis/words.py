@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
-from tantamount.diagnosis.instead import reordered
+from tantamount.diagnosis.hints import NO_HINT, Hint, other_number, passed_on, reduced, summed
+from tantamount.diagnosis.instead import ranks, reordered
 from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import argument_at
@@ -44,9 +46,9 @@ class Words(Values):
                 f"every rank holds {holds} of the specification's {spec}, and {used} it as if it were the whole"
             )
             text = f'{self.place[1]} is Partial("{short_}") over {axis} of {self.spec(spec)}'
-            hint = f"all_reduce{'' if short_ == 'sum' else f' ({short_})'} {self.place[1]} over {axis}"
-            if short_ == "sum":
-                hint = f"all_reduce, or reduce_scatter, {self.place[1]} over {axis}"
+            do = "all_reduce, or reduce_scatter," if short_ == "sum" else f"all_reduce ({short_})"
+            line = reduced(short_, axis.split(" and "))
+            hint = Hint(f"{do} {self.place[1]} over {axis}", dict.fromkeys(self.edit.places, line))
             return self.made("unreduced", head, text, hint, spec)
         names = [n for _, n in self.edit.places if self.matches.origin[0, n] == self.matches.origin[self.place]]
         head = (
@@ -55,7 +57,14 @@ class Words(Values):
         )
         text = f"{what}({', '.join(names)}) is the specification's {self.spec(spec)}"
         over = "" if short_ == "sum" else f" ({short_})"
-        hint = f"combine {listed(names)} first: all_reduce over the ranks that hold them{over}"
+        lines = {
+            place: summed([n for _, n in members], 1 / len(members) if short_ == "avg" else 1.0)
+            for _, groups in self.matches.groups(self.c)
+            for members in groups
+            for place in members
+            if short_ != "max"
+        }
+        hint = Hint(f"combine {listed(names)} first: all_reduce over the ranks that hold them{over}", lines)
         return self.made("unreduced", head, text, hint, spec)
 
     def _used(self, place: Place) -> str:
@@ -72,6 +81,8 @@ class Words(Values):
         given = next((self.matches.number_at(self.place, slot) for slot in self.matches.slots(self.place)), None)
         without = f"without {self.place[1]} the two sides agree"
         op = short(node.target)
+        left = {place: passed_on(list(references(self.node(place)))[self.edit.position]) for place in self.edit.places}
+        out = Hint(f"leave out {self.place[1]}{also}{ranks(self.matches, self.edit)}", left)
         if given is not None and facts.scale is not None:
             divides = _divides(facts, given)
             verb, ratio = ("divides", "small") if divides else ("multiplies", "large")
@@ -80,7 +91,7 @@ class Words(Values):
             head = (
                 f"{name}{also} {verb}{what} by {number(given)} {again}: it comes out {number(given)} times too {ratio}"
             )
-            return self.made("factor", head, without, f"leave out {self.place[1]}{also}", spec)
+            return self.made("factor", head, without, out, spec)
         if facts.adds and facts.combination.get(read) == 1:
             rest, factor = next((x, c) for x, c in facts.combination.items() if x != read)
             what = rest or number(abs(factor))
@@ -90,14 +101,17 @@ class Words(Values):
             head = f"{name} {'adds' if factor > 0 else 'subtracts'} {what} once too often"
             if len(adders) > 1 and factor > 0:
                 head = f"{what} is added {len(adders)} times, by {listed(adders)}: {name} must not"
-            hint = f"add {what} once: on one rank, or after the sum over ranks"
+            hint = out
+            if len(adders) > 1 or self._one_rank():
+                hint = replace(out, text=f"{out.text}: {what} is to be added once, or after the sum over ranks")
             return self.made("extra", head, without, hint, spec)
         order = reordered(self.matches, self.edit)
         if order:
-            head = f"{name} reads its operands in the wrong order: {order.partition(' instead of ')[0]} is needed"
+            needed = order.text.partition(" instead of ")[0]
+            head = f"{name} reads its operands in the wrong order: {needed} is needed"
             return self.made("operand", head, "", order, spec)
         head = f"{name}{also} applies {op}, and the specification does not"
-        return self.made("extra", head, without, f"leave out {self.place[1]}{also}", spec)
+        return self.made("extra", head, without, out, spec)
 
     def _adds(self, place: Place, what: str, factor: Fraction) -> bool:
         """True if a place adds a tensor (by name) or, where there is no name, a number."""
@@ -124,11 +138,12 @@ class Words(Values):
         """The account of another number."""
         node = self.node(self.place)
         old, new = self.matches.number_at(self.place, self.edit.slot), self.edit.number
+        lines = dict.fromkeys(self.edit.places, other_number(self.edit.slot, new))
         written = self._written(node)
         if written is not None:
             reader, self.place = self.place, written
             head = f"{self.impl(written)} is {shown(old)} where {number(new)} is needed, in {self.impl(reader)}"
-            hint = f"{number(new)} instead of {shown(old)} in {written[1]}"
+            hint = Hint(f"{number(new)} instead of {shown(old)} in {written[1]}", lines)
             self.place = reader
             spec = self.counterpart()
             self.place = written
@@ -156,7 +171,7 @@ class Words(Values):
             "factor" if scales else "attribute",
             head,
             rest,
-            f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}",
+            Hint(f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}", lines),
             self.counterpart(),
         )
 
@@ -182,7 +197,7 @@ class Words(Values):
         ratio = Fraction(self.edit.number).limit_denominator(4096)
         head = f"{self.impl(self.place)} is {times(1 / ratio)}"
         text = self._ranks(ratio)
-        return self.made("factor", head + (f": {text}" if text else ""), text, "", self.counterpart())
+        return self.made("factor", head + (f": {text}" if text else ""), text, NO_HINT, self.counterpart())
 
 
 _COMPARED = {"below": "keeps what is below", "at most": "keeps what is at most", "above": "keeps what is above",
