@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import signal
 import sys
 import time
@@ -104,6 +105,7 @@ def programs(path: Path) -> Iterator[tuple[str, Job]]:
     def kept(*args: Any, **kwargs: Any) -> None:
         found.append(job_of(*args, **kwargs))
 
+    os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  # before JAX is used
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise SystemExit(f"{path} is no script")

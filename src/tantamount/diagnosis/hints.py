@@ -6,11 +6,11 @@ place of a node is made of that job's own node."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import Slot, argument_at, with_number
+from tantamount.diagnosis.value_matches import Slot, argument_at, renamed, with_number
 from tantamount.effort import Stopped, within
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
@@ -24,7 +24,7 @@ from tantamount.verdict import OutputReport, Verdict
 
 __all__ = [
     "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "other_number",
-    "passed_on", "proved_with", "put", "reading", "reduced", "renamed", "summed",
+    "passed_on", "proved_with", "put", "reading", "reduced", "summed",
 ]  # fmt: skip
 
 Lines = tuple[Node, ...]  # that take a node's place, the last one under its name
@@ -48,13 +48,14 @@ NO_HINT = Hint()
 
 
 # ------------------------------------------------------------------------------------------------ following a hint
-def proved_with(job: Job, hint: Hint, options: Options, seconds: float) -> bool:
-    """True if the job is proved once the hint is followed, which may take so many CPU seconds."""
+def proved_with(job: Job, hint: Hint, options: Options, only: Collection[str], seconds: float) -> bool:
+    """True if some outputs of the job, ``only`` those, are proved once the hint is followed, which may take so many CPU
+    seconds."""
     effort = copy.copy(options.effort)
     effort.hits = {}  # what a second proof does not find is no news of the first
     try:
         with within(seconds):
-            outputs = _proved(followed(job, hint), replace(options.silent(), effort=effort))
+            proved = _proved(followed(job, hint), replace(options.silent(), effort=effort), only)
     except TantamountError:
         return False
     except Stopped:
@@ -62,12 +63,22 @@ def proved_with(job: Job, hint: Hint, options: Options, seconds: float) -> bool:
         if left is not None and left <= 0:
             raise
         return False
-    return all(output.verdict is Verdict.PROVED for output in outputs)
+    return proved
 
 
-def _proved(job: Job, options: Options) -> Sequence[OutputReport]:
+def _proved(job: Job, options: Options, only: Collection[str]) -> bool:
     pieces = prove_simplified(job, options) or prove_in_pieces(job, options)
-    return prove(job, options).check_twice() if pieces is None else pieces.outputs
+    if pieces is not None:
+        return _all(pieces.outputs, only)
+    proof = prove(job, options)
+    if _all(proof.check(expand=False, only=only), only) or _all(proof.check(only=only), only):
+        return True
+    apart = options.fold is None and proof.folded  # rank by rank, as a job is proved where that is needed
+    return apart and _all(prove(job, replace(options, fold=False)).check(only=only), only)
+
+
+def _all(outputs: Sequence[OutputReport], names: Collection[str]) -> bool:
+    return all(output.verdict is Verdict.PROVED for output in outputs if output.name in names)
 
 
 def followed(job: Job, hint: Hint) -> Job:
@@ -138,21 +149,6 @@ def _typed(graph: Graph, sizes: Mapping[str, int]) -> Graph:
 
 
 # ------------------------------------------------------------------------------------------------ lines
-def renamed(node: Node, names: Mapping[int, str]) -> Node:
-    """The node with other operands, by their positions."""
-    seen = -1
-
-    def one(argument: Argument) -> Argument:
-        nonlocal seen
-        if isinstance(argument, Ref):
-            seen += 1
-            return Ref(names[seen]) if seen in names else argument
-        return tuple(map(one, argument)) if isinstance(argument, tuple) else argument
-
-    args = tuple(map(one, node.args))
-    return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
-
-
 def passed_on(name: str) -> Line:
     """Another tensor instead of a node, in the node's shape."""
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from tantamount.correspond.values import close
 from tantamount.diagnosis.edits import Edit, EditKind
-from tantamount.diagnosis.hints import NO_HINT, Hint, Line, cut_at, passed_on, reading, renamed
+from tantamount.diagnosis.hints import NO_HINT, Hint, Line, cut_at, passed_on, reading
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import ValueMatches
+from tantamount.diagnosis.value_matches import ValueMatches, renamed
 from tantamount.ir.graph import Node, references
 from tantamount.semantics.reference import Array
 

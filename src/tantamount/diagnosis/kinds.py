@@ -94,6 +94,14 @@ def _of_a_factor(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 3
 
 
+def _of_a_total(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 2
+
+
+def _of_an_order(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 1
+
+
 def _of_an_operand(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 4
 
@@ -156,6 +164,8 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.SUM: Row(edits.summed, _of_a_reduction, Words.sum),
     EditKind.MEAN: Row(edits.averaged, _of_a_reduction, Words.mean),
     EditKind.MAXIMUM: Row(edits.maximal, _of_a_reduction, Words.maximum),
+    EditKind.TOTAL: Row(edits.totals, _of_a_total, Words.total),
+    EditKind.ORDER: Row(edits.permuted, _of_an_order, Words.order),
     EditKind.OPERAND: Row(edits.operands, _of_an_operand, Words.operand),
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),

@@ -73,9 +73,12 @@ def find_mismatch(
         if relation:
             text = f"it would be proved if {told.specification} were {relation}"
             told = replace(told, hint=Hint(text, proved=True))
-    if told is not None and told.hint and not told.hint.proved:
+    if repair is not None and told is not None and told.hint and not told.hint.proved:
         most = proof.options.effort.bounds.repair_seconds + max(seconds, 0.0)
-        if not proved_with(proof.job, told.hint, proof.options, most):
+        replay = repair.matches.replay
+        below = replay.below(told.hint.lines or ())
+        touched = [name for name in proof.job.outputs if not below.isdisjoint(replay.output_places(name))]
+        if not proved_with(proof.job, told.hint, proof.options, touched, most):
             told = replace(told, hint=NO_HINT)
     first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
     reductions: dict[str, str] = {}

@@ -189,7 +189,7 @@ def _start(plan: Plan, names: Sequence[str], seeds: Sequence[tuple[int, Scale]])
 
 
 _REDUCTIONS = (EditKind.SUM, EditKind.MEAN, EditKind.MAXIMUM)
-_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE)
+_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE, EditKind.ORDER)
 _VALUE = (EditKind.VALUE,)
 _SMALL = 120  # nodes of all ranks: below changes of so small a program everything is computed again at once
 
@@ -199,8 +199,9 @@ Pass = tuple[Sequence[int], tuple[EditKind, ...]]  # classes by number, and the 
 def _first_passes(location: Location) -> Iterator[Pass]:
     """The passes of the search at the place where values stop corresponding, in order: edits that can be said simply
     before those that only say what should be there."""
-    yield location.summands, (*_REDUCTIONS, *_SIMPLE)
+    yield location.summands, _REDUCTIONS
     yield location.frontier, (*_REDUCTIONS, *_SIMPLE, EditKind.OPERAND)
+    yield location.summands, _SIMPLE
     yield location.scalings, _SIMPLE
     yield location.silent, _SIMPLE
     yield location.frontier, _VALUE
@@ -212,6 +213,7 @@ def _first_passes(location: Location) -> Iterator[Pass]:
 def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     """The passes of the search further below, and then everywhere."""
     yield location.apart, _SIMPLE
+    yield location.apart, (EditKind.TOTAL,)
     yield location.apart, (EditKind.OPERAND, EditKind.LIKE)
     yield location.apart, _VALUE
     every = range(len(matches.classes))
@@ -364,6 +366,8 @@ def _gain(start: _Start, edit: Edit) -> int:
         value = np.asarray(tensor.value)
         if place in start.ends:
             gained.add("")  # the outputs will tell
+            if value.size == 1 and matches.is_part(value) is not None:
+                gained.add("right")
         if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
             continue
         part = matches.is_part(value)

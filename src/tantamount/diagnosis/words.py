@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from tantamount.diagnosis.hints import NO_HINT, Hint, other_number, passed_on, reduced, summed
+from tantamount.diagnosis.hints import NO_HINT, Hint, other_number, passed_on, reading, reduced, summed
 from tantamount.diagnosis.instead import ranks, reordered
 from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
@@ -31,6 +31,30 @@ class Words(Values):
     def maximum(self) -> Account:
         """The account of a maximum over ranks that is missing."""
         return self._reduction("maximum", "max", "the maximum over its own share")
+
+    def total(self) -> Account:
+        """The account of a sum over ranks that is missing, of what the specification computes in another way."""
+        axis = self.edit.axis
+        text = f"{self._used(self.place)} it as if it were the whole"
+        head = f"a sum over {axis} is missing after {self.impl(self.place)}: every rank holds its own share, and {text}"
+        lines = dict.fromkeys(self.edit.places, reduced("sum", axis.split(" and ")))
+        hint = Hint(f"all_reduce {self.place[1]} over {axis}", lines)
+        return self.made("unreduced", head, "", hint, self.counterpart())
+
+    def order(self) -> Account:
+        """The account of operands that are read in the wrong order."""
+        refs = list(references(self.node(self.place)))
+        needed, read = (", ".join(refs[k] for k in some) for some in (self.edit.order, range(len(refs))))
+        joins = "concat" in self.matches.facts(self.place).moves
+        verb = "joins" if joins else "reads"
+        head = f"{self.impl(self.place)}{self._others()} {verb} {read} in the wrong order: {needed} is needed"
+        lines = {
+            place: reading({k: list(references(self.node(place)))[j] for k, j in enumerate(self.edit.order)})
+            for place in self.edit.places
+        }
+        where = f"{self.place[1]}{self._others()}{ranks(self.matches, self.edit)}"
+        hint = Hint(f"{needed} instead of {read} in {where}", lines)
+        return self.made("operand", head, "", hint, self.counterpart())
 
     def operand(self) -> Account:
         """The account of an operand that should be another part of its tensor."""
