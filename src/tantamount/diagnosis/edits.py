@@ -21,8 +21,8 @@ from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed", "layouts", "likened", "literals", "maximal", "operands", "permuted",
-    "replaced", "replacements", "scaled", "summed", "totals",
+    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "layouts", "likened", "literals", "maximal", "operands",
+    "permuted", "replaced", "replacements", "scaled", "summed", "totals",
 ]  # fmt: skip
 
 _READ = 4  # operands at most, of which all orders are tried
@@ -40,6 +40,7 @@ class EditKind(Enum):
     MAXIMUM = "the maximum over these"
     TOTAL = "the sum over the mesh axis ``axis``, though the specification has no such tensor"
     ORDER = "the operands are read in the order ``order``"
+    PEER = "the operand number ``position`` is that of the rank ``number`` further along ``axis``, in a ring"
     OPERAND = "the operand number ``position`` is the part ``wanted`` of the specification's tensor"
     VALUE = "the result is the part ``wanted``"
     LIKE = "the same, of tensors that the same operator makes"
@@ -202,6 +203,35 @@ def permuted(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     changes |= {} if close(value, matches.value(place)) else {place: value}
         for some in _subsets(matches, changes):
             yield Edit(EditKind.ORDER, tuple(some), some, order=order)
+
+
+def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits by which operators read, in place of what a rank has itself, what the next, or last, rank along a mesh
+    axis has: what should have been sent."""
+    mesh = matches.job.mesh
+    for position in range(len(list(references(matches.node(c.first))))) if mesh.world_size > 1 else ():
+        read = {place: (place[0], list(references(matches.node(place)))[position]) for place in c.places}
+        for axis, k in zip(mesh.names, range(len(mesh.sizes)), strict=True):
+            for step in dict.fromkeys((1, mesh.sizes[k] - 1)) if mesh.sizes[k] > 1 else ():
+                changes: dict[Place, Array] = {}
+                wanted: dict[Place, Part] = {}
+                for place, given in read.items():
+                    at = mesh.coordinates(place[0])
+                    other = (mesh.rank((*at[:k], (at[k] + step) % mesh.sizes[k], *at[k + 1 :])), given[1])
+                    part, theirs = matches.aligned(other), matches.value(other)
+                    if (
+                        part is None
+                        or theirs.shape != matches.value(given).shape
+                        or close(theirs, matches.value(given))
+                    ):
+                        continue
+                    value = _recomputed(matches, place, position, theirs)
+                    if value is not None and not close(value, matches.value(place)):
+                        changes[place], wanted[place] = value, part
+                if changes:
+                    yield Edit(
+                        EditKind.PEER, tuple(changes), changes, wanted, position=position, number=step, axis=axis
+                    )
 
 
 def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callable[..., Array]) -> Iterator[Edit]:

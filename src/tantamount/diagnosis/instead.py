@@ -32,10 +32,10 @@ def instead(matches: ValueMatches, edit: Edit) -> Hint:
     names = {name for _, name in edit.places}
     if len(names) != 1:
         return NO_HINT
-    for found in (_positions(matches, edit), _operand(matches, edit), _order(matches, edit), _another(matches, edit)):
-        text, line = next(found, ("", None))
+    for find in (_positions, _operand, _order, _another):
+        text, line = next(find(matches, edit), ("", None))
         if line is not None:
-            return Hint(f"{text}{ranks(matches, edit)}", dict.fromkeys(edit.places, line))
+            return Hint(f"{text}{ranks(matches, edit)}", dict.fromkeys(edit.places, line), sized=find is _positions)
     return NO_HINT
 
 

@@ -60,9 +60,9 @@ def find_mismatch(
     repair: Repair | None = None
     told: Account | None = None
     for found in find_repairs(plan, refuted, seconds) if plan is not None and refuted else ():
-        said = account(found.matches, found.edit, found.c)
+        said = account(found.matches, found.edit, found.c, proof.job)
         if found.repaired:
-            holds_there = found.right and _numbers_stay(proof, found.matches.job, said)
+            holds_there = found.right and (not said.hint.sized or _numbers_stay(proof, found.matches.job, said))
             repair, told = found, said if holds_there else replace(said, hint=NO_HINT)
         elif said.sure and said.kind in _ONCE_MORE:
             repair, told = found, replace(said, hint=NO_HINT)  # nothing was made right: no hint
@@ -103,7 +103,7 @@ def _numbers_stay(proof: Proof, executed: Job, said: Account) -> bool:
     """True if the numbers of a hint are those of the job: what was executed at smaller shapes may have others."""
     rank, name = said.place
     mine, small = (job.implementation[rank].by_name[name] for job in (proof.job, executed))
-    return not any(map(str.isdigit, said.hint.text[:2])) or (mine.args, mine.kwargs) == (small.args, small.kwargs)
+    return (mine.args, mine.kwargs) == (small.args, small.kwargs)
 
 
 def _by_forms(

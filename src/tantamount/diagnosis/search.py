@@ -204,6 +204,7 @@ def _first_passes(location: Location) -> Iterator[Pass]:
     yield location.summands, _SIMPLE
     yield location.scalings, _SIMPLE
     yield location.silent, _SIMPLE
+    yield (*location.frontier, *location.boundary, *location.beside), (EditKind.PEER,)
     yield location.frontier, _VALUE
     yield location.boundary, _VALUE
     yield location.twins, (EditKind.LIKE,)

@@ -30,6 +30,8 @@ __all__ = ["Part", "Slot", "ValueMatches", "argument_at", "renamed", "summable",
 Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
 
+_EXACT = 1e-9  # relative to a number: what is so near a fraction of small numbers is one, hardly by chance
+
 
 class ValueMatches:
     """Everything above one output: ``cone`` in the implementation, ``wholes`` in the specification, by classes
@@ -201,7 +203,7 @@ class ValueMatches:
                 factors = [float(value.reshape(-1)[0] / whole.reshape(-1)[0])]
             for factor in filter(np.isfinite, factors[:1]):
                 ratio = Fraction(factor).limit_denominator(4096)
-                if ratio not in (0, 1) and abs(float(ratio) / factor - 1) < 1e-6:
+                if ratio not in (0, 1) and abs(float(ratio) / factor - 1) < _EXACT:
                     found[float(ratio)] = None
         return list(found)
 
@@ -210,6 +212,11 @@ class ValueMatches:
         nodes = [node for node in self.job.specification.nodes if node.target == target]
         numbers = dict.fromkeys(_number(node, slot, self._whole_number) for node in nodes)
         return [*self.effort.first("repair_numbers", [x for x in numbers if x is not None])]
+
+    def with_number(self, target: str, slot: Slot, number: float) -> list[str]:
+        """The specification's calls of an operator that have a number there."""
+        nodes = [node for node in self.job.specification.nodes if node.target == target]
+        return [node.name for node in nodes if _number(node, slot, self._whole_number) == number]
 
     # -- what is known of operators
     def facts(self, place: Place) -> Facts:

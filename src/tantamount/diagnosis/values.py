@@ -19,6 +19,7 @@ from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_a
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
 from tantamount.ir.graph import Node, references
+from tantamount.ir.job import Job
 from tantamount.ops.functionalized import unwrapped
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
@@ -31,8 +32,8 @@ _CHAIN = 8  # operators that only move elements, above an operand
 class Values(Attributes):
     """An account of an edit that gives a class other values."""
 
-    def __init__(self, matches: ValueMatches, edit: Edit, c: Class) -> None:
-        super().__init__(matches, edit)
+    def __init__(self, matches: ValueMatches, edit: Edit, c: Class, job: Job | None = None) -> None:
+        super().__init__(matches, edit, job)
         self.c = c
 
     def value(self) -> Account:

@@ -41,6 +41,18 @@ class Words(Values):
         hint = Hint(f"all_reduce {self.place[1]} over {axis}", lines)
         return self.made("unreduced", head, "", hint, self.counterpart())
 
+    def peer(self) -> Account:
+        """The account of what another rank has and should have been sent."""
+        rank = self.place[0]
+        given = (rank, list(references(self.node(self.place)))[self.edit.position])
+        mesh, axis = self.matches.job.mesh, self.edit.axis
+        at, k = mesh.coordinates(rank), mesh.names.index(axis)
+        other = mesh.rank((*at[:k], (at[k] + int(self.edit.number)) % mesh.sizes[k], *at[k + 1 :]))
+        wanted = self.edit.wanted[self.place]
+        head = f"{self.impl(self.place)}: rank {rank} reads {self._content(given)} where {self.part(wanted)} is needed"
+        head += f", which rank {other} has: it is not sent along {axis}, or to another rank"
+        return self.made("offset", head, "", NO_HINT, self.counterpart(), wanted)
+
     def order(self) -> Account:
         """The account of operands that are read in the wrong order."""
         refs = list(references(self.node(self.place)))
@@ -102,7 +114,7 @@ class Words(Values):
         name, also = self.impl(self.place), self._others()
         facts = self.matches.facts(self.place)
         read = list(references(node))[self.edit.position]
-        given = next((self.matches.number_at(self.place, slot) for slot in self.matches.slots(self.place)), None)
+        given = next((self.own_number(slot) for slot in self.matches.slots(self.place)), None)
         without = f"without {self.place[1]} the two sides agree"
         op = short(node.target)
         left = {place: passed_on(list(references(self.node(place)))[self.edit.position]) for place in self.edit.places}
@@ -161,8 +173,15 @@ class Words(Values):
     def literal(self) -> Account:
         """The account of another number."""
         node = self.node(self.place)
-        old, new = self.matches.number_at(self.place, self.edit.slot), self.edit.number
-        lines = dict.fromkeys(self.edit.places, other_number(self.edit.slot, new))
+        slot = self.edit.slot
+        old, new = self.own_number(slot), self.number_in_job(slot, self.edit.number)
+        if old is None or new is None:
+            old = self.matches.number_at(self.place, slot) if old is None else old
+            head = (
+                f"{self.impl(self.place)}{self._others()} has {shown(old)} in {short(node.target)} where another number"
+            )
+            return self.made("attribute", f"{head} is needed", "", NO_HINT, self.counterpart())
+        lines = dict.fromkeys(self.edit.places, other_number(slot, new))
         written = self._written(node)
         if written is not None:
             reader, self.place = self.place, written
@@ -186,8 +205,7 @@ class Words(Values):
                 ratio = 1 / ratio
             head += f": the result is {times(1 / ratio)}"
             rest = self._ranks(ratio)
-        operator = self.matches.literals(node.target, self.edit.slot)
-        if new in operator:
+        if self.edit.number in self.matches.literals(node.target, self.edit.slot):
             rest += (
                 f"; the specification has {number(new)} there" if rest else f"the specification has {number(new)} there"
             )
