@@ -228,10 +228,9 @@ def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     value = _recomputed(matches, place, position, theirs)
                     if value is not None and not close(value, matches.value(place)):
                         changes[place], wanted[place] = value, part
-                if changes:
-                    yield Edit(
-                        EditKind.PEER, tuple(changes), changes, wanted, position=position, number=step, axis=axis
-                    )
+                for some in _subsets(matches, changes):
+                    parts = {place: wanted[place] for place in some}
+                    yield Edit(EditKind.PEER, tuple(some), some, parts, position=position, number=step, axis=axis)
 
 
 def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callable[..., Array]) -> Iterator[Edit]:

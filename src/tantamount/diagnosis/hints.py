@@ -34,13 +34,11 @@ Line = Callable[[Job, Graph, Node], Lines]  # what stands there instead
 @dataclass(frozen=True)
 class Hint:
     """A change of lines: the ``text`` that is printed (empty: there is none), and what takes the place of which nodes.
-    ``proved``: it is known that the job is proved with it, though it is no change of a program. ``sized``: its numbers
-    are positions in what was executed."""
+    ``proved``: it is known that the job is proved with it, though it is no change of a program."""
 
     text: str = ""
     lines: Mapping[Place, Line] | None = None
     proved: bool = False
-    sized: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.text)

@@ -18,6 +18,7 @@ from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches, renamed
 from tantamount.ir.graph import Node, references
+from tantamount.ir.job import Job
 from tantamount.semantics.reference import Array
 
 __all__ = ["instead", "ranks", "reordered"]
@@ -27,15 +28,16 @@ _OPERANDS = 64  # tensors that are tried in place of one operand
 _STARTS = 4096  # positions at which a part is looked for
 
 
-def instead(matches: ValueMatches, edit: Edit) -> Hint:
-    """A change of one line that gives the values of an edit; none if none is found."""
+def instead(matches: ValueMatches, edit: Edit, job: Job) -> Hint:
+    """A change of one line that gives the values of an edit, in the numbers of a job: ``matches`` may be of smaller
+    shapes; none if none is found."""
     names = {name for _, name in edit.places}
     if len(names) != 1:
         return NO_HINT
-    for find in (_positions, _operand, _order, _another):
-        text, line = next(find(matches, edit), ("", None))
+    for found in (_positions(matches, edit, job), *(find(matches, edit) for find in (_operand, _order, _another))):
+        text, line = next(found, ("", None))
         if line is not None:
-            return Hint(f"{text}{ranks(matches, edit)}", dict.fromkeys(edit.places, line), sized=find is _positions)
+            return Hint(f"{text}{ranks(matches, edit)}", dict.fromkeys(edit.places, line))
     return NO_HINT
 
 
@@ -75,7 +77,7 @@ class _Span(NamedTuple):
     high: int
 
 
-def _positions(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:
+def _positions(matches: ValueMatches, edit: Edit, job: Job) -> Iterator[tuple[str, Line]]:
     """The same tensor cut elsewhere, alike on all ranks."""
     if not all(matches.facts(place).piece and matches.node(place).target != "getitem" for place in edit.places):
         return
@@ -86,7 +88,12 @@ def _positions(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:
         old, new = _span(whole, matches.value(place)), _span(whole, edit.changes[place])
         if old is None or new is None or old.dim != new.dim:
             return
-        found.add((old, new))
+        type_ = job.implementation[place[0]].by_name[refs[0]].type
+        size = whole.shape[new.dim] if type_ is None else type_.shape[new.dim]
+        if any(x * size % whole.shape[new.dim] for x in (*old[1:], *new[1:])):
+            return
+        at = [_Span(s.dim, *(x * size // whole.shape[new.dim] for x in s[1:])) for s in (old, new)]
+        found.add((at[0], at[1]))
     if len(found) == 1:
         ((old, new),) = found
         along = f" along dimension {new.dim}"

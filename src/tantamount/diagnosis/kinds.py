@@ -96,7 +96,7 @@ def _of_a_factor(matches: ValueMatches, edit: Edit, c: Class) -> int:
 
 
 def _of_a_total(matches: ValueMatches, edit: Edit, c: Class) -> int:
-    return 2
+    return 2 if matches.facts(c.first).reduction else 3  # of the summands of a sum, the sum is what is reduced
 
 
 def _of_an_order(matches: ValueMatches, edit: Edit, c: Class) -> int:

@@ -29,7 +29,6 @@ from tantamount.effort import Stopped, within
 from tantamount.errors import Unsupported
 from tantamount.execution.plans import Plan
 from tantamount.ir.graph import Graph, Node, references
-from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Partial, rank_tensors
 from tantamount.ops.algebra import Tensor
@@ -62,8 +61,7 @@ def find_mismatch(
     for found in find_repairs(plan, refuted, seconds) if plan is not None and refuted else ():
         said = account(found.matches, found.edit, found.c, proof.job)
         if found.repaired:
-            holds_there = found.right and (not said.hint.sized or _numbers_stay(proof, found.matches.job, said))
-            repair, told = found, said if holds_there else replace(said, hint=NO_HINT)
+            repair, told = found, said if found.right else replace(said, hint=NO_HINT)
         elif said.sure and said.kind in _ONCE_MORE:
             repair, told = found, replace(said, hint=NO_HINT)  # nothing was made right: no hint
         if told is not None and told.sure:
@@ -97,13 +95,6 @@ def find_mismatch(
     if first is None and told is not None:
         first = search.repaired(told, nodes, failing)
     return first, reductions
-
-
-def _numbers_stay(proof: Proof, executed: Job, said: Account) -> bool:
-    """True if the numbers of a hint are those of the job: what was executed at smaller shapes may have others."""
-    rank, name = said.place
-    mine, small = (job.implementation[rank].by_name[name] for job in (proof.job, executed))
-    return (mine.args, mine.kwargs) == (small.args, small.kwargs)
 
 
 def _by_forms(

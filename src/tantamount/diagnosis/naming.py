@@ -146,7 +146,7 @@ class Names:
 
     def _instead(self) -> Hint:
         """The change of one line that does what the edit does; none where none is found."""
-        return instead(self.matches, self.edit)
+        return instead(self.matches, self.edit, self.job)
 
     def _operand(self, place: Place, position: int, wanted: Part) -> Account:
         ref = list(references(self.node(place)))[position]

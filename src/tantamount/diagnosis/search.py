@@ -26,6 +26,7 @@ from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale, draw
 from tantamount.ir.graph import references
 from tantamount.ops.algebra import Tensor
+from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repairs"]
 
@@ -342,6 +343,9 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
     if best.edit.kind is EditKind.OPERAND:
         ref = list(references(matches.node(place)))[best.edit.position]
         above = [one for one in above if one[1] == ref]
+        found = _of_the_operand(start, best)
+        if found is not None:
+            return found
     classes = [matches.class_of[one] for one in above if one in matches.class_of]
     found = [
         one
@@ -352,6 +356,23 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
         if set(one.repaired) >= set(best.repaired)
     ]
     return min(found, key=lambda one: one.cost, default=None)
+
+
+def _of_the_operand(start: _Start, best: _Candidate) -> _Candidate | None:
+    """The change of an operand itself, where that repairs as much as another operand does."""
+    matches = start.matches
+    changes: dict[Place, Array] = {}
+    wanted: dict[Place, Part] = {}
+    for place in best.edit.places:
+        given = (place[0], list(references(matches.node(place)))[best.edit.position])
+        part = matches.part(best.edit.wanted[place], matches.value(given).shape)
+        if part is None or matches.node(given).op != "call" or given not in matches.class_of:
+            return None
+        changes[given], wanted[given] = part, best.edit.wanted[place]
+    c = matches.class_of[next(iter(changes))]
+    edit = Edit(EditKind.VALUE, tuple(changes), changes, wanted)
+    found = _followed(start, edit, c, matches.classes.index(c))
+    return next((one for one in found if set(one.repaired) >= set(best.repaired)), None)
 
 
 def _gain(start: _Start, edit: Edit) -> int:

@@ -26,6 +26,7 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["Values"]
 
+_SPELLED = 80  # characters of an expression in a sentence
 _CHAIN = 8  # operators that only move elements, above an operand
 
 
@@ -123,7 +124,7 @@ class Values(Attributes):
         if more:
             unused = f" ({listed(more)} {'is' if len(more) == 1 else 'are'} never used)"
         elif beside:
-            unused = f" with {self._spelled(beside[0])}"
+            unused = f" with {self._spelled(beside[0], _SPELLED)}"
         each = list(dict.fromkeys(name for _, name in self.edit.places))
         applied = self._applied(between, aligned[0])
         self.place = self._last(self.place)
@@ -403,8 +404,9 @@ class Values(Attributes):
         head = f"{name} has {what} with the wrong weight: {number(abs(ratio))} times it {off}"
         return self.made("factor", head, "", NO_HINT, wanted[0], wanted)
 
-    def _spelled(self, name: str) -> str:
-        """A tensor of the specification without a counterpart, as an expression in others."""
+    def _spelled(self, name: str, most: int) -> str:
+        """A tensor of the specification without a counterpart, as an expression in others, of ``most`` characters; else
+        its name."""
         graph = self.matches.job.specification
 
         def one(ref: str, depth: int) -> str:
@@ -419,7 +421,7 @@ class Values(Attributes):
                 return one(refs[0], depth)
             return f"{short(node.target)}({', '.join(one(r, depth - 1) for r in refs)})"
 
-        return one(name, 3)
+        return next((text for depth in (3, 2, 1) if len(text := one(name, depth)) <= most), self.theirs(name))
 
     def _lacks(self, wanted: Part, places: Sequence[Place]) -> Account:
         """Something is never added to the place."""

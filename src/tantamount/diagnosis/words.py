@@ -139,7 +139,8 @@ class Words(Values):
                 head = f"{what} is added {len(adders)} times, by {listed(adders)}: {name} must not"
             hint = out
             if len(adders) > 1 or self._one_rank():
-                hint = replace(out, text=f"{out.text}: {what} is to be added once, or after the sum over ranks")
+                done = "added once, or after the sum over ranks" if factor > 0 else "subtracted once"
+                hint = replace(out, text=f"{out.text}: {what} is to be {done}")
             return self.made("extra", head, without, hint, spec)
         order = reordered(self.matches, self.edit)
         if order:
