@@ -110,7 +110,7 @@ class Row:
 
 _ATTEMPTS = [name for name in vars(Values) if name in (
     "_factor", "_rows", "_addend", "_summands", "_operator", "_by_operand", "_unreached", "_region", "_integers",
-    "_missing", "_chosen", "_by_window", "_zero", "_overwrites",
+    "_chosen", "_by_window", "_zero",
 )] + ["_attribute", "_upstream"]  # fmt: skip
 
 
@@ -129,7 +129,7 @@ class _Heard:
     def _noting(self, name: str, attempt: Callable[..., Any]) -> Callable[..., Any]:
         def noted(*args: Any) -> Any:
             if name in without:
-                return () if name == "_zero" else None
+                return "" if name == "_zero" else None
             found = attempt(*args)
             if found:
                 self.decided.append(name)
