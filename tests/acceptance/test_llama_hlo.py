@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.sayings import check_sentences
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.errors import UserError
@@ -44,7 +45,9 @@ def test_the_wrong_slice_is_named(shared: Path) -> None:
 
 def test_the_wrong_slice_is_named_when_both_are_executed(shared: Path) -> None:
     """Executions find wrong values further down first: the place is still the first operator."""
-    report = refine(read_job(shared / "jobs" / "llama_hlo_tp2_l1_broken" / "job.toml"))
+    job = read_job(shared / "jobs" / "llama_hlo_tp2_l1_broken" / "job.toml")
+    report = refine(job)
+    check_sentences(job, report)
     assert [o.verdict for o in report.outputs] == [Verdict.REFUTED, Verdict.REFUTED, Verdict.PROVED]
     assert report.mismatch is not None
     assert (report.mismatch.specification, report.mismatch.implementation) == ("slice.54", "slice.54")

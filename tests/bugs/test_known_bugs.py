@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cross_check import cross_check
+from support.sayings import check_sentences
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.ir.job import Job
@@ -48,6 +49,7 @@ def test_the_bug_is_refuted_by_an_input(name: str) -> None:
     assert abs(example.expected - example.actual) > 1e-6
     found = report.mismatch
     assert found is not None
+    check_sentences(job, report)
     assert {"place": found.implementation, "kind": found.kind} == BLAMED[name], found.headline
     _agrees(job)
 

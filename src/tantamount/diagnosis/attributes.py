@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
 
+from tantamount.diagnosis.hints import NO_HINT, Hint, put
 from tantamount.diagnosis.naming import Account, Names, number, short
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part
@@ -36,7 +37,8 @@ class Attributes(Names):
             found = None if like is None else self._literals_differ(place, like)
             if like is not None and found is not None:
                 instead = {one: _with_numbers(self.node(one), like) for one in c.places}
-                return found if self._repairs(instead) else None
+                lines = {one: put(node) for one, node in instead.items()}
+                return replace(found, hint=replace(found.hint, lines=lines)) if self._repairs(instead) else None
         return None
 
     def _attribute(self, wanted: Part) -> Account | None:
@@ -63,12 +65,13 @@ class Attributes(Names):
         # what is computed from nothing says how much there is, the others what is done with it
         first = next((one for one in found if list(references(self.node(one.place)))), found[0])
         rest = list(dict.fromkeys(one.headline for one in found if one.headline != first.headline))
+        texts = list(dict.fromkeys(one.hint.text for one in (first, *found)))
         both = "; ".join([first.headline, *rest[:2]])
         return replace(
             first,
             headline=both,
             difference="\n".join([first.headline, *rest]),
-            hint=first.hint if right else "",
+            hint=Hint("; ".join(texts), {one: put(node) for one, node in instead.items()}) if right else NO_HINT,
         )
 
     def _makes_right(self, changes: Mapping[Place, Array]) -> bool:
@@ -110,14 +113,13 @@ class Attributes(Names):
             if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a != b and not isinstance(a, bool):
                 what = f"{number(a)} in {short(mine.target)} where the specification has {number(b)}"
                 head = f"{self.impl(place)} has {what}"
-                return self.made(
-                    "attribute", head, "", f"{number(b)} instead of {number(a)} in {place[1]}", theirs.name
-                )
+                hint = Hint(f"{number(b)} instead of {number(a)} in {place[1]}")
+                return self.made("attribute", head, "", hint, theirs.name)
         for key in mine.kwargs.keys() & theirs.kwargs.keys():
             a, b = mine.kwargs[key], theirs.kwargs[key]
             if isinstance(a, (int, float, str)) and type(a) is type(b) and a != b:
                 head = f"{self.impl(place)} has {key} = {a} where the specification has {b}"
-                return self.made("attribute", head, "", f"{key} = {b} in {place[1]}", theirs.name)
+                return self.made("attribute", head, "", Hint(f"{key} = {b} in {place[1]}"), theirs.name)
         return None
 
 

@@ -6,7 +6,7 @@ Which are tried depends on whether a tensor is *unmatched*: no part of any tenso
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice, permutations
 from math import factorial
@@ -16,14 +16,16 @@ import numpy as np
 from tantamount.correspond.values import Box, close, placements, windows
 from tantamount.diagnosis.classes import Class, Origin
 from tantamount.diagnosis.replay import Changes, Place, typed
-from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at, summable, with_number
-from tantamount.ir.graph import Argument, Node, Ref, references
+from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at, renamed, summable, with_number
+from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed", "layouts", "likened", "literals", "maximal", "operands", "replaced",
-    "replacements", "scaled", "summed",
+    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "layouts", "likened", "literals", "maximal", "operands",
+    "permuted", "replaced", "replacements", "scaled", "summed", "totals",
 ]  # fmt: skip
+
+_READ = 4  # operands at most, of which all orders are tried
 
 
 class EditKind(Enum):
@@ -36,6 +38,9 @@ class EditKind(Enum):
     SUM = "the sum over the class's members or the mesh axis ``axis``"
     MEAN = "the mean over these"
     MAXIMUM = "the maximum over these"
+    TOTAL = "the sum over the mesh axis ``axis``, though the specification has no such tensor"
+    ORDER = "the operands are read in the order ``order``"
+    PEER = "the operand number ``position`` is that of the rank ``number`` further along ``axis``, in a ring"
     OPERAND = "the operand number ``position`` is the part ``wanted`` of the specification's tensor"
     VALUE = "the result is the part ``wanted``"
     LIKE = "the same, of tensors that the same operator makes"
@@ -53,12 +58,13 @@ class Edit:
     slot: Slot = -1
     number: int | float = 0
     axis: str = ""
+    order: tuple[int, ...] = ()
 
     @property
     def signature(self) -> object:
         """Equal for the same change on other inputs."""
         wanted = tuple((place, self.wanted[place]) for place in sorted(self.wanted))
-        return self.kind, frozenset(self.places), wanted, self.position, self.slot, self.number, self.axis
+        return self.kind, frozenset(self.places), wanted, self.position, self.slot, self.number, self.axis, self.order
 
     @property
     def replaces(self) -> bool:
@@ -144,10 +150,10 @@ def _numbers(matches: ValueMatches, target: str, slot: Slot, argument: int | flo
     """Numbers that may be right there: those that the specification has, the argument times or over a size, and one
     more or less."""
     sizes = sorted({2, *matches.job.mesh.sizes, members} - {0, 1})
-    options = matches.literals(target, slot)
+    options = [number for ratio in matches.ratios for number in (argument * ratio, argument / ratio)]
+    options += matches.literals(target, slot)
     options += [argument * n for n in sizes]
     options += [argument // n if isinstance(argument, int) and argument % n == 0 else argument / n for n in sizes]
-    options += [number for ratio in matches.ratios for number in (argument / ratio, argument * ratio)]
     options += [argument + 1, argument - 1] if isinstance(argument, int) else []
     return [x for x in dict.fromkeys(options) if x != argument]
 
@@ -165,6 +171,66 @@ def averaged(matches: ValueMatches, c: Class) -> Iterator[Edit]:
 def maximal(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """The edits that take the maximum of the members, maxima over shares."""
     return _reduced(matches, c, EditKind.MAXIMUM, np.max)
+
+
+def totals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits that add up the members over ranks though the specification has no such tensor: squares under the root
+    of a norm."""
+    if matches.job.mesh.world_size > 1 and matches.value(c.first).dtype.kind == "f":
+        for axis, groups in matches.groups(c):
+            changes: dict[Place, Array] = {}
+            for members in groups:
+                values = [matches.value(place) for place in members]
+                if summable(values) and matches.is_part(np.sum(np.stack(values), axis=0)) is None:
+                    changes |= dict.fromkeys(members, np.asarray(np.sum(np.stack(values), axis=0)))
+            if changes:
+                yield Edit(EditKind.TOTAL, tuple(changes), changes, axis=axis)
+
+
+def permuted(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits by which operators read their operands in another order."""
+    refs = list(references(matches.node(c.first)))
+    if not 2 <= len(set(refs)) == len(refs) <= _READ or matches.value(c.first).dtype.kind != "f":
+        return
+    for order in list(permutations(range(len(refs))))[1:]:
+        changes: dict[Place, Array] = {}
+        for place in c.places:
+            names = list(references(matches.node(place)))
+            if len(names) == len(refs):
+                other = renamed(matches.node(place), {k: names[j] for k, j in enumerate(order)})
+                value = matches.replay.computed(place, other)
+                if value is not None and value.shape == matches.value(place).shape:
+                    changes |= {} if close(value, matches.value(place)) else {place: value}
+        for some in _subsets(matches, changes):
+            yield Edit(EditKind.ORDER, tuple(some), some, order=order)
+
+
+def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits by which operators read, in place of what a rank has itself, what the next, or last, rank along a mesh
+    axis has: what should have been sent."""
+    mesh = matches.job.mesh
+    for position in range(len(list(references(matches.node(c.first))))) if mesh.world_size > 1 else ():
+        read = {place: (place[0], list(references(matches.node(place)))[position]) for place in c.places}
+        for axis, k in zip(mesh.names, range(len(mesh.sizes)), strict=True):
+            for step in dict.fromkeys((1, mesh.sizes[k] - 1)) if mesh.sizes[k] > 1 else ():
+                changes: dict[Place, Array] = {}
+                wanted: dict[Place, Part] = {}
+                for place, given in read.items():
+                    at = mesh.coordinates(place[0])
+                    other = (mesh.rank((*at[:k], (at[k] + step) % mesh.sizes[k], *at[k + 1 :])), given[1])
+                    part, theirs = matches.aligned(other), matches.value(other)
+                    if (
+                        part is None
+                        or theirs.shape != matches.value(given).shape
+                        or close(theirs, matches.value(given))
+                    ):
+                        continue
+                    value = _recomputed(matches, place, position, theirs)
+                    if value is not None and not close(value, matches.value(place)):
+                        changes[place], wanted[place] = value, part
+                for some in _subsets(matches, changes):
+                    parts = {place: wanted[place] for place in some}
+                    yield Edit(EditKind.PEER, tuple(some), some, parts, position=position, number=step, axis=axis)
 
 
 def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callable[..., Array]) -> Iterator[Edit]:
@@ -280,10 +346,13 @@ def _assignments(matches: ValueMatches, places: Sequence[Place], names: set[str]
 
 def _candidates(matches: ValueMatches, origin: Origin, names: set[str], peers: set[str]) -> list[str]:
     """Tensors made of the same inputs; else of fewer, or of inputs that nothing else is made of; positions, made of
-    none; and what others of the class have. The fewer inputs are in question, the earlier."""
+    none; and what others of the class have. The fewer inputs are in question, the earlier. In place of what no input
+    decides: what is made of the like, and of what was lost there."""
     ordered = [node.name for node in matches.job.specification.nodes if node.name in names]
     same = [name for name in ordered if matches.whole_origin[name] == origin]
-    if same or not origin:
+    if not origin:
+        return [*same, *(x for x in ordered if x not in same and any(matches.follows(x, one) for one in peers))]
+    if same:
         return same
     found = [
         name
@@ -387,18 +456,4 @@ def _recomputed(matches: ValueMatches, place: Place, operand: int, value: Array)
     if old is None:
         return None
     fresh = f"{node.name}.operand"
-    return matches.replay.computed(place, _substituted(node, operand, fresh), {fresh: typed(value, old)})
-
-
-def _substituted(node: Node, operand: int, name: str) -> Node:
-    seen = -1
-
-    def one(argument: Argument) -> Argument:
-        nonlocal seen
-        if isinstance(argument, Ref):
-            seen += 1
-            return Ref(name) if seen == operand else argument
-        return tuple(map(one, argument)) if isinstance(argument, tuple) else argument
-
-    args = tuple(map(one, node.args))
-    return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
+    return matches.replay.computed(place, renamed(node, {operand: fresh}), {fresh: typed(value, old)})

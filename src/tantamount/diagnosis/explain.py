@@ -233,6 +233,8 @@ class _Walk:
                 if a[0] == b[0]:
                     off = f"positions of {what} along dimension {k} are off by {b[1] - a[1]}"
                     text = f"{off}: {self._at(b)} where {self._at(a)} is wanted"
+                elif max(len(self._at(one)) for one in (a, b)) > _READABLE:
+                    text = f"{what} is read at other positions along dimension {k}"
                 else:
                     text = f"{what} is read at {self._at(b)} along dimension {k} where {self._at(a)} is wanted"
                 return self.found("offset", text, x, y, inside, term)
@@ -275,7 +277,7 @@ class _Walk:
         a, b = (self.store.atoms[h[0]] for h in (f, g))
         pairs = zip_longest(a.attributes, b.attributes, fillvalue="nothing")
         wanted, given = next((p, q) for p, q in pairs if type(p) is not type(q) or p != q)
-        text = f"{a.op} has {given} where {wanted} is wanted"
+        text = f"{a.op} has {_brief(given)} where {_brief(wanted)} is wanted"
         return self.found("operand", text, (Term((f,), 1),), (Term((g,), 1),), a.number, Term((f,), 1))
 
     def _sums(self, a: Atom, b: Atom, f: Factor, g: Factor, depth: int) -> Finding | None:
@@ -312,6 +314,12 @@ class _Walk:
             self.names.setdefault(named, "abcdefgh"[j % 8])
             replace[-1 - j] = variable(named)
         return substitute_factors(atom.summand, replace)
+
+
+def _brief(attribute: object) -> str:
+    """An attribute in a sentence."""
+    text = str(attribute)
+    return text if len(text) <= _READABLE else f"{text[: _READABLE - 3]}..."
 
 
 def _kind(term: Term) -> object:

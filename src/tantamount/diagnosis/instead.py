@@ -6,7 +6,6 @@ there, on every rank that is to change, from tensors that are there already."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import islice, permutations
 from typing import NamedTuple
 
@@ -14,60 +13,51 @@ import numpy as np
 
 from tantamount.correspond.values import close
 from tantamount.diagnosis.edits import Edit, EditKind
+from tantamount.diagnosis.hints import NO_HINT, Hint, Line, cut_at, passed_on, reading
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import ValueMatches
-from tantamount.ir.graph import Argument, Node, Ref, references
+from tantamount.diagnosis.value_matches import ValueMatches, renamed
+from tantamount.ir.graph import Node, references
+from tantamount.ir.job import Job
 from tantamount.semantics.reference import Array
 
-__all__ = ["instead", "reordered"]
+__all__ = ["instead", "ranks", "reordered"]
 
 _ORDERS = 24  # orders of operands that are tried
 _OPERANDS = 64  # tensors that are tried in place of one operand
 _STARTS = 4096  # positions at which a part is looked for
 
 
-def instead(matches: ValueMatches, edit: Edit) -> str:
-    """A change of one line that gives the values of an edit, as text; empty if none is found."""
+def instead(matches: ValueMatches, edit: Edit, job: Job) -> Hint:
+    """A change of one line that gives the values of an edit, in the numbers of a job: ``matches`` may be of smaller
+    shapes; none if none is found."""
     names = {name for _, name in edit.places}
     if len(names) != 1:
+        return NO_HINT
+    for found in (_positions(matches, edit, job), *(find(matches, edit) for find in (_operand, _order, _another))):
+        text, line = next(found, ("", None))
+        if line is not None:
+            return Hint(f"{text}{ranks(matches, edit)}", dict.fromkeys(edit.places, line))
+    return NO_HINT
+
+
+def reordered(matches: ValueMatches, edit: Edit) -> Hint:
+    """The order of the same operands in which one node gives the values of an edit; none if there is none."""
+    if len({name for _, name in edit.places}) != 1:
+        return NO_HINT
+    text, line = next(_order(matches, edit), ("", None))
+    return NO_HINT if line is None else Hint(text, dict.fromkeys(edit.places, line))
+
+
+def ranks(matches: ValueMatches, edit: Edit) -> str:
+    """On which ranks, where that is not all; for a hint."""
+    found = sorted({rank for rank, _ in edit.places})
+    if len(found) == matches.job.mesh.world_size:
         return ""
-    for found in (_positions(matches, edit), _operand(matches, edit), _order(matches, edit), _another(matches, edit)):
-        text = next(found, "")
-        if text:
-            return f"{text}{_ranks(matches, edit)}"
-    return ""
+    return f" on rank{'' if len(found) == 1 else 's'} {', '.join(map(str, found))}"
 
 
-def reordered(matches: ValueMatches, edit: Edit) -> str:
-    """The order of the same operands in which one node gives the values of an edit; empty if there is none."""
-    return next(_order(matches, edit), "") if len({name for _, name in edit.places}) == 1 else ""
-
-
-def _renamed(node: Node, names: Mapping[int, str]) -> Node:
-    """The node with other operands, by their positions."""
-    seen = -1
-
-    def one(argument: Argument) -> Argument:
-        nonlocal seen
-        if isinstance(argument, Ref):
-            seen += 1
-            return Ref(names[seen]) if seen in names else argument
-        return tuple(map(one, argument)) if isinstance(argument, tuple) else argument
-
-    args = tuple(map(one, node.args))
-    return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
-
-
-def _ranks(matches: ValueMatches, edit: Edit) -> str:
-    """On which ranks, where that is not all."""
-    ranks = sorted({rank for rank, _ in edit.places})
-    if len(ranks) == matches.job.mesh.world_size:
-        return ""
-    return f" on rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks))}"
-
-
-def _another(matches: ValueMatches, edit: Edit) -> Iterator[str]:
+def _another(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:
     """Another tensor that has the values."""
     first = edit.places[0]
     below = matches.replay.below(edit.places)
@@ -78,7 +68,7 @@ def _another(matches: ValueMatches, edit: Edit) -> Iterator[str]:
         if matches.value(places[0]).shape == edit.changes[first].shape and all(
             close(matches.value(place), edit.changes[one]) for place, one in zip(places, edit.places, strict=True)
         ):
-            yield f"{node.name} instead of {first[1]}"
+            yield f"{node.name} instead of {first[1]}", passed_on(node.name)
 
 
 class _Span(NamedTuple):
@@ -87,7 +77,7 @@ class _Span(NamedTuple):
     high: int
 
 
-def _positions(matches: ValueMatches, edit: Edit) -> Iterator[str]:
+def _positions(matches: ValueMatches, edit: Edit, job: Job) -> Iterator[tuple[str, Line]]:
     """The same tensor cut elsewhere, alike on all ranks."""
     if not all(matches.facts(place).piece and matches.node(place).target != "getitem" for place in edit.places):
         return
@@ -98,11 +88,16 @@ def _positions(matches: ValueMatches, edit: Edit) -> Iterator[str]:
         old, new = _span(whole, matches.value(place)), _span(whole, edit.changes[place])
         if old is None or new is None or old.dim != new.dim:
             return
-        found.add((old, new))
+        type_ = job.implementation[place[0]].by_name[refs[0]].type
+        size = whole.shape[new.dim] if type_ is None else type_.shape[new.dim]
+        if any(x * size % whole.shape[new.dim] for x in (*old[1:], *new[1:])):
+            return
+        at = [_Span(s.dim, *(x * size // whole.shape[new.dim] for x in s[1:])) for s in (old, new)]
+        found.add((at[0], at[1]))
     if len(found) == 1:
         ((old, new),) = found
         along = f" along dimension {new.dim}"
-        yield f"{new.low}:{new.high} instead of {old.low}:{old.high}{along} in {edit.places[0][1]}"
+        yield f"{new.low}:{new.high} instead of {old.low}:{old.high}{along} in {edit.places[0][1]}", cut_at(*new)
 
 
 def _span(whole: Array, part: Array) -> _Span | None:
@@ -121,7 +116,7 @@ def _span(whole: Array, part: Array) -> _Span | None:
     return None
 
 
-def _operand(matches: ValueMatches, edit: Edit) -> Iterator[str]:
+def _operand(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:
     """Another operand: a tensor that what the specification reads there is found in."""
     first = edit.places[0]
     node = matches.node(first)
@@ -148,18 +143,19 @@ def _operand(matches: ValueMatches, edit: Edit) -> Iterator[str]:
             if tried > _OPERANDS:
                 return
             if _gives(matches, edit, {k: other.name}):
-                yield f"{other.name} instead of {ref} in {first[1]}"
+                yield f"{other.name} instead of {ref} in {first[1]}", reading({k: other.name})
 
 
-def _order(matches: ValueMatches, edit: Edit) -> Iterator[str]:
+def _order(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:
     """The same operands in another order."""
     first = edit.places[0]
     refs = list(references(matches.node(first)))
     if not 2 <= len(refs) <= 4:
         return
     for order in islice(permutations(range(len(refs))), 1, _ORDERS):
-        if _gives(matches, edit, {k: refs[j] for k, j in enumerate(order)}):
-            yield f"{', '.join(refs[j] for j in order)} instead of {', '.join(refs)} in {first[1]}"
+        names = {k: refs[j] for k, j in enumerate(order)}
+        if _gives(matches, edit, names):
+            yield f"{', '.join(refs[j] for j in order)} instead of {', '.join(refs)} in {first[1]}", reading(names)
 
 
 def _gives(matches: ValueMatches, edit: Edit, names: Mapping[int, str]) -> bool:
@@ -168,7 +164,7 @@ def _gives(matches: ValueMatches, edit: Edit, names: Mapping[int, str]) -> bool:
         node = matches.node(place)
         if max(names) >= len(list(references(node))):
             return False
-        value = _computed(matches, place, _renamed(node, names))
+        value = _computed(matches, place, renamed(node, names))
         if value is None or not close(value, edit.changes[place]):
             return False
     return True

@@ -14,6 +14,7 @@ from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import ValueMatches
 from tantamount.diagnosis.words import Words
+from tantamount.ir.job import Job
 from tantamount.semantics.reference import Array
 
 __all__ = ["GOOD", "KINDS", "Row", "account", "again", "edits_of", "moves", "weight"]
@@ -48,9 +49,9 @@ def weight(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return KINDS[edit.kind].weight(matches, edit, c)
 
 
-def account(matches: ValueMatches, edit: Edit, c: Class) -> Account:
-    """The account of the bug that a change shows."""
-    return KINDS[edit.kind].told(Words(matches, edit, c))
+def account(matches: ValueMatches, edit: Edit, c: Class, job: Job) -> Account:
+    """The account of the bug that a change shows, in the numbers of a job: ``matches`` may be of smaller shapes."""
+    return KINDS[edit.kind].told(Words(matches, edit, c, job))
 
 
 def again(matches: ValueMatches, edit: Edit, c: Class) -> Edit | None:
@@ -91,6 +92,18 @@ def _of_leaving_out(matches: ValueMatches, edit: Edit, c: Class) -> int:
 
 
 def _of_a_factor(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 3
+
+
+def _of_a_total(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 2 if matches.facts(c.first).reduction else 3  # of the summands of a sum, the sum is what is reduced
+
+
+def _of_an_order(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 1
+
+
+def _of_a_peer(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 3
 
 
@@ -156,6 +169,9 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.SUM: Row(edits.summed, _of_a_reduction, Words.sum),
     EditKind.MEAN: Row(edits.averaged, _of_a_reduction, Words.mean),
     EditKind.MAXIMUM: Row(edits.maximal, _of_a_reduction, Words.maximum),
+    EditKind.TOTAL: Row(edits.totals, _of_a_total, Words.total),
+    EditKind.ORDER: Row(edits.permuted, _of_an_order, Words.order),
+    EditKind.PEER: Row(edits.from_peers, _of_a_peer, Words.peer),
     EditKind.OPERAND: Row(edits.operands, _of_an_operand, Words.operand),
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),

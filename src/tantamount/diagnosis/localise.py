@@ -18,6 +18,7 @@ from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
 from tantamount.calculus.terms import Polynomial
 from tantamount.diagnosis.explain import Finding, describe
+from tantamount.diagnosis.hints import NO_HINT, Hint, proved_with
 from tantamount.diagnosis.kinds import account
 from tantamount.diagnosis.naming import Account
 from tantamount.diagnosis.relations import relation_that_proves
@@ -28,7 +29,6 @@ from tantamount.effort import Stopped, within
 from tantamount.errors import Unsupported
 from tantamount.execution.plans import Plan
 from tantamount.ir.graph import Graph, Node, references
-from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Partial, rank_tensors
 from tantamount.ops.algebra import Tensor
@@ -59,18 +59,25 @@ def find_mismatch(
     repair: Repair | None = None
     told: Account | None = None
     for found in find_repairs(plan, refuted, seconds) if plan is not None and refuted else ():
-        said = account(found.matches, found.edit, found.c)
+        said = account(found.matches, found.edit, found.c, proof.job)
         if found.repaired:
-            holds_there = found.right and _numbers_stay(proof, found.matches.job, said)
-            repair, told = found, said if holds_there else replace(said, hint="")
+            repair, told = found, said if found.right else replace(said, hint=NO_HINT)
         elif said.sure and said.kind in _ONCE_MORE:
-            repair, told = found, replace(said, hint="")  # nothing was made right: no hint
+            repair, told = found, replace(said, hint=NO_HINT)  # nothing was made right: no hint
         if told is not None and told.sure:
             break
     if repair is not None and told is not None and repair.of_input:
         relation = relation_that_proves(repair.matches, repair.edit, repair.repaired, proof.options.silent())
         if relation:
-            told = replace(told, hint=f"it would be proved if {told.specification} were {relation}")
+            text = f"it would be proved if {told.specification} were {relation}"
+            told = replace(told, hint=Hint(text, proved=True))
+    if repair is not None and told is not None and told.hint and not told.hint.proved:
+        most = proof.options.effort.bounds.repair_seconds + max(seconds, 0.0)
+        replay = repair.matches.replay
+        below = replay.below(told.hint.lines or ())
+        touched = [name for name in proof.job.outputs if not below.isdisjoint(replay.output_places(name))]
+        if not proved_with(proof.job, told.hint, proof.options, touched, most):
+            told = replace(told, hint=NO_HINT)
     first = search.repaired(told, nodes, failing) if told is not None and told.sure else None
     reductions: dict[str, str] = {}
     done = repair.repaired if repair is not None and first is not None else ()
@@ -88,13 +95,6 @@ def find_mismatch(
     if first is None and told is not None:
         first = search.repaired(told, nodes, failing)
     return first, reductions
-
-
-def _numbers_stay(proof: Proof, executed: Job, said: Account) -> bool:
-    """True if the numbers of a hint are those of the job: what was executed at smaller shapes may have others."""
-    rank, name = said.place
-    mine, small = (job.implementation[rank].by_name[name] for job in (proof.job, executed))
-    return not any(map(str.isdigit, said.hint[:2])) or (mine.args, mine.kwargs) == (small.args, small.kwargs)
 
 
 def _by_forms(
@@ -217,7 +217,7 @@ class _Search:
             rank=rank if found.alone else None,
             equations=equations,
             headline=headline,
-            hint=found.hint,
+            hint=found.hint.text,
             kind=found.kind,
         )
 

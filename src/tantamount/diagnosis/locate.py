@@ -79,7 +79,8 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
             pending.extend(m for m in moved if not corresponds(matches, m))
     summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
     silent = {k for k in boundary | beside if matches.says_nothing(matches.classes[k].first)}
-    scalings = [place for end in ends if _factor(matches, end) is not None for place in _scaled(matches, end, apart)]
+    several = [end for end in ends if _factor(matches, end) is not None or _is_multiple(matches, end)]
+    scalings = [place for end in several for place in _scaled(matches, end, apart)]
     scalings += sorted((place for place in apart if _scales(matches, place)), key=number.__getitem__)
     missing = _missing(matches, output)
     targets = {matches.job.specification.by_name[name].target for name in missing}
@@ -145,6 +146,11 @@ def _scales(matches: ValueMatches, place: Place) -> bool:
     """True if a value is a multiple of a part of a tensor, and nothing that it is made of is the same multiple."""
     mine = _factor(matches, place)
     return mine is not None and all(_factor(matches, one) != mine for one in reads(matches, place))
+
+
+def _is_multiple(matches: ValueMatches, end: Place) -> bool:
+    """True of an output of one number that is a plain multiple of what it should be."""
+    return matches.value(end).size == 1 and bool(matches.ratios)
 
 
 def _factor(matches: ValueMatches, place: Place) -> float | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tantamount.correspond.values import Box, cut
 from tantamount.diagnosis.edits import Edit, EditKind
+from tantamount.diagnosis.hints import Hint
 from tantamount.diagnosis.instead import instead
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import Part, ValueMatches
-from tantamount.ir.graph import Graph, Node, references
+from tantamount.diagnosis.value_matches import Part, Slot, ValueMatches, argument_at
+from tantamount.ir.graph import Argument, Graph, Node, Ref, references
+from tantamount.ir.job import Job
 from tantamount.proof.outputs import ancestors
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 _WHOSE = "the specification's "
+_MOVED = 4  # operators between a constant and what reads it as a number
 _TINY = 4  # elements of a tensor that are printed
 _SHOWN = 8  # rows that are listed
 LINES = 4  # of a difference: one for each place, of the first few
@@ -32,7 +35,7 @@ class Account:
     kind: str
     headline: str
     difference: str
-    hint: str
+    hint: Hint
     place: Place
     specification: str
     part: Part | None = None
@@ -41,11 +44,13 @@ class Account:
 
 
 class Names:
-    """Names of nodes, parts and numbers for one edit: ``place`` is the node that is spoken of."""
+    """Names of nodes, parts and numbers for one edit: ``place`` is the node that is spoken of. ``job`` is what they are
+    said of: what was executed may be the same at smaller shapes."""
 
-    def __init__(self, matches: ValueMatches, edit: Edit) -> None:
+    def __init__(self, matches: ValueMatches, edit: Edit, job: Job | None = None) -> None:
         self.matches = matches
         self.edit = edit
+        self.job = matches.job if job is None else job
         self.place = edit.places[0]
         self.several = len({rank for rank, _ in edit.places}) if matches.job.mesh.world_size > 1 else 1
 
@@ -77,10 +82,39 @@ class Names:
         if box is None or whole is None:
             return name
         shape = whole.shape if len(whole.shape) == len(box) else tuple(n for n in whole.shape if n != 1)
+        box, shape = self._at_size(part[0], box, shape)
         texts = [":" if (low, high) == (0, n) else f"{low}:{high}" for (low, high), n in zip(box, shape, strict=True)]
         while texts and texts[-1] == ":":
             texts.pop()
         return f"{name}[{', '.join(texts)}]" if texts else name
+
+    def _at_size(self, name: str, box: Box, shape: tuple[int, ...]) -> tuple[Box, tuple[int, ...]]:
+        """A box of a tensor at the sizes that it has in the job itself, where it is as large a part."""
+        type_ = self.job.specification.by_name[name].type
+        real = () if type_ is None else tuple(n for n in type_.shape if n != 1 or len(shape) == len(type_.shape))
+        if len(real) != len(shape) or any(x * m % n for span, m, n in zip(box, real, shape, strict=True) for x in span):
+            return box, shape
+        return tuple((a * m // n, b * m // n) for (a, b), m, n in zip(box, real, shape, strict=True)), real
+
+    def number_in_job(self, slot: Slot, number: float) -> float | None:
+        """A number that is needed at the place, as it is in the job itself; ``None`` where that is not known."""
+        small, node = self.matches.job, self.node(self.place)
+        if small is self.job:
+            return number
+        names = self.matches.with_number(node.target, slot, number)
+        graph = self.job.specification
+        found = {plain_number(graph, argument_at(graph.by_name[name], slot)) for name in names}
+        if names:
+            return found.pop() if len(found) == 1 else None
+        old, mine = self.matches.number_at(self.place, slot), self.own_number(slot)
+        return None if not old or mine is None else mine if number == old else mine * number / old
+
+    def own_number(self, slot: Slot) -> float | None:
+        """The number at the place, as it is in the job itself; ``None`` where that is not known."""
+        graph = self.job.implementation[self.place[0]]
+        if self.matches.job is self.job:
+            return self.matches.number_at(self.place, slot)
+        return plain_number(graph, argument_at(graph.by_name[self.place[1]], slot))
 
     def theirs(self, name: str) -> str:
         """A tensor of the specification by its name, which says whose it is where the implementation has another of
@@ -105,14 +139,14 @@ class Names:
         return next(iter(open_ or [n.name for n in nodes]), "")
 
     def made(
-        self, kind: str, headline: str, difference: str, hint: str, spec: str, part: Part | None = None
+        self, kind: str, headline: str, difference: str, hint: Hint, spec: str, part: Part | None = None
     ) -> Account:
-        text, more, what = (_once(one) for one in (headline, difference or headline, hint))
-        return Account(kind, text, more, what, self.place, spec, part, self._one_rank())
+        text, more, what = (_once(one) for one in (headline, difference or headline, hint.text))
+        return Account(kind, text, more, replace(hint, text=what), self.place, spec, part, self._one_rank())
 
-    def _instead(self) -> str:
-        """The change of one line that does what the edit does; empty where none is found."""
-        return instead(self.matches, self.edit)
+    def _instead(self) -> Hint:
+        """The change of one line that does what the edit does; none where none is found."""
+        return instead(self.matches, self.edit, self.job)
 
     def _operand(self, place: Place, position: int, wanted: Part) -> Account:
         ref = list(references(self.node(place)))[position]
@@ -228,6 +262,25 @@ def short(target: str) -> str:
     """``aten.mul.Tensor`` -> ``mul``; ``hlo.multiply`` -> ``multiply``."""
     parts = target.split(".")
     return parts[1] if len(parts) > 1 else target
+
+
+def plain_number(graph: Graph, argument: Argument) -> float | None:
+    """The number that an argument is, or that all elements of a recorded constant are."""
+    for _ in range(_MOVED):
+        if not isinstance(argument, Ref):
+            if isinstance(argument, bool) or not isinstance(argument, (int, float)):
+                return None
+            return argument
+        node = graph.by_name[argument.name]
+        if node.op == "constant" and node.target in graph.constants:
+            data = set(graph.constants[node.target].data)
+            first = next(iter(data), None)
+            return first if len(data) == 1 and isinstance(first, (int, float)) else None
+        refs = list(references(node))
+        if node.op != "call" or len(refs) != 1:
+            return None
+        argument = Ref(refs[0])
+    return None
 
 
 def named(graph: Graph, name: str) -> Node:

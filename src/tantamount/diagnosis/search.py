@@ -26,6 +26,7 @@ from tantamount.errors import TantamountError
 from tantamount.execution.plans import Plan, Scale, draw
 from tantamount.ir.graph import references
 from tantamount.ops.algebra import Tensor
+from tantamount.semantics.reference import Array
 
 __all__ = ["Repair", "find_repairs"]
 
@@ -189,7 +190,7 @@ def _start(plan: Plan, names: Sequence[str], seeds: Sequence[tuple[int, Scale]])
 
 
 _REDUCTIONS = (EditKind.SUM, EditKind.MEAN, EditKind.MAXIMUM)
-_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE)
+_SIMPLE = (EditKind.BYPASS, EditKind.LITERAL, EditKind.SCALE, EditKind.ORDER)
 _VALUE = (EditKind.VALUE,)
 _SMALL = 120  # nodes of all ranks: below changes of so small a program everything is computed again at once
 
@@ -199,10 +200,12 @@ Pass = tuple[Sequence[int], tuple[EditKind, ...]]  # classes by number, and the 
 def _first_passes(location: Location) -> Iterator[Pass]:
     """The passes of the search at the place where values stop corresponding, in order: edits that can be said simply
     before those that only say what should be there."""
-    yield location.summands, (*_REDUCTIONS, *_SIMPLE)
+    yield location.summands, _REDUCTIONS
     yield location.frontier, (*_REDUCTIONS, *_SIMPLE, EditKind.OPERAND)
+    yield location.summands, _SIMPLE
     yield location.scalings, _SIMPLE
     yield location.silent, _SIMPLE
+    yield (*location.frontier, *location.boundary, *location.beside), (EditKind.PEER,)
     yield location.frontier, _VALUE
     yield location.boundary, _VALUE
     yield location.twins, (EditKind.LIKE,)
@@ -212,6 +215,7 @@ def _first_passes(location: Location) -> Iterator[Pass]:
 def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     """The passes of the search further below, and then everywhere."""
     yield location.apart, _SIMPLE
+    yield location.apart, (EditKind.TOTAL,)
     yield location.apart, (EditKind.OPERAND, EditKind.LIKE)
     yield location.apart, _VALUE
     every = range(len(matches.classes))
@@ -339,6 +343,9 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
     if best.edit.kind is EditKind.OPERAND:
         ref = list(references(matches.node(place)))[best.edit.position]
         above = [one for one in above if one[1] == ref]
+        found = _of_the_operand(start, best)
+        if found is not None:
+            return found
     classes = [matches.class_of[one] for one in above if one in matches.class_of]
     found = [
         one
@@ -349,6 +356,23 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
         if set(one.repaired) >= set(best.repaired)
     ]
     return min(found, key=lambda one: one.cost, default=None)
+
+
+def _of_the_operand(start: _Start, best: _Candidate) -> _Candidate | None:
+    """The change of an operand itself, where that repairs as much as another operand does."""
+    matches = start.matches
+    changes: dict[Place, Array] = {}
+    wanted: dict[Place, Part] = {}
+    for place in best.edit.places:
+        given = (place[0], list(references(matches.node(place)))[best.edit.position])
+        part = matches.part(best.edit.wanted[place], matches.value(given).shape)
+        if part is None or matches.node(given).op != "call" or given not in matches.class_of:
+            return None
+        changes[given], wanted[given] = part, best.edit.wanted[place]
+    c = matches.class_of[next(iter(changes))]
+    edit = Edit(EditKind.VALUE, tuple(changes), changes, wanted)
+    found = _followed(start, edit, c, matches.classes.index(c))
+    return next((one for one in found if set(one.repaired) >= set(best.repaired)), None)
 
 
 def _gain(start: _Start, edit: Edit) -> int:
@@ -364,6 +388,8 @@ def _gain(start: _Start, edit: Edit) -> int:
         value = np.asarray(tensor.value)
         if place in start.ends:
             gained.add("")  # the outputs will tell
+            if value.size == 1 and matches.is_part(value) is not None:
+                gained.add("right")
         if place in edit.changes or value.dtype.kind != "f" or value.size < 2 or not value.any():
             continue
         part = matches.is_part(value)

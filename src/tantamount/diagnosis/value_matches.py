@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from math import prod
 from typing import Union
 
@@ -16,6 +17,7 @@ from tantamount.diagnosis.classes import Class, Origin, classes_of, origins, spe
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Argument, Graph, Node, Ref, references
+from tantamount.ir.mesh import Mesh
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import facts_of
 from tantamount.ops.check import check_graph
@@ -23,10 +25,12 @@ from tantamount.ops.facts import NOTHING, Facts
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
 
-__all__ = ["Part", "Slot", "ValueMatches", "argument_at", "summable", "with_number"]
+__all__ = ["Part", "Slot", "ValueMatches", "argument_at", "renamed", "summable", "with_number"]
 
 Slot = Union[int, str]  # which argument: a position, or a keyword
 Part = tuple[str, "Box | None"]  # a tensor of the specification, and which block of it (``None``: the whole)
+
+_EXACT = 1e-9  # relative to a number: what is so near a fraction of small numbers is one, hardly by chance
 
 
 class ValueMatches:
@@ -132,7 +136,7 @@ class ValueMatches:
         return found
 
     def groups(self, c: Class) -> Iterator[tuple[str, Sequence[Sequence[Place]]]]:
-        """Members that may belong together, by mesh axis; without a mesh, those with one origin."""
+        """Members that may belong together, by mesh axes, few first; without a mesh, those with one origin."""
         mesh = self.job.mesh
         if mesh.world_size == 1:
             siblings: dict[Origin, list[Place]] = {}
@@ -142,15 +146,12 @@ class ValueMatches:
             return
         names = sorted({name for _, name in c.places})
         held = set(c.places)
-        for axis, (label, size) in enumerate(zip(mesh.names, mesh.sizes, strict=True)):
-            if size > 1:
-                rows: list[list[Place]] = []
-                for rank in range(mesh.world_size):
-                    here = mesh.coordinates(rank)
-                    if here[axis] == 0:
-                        ranks = [mesh.rank((*here[:axis], k, *here[axis + 1 :])) for k in range(size)]
-                        rows += [[(r, n) for r in ranks] for n in names if all((r, n) in held for r in ranks)]
-                yield label, rows
+        axes = [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1]
+        for some in (one for n in range(1, len(axes) + 1) for one in combinations(axes, n)):
+            rows: list[list[Place]] = []
+            for ranks in _instances(mesh, some):
+                rows += [[(r, n) for r in ranks] for n in names if all((r, n) in held for r in ranks)]
+            yield " and ".join(some), rows
 
     def summands(self, c: Class) -> str | None:
         """The specification's tensor that the members of a class are summands of, or shares of a mean."""
@@ -202,7 +203,7 @@ class ValueMatches:
                 factors = [float(value.reshape(-1)[0] / whole.reshape(-1)[0])]
             for factor in filter(np.isfinite, factors[:1]):
                 ratio = Fraction(factor).limit_denominator(4096)
-                if ratio not in (0, 1) and abs(float(ratio) / factor - 1) < 1e-6:
+                if ratio not in (0, 1) and abs(float(ratio) / factor - 1) < _EXACT:
                     found[float(ratio)] = None
         return list(found)
 
@@ -211,6 +212,11 @@ class ValueMatches:
         nodes = [node for node in self.job.specification.nodes if node.target == target]
         numbers = dict.fromkeys(_number(node, slot, self._whole_number) for node in nodes)
         return [*self.effort.first("repair_numbers", [x for x in numbers if x is not None])]
+
+    def with_number(self, target: str, slot: Slot, number: float) -> list[str]:
+        """The specification's calls of an operator that have a number there."""
+        nodes = [node for node in self.job.specification.nodes if node.target == target]
+        return [node.name for node in nodes if _number(node, slot, self._whole_number) == number]
 
     # -- what is known of operators
     def facts(self, place: Place) -> Facts:
@@ -254,6 +260,11 @@ class ValueMatches:
         held = self.replay.tensor(place)
         return None if held is None else Tensor(held.shape, held.dtype, self.known_number(place) or None)
 
+    def _unknown(self, place: Place) -> Tensor | None:
+        """The type of a value alone."""
+        held = self.replay.tensor(place)
+        return None if held is None else Tensor(held.shape, held.dtype, None)
+
     def _whole_operand(self, name: str) -> Tensor | None:
         found = self._whole_types.get(name)
         return None if found is None else Tensor(found.shape, found.dtype, self._whole_number(name) or None)
@@ -292,11 +303,14 @@ class ValueMatches:
         return specification_origins(self.job.specification)
 
     def _is_source(self, place: Place) -> bool:
-        """True for constants and for operators whose result does not depend on the value of any operand."""
+        """True for constants and for operators whose result depends on the value of no operand, whatever that is."""
         node = self.node(place)
-        return node.op == "constant" or (
-            node.op == "call" and (not list(references(node)) or self.facts(place).factory)
-        )
+        if node.op == "constant" or (node.op == "call" and not list(references(node))):
+            return True
+        if node.op != "call" or not self.facts(place).factory:
+            return False
+        graph, call = self.graph(place), _named(self.graph(place), node)
+        return self._facts_of(graph, call, lambda name: self._unknown((place[0], name)), self._groups).factory
 
     def chooses(self, place: Place) -> bool:
         """True where positions are chosen: by an input's relation, or by an operator that moves elements only."""
@@ -341,6 +355,12 @@ class ValueMatches:
         return name != of and of in self._ancestors[name]
 
 
+def _instances(mesh: Mesh, axes: Sequence[str]) -> list[tuple[int, ...]]:
+    """The ranks of every group that spans some axes."""
+    group = replace(mesh, groups={"": tuple(axes)})
+    return list(dict.fromkeys(group.members("", rank) for rank in range(mesh.world_size)))
+
+
 def argument_at(node: Node, slot: Slot) -> Argument:
     """The argument there; ``None`` if there is none."""
     if isinstance(slot, int):
@@ -375,6 +395,21 @@ def with_number(node: Node, slot: Slot, number: float) -> Node:
     if isinstance(slot, int):
         return replace(node, args=(*node.args[:slot], number, *node.args[slot + 1 :]))
     return replace(node, kwargs={**node.kwargs, slot: number})
+
+
+def renamed(node: Node, names: Mapping[int, str]) -> Node:
+    """The node with other operands, by their positions."""
+    seen = -1
+
+    def one(argument: Argument) -> Argument:
+        nonlocal seen
+        if isinstance(argument, Ref):
+            seen += 1
+            return Ref(names[seen]) if seen in names else argument
+        return tuple(map(one, argument)) if isinstance(argument, tuple) else argument
+
+    args = tuple(map(one, node.args))
+    return replace(node, args=args, kwargs={key: one(value) for key, value in node.kwargs.items()})
 
 
 def summable(values: Sequence[Array]) -> bool:

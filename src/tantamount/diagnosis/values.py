@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,26 +12,29 @@ from tantamount.correspond.values import close
 from tantamount.diagnosis.attributes import Attributes
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, layouts, operands
+from tantamount.diagnosis.hints import NO_HINT, Hint, Line, added, applying, like, reduced, summed
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some, times
 from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
-from tantamount.ir.graph import references
+from tantamount.ir.graph import Node, references
+from tantamount.ir.job import Job
 from tantamount.ops.functionalized import unwrapped
 from tantamount.proof.outputs import ancestors
 from tantamount.semantics.reference import Array
 
 __all__ = ["Values"]
 
+_SPELLED = 80  # characters of an expression in a sentence
 _CHAIN = 8  # operators that only move elements, above an operand
 
 
 class Values(Attributes):
     """An account of an edit that gives a class other values."""
 
-    def __init__(self, matches: ValueMatches, edit: Edit, c: Class) -> None:
-        super().__init__(matches, edit)
+    def __init__(self, matches: ValueMatches, edit: Edit, c: Class, job: Job | None = None) -> None:
+        super().__init__(matches, edit, job)
         self.c = c
 
     def value(self) -> Account:
@@ -42,7 +45,7 @@ class Values(Attributes):
         if node.op == "input" and aligned is not None and aligned[0] == wanted[0]:
             rank, name = self.place
             head = f"input {name}: rank {rank} holds {self.part(aligned)} where {self.part(wanted)} is needed"
-            return self.made("operand", head, self._rows_of_places(), "", wanted[0], wanted)
+            return self.made("operand", head, self._rows_of_places(), NO_HINT, wanted[0], wanted)
         if node.op == "input" and not (aligned is not None and self.matches.follows(wanted[0], aligned[0])):
             unused = f": the implementation never reads {wanted[0]}" if wanted[0] in self.matches.unused else ""
             head = f"{self.impl(self.place)} stands where {self.part(wanted)} is needed{unused}"
@@ -65,7 +68,7 @@ class Values(Attributes):
             if found is not None:
                 return found
         head = f"{self.impl(self.place)} is not the specification's {self.part(wanted)}"
-        return replace(self.made("different", head, "", "", wanted[0], wanted), sure=False)
+        return replace(self.made("different", head, "", NO_HINT, wanted[0], wanted), sure=False)
 
     def _attempts(self) -> list[Callable[[Part], Account | None]]:
         """Ways to account for a value that no tensor of the specification has, the most telling first."""
@@ -121,8 +124,9 @@ class Values(Attributes):
         if more:
             unused = f" ({listed(more)} {'is' if len(more) == 1 else 'are'} never used)"
         elif beside:
-            unused = f" with {self._spelled(beside[0])}"
+            unused = f" with {self._spelled(beside[0], _SPELLED)}"
         each = list(dict.fromkeys(name for _, name in self.edit.places))
+        applied = self._applied(between, aligned[0])
         self.place = self._last(self.place)
         if len(each) == 1:
             each = [self.place[1]]
@@ -139,9 +143,31 @@ class Values(Attributes):
             "missing",
             head,
             "\n".join(rows),
-            f"apply {' -> '.join(ops)} first{at}" if ops and not beside else "",
+            Hint(f"apply {' -> '.join(ops)} first{at}", applied) if ops and not beside else NO_HINT,
             between[0].name if between else wanted[0],
         )
+
+    def _applied(self, between: Sequence[Node], of: str) -> Mapping[Place, Line] | None:
+        """The lines that apply operators of the specification to the places of the edit, parts of ``of``; ``None``
+        where they read something of which a rank has no part."""
+        names = {node.name for node in between}
+        others = {ref for node in between for ref in references(node)} - names - {of}
+        below = self.matches.replay.below(self.edit.places)
+        found: dict[Place, Line] = {}
+        for place in self.edit.places:
+            part = self.matches.aligned(place)
+            if part is None or part[0] != of:
+                return None
+            inputs = {ref: self.matches.job.inputs[ref].name for ref in others & set(self.matches.job.inputs)}
+            held = {ref: name for ref, name in inputs.items() if name in self.matches.graph(place).by_name}
+            for other in self.matches.replay.order if others else ():
+                has = self.matches.aligned(other) if other[0] == place[0] and other not in below else None
+                if has is not None and has[0] in others:
+                    held.setdefault(has[0], other[1])
+            if others - set(held):
+                return None
+            found[place] = applying(between, of, held)
+        return found
 
     def _factor(self, wanted: Part) -> Account | None:
         for part, factor in self.matches.multiples(self.matches.value(self.place)):
@@ -149,7 +175,7 @@ class Values(Attributes):
                 ratio = Fraction(factor).limit_denominator(4096)
                 text = self._ranks(1 / ratio if ratio else ratio)
                 head = f"{self.impl(self.place)} is {times(ratio)}" + (f": {text}" if text else "")
-                return self.made("factor", head, text, "", wanted[0], wanted)
+                return self.made("factor", head, text, NO_HINT, wanted[0], wanted)
         return None
 
     def _rows(self, wanted: Part) -> Account | None:
@@ -231,7 +257,9 @@ class Values(Attributes):
                 return None
         head = f"{self.impl(self.place)} applies {one} to {listed(ours)} where the specification applies {other}"
         text = f"the specification's {self.spec(wanted[0])} is {other}({', '.join(reads)})"
-        return self.made("operation", head, text, f"{other} instead of {one} in {self.place[1]}", wanted[0], wanted)
+        lines = dict.fromkeys(self.edit.places, like(theirs))
+        hint = Hint(f"{other} instead of {one} in {self.place[1]}", lines)
+        return self.made("operation", head, text, hint, wanted[0], wanted)
 
     def _by_operand(self, wanted: Part) -> Account | None:
         """The specification's operator is the same; one operand is another tensor, or another part."""
@@ -329,7 +357,12 @@ class Values(Attributes):
         if found.constant is not None:
             more = "too small" if found.constant > 0 else "too large"
             return self.made(
-                "constant", f"{name} is {number(abs(found.constant))} {more}, everywhere", "", "", wanted[0], wanted
+                "constant",
+                f"{name} is {number(abs(found.constant))} {more}, everywhere",
+                "",
+                NO_HINT,
+                wanted[0],
+                wanted,
             )
         names = [n for _, n in found.places]
         what = listed([self._describe(place) for place in found.places])
@@ -337,6 +370,8 @@ class Values(Attributes):
         end = self.place[1]
         if ratio == 1:
             return self._lacks(wanted, found.places)
+        line = added(names, float(ratio))
+        lines = dict.fromkeys(self.edit.places, line) if len({rank for rank, _ in found.places}) == 1 else None
         above = self.matches.replay.above([self.place])
         everywhere = [
             p
@@ -347,7 +382,7 @@ class Values(Attributes):
             self.place = self._last(self.place)
             head = f"{self.impl(self.place)} lacks a summand: {what} is never subtracted from it"
             text = f"{end} - {' - '.join(names)} is the specification's {self.part(wanted)}"
-            hint = f"subtract {listed(names)} from {self.place[1]}"
+            hint = Hint(f"subtract {listed(names)} from {self.place[1]}", lines)
             return self.made("missing", head, text, hint, wanted[0], wanted)
         if ratio < 0 and ratio.denominator == 1:
             ranks = {p[0] for p in everywhere}
@@ -357,19 +392,21 @@ class Values(Attributes):
                 each = list(dict.fromkeys(self.impl(p) for p in adders))
                 by = f"{each[0]} adds it on every rank" if len(each) == 1 else f"{listed(each)} each add it"
                 head = f"{name} has {what} {len(adders)} times: {by}"
-                hint = f"add {listed(names)} once, after the sum over ranks"
+                hint = Hint(f"add {listed(names)} once, after the sum over ranks", lines)
                 self.place = adders[0]
             else:
                 head = f"{name} also adds {what}, which the specification does not"
-                hint = f"leave {listed(names)} out of the sum (is it the right process group?)" if everywhere else ""
+                hint = Hint(f"leave {listed(names)} out of the sum (is it the right process group?)", lines)
+                hint = hint if everywhere else NO_HINT
             text = f"{end} - {' - '.join(names)} is the specification's {self.part(wanted)}"
             return self.made("extra", head, text, hint, wanted[0], wanted)
         off = "is missing" if ratio > 0 else "is too much"
         head = f"{name} has {what} with the wrong weight: {number(abs(ratio))} times it {off}"
-        return self.made("factor", head, "", "", wanted[0], wanted)
+        return self.made("factor", head, "", NO_HINT, wanted[0], wanted)
 
-    def _spelled(self, name: str) -> str:
-        """A tensor of the specification without a counterpart, as an expression in others."""
+    def _spelled(self, name: str, most: int) -> str:
+        """A tensor of the specification without a counterpart, as an expression in others, of ``most`` characters; else
+        its name."""
         graph = self.matches.job.specification
 
         def one(ref: str, depth: int) -> str:
@@ -384,7 +421,7 @@ class Values(Attributes):
                 return one(refs[0], depth)
             return f"{short(node.target)}({', '.join(one(r, depth - 1) for r in refs)})"
 
-        return one(name, 3)
+        return next((text for depth in (3, 2, 1) if len(text := one(name, depth)) <= most), self.theirs(name))
 
     def _lacks(self, wanted: Part, places: Sequence[Place]) -> Account:
         """Something is never added to the place."""
@@ -392,6 +429,7 @@ class Values(Attributes):
         what = listed(list(dict.fromkeys(self._describe(place) for place in places)))
         over = len(names) < len(places)
         what = f"the sum of {what} over the ranks" if over else what
+        lines = None if over else dict.fromkeys(self.edit.places, added(names, 1.0))
         graph, above = self.matches.graph(places[0]), self.matches.replay.above([self.place])
         users = [u for u in graph.users.get(names[0], ()) if (places[0][0], u) not in above]
         text = f"{self.place[1]} + {' + '.join(names)} is the specification's {self.part(wanted)}"
@@ -404,12 +442,12 @@ class Values(Attributes):
                 f"{twin[1]} and {names[0]} are added after the sum {self.impl(total)}, each to one copy only: "
                 f"{self.place[1]} lacks {names[0]}, and {listed(users)} lacks {twin[1]}"
             )
-            hint = f"add {twin[1]} and {names[0]} before the sum over ranks"
+            hint = Hint(f"add {twin[1]} and {names[0]} before the sum over ranks", lines)
             return self.made("missing", head, text, hint, wanted[0], wanted)
         elsewhere = f" ({names[0]} goes into {listed(users)} only)" if users else ""
         self.place = self._last(self.place)
         name = self.impl(self.place)
-        hint = f"add {'the sum over the ranks of ' if over else ''}{listed(names)} to {self.place[1]}"
+        hint = Hint(f"add {'the sum over the ranks of ' if over else ''}{listed(names)} to {self.place[1]}", lines)
         head = f"{name} lacks a summand: {what} is never added to it{elsewhere}"
         return self.made("missing", head, text, hint, wanted[0], wanted)
 
@@ -468,7 +506,10 @@ class Values(Attributes):
             text = f"the specification's {self.spec(name)} applies {op} to the sum, {whole[0]}"
             total: Array = np.asarray(np.sum(np.stack(values), axis=0))
             right = self._makes_right(dict.fromkeys(distinct, total))
-            return self.made("unreduced", head, text, f"add up {names} (all_reduce) before {op}" if right else "", name)
+            each = list(dict.fromkeys(n for _, n in distinct))
+            line = reduced("sum", ()) if len({rank for rank, _ in distinct}) > 1 else summed(each)
+            hint = Hint(f"add up {names} (all_reduce) before {op}", dict.fromkeys(distinct, line))
+            return self.made("unreduced", head, text, hint if right else NO_HINT, name)
         return None
 
     def _unreached(self, wanted: Part) -> Account | None:
@@ -483,7 +524,7 @@ class Values(Attributes):
             "range",
             head,
             f"nothing that {self.place[1]} is computed from reads {listed(texts)}",
-            "",
+            NO_HINT,
             wanted[0],
             wanted,
         )
@@ -512,7 +553,7 @@ class Values(Attributes):
         head = f"{self.impl(self.place)} holds {held} where {needed} is needed"
         if held == needed:
             return None
-        return self.made("offset", head, self._rows_of_places(), "", wanted[0], wanted)
+        return self.made("offset", head, self._rows_of_places(), NO_HINT, wanted[0], wanted)
 
     def _region(self, wanted: Part) -> Account | None:
         target = self.matches.part(wanted, self.matches.value(self.place).shape)
@@ -525,4 +566,4 @@ class Values(Attributes):
         head = (
             f"{self.impl(self.place)} differs from the specification's {self.part(wanted)} at {what} {some(rows)} only"
         )
-        return replace(self.made("different", head, "", "", wanted[0], wanted), sure=False)
+        return replace(self.made("different", head, "", NO_HINT, wanted[0], wanted), sure=False)

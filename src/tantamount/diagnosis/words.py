@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
-from tantamount.diagnosis.instead import reordered
+from tantamount.diagnosis.hints import NO_HINT, Hint, other_number, passed_on, reading, reduced, summed
+from tantamount.diagnosis.instead import ranks, reordered
 from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import argument_at
@@ -30,6 +32,42 @@ class Words(Values):
         """The account of a maximum over ranks that is missing."""
         return self._reduction("maximum", "max", "the maximum over its own share")
 
+    def total(self) -> Account:
+        """The account of a sum over ranks that is missing, of what the specification computes in another way."""
+        axis = self.edit.axis
+        text = f"{self._used(self.place)} it as if it were the whole"
+        head = f"a sum over {axis} is missing after {self.impl(self.place)}: every rank holds its own share, and {text}"
+        lines = dict.fromkeys(self.edit.places, reduced("sum", axis.split(" and ")))
+        hint = Hint(f"all_reduce {self.place[1]} over {axis}", lines)
+        return self.made("unreduced", head, "", hint, self.counterpart())
+
+    def peer(self) -> Account:
+        """The account of what another rank has and should have been sent."""
+        rank = self.place[0]
+        given = (rank, list(references(self.node(self.place)))[self.edit.position])
+        mesh, axis = self.matches.job.mesh, self.edit.axis
+        at, k = mesh.coordinates(rank), mesh.names.index(axis)
+        other = mesh.rank((*at[:k], (at[k] + int(self.edit.number)) % mesh.sizes[k], *at[k + 1 :]))
+        wanted = self.edit.wanted[self.place]
+        head = f"{self.impl(self.place)}: rank {rank} reads {self._content(given)} where {self.part(wanted)} is needed"
+        head += f", which rank {other} has: it is not sent along {axis}, or to another rank"
+        return self.made("offset", head, "", NO_HINT, self.counterpart(), wanted)
+
+    def order(self) -> Account:
+        """The account of operands that are read in the wrong order."""
+        refs = list(references(self.node(self.place)))
+        needed, read = (", ".join(refs[k] for k in some) for some in (self.edit.order, range(len(refs))))
+        joins = "concat" in self.matches.facts(self.place).moves
+        verb = "joins" if joins else "reads"
+        head = f"{self.impl(self.place)}{self._others()} {verb} {read} in the wrong order: {needed} is needed"
+        lines = {
+            place: reading({k: list(references(self.node(place)))[j] for k, j in enumerate(self.edit.order)})
+            for place in self.edit.places
+        }
+        where = f"{self.place[1]}{self._others()}{ranks(self.matches, self.edit)}"
+        hint = Hint(f"{needed} instead of {read} in {where}", lines)
+        return self.made("operand", head, "", hint, self.counterpart())
+
     def operand(self) -> Account:
         """The account of an operand that should be another part of its tensor."""
         return self._operand(self.place, self.edit.position, self.edit.wanted[self.place])
@@ -44,9 +82,9 @@ class Words(Values):
                 f"every rank holds {holds} of the specification's {spec}, and {used} it as if it were the whole"
             )
             text = f'{self.place[1]} is Partial("{short_}") over {axis} of {self.spec(spec)}'
-            hint = f"all_reduce{'' if short_ == 'sum' else f' ({short_})'} {self.place[1]} over {axis}"
-            if short_ == "sum":
-                hint = f"all_reduce, or reduce_scatter, {self.place[1]} over {axis}"
+            do = "all_reduce, or reduce_scatter," if short_ == "sum" else f"all_reduce ({short_})"
+            line = reduced(short_, axis.split(" and "))
+            hint = Hint(f"{do} {self.place[1]} over {axis}", dict.fromkeys(self.edit.places, line))
             return self.made("unreduced", head, text, hint, spec)
         names = [n for _, n in self.edit.places if self.matches.origin[0, n] == self.matches.origin[self.place]]
         head = (
@@ -55,7 +93,14 @@ class Words(Values):
         )
         text = f"{what}({', '.join(names)}) is the specification's {self.spec(spec)}"
         over = "" if short_ == "sum" else f" ({short_})"
-        hint = f"combine {listed(names)} first: all_reduce over the ranks that hold them{over}"
+        lines = {
+            place: summed([n for _, n in members], 1 / len(members) if short_ == "avg" else 1.0)
+            for _, groups in self.matches.groups(self.c)
+            for members in groups
+            for place in members
+            if short_ != "max"
+        }
+        hint = Hint(f"combine {listed(names)} first: all_reduce over the ranks that hold them{over}", lines)
         return self.made("unreduced", head, text, hint, spec)
 
     def _used(self, place: Place) -> str:
@@ -69,9 +114,11 @@ class Words(Values):
         name, also = self.impl(self.place), self._others()
         facts = self.matches.facts(self.place)
         read = list(references(node))[self.edit.position]
-        given = next((self.matches.number_at(self.place, slot) for slot in self.matches.slots(self.place)), None)
+        given = next((self.own_number(slot) for slot in self.matches.slots(self.place)), None)
         without = f"without {self.place[1]} the two sides agree"
         op = short(node.target)
+        left = {place: passed_on(list(references(self.node(place)))[self.edit.position]) for place in self.edit.places}
+        out = Hint(f"leave out {self.place[1]}{also}{ranks(self.matches, self.edit)}", left)
         if given is not None and facts.scale is not None:
             divides = _divides(facts, given)
             verb, ratio = ("divides", "small") if divides else ("multiplies", "large")
@@ -80,7 +127,7 @@ class Words(Values):
             head = (
                 f"{name}{also} {verb}{what} by {number(given)} {again}: it comes out {number(given)} times too {ratio}"
             )
-            return self.made("factor", head, without, f"leave out {self.place[1]}{also}", spec)
+            return self.made("factor", head, without, out, spec)
         if facts.adds and facts.combination.get(read) == 1:
             rest, factor = next((x, c) for x, c in facts.combination.items() if x != read)
             what = rest or number(abs(factor))
@@ -90,14 +137,18 @@ class Words(Values):
             head = f"{name} {'adds' if factor > 0 else 'subtracts'} {what} once too often"
             if len(adders) > 1 and factor > 0:
                 head = f"{what} is added {len(adders)} times, by {listed(adders)}: {name} must not"
-            hint = f"add {what} once: on one rank, or after the sum over ranks"
+            hint = out
+            if len(adders) > 1 or self._one_rank():
+                done = "added once, or after the sum over ranks" if factor > 0 else "subtracted once"
+                hint = replace(out, text=f"{out.text}: {what} is to be {done}")
             return self.made("extra", head, without, hint, spec)
         order = reordered(self.matches, self.edit)
         if order:
-            head = f"{name} reads its operands in the wrong order: {order.partition(' instead of ')[0]} is needed"
+            needed = order.text.partition(" instead of ")[0]
+            head = f"{name} reads its operands in the wrong order: {needed} is needed"
             return self.made("operand", head, "", order, spec)
         head = f"{name}{also} applies {op}, and the specification does not"
-        return self.made("extra", head, without, f"leave out {self.place[1]}{also}", spec)
+        return self.made("extra", head, without, out, spec)
 
     def _adds(self, place: Place, what: str, factor: Fraction) -> bool:
         """True if a place adds a tensor (by name) or, where there is no name, a number."""
@@ -123,12 +174,20 @@ class Words(Values):
     def literal(self) -> Account:
         """The account of another number."""
         node = self.node(self.place)
-        old, new = self.matches.number_at(self.place, self.edit.slot), self.edit.number
+        slot = self.edit.slot
+        old, new = self.own_number(slot), self.number_in_job(slot, self.edit.number)
+        if old is None or new is None:
+            old = self.matches.number_at(self.place, slot) if old is None else old
+            head = (
+                f"{self.impl(self.place)}{self._others()} has {shown(old)} in {short(node.target)} where another number"
+            )
+            return self.made("attribute", f"{head} is needed", "", NO_HINT, self.counterpart())
+        lines = dict.fromkeys(self.edit.places, other_number(slot, new))
         written = self._written(node)
         if written is not None:
             reader, self.place = self.place, written
             head = f"{self.impl(written)} is {shown(old)} where {number(new)} is needed, in {self.impl(reader)}"
-            hint = f"{number(new)} instead of {shown(old)} in {written[1]}"
+            hint = Hint(f"{number(new)} instead of {shown(old)} in {written[1]}", lines)
             self.place = reader
             spec = self.counterpart()
             self.place = written
@@ -147,8 +206,7 @@ class Words(Values):
                 ratio = 1 / ratio
             head += f": the result is {times(1 / ratio)}"
             rest = self._ranks(ratio)
-        operator = self.matches.literals(node.target, self.edit.slot)
-        if new in operator:
+        if self.edit.number in self.matches.literals(node.target, self.edit.slot):
             rest += (
                 f"; the specification has {number(new)} there" if rest else f"the specification has {number(new)} there"
             )
@@ -156,7 +214,7 @@ class Words(Values):
             "factor" if scales else "attribute",
             head,
             rest,
-            f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}",
+            Hint(f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}", lines),
             self.counterpart(),
         )
 
@@ -182,7 +240,7 @@ class Words(Values):
         ratio = Fraction(self.edit.number).limit_denominator(4096)
         head = f"{self.impl(self.place)} is {times(1 / ratio)}"
         text = self._ranks(ratio)
-        return self.made("factor", head + (f": {text}" if text else ""), text, "", self.counterpart())
+        return self.made("factor", head + (f": {text}" if text else ""), text, NO_HINT, self.counterpart())
 
 
 _COMPARED = {"below": "keeps what is below", "at most": "keeps what is at most", "above": "keeps what is above",

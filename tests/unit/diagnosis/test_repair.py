@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.jobs import job_files
+from support.sayings import check_sentences
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.verdict import Mismatch, Verdict
@@ -17,9 +18,11 @@ EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate
 def mismatch(folder: Path, specification: str, implementation: str | list[str], tables: str = EVERYTHING) -> Mismatch:
     ranks = [implementation] if isinstance(implementation, str) else implementation
     mesh = {} if len(ranks) == 1 else {"tp": len(ranks)}
-    report = refine(read_job(job_files(folder, specification, ranks, tables, mesh, {"tp": tuple(mesh)})))
+    job = read_job(job_files(folder, specification, ranks, tables, mesh, {"tp": tuple(mesh)}))
+    report = refine(job)
     assert report.verdict is Verdict.REFUTED
     assert report.mismatch is not None
+    check_sentences(job, report)
     return report.mismatch
 
 
@@ -94,7 +97,7 @@ ALONE = {
         "x: float32[4, 6]\nw: float32[6, 5]\nm = mm(x, w)\ny = aten.sin.default(m)\n-> y",
         "x: float32[4, 6]\nw: float32[6, 5]\nm = mm(x, w)\na = slice(m, 0, 0, 2)\nb = slice(m, 0, 2, 4)\n"
         "c = cat([b, a])\ny = aten.sin.default(c)\n-> y",
-        "c", "c puts rows in the wrong places: row 0 of c is row 2 of the specification's m, where row 0 is needed",
+        "c", "c joins b, a in the wrong order: a, b is needed",
     ),
 }  # fmt: skip
 

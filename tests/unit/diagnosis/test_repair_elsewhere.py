@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.jobs import job_files
+from support.sayings import check_sentences
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.ir.graph import CustomOperator
@@ -24,9 +25,11 @@ def module(body: str) -> str:
 
 
 def refuted(path: Path) -> Mismatch:
-    report = refine(read_job(path))
+    job = read_job(path)
+    report = refine(job)
     assert report.verdict is Verdict.REFUTED
     assert report.mismatch is not None
+    check_sentences(job, report)
     return report.mismatch
 
 
@@ -97,7 +100,7 @@ IN_HLO = {
         X + W + f"m = f32[4,8] dot(x, w), {DOT}\na = f32[2,8] slice(m), slice={{[0:2], [0:8]}}\n"
         "b = f32[2,8] slice(m), slice={[2:4], [0:8]}\nc = f32[4,8] concatenate(b, a), dimensions={0}\n"
         "y = f32[4,8] sine(c)",
-        "c", "c puts rows in the wrong places: row 0 of c is row 2 of the specification's m, where row 0 is needed",
+        "c", "c joins b, a in the wrong order: a, b is needed",
     ),
     "an addition too many": (
         X + "v = f32[4,6] parameter(1)\nd = f32[4,6] add(x, v)\ny = f32[4,6] sine(d)",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.jobs import job_files
+from support.sayings import check_sentences
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.verdict import Mismatch, Verdict
@@ -17,9 +18,11 @@ SPLIT = '[inputs]\nx = "Shard(0)"\ng = "Shard(0)"\ndefault = "Replicate()"\n[out
 
 def mismatch(folder: Path, specification: str, ranks: list[str], tables: str = EVERYTHING) -> Mismatch:
     mesh = {} if len(ranks) == 1 else {"dp": len(ranks)}
-    report = refine(read_job(job_files(folder, specification, ranks, tables, mesh, {"dp": tuple(mesh)})))
+    job = read_job(job_files(folder, specification, ranks, tables, mesh, {"dp": tuple(mesh)}))
+    report = refine(job)
     assert report.verdict is Verdict.REFUTED
     assert report.mismatch is not None
+    check_sentences(job, report)
     return report.mismatch
 
 

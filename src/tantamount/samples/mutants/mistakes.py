@@ -44,6 +44,7 @@ class Class(Enum):
     SWAPPED = ("two operands are exchanged", ("operand",))
     PART = ("another part of a tensor is taken", ("offset", "operand"))
     ORDER = ("parts are joined in another order", ("offset", "operand"))
+    MESSAGE = ("what another rank has is not sent", ("offset", "operand", "missing"))
     ADDED_BEFORE = ("a replicated summand is added before the sum over ranks", ("extra", "factor"))
 
     def __init__(self, title: str, kinds: tuple[str, ...]) -> None:
@@ -66,8 +67,8 @@ class Mistake:
 
 
 def mistakes(job: Job, seed: int) -> list[Mistake]:
-    """Every mistake that is known how to make in the nodes that an output depends on, class after class in turn, each
-    class in random order: any prefix is a fair sample."""
+    """Every mistake that is known how to make in the nodes that an output depends on, class after class in turn, the
+    classes and what is in each in random order: any prefix is a fair sample."""
     found: dict[Class, list[Mistake]] = {kind: [] for kind in Class}
     graph = job.implementation[0]
     groups = {name: job.mesh.group_size(name) for name in job.mesh.groups}
@@ -84,8 +85,10 @@ def mistakes(job: Job, seed: int) -> list[Mistake]:
     random_ = random.Random(f"{seed} {len(graph.nodes)}")
     for some in found.values():
         random_.shuffle(some)
-    turns = max(map(len, found.values()), default=0)
-    return [some[k] for k in range(turns) for some in found.values() if k < len(some)]
+    classes = [some for some in found.values() if some]
+    random_.shuffle(classes)
+    turns = max(map(len, classes), default=0)
+    return [some[k] for k in range(turns) for some in classes if k < len(some)]
 
 
 def distances(graph: Graph, start: Sequence[str]) -> dict[str, int]:
@@ -168,6 +171,9 @@ def _reductions(graph: Graph, node: Node, facts: FactsOf) -> Iterator[Made]:
     if not node.type.dtype.is_float:
         return
     places = (*_moved(graph, operand.name, facts), *_around(graph, node))
+    if not facts(node).sums and not facts(node).reduction:
+        yield Class.MESSAGE, "not called", places, _passed_on(operand.name)
+        return
     yield Class.REDUCTION_MISSING, "not called", places, _passed_on(operand.name)
     again = f"{node.name}_once"
     yield Class.REDUCTION_TWICE, "called twice", (again, *graph.users.get(node.name, ())), _twice(again, operand)

@@ -1,0 +1,57 @@
+"""What every sentence of a diagnosis must be: short, and clear about which program a name belongs to."""
+
+from __future__ import annotations
+
+import re
+
+from tantamount.ir.job import Job
+from tantamount.verdict import Mismatch, Report
+
+LONGEST = 120  # characters of a formula in a headline
+
+_PLACE = re.compile(r" \([^()\s]*\.\w+:\d+\)")  # (train.py:12)
+_PROSE = re.compile(r"[A-Za-z][a-z]+('s)?[,.:;]?")
+_LABEL = "the specification's "
+_BETWEEN = re.compile(r" (?:where|is not) ")  # what is there, and what is wanted
+
+
+def formulas(text: str) -> list[str]:
+    """The formulas of a sentence: what stands between words of prose."""
+    found: list[str] = []
+    words: list[str] = []
+    for word in [*_PLACE.sub("", text).split(), "end"]:
+        if not _PROSE.fullmatch(word):
+            words.append(word)
+        elif words:
+            found.append(" ".join(words))
+            words = []
+    return found
+
+
+def shared_names(job: Job) -> set[str]:
+    """The names that tensors of both programs have, but for inputs that are each other's parts."""
+    alike = {relation.name for name, relation in job.inputs.items() if relation.name == name}
+    theirs = {node.name for node in job.specification.nodes}
+    return {name for graph in job.programs for name in graph.by_name if name in theirs} - alike
+
+
+def unclear(text: str, job: Job) -> list[str]:
+    """The names in the part of a sentence that says what is wanted that could be those of either program."""
+    _, *wanted = _BETWEEN.split(_PLACE.sub("", text), maxsplit=1)
+    said = " ".join(wanted).replace(_LABEL, "~")
+    return [name for name in shared_names(job) if re.search(rf"(?<![\w.~/-]){re.escape(name)}(?![\w.])", said)]
+
+
+def check_sentences(job: Job, report: Report) -> None:
+    """Headlines hold no long formula, and say of names that both programs have whose they are."""
+    found = report.mismatch
+    if found is None:
+        return
+    check_headline(found)
+    assert not unclear(found.headline, job), found.headline
+
+
+def check_headline(found: Mismatch) -> None:
+    """No formula of a headline is long."""
+    assert found.headline
+    assert max(map(len, formulas(found.headline)), default=0) <= LONGEST, found.headline
