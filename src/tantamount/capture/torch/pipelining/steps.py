@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Roles", "pass_step", "reduce_step", "spec_reduce_step", "update_step", "whole_step"]
+__all__ = ["Roles", "norm_step", "pass_step", "reduce_step", "spec_reduce_step", "update_step", "whole_step"]
 
 Step = Callable[..., dict[str, Tensor] | None]
 
@@ -110,16 +110,18 @@ def reduce_step(
     reduce: Callable[[nn.Module], object] | None,
     reduces: bool,
     placed: Mapping[str, Mapping[str, str]],
+    squares: bool = False,
 ) -> Step:
     """The step that comes after the last backward pass of a stage: PyTorch's end of it, and what the user does.
-    ``placed`` is how the passes leave the gradient of every parameter that is a DTensor."""
+    ``placed`` is how the passes leave the gradient of every parameter that is a DTensor. ``squares``: the square of
+    the norm of all gradients is computed as well, by PyTorch's function."""
     from torch.distributed.fsdp import FSDPModule, fully_shard
     from torch.distributed.pipelining.stage import _PipelineStageBase
 
     stage = SimpleNamespace(submod=module)
     stage.scale_grads = lambda factor: _PipelineStageBase.scale_grads(stage, factor)  # type: ignore[arg-type]
 
-    def run(**given: Tensor) -> None:
+    def run(**given: Tensor) -> dict[str, Tensor] | None:
         if isinstance(module, FSDPModule):  # as the last backward pass leaves it
             fully_shard.state(module)._lazy_init()  # type: ignore[attr-defined]
             for inner in module.modules():
@@ -134,6 +136,31 @@ def reduce_step(
         if reduce is not None:
             with torch.no_grad():
                 reduce(module)
+        return {"squares": _norm_of(module).square()} if squares else None
+
+    return run
+
+
+def _norm_of(module: nn.Module) -> Tensor:
+    """The norm of all gradients of a rank's module; of DTensors, that of the whole tensors."""
+    from torch.distributed.tensor import DTensor
+
+    found = nn.utils.get_total_norm([p.grad for p in module.parameters() if p.grad is not None])
+    return found.full_tensor() if isinstance(found, DTensor) else found
+
+
+def norm_step(most: float, group: Callable[[], Any] | None) -> Step:
+    """The factor by which all gradients are multiplied so that their norm is ``most`` at most: PyTorch's clipping.
+    ``group()`` are the stages of the pipeline, whose squares are added up; ``None`` on one device."""
+
+    def run(squares: Tensor) -> dict[str, Tensor]:
+        whole = squares.clone()
+        if group is not None:
+            torch.distributed.all_reduce(whole, group=group())
+        one = nn.Parameter(torch.ones_like(whole))
+        one.grad = torch.ones_like(whole)
+        nn.utils.clip_grads_with_norm_([one], most, whole.sqrt())
+        return {"factor": one.grad}
 
     return run
 
@@ -157,22 +184,27 @@ def _as_left(parameter: Tensor, local: Tensor, placed: Mapping[str, str]) -> Ten
     ).detach()
 
 
-def spec_reduce_step(seed: float) -> Step:
-    """The gradients of one device, without what :func:`whole_step` has multiplied them by."""
+def spec_reduce_step(seed: float, squares: bool = False) -> Step:
+    """The gradients of one device, without what :func:`whole_step` has multiplied them by, and the sum of all their
+    squares."""
 
     def run(**given: Tensor) -> dict[str, Tensor]:
-        return {name: gradient / seed for name, gradient in given.items()}
+        found = {name: gradient / seed for name, gradient in given.items()}
+        whole = torch.stack([gradient.square().sum() for gradient in found.values()]).sum() if squares else None
+        return found if whole is None else {**found, "squares": whole}
 
     return run
 
 
 def update_step(module: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
-    """A step of the optimizer on gradients that are given."""
+    """A step of the optimizer on gradients that are given, multiplied by a factor if one is given."""
 
     def run(**given: Tensor) -> None:
+        factor = given.pop("factor", None)
         for name, parameter in module.named_parameters():
             if f"grad {name}" in given:
-                parameter.grad = given[f"grad {name}"].clone()
+                gradient = given[f"grad {name}"].clone()
+                parameter.grad = gradient if factor is None else gradient.mul_(factor)
         optimizer.step()
         for parameter in module.parameters():
             parameter.grad = None
