@@ -294,7 +294,7 @@ class _Front:
             )  # fmt: skip
         types = [program.graph.by_name[output.node].type for output in program.graph.outputs]
         return tuple(
-            y.new_empty(found.shape if found is not None else y.shape).requires_grad_(y.requires_grad)
+            (y if found is None else _of_type(found).to("meta")).clone().requires_grad_(y.requires_grad)
             for y, found in zip(made, types[: len(made)], strict=True)
         )
 

@@ -76,9 +76,33 @@ def pass_step(module: nn.Module, roles: Roles, split: bool) -> Step:
         else:
             found, _ = backward("full", stage_output=made, output_grads=came, input_values=inputs)
         named = dict(zip(roles.inputs, found, strict=True))
-        return {**results, **{f"d_{name}": named[name] for name in roles.watched}}
+        kept = {
+            f"grad {name}": held.unsharded_accumulated_grad
+            for name, held in _in_reduced_precision(module).items()
+            if held.unsharded_accumulated_grad is not None
+        }
+        return {**results, **{f"d_{name}": named[name] for name in roles.watched}, **kept}
 
     return run
+
+
+def _in_reduced_precision(module: nn.Module) -> dict[str, Any]:
+    """What FSDP2 has of the parameters that it computes with in one precision, and whose gradients it adds up in
+    another, by name: these gradients are not in ``.grad``."""
+    from torch.distributed.fsdp import FSDPModule, fully_shard
+
+    found: dict[int, Any] = {}
+    for inner in module.modules():
+        if isinstance(inner, FSDPModule):
+            for group in fully_shard.state(inner)._fsdp_param_groups:  # type: ignore[attr-defined]
+                for held in group.fsdp_params:
+                    if held.reduce_dtype is not None and hasattr(held, "_unsharded_param"):
+                        found[id(held._unsharded_param)] = held
+    return {
+        name: found[id(p)]
+        for name, p in module.named_parameters()
+        if id(p) in found and found[id(p)].reduce_dtype != p.dtype
+    }
 
 
 def _forward(
@@ -127,10 +151,14 @@ def reduce_step(
             for inner in module.modules():
                 if isinstance(inner, FSDPModule):
                     inner.unshard()
+        apart = _in_reduced_precision(module)
         for name, parameter in module.named_parameters():
             if f"grad {name}" in given:
-                own = given[f"grad {name}"].clone()  # which is then divided in place
-                parameter.grad = _as_left(parameter, own, placed[name])
+                own = _as_left(parameter, given[f"grad {name}"].clone(), placed[name])  # is then divided in place
+                if name in apart:
+                    apart[name].unsharded_accumulated_grad = own
+                else:
+                    parameter.grad = own
         if reduces:
             _PipelineStageBase.perform_reduce_grad(stage, scale)  # type: ignore[arg-type]
         if reduce is not None:
