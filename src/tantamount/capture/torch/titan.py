@@ -23,7 +23,6 @@ from tantamount.errors import UserError
 
 __all__ = ["plan_of_torchtitan"]
 
-_NEEDED = "plan-torchtitan"
 _IGNORED = -100  # PyTorch's label of tokens without a loss
 
 
@@ -58,7 +57,7 @@ def plan_of_torchtitan(config: Any, *, folder: str | Path, name: str = "torchtit
 
 
 def _wrong(place: str, found: str, needed: str) -> UserError:
-    return UserError(_NEEDED, place=f"plan_of_torchtitan: {place}", found=found, needed=needed)
+    return UserError("plan-torchtitan", place=f"plan_of_torchtitan: {place}", found=found, needed=needed)
 
 
 def _check(config: Any) -> None:
@@ -175,7 +174,9 @@ class _Titan:
             "the learning rate is the same on all ranks, and the one that is configured",
         ]
         if self.config.optimizer.implementation != "for-loop":
-            found.append(f"the {self.config.optimizer.implementation} optimizer computes what the one for single tensors does")
+            found.append(
+                f"the {self.config.optimizer.implementation} optimizer computes what the one for single tensors does"
+            )
         if self.config.activation_checkpoint is not None:
             found.append("activation checkpointing computes again what it threw away")
         if self.config.compile.enable:

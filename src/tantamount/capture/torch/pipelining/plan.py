@@ -415,7 +415,9 @@ class _Front:
 
         spec = capture(norm_step(most, None), (), {"squares": torch.ones(())})
         side = capture_side(build, self.axes, "norm")
-        self.folder.rests_on("the norm of a stage's gradients is the root of the squares of its pieces' norms, added up")
+        self.folder.rests_on(
+            "the norm of a stage's gradients is the root of the squares of its pieces' norms, added up"
+        )
         table: Table = {"kind": "once", "sums": {"squares": "squares"}}
         self.folder.add("norm", spec, side, {"squares": {self.pipeline: 'Partial("sum")'}}, {"factor": {}}, table)
 
