@@ -1,4 +1,4 @@
-"""torchtitan's training of a decoder as a plan: its model in pieces, each spread by its own ``parallelize`` function, its
+"""torchtitan's training of a decoder as a plan: its model in pieces, each spread by torchtitan's own function, its
 schedule, loss, clipping and optimizer."""
 
 # pyright: basic
@@ -121,7 +121,8 @@ def _without_initial_values(config: Any, seen: set[int]) -> None:
     elif is_dataclass(config) and not isinstance(config, type):
         inner = [getattr(config, f.name, None) for f in fields(config)]
         if hasattr(config, "param_init"):
-            config.param_init = None
+            settings: Any = config
+            settings.param_init = None
     for value in inner:
         _without_initial_values(value, seen)
 
@@ -140,7 +141,7 @@ def _optimizer(config: Any) -> Callable[[Any], torch.optim.Optimizer]:
 @dataclass
 class _Titan:
     config: Any
-    model: nn.Module
+    model: Any
     names: list[list[str]]
     classes: dict[str, type] = field(default_factory=dict[str, type])
 
@@ -173,10 +174,8 @@ class _Titan:
             f"losses are divided by one number of tokens on all ranks, here {self.tokens}",
             "the learning rate is the same on all ranks, and the one that is configured",
         ]
-        if self.config.optimizer.implementation != "for-loop":
-            found.append(
-                f"the {self.config.optimizer.implementation} optimizer computes what the one for single tensors does"
-            )
+        if (kind := self.config.optimizer.implementation) != "for-loop":
+            found.append(f"the {kind} optimizer computes what the one for single tensors does")
         if self.config.activation_checkpoint is not None:
             found.append("activation checkpointing computes again what it threw away")
         if self.config.compile.enable:

@@ -98,8 +98,8 @@ def plan_of_schedule(
     own_loss = stage_loss or getattr(schedule, "_loss_fn", None) or loss
     front = _Front(
         order=order, axes=axes, pipeline=pipeline, over=over, loss=loss, stage_loss=own_loss, optimizer=optimizer,
-        parallelize=parallelize,
-        reduce=reduce, max_norm=max_norm, mean=reduction == "mean", placements=_texts(placements or {}), folder=PlanFolder(Path(folder)),
+        parallelize=parallelize, reduce=reduce, max_norm=max_norm, mean=reduction == "mean",
+        placements=_texts(placements or {}), folder=PlanFolder(Path(folder)),
     )  # fmt: skip
     batch = (batch,) if isinstance(batch, Tensor) else tuple(batch)
     pieces = front.pieces(modules, batch, target)
