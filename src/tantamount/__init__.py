@@ -2,9 +2,9 @@
 
 The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks`, :func:`capture_jax`,
 :func:`capture_jax_ranks`, :func:`capture_megatron`, :func:`refine`, :func:`compare`, :func:`verify_plan`,
-:func:`plan_of_megatron`, :func:`plan_of_schedule`, :func:`save_job`, :func:`read_job`, :class:`Report`,
-:class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators :func:`opaque`, :func:`definition`,
-:func:`operator`.
+:func:`plan_of_megatron`, :func:`plan_of_schedule`, :func:`plan_of_torchtitan`, :func:`save_job`, :func:`read_job`,
+:class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators :func:`opaque`,
+:func:`definition`, :func:`operator`.
 Importing this package imports neither PyTorch nor JAX nor the command line's libraries.
 """
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tantamount.capture.torch.megatron.plan import plan_of_megatron
     from tantamount.capture.torch.pipelining import plan_of_schedule
     from tantamount.capture.torch.programs import capture, capture_ranks
+    from tantamount.capture.torch.titan import plan_of_torchtitan
     from tantamount.errors import UserError
     from tantamount.ops.declare import definition, opaque, operator
     from tantamount.verdict import Report, Verdict
@@ -31,7 +32,7 @@ __all__ = [
     "JaxModel", "NotProved", "Report", "UserError", "Verdict", "__version__", "capture",
     "capture_jax", "capture_jax_ranks",
     "capture_megatron", "capture_ranks", "compare", "definition", "opaque", "operator", "read_job", "refine",
-    "plan_of_megatron", "plan_of_schedule", "save_job", "verify_plan",
+    "plan_of_megatron", "plan_of_schedule", "plan_of_torchtitan", "save_job", "verify_plan",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ _HOME = {
     "operator": "tantamount.ops.declare",
     "plan_of_megatron": "tantamount.capture",
     "plan_of_schedule": "tantamount.capture",
+    "plan_of_torchtitan": "tantamount.capture",
     "read_job": "tantamount.capture.job",
     "refine": "tantamount.answers",
     "save_job": "tantamount.capture.programs",

@@ -57,6 +57,7 @@ RuleName = Literal[
     "found-once",
     "ignored-labels",
     "distinct-writes",
+    "laid-writes",
     "some-mask-holds",
     # where a program is undefined
     "extended-arithmetic",

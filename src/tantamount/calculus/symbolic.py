@@ -11,7 +11,17 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, prod
 
-from tantamount.calculus import comparisons, contraction, forms, index_ranges, moduli, partial, powers, quotients
+from tantamount.calculus import (
+    comparisons,
+    contraction,
+    forms,
+    index_ranges,
+    moduli,
+    partial,
+    powers,
+    quotients,
+    writes,
+)
 from tantamount.calculus.affine import fixed, variable
 from tantamount.calculus.atoms import BOOLEAN, Store, ValueFacts
 from tantamount.calculus.constants import Reading, reading
@@ -495,6 +505,11 @@ class Symbolic(Interpretation):
         lead = tuple(range(n))
         places = tuple(n + rank + k for k in range(count))
         kept = tuple(n + d for d in range(rank))
+        if (rank, count, accumulate) == (1, 1, False):
+            settled = writes.written(self.store, x, given[0], source, n)
+            if settled is not None:
+                self.store.fired["laid-writes"] += 1
+                return settled
         hot: list[tuple[Form, tuple[int, ...]]] = []
         for d, index in zip(chosen, given, strict=True):
             for box, value in index.pieces:

@@ -28,6 +28,7 @@ _LONG = 4  # axes of so many ranks or fewer are as short as they get
 _RANKS = 64  # of a part that is looked at closely
 _PATIENCE = 60.0  # seconds for what was not proved in any simpler way
 _AT_ONCE = 1.0  # seconds to see what is equal
+_MULTIPLIED = 0.5  # seconds to see what is equal after products are multiplied out
 _BRIEF = 0.5  # CPU seconds to compare an output where everything is small
 _CONTROL = 1.0  # CPU seconds to see whether what is refuted at small sizes is equal at its own
 
@@ -107,7 +108,8 @@ def _likely(small: Job, effort: Effort) -> list[str]:
 
 
 def _at_once(job: Job, effort: Effort) -> tuple[dict[str, OutputReport], Proof]:
-    """The outputs that are proved in no time, as equal forms mostly are, and a proof that can be asked further."""
+    """The outputs that are proved in no time, as equal forms mostly are, or are after some products are multiplied out;
+    and a proof that can be asked further."""
     proof = prove(job, Options(cut=False, effort=effort))
     known: dict[str, OutputReport] = {}
     left = effort.left()
@@ -119,6 +121,13 @@ def _at_once(job: Job, effort: Effort) -> tuple[dict[str, OutputReport], Proof]:
             for name in job.outputs:
                 (output,) = proof.check(expand=False, only=[name], infer=False)
                 if output.verdict is Verdict.PROVED:
+                    known[name] = output
+        with stopping(Effort(effort.factor, seconds=_MULTIPLIED if left is None else min(left, _MULTIPLIED))):
+            for name in job.outputs:
+                if name not in known:
+                    (output,) = proof.check(only=[name], infer=False)
+                    if output.verdict is not Verdict.PROVED:
+                        break  # what differs is looked at where it is small
                     known[name] = output
     except Stopped:  # nothing more is asked of that one, whose work may be half done
         proof = prove(job, Options(cut=False, effort=effort))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from support.calculus import Workbench
 from support.jobs import job_files
 from tantamount.answers import refine
+from tantamount.calculus.writes import written
 from tantamount.capture.job import read_job
 from tantamount.ir.types import DType
 from tantamount.ops.definitions.indexing import from_end
@@ -78,4 +80,55 @@ def test_indices_of_writes_must_be_in_range(tmp_path: Path, name: str, index: st
         tmp_path, head + "y = aten.add.Tensor(x, 0)\n-> y", [head + body + "\n-> y"],
         '[inputs]\ndefault = "Replicate()"', {}, {},
     )  # fmt: skip
+    assert (refine(read_job(path)).verdict is Verdict.PROVED) == proved
+
+
+def _table(w: Workbench, size: int, cuts: list[int], lines: list[tuple[int, int]]) -> Any:
+    """Integers that are ``slope * i + start`` between the cuts, by comparisons."""
+    i = w.b.iota(size)
+    found = w.b.full((size,), 0, INT)
+    for cut, (slope, start) in zip([0, *cuts], lines, strict=True):
+        found = w.b.where(w.b.less(i, cut), found, w.b.add(w.b.mul(i, slope), start))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_writes_at_numbers_whoever_comes_last(data: Any) -> None:
+    """Tables of numbers written at tables of numbers: as NumPy does if equal writes meet, and otherwise not settled."""
+    size, count = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 7))
+    cuts = sorted(data.draw(st.lists(st.integers(1, count), max_size=2, unique=True)))
+    slopes = st.sampled_from([0, 0, 1, 1, -1, 2])
+    line = st.tuples(slopes, st.integers(-2, 9))
+    places = [data.draw(line) for _ in range(len(cuts) + 1)]
+    values = [data.draw(st.tuples(st.sampled_from([0, 0, 1, 3]), st.integers(0, 2))) for _ in range(len(cuts) + 1)]
+    w = Workbench()
+    x, index, source = w.input("x", size, dtype=INT), _table(w, count, cuts, places), _table(w, count, cuts, values)
+    at, what = (w.value(t, {}).astype(int) for t in (index, source))
+    found = written(w.store, x.value, index.value, source.value, 0)
+    wanted = dict(zip(at.tolist(), what.tolist(), strict=True))
+    settles = all(0 <= k < size for k in wanted) and all(wanted[k] == v for k, v in zip(at, what, strict=True))
+    if found is None:
+        assert not settles or any(slope not in (0, 1) for slope, _ in places) or any(s for s, _ in values)
+        return
+    assert settles
+    given_data = w.data(3)
+    expected = given_data["x"].copy()
+    for k, v in wanted.items():
+        expected[k] = v
+    assert np.array_equal(w.value(found, given_data), expected)
+
+
+@pytest.mark.parametrize(("first", "proved"), [(0, True), (1, False)])
+def test_where_documents_begin(tmp_path: Path, first: int, proved: bool) -> None:
+    """A table that is filled at ends of documents, and at one place after all others by everybody else."""
+    body = (
+        "x: float32[64]\ni = aten.arange.default(64)\n"
+        f"eq = aten.eq.Scalar(i, {first})\nn = aten.full_like.default(i, 64)\n"
+        "at = aten.where.self(eq, i, n)\nf = aten.full.default([128], 7, dtype=int64)\n"
+        "t = aten.scatter.src(f, 0, at, at)\nj = aten.slice.Tensor(t, 0, 0, 1)\n"
+        "y = aten.index.Tensor(x, [j])\n-> y"
+    )
+    spec = "x: float32[64]\ny = aten.slice.Tensor(x, 0, 0, 1)\n-> y"
+    path = job_files(tmp_path, spec, [body], '[inputs]\ndefault = "Replicate()"', {}, {})
     assert (refine(read_job(path)).verdict is Verdict.PROVED) == proved

@@ -20,8 +20,9 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B  # noqa: E402
 
-from tantamount.capture.torch.pipelining import plan_of_schedule  # noqa: E402
+from tantamount.capture.torch.pipelining import plan, plan_of_schedule  # noqa: E402
 from tantamount.capture.torch.pipelining.orders import order_of  # noqa: E402
+from tantamount.capture.torch.pipelining.steps import norm_step  # noqa: E402
 from tantamount.capture.torch.training.alike import structure_of  # noqa: E402
 
 
@@ -209,3 +210,12 @@ def test_detours_are_taken_out_and_nothing_else() -> None:
     found = traced(*given)
     assert torch.equal(found[0], given[0])
     assert [x.shape for x in found] == [(3,), (3,), (2, 3), (3,)]
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_gradients_are_clipped_by_the_norm_over_all_stages(right: bool, tmp_path: Path, monkeypatch: Any) -> None:
+    if not right:  # a stage sees its own gradients only
+        monkeypatch.setattr(plan, "norm_step", lambda most, _: norm_step(most, None))
+    report = verify_plan(written(tmp_path, Schedule1F1B, max_norm=1.0))
+    wrong = [part.part for part in report.parts if part.verdict is not Verdict.PROVED]
+    assert (report.verdict, wrong) == ((Verdict.PROVED, []) if right else (Verdict.REFUTED, ["norm"])), report.text()

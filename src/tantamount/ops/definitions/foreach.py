@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
-from tantamount.ops.definitions import elementwise, reduction
-from tantamount.ops.table import Scalars, Tensors, operator
+from tantamount.ops.definitions import elementwise, movement, reduction
+from tantamount.ops.table import Layout, Scalars, Tensors, operator
 
 _ELEMENTWISE = "elementwise"
 
@@ -53,6 +53,14 @@ _UNARY: dict[str, Unary] = {
 
 for _name, _define in _UNARY.items():
     _register_unary(_name, _define)
+
+
+@operator("aten._foreach_copy.default", category=_ELEMENTWISE)
+def copied(b: Builder, self: Tensors, src: Tensors, non_blocking: Layout = False) -> tuple[Tensor, ...]:
+    """src[k], broadcast to the shape of self[k] and converted to its type"""
+    _same_length(self, src)
+    pairs = zip(_present(self), _present(src), strict=True)
+    return tuple(movement.copy(b, x, y, non_blocking) for x, y in pairs)
 
 
 @operator("aten._foreach_add.List", category=_ELEMENTWISE)

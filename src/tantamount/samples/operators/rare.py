@@ -205,6 +205,7 @@ SAMPLES: tuple[Sample, ...] = (
     # for-each
     *(call(f"_foreach_{name}.default", (f(2, 3), f(3))) for name in ("abs", "neg", "exp", "sign")),
     *(call(f"_foreach_{name}.default", (positive(2, 3), positive(3))) for name in ("sqrt", "rsqrt", "log")),
+    call("_foreach_copy.default", (f(2, 3), f(3)), (f(3), f(3, dtype=F64))),
     call("_foreach_reciprocal.default", (positive(2), positive(3))),
     *(call(f"_foreach_{name}.List", (f(2), f(3)), (f(2), f(3)), alpha=2) for name in ("add", "sub")),
     call("_foreach_add.Tensor", (f(2), f(3)), f(), alpha=2),

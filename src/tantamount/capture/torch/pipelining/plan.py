@@ -22,6 +22,7 @@ from tantamount.capture.torch.flexible import as_defined
 from tantamount.capture.torch.pipelining.orders import Order, order_of
 from tantamount.capture.torch.pipelining.steps import (
     Roles,
+    norm_step,
     pass_step,
     reduce_step,
     spec_reduce_step,
@@ -60,6 +61,8 @@ def plan_of_schedule(
     placements: Mapping[str, Mapping[str, Any]] | None = None,
     stage_loss: Callable[..., Tensor] | None = None,
     scale_grads: bool | None = None,
+    max_norm: float | None = None,
+    assumed: Sequence[str] = (),
     name: str = "pipeline",
 ) -> Path:
     """The plan of a training step with a schedule of ``torch.distributed.pipelining``; the path of the plan's file in
@@ -74,7 +77,9 @@ def plan_of_schedule(
     rows, by ``stage_loss`` or the function that a schedule object has, if that is another one. ``scale_grads``: the
     schedule's own argument, where no object says it (PyTorch's default is true). ``reduce(module, mesh)``
     is what is done with ``.grad`` after the last backward pass, beside what PyTorch does itself;
-    ``optimizer(parameters)`` makes the optimizer. ``placements`` say where plain tensors are cut:
+    ``max_norm``: gradients are clipped to that norm, of each stage by PyTorch's functions, with the squares added up
+    over the stages. ``optimizer(parameters)`` makes the optimizer. ``assumed`` are sentences that the plan rests on.
+    ``placements`` say where plain tensors are cut:
     ``{"*.weight": {"tp": "Shard(0)"}}``, for parameters by name, ``hidden*`` for what passes between pieces, and
     ``grad NAME`` for gradients. Raises :class:`UserError` for what is not understood."""
     axes = dict(mesh)
@@ -93,11 +98,13 @@ def plan_of_schedule(
     own_loss = stage_loss or getattr(schedule, "_loss_fn", None) or loss
     front = _Front(
         order=order, axes=axes, pipeline=pipeline, over=over, loss=loss, stage_loss=own_loss, optimizer=optimizer,
-        parallelize=parallelize,
-        reduce=reduce, mean=reduction == "mean", placements=_texts(placements or {}), folder=PlanFolder(Path(folder)),
+        parallelize=parallelize, reduce=reduce, max_norm=max_norm, mean=reduction == "mean",
+        placements=_texts(placements or {}), folder=PlanFolder(Path(folder)),
     )  # fmt: skip
     batch = (batch,) if isinstance(batch, Tensor) else tuple(batch)
     pieces = front.pieces(modules, batch, target)
+    for sentence in assumed:
+        front.folder.rests_on(sentence)
     if any(len(stage) > 1 for stage in modules):
         front.folder.rests_on("a stage calls the modules that it is listed with, one after the other, and nothing else")
     front.finish()
@@ -113,7 +120,10 @@ def plan_of_schedule(
     trained = [part for part in dict.fromkeys(pieces) if front.kinds[part].trained]
     return front.folder.write(
         name, axes, pipeline, order.microbatches, pieces, owned, order.written(Path(folder)),
-        {"reduce": [f"{part}_reduce" for part in trained], "update": [f"{part}_update" for part in trained]},
+        {
+            "reduce": [f"{part}_reduce" for part in trained],
+            "update": [*(["norm"] if max_norm is not None else []), *(f"{part}_update" for part in trained)],
+        },
     )  # fmt: skip
 
 
@@ -149,6 +159,7 @@ class _Front:
     optimizer: Callable[[Any], torch.optim.Optimizer]
     parallelize: Parallelize | None
     reduce: Callable[[nn.Module, Any], object] | None
+    max_norm: float | None
     mean: bool
     placements: dict[str, Placed]
     folder: PlanFolder
@@ -283,7 +294,7 @@ class _Front:
             )  # fmt: skip
         types = [program.graph.by_name[output.node].type for output in program.graph.outputs]
         return tuple(
-            y.new_empty(found.shape if found is not None else y.shape).requires_grad_(y.requires_grad)
+            (y if found is None else _of_type(found).to("meta")).clone().requires_grad_(y.requires_grad)
             for y, found in zip(made, types[: len(made)], strict=True)
         )
 
@@ -391,27 +402,47 @@ class _Front:
         for part, kind in self.kinds.items():
             if kind.trained:
                 self._add_update(part, kind, self._add_reduce(part, kind))
+        if self.max_norm is not None:
+            self._add_norm(self.max_norm)
+
+    def _add_norm(self, most: float) -> None:
+        """The part that makes a factor of the sum of all squares, once on all ranks."""
+        from torch.distributed.device_mesh import init_device_mesh
+
+        def build(_: int) -> Any:
+            mesh = init_device_mesh("cpu", tuple(self.axes.values()), mesh_dim_names=tuple(self.axes))
+            return norm_step(most, lambda: mesh.get_group(self.pipeline)), (), {"kwargs": {"squares": torch.ones(())}}
+
+        spec = capture(norm_step(most, None), (), {"squares": torch.ones(())})
+        side = capture_side(build, self.axes, "norm")
+        self.folder.rests_on(
+            "the norm of a stage's gradients is the root of the squares of its pieces' norms, added up"
+        )
+        table: Table = {"kind": "once", "sums": {"squares": "squares"}}
+        self.folder.add("norm", spec, side, {"squares": {self.pipeline: 'Partial("sum")'}}, {"factor": {}}, table)
 
     def _add_reduce(self, part: str, kind: _Kind) -> Side:
         whole = {f"grad {name}": _of_type(kind.shapes[name]) for name in kind.trained}
-        spec = capture(spec_reduce_step(self.seed), (), whole)
+        clips = self.max_norm is not None
+        spec = capture(spec_reduce_step(self.seed, clips), (), whole)
         scale = self.order.microbatches if self.order.scaled else 1
 
         def build(_: int) -> Any:
             own, mesh = self._parallel(kind.module)
             after = None if self.reduce is None else lambda module: self.reduce(module, mesh)  # type: ignore[misc]
             given = {f"grad {name}": _of_type(found) for name, found in kind.left.items()}
-            step = reduce_step(own, scale, after, self.order.reduces, kind.gradients)
+            step = reduce_step(own, scale, after, self.order.reduces, kind.gradients, clips)
             return step, (), {"kwargs": given, "modules": own}
 
         side = capture_side(build, self.inner, f"{part}_reduce")
         over = dict.fromkeys(self.over, 'Partial("sum")')
         table: Table = {
             "kind": "piece", "of": part, "takes": {f"grad {n}": f"grad {n}" for n in kind.trained},
-            "gives": {f"grad {n}": f"reduced {n}" for n in kind.trained},
+            "gives": {f"grad {n}": f"reduced {n}" for n in kind.trained} | ({"squares": "squares"} if clips else {}),
         }  # fmt: skip
         inputs = {f"grad {n}": {**kind.gradients[n], **over} for n in kind.trained}
-        self.folder.add(f"{part}_reduce", spec, side, inputs, self._reduced(kind, side), table)
+        outputs = {**self._reduced(kind, side), "squares": {}}
+        self.folder.add(f"{part}_reduce", spec, side, inputs, outputs, table)
         return side
 
     def _reduced(self, kind: _Kind, side: Side) -> dict[str, Placed]:
@@ -425,6 +456,8 @@ class _Front:
     def _add_update(self, part: str, kind: _Kind, reduced: Side) -> None:
         module = _on_cpu(kind.module)
         whole = {f"grad {name}": _of_type(kind.shapes[name]) for name in kind.trained}
+        factor = {} if self.max_norm is None else {"factor": torch.ones(())}
+        whole |= factor
         one = self.optimizer(list(module.parameters()))
         spec = capture(update_step(module, one), (), whole, modules=module, optimizers=one)
 
@@ -432,10 +465,11 @@ class _Front:
             own, _mesh = self._parallel(kind.module)
             chosen = self.optimizer(list(own.parameters()))
             given = {f"grad {n}": torch.empty_like(p) for n, p in own.named_parameters() if n in kind.trained}
+            given |= factor
             return update_step(own, chosen), (), {"kwargs": given, "modules": own, "optimizers": chosen}
 
         side = capture_side(build, self.inner, f"{part}_update")
-        placed = self._reduced(kind, reduced)
+        placed: dict[str, Placed] = {**self._reduced(kind, reduced), **({"factor": {}} if factor else {})}
         local = {node.name: _known(node.type) for node in side.programs[0].graph.inputs}
         shapes = {node.name: _known(node.type) for node in spec.graph.inputs}
         inputs: dict[str, Placed] = {}

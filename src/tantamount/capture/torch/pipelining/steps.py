@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Roles", "pass_step", "reduce_step", "spec_reduce_step", "update_step", "whole_step"]
+__all__ = ["Roles", "norm_step", "pass_step", "reduce_step", "spec_reduce_step", "update_step", "whole_step"]
 
 Step = Callable[..., dict[str, Tensor] | None]
 
@@ -76,9 +76,33 @@ def pass_step(module: nn.Module, roles: Roles, split: bool) -> Step:
         else:
             found, _ = backward("full", stage_output=made, output_grads=came, input_values=inputs)
         named = dict(zip(roles.inputs, found, strict=True))
-        return {**results, **{f"d_{name}": named[name] for name in roles.watched}}
+        kept = {
+            f"grad {name}": held.unsharded_accumulated_grad
+            for name, held in _in_reduced_precision(module).items()
+            if held.unsharded_accumulated_grad is not None
+        }
+        return {**results, **{f"d_{name}": named[name] for name in roles.watched}, **kept}
 
     return run
+
+
+def _in_reduced_precision(module: nn.Module) -> dict[str, Any]:
+    """What FSDP2 has of the parameters that it computes with in one precision, and whose gradients it adds up in
+    another, by name: these gradients are not in ``.grad``."""
+    from torch.distributed.fsdp import FSDPModule, fully_shard
+
+    found: dict[int, Any] = {}
+    for inner in module.modules():
+        if isinstance(inner, FSDPModule):
+            for group in fully_shard.state(inner)._fsdp_param_groups:  # type: ignore[attr-defined]
+                for held in group.fsdp_params:
+                    if held.reduce_dtype is not None and hasattr(held, "_unsharded_param"):
+                        found[id(held._unsharded_param)] = held
+    return {
+        name: found[id(p)]
+        for name, p in module.named_parameters()
+        if id(p) in found and found[id(p)].reduce_dtype != p.dtype
+    }
 
 
 def _forward(
@@ -110,30 +134,61 @@ def reduce_step(
     reduce: Callable[[nn.Module], object] | None,
     reduces: bool,
     placed: Mapping[str, Mapping[str, str]],
+    squares: bool = False,
 ) -> Step:
     """The step that comes after the last backward pass of a stage: PyTorch's end of it, and what the user does.
-    ``placed`` is how the passes leave the gradient of every parameter that is a DTensor."""
+    ``placed`` is how the passes leave the gradient of every parameter that is a DTensor. ``squares``: the square of
+    the norm of all gradients is computed as well, by PyTorch's function."""
     from torch.distributed.fsdp import FSDPModule, fully_shard
     from torch.distributed.pipelining.stage import _PipelineStageBase
 
     stage = SimpleNamespace(submod=module)
     stage.scale_grads = lambda factor: _PipelineStageBase.scale_grads(stage, factor)  # type: ignore[arg-type]
 
-    def run(**given: Tensor) -> None:
+    def run(**given: Tensor) -> dict[str, Tensor] | None:
         if isinstance(module, FSDPModule):  # as the last backward pass leaves it
             fully_shard.state(module)._lazy_init()  # type: ignore[attr-defined]
             for inner in module.modules():
                 if isinstance(inner, FSDPModule):
                     inner.unshard()
+        apart = _in_reduced_precision(module)
         for name, parameter in module.named_parameters():
             if f"grad {name}" in given:
-                own = given[f"grad {name}"].clone()  # which is then divided in place
-                parameter.grad = _as_left(parameter, own, placed[name])
+                own = _as_left(parameter, given[f"grad {name}"].clone(), placed[name])  # is then divided in place
+                if name in apart:
+                    apart[name].unsharded_accumulated_grad = own
+                else:
+                    parameter.grad = own
         if reduces:
             _PipelineStageBase.perform_reduce_grad(stage, scale)  # type: ignore[arg-type]
         if reduce is not None:
             with torch.no_grad():
                 reduce(module)
+        return {"squares": _norm_of(module).square()} if squares else None
+
+    return run
+
+
+def _norm_of(module: nn.Module) -> Tensor:
+    """The norm of all gradients of a rank's module; of DTensors, that of the whole tensors."""
+    from torch.distributed.tensor import DTensor
+
+    found = nn.utils.get_total_norm([p.grad for p in module.parameters() if p.grad is not None])
+    return found.full_tensor() if isinstance(found, DTensor) else found
+
+
+def norm_step(most: float, group: Callable[[], Any] | None) -> Step:
+    """The factor by which all gradients are multiplied so that their norm is ``most`` at most: PyTorch's clipping.
+    ``group()`` are the stages of the pipeline, whose squares are added up; ``None`` on one device."""
+
+    def run(squares: Tensor) -> dict[str, Tensor]:
+        whole = squares.clone()
+        if group is not None:
+            torch.distributed.all_reduce(whole, group=group())
+        one = nn.Parameter(torch.ones_like(whole))
+        one.grad = torch.ones_like(whole)
+        nn.utils.clip_grads_with_norm_([one], most, whole.sqrt())
+        return {"factor": one.grad}
 
     return run
 
@@ -157,22 +212,27 @@ def _as_left(parameter: Tensor, local: Tensor, placed: Mapping[str, str]) -> Ten
     ).detach()
 
 
-def spec_reduce_step(seed: float) -> Step:
-    """The gradients of one device, without what :func:`whole_step` has multiplied them by."""
+def spec_reduce_step(seed: float, squares: bool = False) -> Step:
+    """The gradients of one device, without what :func:`whole_step` has multiplied them by, and the sum of all their
+    squares."""
 
     def run(**given: Tensor) -> dict[str, Tensor]:
-        return {name: gradient / seed for name, gradient in given.items()}
+        found = {name: gradient / seed for name, gradient in given.items()}
+        whole = torch.stack([gradient.square().sum() for gradient in found.values()]).sum() if squares else None
+        return found if whole is None else {**found, "squares": whole}
 
     return run
 
 
 def update_step(module: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
-    """A step of the optimizer on gradients that are given."""
+    """A step of the optimizer on gradients that are given, multiplied by a factor if one is given."""
 
     def run(**given: Tensor) -> None:
+        factor = given.pop("factor", None)
         for name, parameter in module.named_parameters():
             if f"grad {name}" in given:
-                parameter.grad = given[f"grad {name}"].clone()
+                gradient = given[f"grad {name}"].clone()
+                parameter.grad = gradient if factor is None else gradient.mul_(factor)
         optimizer.step()
         for parameter in module.parameters():
             parameter.grad = None

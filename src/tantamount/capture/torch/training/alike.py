@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +14,9 @@ from torch import Tensor, nn
 __all__ = ["structure_of"]
 
 _INNER = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+_OF_FILES = (  # hooks that run when weights are written and read
+    "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+)  # fmt: skip
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, slice, range)
 
 
@@ -40,7 +45,7 @@ class _Reader:
             for kind, table in (("parameter", module._parameters), ("buffer", module._buffers))
             for name, tensor in table.items()
         )
-        attributes = {key: value for key, value in vars(module).items() if key not in _INNER}
+        attributes = {key: value for key, value in vars(module).items() if key not in _INNER and key not in _OF_FILES}
         return tensors, self._table(attributes)
 
     def _tensor(self, tensor: Tensor) -> Hashable:
@@ -69,6 +74,11 @@ class _Reader:
             return "again", self.seen[id(value)]
         if isinstance(value, dict):
             return type(value), self._table(value)
+        if isinstance(value, partial):
+            return "partial", self._value(value.func), self._value(value.args), self._table(value.keywords)
+        if is_dataclass(value) and not isinstance(value, type) and not callable(value):
+            self.seen[id(value)] = len(self.seen)
+            return type(value), tuple((f.name, self._value(getattr(value, f.name, None))) for f in fields(value))
         if isinstance(value, type) or not hasattr(value, "__dict__") or callable(value):
             return "object", id(value)
         self.seen[id(value)] = len(self.seen)
