@@ -106,9 +106,12 @@ class _Search:
                 self.found[name] = _Found(difference, leaves, seed, execution.inputs, sampled)
 
 
-def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
+def search(
+    proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0, plan: Plan | None = None
+) -> Searched:
     """Execute both sides where outputs are not proved; notes say why nothing was executed, or what the executions say.
-    Where the sides agree on the first ``agreeing`` inputs (if that is not 0), the search is interrupted.
+    Where the sides agree on the first ``agreeing`` inputs (if that is not 0), the search is interrupted. ``plan``: that
+    of the proof, where it is known.
 
     Raises :class:`TooLarge` beyond the limits of what is executed."""
     job, specification = proof.job, proof.specification
@@ -118,8 +121,10 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agre
     singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
 
     def begun() -> Searched:
-        plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
-        return _searched(proof, outputs, open_, _Search(plan, {}, {}, {}, singular), agreeing)
+        found = plan
+        if found is None:
+            found = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
+        return _searched(proof, outputs, open_, _Search(found, {}, {}, {}, singular), agreeing)
 
     return _executing(outputs, begun)
 
