@@ -215,10 +215,6 @@ class Bounds:
     alignment_work: int = _bound(
         5_000_000, EXECUTION, "Element operations of the execution that says which tensors seem to agree.", "fixed"
     )
-    executed_elements: int = _bound(
-        1 << 20, EXECUTION, "Elements of all tensors beyond which a difference is first looked for at smaller shapes.",
-        "fixed",
-    )  # fmt: skip
     alignment_windows: int = _bound(32, EXECUTION, "Equal blocks of a tensor that are looked for in the other program.")
     # diagnosis
     repair_inputs: int = _bound(4, DIAGNOSIS, "Random inputs that are tried until outputs differ.", "fixed")

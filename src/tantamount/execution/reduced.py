@@ -24,6 +24,8 @@ from tantamount.verdict import OutputReport, Relation, Verdict
 
 __all__ = ["find_differences"]
 
+_MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first; fewer are executed as soon
+
 
 def find_differences(
     proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0
@@ -38,7 +40,7 @@ def find_differences(
         return _search_reduced(proof, outputs, str(problem))
     except NotExecuted:  # the search says why
         return search(proof, outputs, limits, agreeing)
-    if plan.elements > proof.options.effort.bounds.executed_elements:
+    if plan.elements > _MANY:
         found = _search_reduced(proof, outputs, "", agreeing)
         if found.counterexample is not None and _differ(plan, found.outputs, outputs):
             return found
