@@ -60,8 +60,8 @@ class _Unpaired(TantamountError):
 @dataclass(frozen=True)
 class Plan:
     """The inputs and masks that executing a job takes. ``work`` counts element operations of one execution of both
-    sides, ``elements`` those of all its tensors; ``paired`` is True if every mask of the implementation is a known part of the specification's, or only one
-    side has any (else nothing is dropped)."""
+    sides, ``elements`` those of all its tensors; ``paired`` is True if every mask of the implementation is a known part
+    of the specification's, or only one side has any (else nothing is dropped)."""
 
     job: Job
     store: Store

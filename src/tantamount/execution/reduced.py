@@ -27,15 +27,11 @@ __all__ = ["find_differences"]
 _MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first; fewer are executed as soon
 
 
-def find_differences(
-    proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0
-) -> Searched:
+def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
     """Like :func:`tantamount.execution.witness.search`, at smaller shapes where those of the job are too large, or so
     large that the same difference is found and simplified sooner at smaller ones."""
     try:
-        plan = plan_execution(
-            proof.store, proof.job, proof.inputs, proof.specification, proof.implementation, limits
-        )
+        plan = plan_execution(proof.store, proof.job, proof.inputs, proof.specification, proof.implementation, limits)
     except TooLarge as problem:
         return _search_reduced(proof, outputs, str(problem))
     except NotExecuted:  # the search says why
@@ -61,9 +57,7 @@ def _differ(plan: Plan, outputs: tuple[OutputReport, ...], before: tuple[OutputR
         return False
 
 
-def _search_reduced(
-    proof: Proof, outputs: tuple[OutputReport, ...], reason: str, agreeing: int = 0
-) -> Searched:
+def _search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str, agreeing: int = 0) -> Searched:
     """Like :func:`tantamount.execution.witness.search`, at smaller shapes; ``reason`` says why not at those of the job.
     ``outputs`` is what is known of the job."""
     options = proof.options
@@ -113,7 +107,12 @@ def _control(
 
 
 def _searched(
-    reduction: Reduction, proof: Proof, outputs: tuple[OutputReport, ...], proved: set[str], limits: Limits, agreeing: int
+    reduction: Reduction,
+    proof: Proof,
+    outputs: tuple[OutputReport, ...],
+    proved: set[str],
+    limits: Limits,
+    agreeing: int,
 ) -> Searched:
     open_ = tuple(output for output in outputs if output.name not in proved)
     searched = search(proof, open_, limits, agreeing)

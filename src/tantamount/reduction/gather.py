@@ -1,8 +1,9 @@
 """The facts about its sizes that a job rests on: both programs type-checked on integers that remember.
 
 Which integers are one variable? Sizes of inputs are, where relations or operators make them equal. An integer in an
-attribute is the size of the same value among the operands' (the k-th of that value the k-th), else one variable with
-those at the same place of calls with the same attributes. So sizes that are equal by chance (hidden size and sequence
+attribute is the size of the same value among the operands' (the k-th of that value the k-th, unless there are more than
+among the operands; of bounds, one for every dimension, that of the dimension), else one variable with those at the same
+place of calls with the same attributes. So sizes that are equal by chance (hidden size and sequence
 length) can come apart; what corresponds without being tied by a fact is kept equal where that costs little
 (:mod:`.reduce`).
 """
