@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Environment = Mapping[int, Positions]  # variable -> its values; all arrays broadcast together
 
+_NOT_GIVEN = ("prime", "infinity", "table")  # kinds of leaves whose values no execution draws
 _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
@@ -51,6 +52,9 @@ class Evaluator:
 
     def form(self, form: Form) -> Array:
         """The tensor, of the form's shape. Raises :class:`InternalError` unless the pieces tile it."""
+        part = self._part_of_leaf(form)
+        if part is not None:
+            return part
         out = np.full(form.sizes, np.nan)
         count = np.zeros(form.sizes, dtype=np.int64)
         n = len(form.sizes)
@@ -65,6 +69,42 @@ class Evaluator:
         if (count != 1).any():
             raise InternalError(f"the boxes of a form of shape {form.shape} are not a partition")
         return out.reshape(form.shape)
+
+    def _part_of_leaf(self, form: Form) -> Array | None:
+        """The tensor if it is a block of a leaf, its dimensions in any order and repeated along others, as most inputs
+        of programs are: read without listing the points, not to be written to. ``None`` otherwise."""
+        if len(form.pieces) != 1 or len(form.pieces[0][1]) != 1:
+            return None
+        box, (((factors, c),)) = form.pieces[0]
+        if c != 1 or len(factors) != 1 or any(low != 0 for low, _ in box):
+            return None
+        number, exponent, index = factors[0]
+        atom = self.store.atoms[number]
+        if exponent != 1 or number == IOTA or atom.op != "leaf" or atom.attributes[0] in _NOT_GIVEN:
+            return None
+        array = self._given(*atom.attributes)
+        if array.ndim != len(index) or tuple(high for _, high in box) != form.sizes:
+            return None
+        where: list[slice | int] = []
+        order: list[int] = []  # the axes of the block
+        for (parts, start), n in zip(index, array.shape, strict=True):
+            count = 1
+            for v, stride in sorted(parts, key=lambda part: part[1]):  # axes one inside the other: a range of numbers
+                if stride != count:
+                    return None
+                count *= form.sizes[v]
+            if start < 0 or start + count > n:
+                return None
+            order += [v for v, _ in sorted(parts, key=lambda part: -part[1])]
+            where.append(slice(start, start + count) if parts else start)
+        if len({*order}) < len(order):
+            return None
+        block = array[tuple(where)].reshape([form.sizes[v] for v in order])
+        block = np.transpose(block, sorted(range(len(order)), key=order.__getitem__))
+        block = block.reshape([n if v in order else 1 for v, n in enumerate(form.sizes)])
+        if bool((block == 0).any()):
+            block = block + 0.0  # no -0.0
+        return np.broadcast_to(block, form.sizes).reshape(form.shape)
 
     def polynomial(self, x: Polynomial, axes: Environment) -> Array:
         """The value of a Polynomial, broadcast over the shapes of the variables that it mentions."""
@@ -92,7 +132,7 @@ class Evaluator:
             raise InternalError(f"atom {number} has {atom.arity} coordinates, not {len(index)}")
         if number == IOTA:
             return index[0].astype(np.float64)
-        if atom.op == "leaf" and index and atom.attributes[0] not in ("prime", "infinity", "table"):
+        if atom.op == "leaf" and index and atom.attributes[0] not in _NOT_GIVEN:
             array = self._given(*atom.attributes)
             if array.ndim == len(index) and all(
                 p.size and p.min() >= 0 and p.max() < n for p, n in zip(index, array.shape, strict=True)

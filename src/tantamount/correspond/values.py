@@ -60,11 +60,20 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
         return None
     key = tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:])
     size = np.abs(flat[:: max(1, flat.size // _LOOKED_AT)])
-    ordinary = float(np.median(size[size > 0])) if size.any() else 0.0
+    ordinary = _median(size[size > 0])
     if ordinary and float(np.abs(flat).max()) > _HUGE * ordinary:  # beside masked elements the others say nothing
         rest = _weights(flat.size) @ np.clip(flat, -_HUGE * ordinary, _HUGE * ordinary)
         key += tuple(f"{x / rest[0]:.{_DIGITS}e}" for x in rest[1:]) if rest[0] else ()
     return key, scale
+
+
+def _median(sizes: Array) -> float:
+    """The median of some numbers, 0 of none: as NumPy's, which takes ten times as long for a few."""
+    if not sizes.size:
+        return 0.0
+    low, high = (sizes.size - 1) // 2, sizes.size // 2
+    found = np.partition(sizes, (low, high))
+    return float((found[low] + found[high]) / 2)
 
 
 def close(a: Array, b: Array) -> bool:

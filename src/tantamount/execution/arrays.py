@@ -44,10 +44,10 @@ def _comparison(pair: Pair, relation: Expectation | InputRelation, held: Held) -
     if pair.wanted.shape != pair.found.shape:
         raise Unsupported(f"shape {list(pair.found.shape)} where {list(pair.wanted.shape)} is needed")
     if pair.ranks:
-        ranks = np.full(pair.found.shape, pair.ranks[0])
+        ranks = np.broadcast_to(np.asarray(pair.ranks[0]), pair.found.shape)
     elif relation.expression is not None:  # an expression has its elements from several ranks
         labels = first_summands(relation.expression)
         ranks = evaluate(Reference(), labels, lambda r, name: np.full(held(r, name).shape, r), relation.name)
     else:
-        ranks = np.zeros(pair.found.shape, dtype=np.int64)
+        ranks = np.broadcast_to(np.asarray(0), pair.found.shape)
     return Comparison(pair.wanted, pair.found, ranks, pair.origin or (0,) * pair.wanted.ndim)

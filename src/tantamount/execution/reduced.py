@@ -1,9 +1,10 @@
-"""Counterexamples of jobs that are too large to execute: both programs executed at smaller shapes.
+"""Counterexamples of jobs that are large: both programs executed at smaller shapes.
 
 What is found there says something about the job itself because the smaller job is the same program (see
 :mod:`tantamount.reduction`), and because of a control: whatever is proved of the job must be proved of the
 smaller one, for every output and for every tensor of the specification, and must hold when both are executed.
-A reduction that broke something would fail it; then it is thrown away.
+A reduction that broke something would fail it; then it is thrown away. Where the job can be executed at its own shapes,
+too, what differs at smaller ones must differ there on one input; else nothing is concluded from them.
 """
 
 from __future__ import annotations
@@ -11,18 +12,52 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tantamount.errors import TantamountError
+from tantamount.errors import TantamountError, Unsupported
 from tantamount.execution.cross_check import cross_check
+from tantamount.execution.differences import examine, output_claim
+from tantamount.execution.plans import NotExecuted, Plan, Scale, TooLarge, draw, execute, plan_execution
 from tantamount.execution.witness import Searched, search
 from tantamount.limits import Limits
 from tantamount.proof import Proof, prove
 from tantamount.reduction import NotReduced, Reduction, reduce_job
 from tantamount.verdict import OutputReport, Relation, Verdict
 
-__all__ = ["search_reduced"]
+__all__ = ["find_differences"]
+
+_MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first; fewer are executed as soon
 
 
-def search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str) -> Searched:
+def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
+    """Like :func:`tantamount.execution.witness.search`, at smaller shapes where those of the job are too large, or so
+    large that the same difference is found and simplified sooner at smaller ones."""
+    try:
+        plan = plan_execution(proof.store, proof.job, proof.inputs, proof.specification, proof.implementation, limits)
+    except TooLarge as problem:
+        return _search_reduced(proof, outputs, str(problem))
+    except NotExecuted:  # the search says why
+        return search(proof, outputs, limits, agreeing)
+    if plan.elements > _MANY:
+        found = _search_reduced(proof, outputs, "", agreeing)
+        if found.counterexample is not None and _differ(plan, found.outputs, outputs):
+            return found
+    return search(proof, outputs, limits, agreeing, plan)
+
+
+def _differ(plan: Plan, outputs: tuple[OutputReport, ...], before: tuple[OutputReport, ...]) -> bool:
+    """True if all outputs that executions at smaller shapes have refuted differ at those of the job, too."""
+    known = {output.name: output.reason for output in before}
+    refuted = [o.name for o in outputs if o.verdict is Verdict.REFUTED and o.reason != known.get(o.name)]
+    try:
+        execution = execute(plan, draw(plan, 0, Scale()), 0)
+        if execution is None or not execution.in_reals or not execution.within_assumptions:
+            return False
+        claims = [output_claim(plan.job, name) for name in refuted]
+        return all(examine(plan, claim, execution).difference is not None for claim in claims)
+    except (NotExecuted, Unsupported):
+        return False
+
+
+def _search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str, agreeing: int = 0) -> Searched:
     """Like :func:`tantamount.execution.witness.search`, at smaller shapes; ``reason`` says why not at those of the job.
     ``outputs`` is what is known of the job."""
     options = proof.options
@@ -32,7 +67,7 @@ def search_reduced(proof: Proof, outputs: tuple[OutputReport, ...], reason: str)
         reports = _checked(small, outputs)
         _control(small, outputs, proof.relations(), reports, options.limits)
         proved = {report.name for report in reports if report.verdict is Verdict.PROVED}
-        return _searched(reduction, small, outputs, proved, options.limits)
+        return _searched(reduction, small, outputs, proved, options.limits, agreeing)
     except (NotReduced, TantamountError) as problem:
         text = f"no counterexample was looked for: {reason}; at smaller shapes neither: {problem}"
         return Searched(outputs, notes=(text,))
@@ -72,10 +107,15 @@ def _control(
 
 
 def _searched(
-    reduction: Reduction, proof: Proof, outputs: tuple[OutputReport, ...], proved: set[str], limits: Limits
+    reduction: Reduction,
+    proof: Proof,
+    outputs: tuple[OutputReport, ...],
+    proved: set[str],
+    limits: Limits,
+    agreeing: int,
 ) -> Searched:
     open_ = tuple(output for output in outputs if output.name not in proved)
-    searched = search(proof, open_, limits)
+    searched = search(proof, open_, limits, agreeing)
     counterexample = searched.counterexample
     if counterexample is not None:
         counterexample = replace(counterexample, sizes=reduction.sizes)

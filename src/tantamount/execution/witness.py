@@ -66,11 +66,15 @@ _EDGE = 8  # elements per dimension that it lists of a larger one
 
 @dataclass(frozen=True, slots=True)
 class _Found:
+    """A difference of one output, and the input. ``confirmed``: it is one of the real functions; else that remains to
+    be asked, of a simpler input if there is one."""
+
     difference: Discrepancy
     leaves: Leaves
     seed: int
     inputs: Mapping[str, Array]
     sampled: bool = False
+    confirmed: bool = True
 
 
 @dataclass
@@ -84,6 +88,7 @@ class _Search:
     singular: frozenset[str] = frozenset()  # outputs whose values are equal where both sides are defined
     executed: int = 0
     seed: int = 0  # of the next input
+    cautious: bool = False  # every difference is confirmed when it is found
 
     def sample(self, seed: int, scale: Scale, open_: Sequence[str]) -> None:
         leaves = draw(self.plan, seed, scale)
@@ -100,15 +105,21 @@ class _Search:
             if difference is None:
                 self.agreed[name] = self.agreed.get(name, 0) + bool(checked.compared)
                 self.small[name] = max(self.small.get(name, 0.0), checked.small)
-            elif (difference.stop or not difference.fails or not execution.underflow) and confirm(
-                self.plan, claim, leaves, seed, difference, done, singular=name in self.singular, sampled=sampled
-            ):
-                self.found[name] = _Found(difference, leaves, seed, execution.inputs, sampled)
+            elif difference.stop or not difference.fails or not execution.underflow:
+                # of a single output the simplest input that is found is confirmed, instead of this one
+                later = len(open_) == 1 and not (self.found or self.cautious or self.singular or sampled)
+                if later or confirm(
+                    self.plan, claim, leaves, seed, difference, done, singular=name in self.singular, sampled=sampled
+                ):
+                    self.found[name] = _Found(difference, leaves, seed, execution.inputs, sampled, not later)
 
 
-def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
+def search(
+    proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0, plan: Plan | None = None
+) -> Searched:
     """Execute both sides where outputs are not proved; notes say why nothing was executed, or what the executions say.
-    Where the sides agree on the first ``agreeing`` inputs (if that is not 0), the search is interrupted.
+    Where the sides agree on the first ``agreeing`` inputs (if that is not 0), the search is interrupted. ``plan``: that
+    of the proof, where it is known.
 
     Raises :class:`TooLarge` beyond the limits of what is executed."""
     job, specification = proof.job, proof.specification
@@ -118,8 +129,10 @@ def search(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agre
     singular = frozenset(o.name for o in outputs if o.reason and PARTLY in o.reason)
 
     def begun() -> Searched:
-        plan = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
-        return _searched(proof, outputs, open_, _Search(plan, {}, {}, {}, singular), agreeing)
+        found = plan
+        if found is None:
+            found = plan_execution(proof.store, job, proof.inputs, specification, proof.implementation, limits)
+        return _searched(proof, outputs, open_, _Search(found, {}, {}, {}, singular), agreeing)
 
     return _executing(outputs, begun)
 
@@ -143,6 +156,7 @@ def _searched(
     job, specification, plan = proof.job, proof.specification, state.plan
     first = (*(_SINGULAR if state.singular else ()), *(_LEAVING if _narrow(job) else ()))
     scales = (*first, *SCALES, *(_SAMPLED if plan.jumps else ()))
+    counterexample: Counterexample | None = None
     while True:
         if agreeing and state.executed >= agreeing and not state.found:
 
@@ -154,16 +168,20 @@ def _searched(
         seed = state.seed
         unrefuted = [name for name in open_ if name not in state.found]
         most, done = ("refuting_inputs", seed) if state.found else ("witness_inputs", seed - len(scales) + len(SCALES))
-        if not unrefuted or proof.store.effort.exceeds(most, done + 1):
+        if unrefuted and not proof.store.effort.exceeds(most, done + 1):
+            state.seed += 1
+            state.sample(seed, scales[seed % len(scales)], unrefuted)
+            continue
+        first = next((name for name in open_ if name in state.found), None)
+        if first is None:
             break
-        state.seed += 1
-        state.sample(seed, scales[seed % len(scales)], unrefuted)
-    first = next((name for name in open_ if name in state.found), None)
-    counterexample: Counterexample | None = None
-    if first is not None:
         simplest = _simplest(plan, state.found[first], first in state.singular)
-        state.found[first] = simplest
-        counterexample = _counterexample(simplest)
+        if simplest is not None:
+            state.found[first] = simplest
+            counterexample = _counterexample(simplest)
+            break
+        del state.found[first]  # it was rounding: the search goes on, and takes nothing for granted
+        state.cautious = True
     notes = (
         []
         if plan.paired or not specification.dropouts
@@ -226,17 +244,22 @@ def _values(found: Discrepancy) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ the simplest input
-def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found:
+def _simplest(plan: Plan, found: _Found, singular: bool) -> _Found | None:
     """The same difference (of the same kind, and not much smaller) on an input that reads well. It is confirmed in the
-    end; at every step on the way there only where values jump, or if it turns out in the end that it is none."""
+    end; at every step on the way there only where values jump, or if it turns out in the end that it is none. ``None``
+    if none is confirmed."""
+    claim = output_claim(plan.job, found.difference.output)
+
+    def confirmed(one: _Found) -> bool:
+        return confirm(plan, claim, one.leaves, one.seed, one.difference, singular=singular, sampled=one.sampled)
+
     for cautious in (True,) if singular or found.sampled else (False, True):
         simplest = _simplified(plan, found, singular, cautious)
-        if simplest is found or confirm(
-            plan, output_claim(plan.job, found.difference.output), simplest.leaves, found.seed, simplest.difference,
-            singular=singular,
-        ):  # fmt: skip
+        if simplest is found:
+            break
+        if confirmed(replace(simplest, sampled=False)):
             return simplest
-    return found
+    return found if found.confirmed or confirmed(found) else None
 
 
 def _simplified(plan: Plan, found: _Found, singular: bool, cautious: bool) -> _Found:

@@ -21,7 +21,7 @@ __all__ = ["Run", "runs", "written"]
 
 _GRAM = 8  # nodes by which equal places are recognised
 _SHORTEST = 16  # nodes of a piece that is worth a proof of its own
-_LEAST = 3  # pieces of a run
+_LEAST = 2  # pieces of a run
 _PERIODS = 64  # distances between equal places that are looked at, the most frequent ones
 
 

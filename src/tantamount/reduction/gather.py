@@ -1,8 +1,9 @@
 """The facts about its sizes that a job rests on: both programs type-checked on integers that remember.
 
 Which integers are one variable? Sizes of inputs are, where relations or operators make them equal. An integer in an
-attribute is the size of the same value among the operands' (the k-th of that value the k-th), else one variable with
-those at the same place of calls with the same attributes. So sizes that are equal by chance (hidden size and sequence
+attribute is the size of the same value among the operands' (the k-th of that value the k-th, unless there are more than
+among the operands; of bounds, one for every dimension, that of the dimension), else one variable with those at the same
+place of calls with the same attributes. So sizes that are equal by chance (hidden size and sequence
 length) can come apart; what corresponds without being tied by a fact is kept equal where that costs little
 (:mod:`.reduce`).
 """
@@ -29,6 +30,7 @@ from tantamount.ir.relation import (
     RankTensor,
     Reshape,
     Shard,
+    Slice,
     Sum,
     rank_tensors,
 )
@@ -42,6 +44,7 @@ from tantamount.sizes.traced import Polynomial, Size, SizeFacts, plus, polynomia
 
 __all__ = ["Gathered", "Lifted", "Pins", "call_key", "constant_of_type", "gather", "groups_of", "lifted_expression"]
 
+_SHAPES = ("shape", "size")  # attributes that are sizes of what is made, and mark no place inside an operand
 Pins = frozenset[tuple[str, str, int]]  # operator, attribute and value of integers that must stay
 
 
@@ -192,18 +195,29 @@ def _lifted(out: Gathered, graph: Graph, node: Node, environment: Environment) -
     seen: dict[int, int] = {}
     written = _integers((*node.args, *node.kwargs.values()))
     aligned: dict[str, int] = {}
-    for place, sizes in lists_of(graph, node):
+    bounded: dict[str, int] = {}  # the dimensions that bounds are of
+    unclear: set[tuple[str, int]] = set()  # numbers that a list has more often than operands: which one is theirs?
+    lists = list(lists_of(graph, node))
+    bounds = [place for place, sizes in lists if shapes and len(sizes) == len(shapes[0])]
+    for place, sizes in lists:
         for k, n in _aligned(sizes, shapes).items():
             aligned[f"{place}.{k}"] = n
+        unclear.update((place, n) for n, times in Counter(sizes).items() if times > len(operands.get(n, ())) > 0)
+        if place in bounds and len(bounds) > 1:  # of slices and paddings: one for every dimension
+            bounded.update((f"{place}.{k}", n) for k, n in enumerate(shapes[0]))
 
     def size(n: int, place: str) -> int:
         if place in aligned:
             return pinned(aligned[place], n, place)
+        if place in bounded:
+            whole = bounded[place]
+            return pinned(whole, n, place) if int(whole) == n else out.inside(named(n, place), [(whole,)])
         position = seen[n] = seen.get(n, -1) + 1
         same = operands.get(n, [])
-        if position < len(same) and not aligned:
+        written_in = place.partition(".")[0]
+        if position < len(same) and not aligned and (written_in, n) not in unclear:
             return pinned(same[position], n, place)
-        return out.inside(named(n, place), shapes)
+        return named(n, place) if written_in in _SHAPES else out.inside(named(n, place), shapes)
 
     def named(n: int, place: str) -> int:
         return pinned(out.facts.variable((node.target, place, written), n), n, place)
@@ -351,5 +365,9 @@ def _expression(
             if isinstance(expression, Reshape):
                 for k, n in _aligned(tuple(map(int, expression.shape)), [inner.shape]).items():
                     out.facts.add("==", plus(polynomial(expression.shape[k]), polynomial(n), -1))
+            if isinstance(expression, Slice):  # what ends with a dimension goes on doing so
+                for (_, high, _), n in zip(expression.bounds, inner.shape, strict=False):
+                    if high is not None and int(high) == int(n):
+                        out.facts.add("==", plus(polynomial(high), polynomial(n), -1))
     found = resolve(expression, tensor)[1]
     return replace(found, shape=tuple(map(out.facts.tie, found.shape)))

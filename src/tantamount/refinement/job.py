@@ -409,17 +409,9 @@ def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
 def _executed(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> Searched:
     """What a search for a counterexample finds, which is interrupted where both programs agree at first: that they are
     equal, as they probably are, takes less time to show than more executions."""
-    from tantamount.execution.plans import TooLarge
-    from tantamount.execution.reduced import search_reduced
-    from tantamount.execution.witness import search
+    from tantamount.execution.reduced import find_differences
 
-    def begun() -> Searched:
-        try:
-            return search(proof, before, proof.options.limits, _AGREEING)
-        except TooLarge as problem:
-            return search_reduced(proof, before, str(problem))
-
-    return _searched(state, proof, begun)
+    return _searched(state, proof, lambda: find_differences(proof, before, proof.options.limits, _AGREEING))
 
 
 def _searched(state: _State, proof: Proof, search: Callable[[], Searched]) -> Searched:

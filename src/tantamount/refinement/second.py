@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from tantamount.clock import Clock
 from tantamount.effort import Effort, Stopped, stopping
 from tantamount.errors import Unsupported
-from tantamount.execution.plans import TooLarge
-from tantamount.execution.reduced import search_reduced
-from tantamount.execution.witness import Searched, search
+from tantamount.execution.reduced import find_differences
+from tantamount.execution.witness import Searched
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Options, prove
@@ -86,10 +85,7 @@ def _compare(state: _State) -> None:
 
 def _executed(job: Job, outputs: tuple[OutputReport, ...], state: _State) -> Searched:
     proof = prove(job, Options(limits=state.limits, effort=state.effort))
-    try:
-        return search(proof, outputs, state.limits)
-    except TooLarge as problem:
-        return search_reduced(proof, outputs, str(problem))
+    return find_differences(proof, outputs, state.limits)
 
 
 @dataclass

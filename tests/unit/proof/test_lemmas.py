@@ -227,6 +227,11 @@ def test_runs_are_cut_where_least_is_handed_on(tmp_path: Path) -> None:
     assert [graph.nodes[at].name for at in run.cuts[:-1]] == [f"s{k}" for k in range(5)]
 
 
+def test_two_layers_are_a_run(tmp_path: Path) -> None:
+    (run,) = runs(layered(tmp_path, 2).specification)
+    assert (run.count, run.period) == (2, 17)
+
+
 def test_short_programs_have_no_runs() -> None:
     assert runs(graph_of("x: float32[4]\ny = tanh(x)\nz = tanh(y)\n-> z")) == []
 

@@ -17,15 +17,18 @@ from support.jobs import job_files
 from support.layers import MUTANTS, Sizes, caught_less, elements, layer, mutants
 from tantamount import read_job
 from tantamount.answers import refine
+from tantamount.execution import reduced
 from tantamount.ir.graph import Constant
 from tantamount.ir.job import Job
 from tantamount.ir.types import DType, TensorType
 from tantamount.limits import Limits
-from tantamount.reduction import NotReduced, reduce_job
+from tantamount.ops.algebra import Tensor
+from tantamount.reduction import NotReduced, Reduction, reduce_job
+from tantamount.reduction.gather import gather
 from tantamount.reduction.solve import solve
 from tantamount.report.json_report import as_job
 from tantamount.report.text import text
-from tantamount.sizes.traced import Size, SizeFacts
+from tantamount.sizes.traced import Size, SizeFacts, polynomial
 from tantamount.verdict import Verdict
 
 LARGE = Sizes(tokens=2048, heads=32, head=128, ffn=11008, vocabulary=131072)
@@ -116,6 +119,37 @@ def test_boundaries_of_a_fused_weight_follow_its_parts(tmp_path: Path) -> None:
     assert elements(found.job) < 20_000
 
 
+def test_sizes_that_are_equal_by_chance_come_apart(tmp_path: Path) -> None:
+    """There are as many heads as half a head has elements, and as many tokens as a head has: a list with a number twice
+    does not say which of them an operand has, and the bound of a slice belongs to its dimension."""
+    graph = """
+        x: float32[64, 4, 32, 64]
+        c: float32[64, 32]
+        b = hlo.broadcast(c, dimensions=[0, 3], shape=[64, 4, 32, 32])
+        low = hlo.slice(x, start_indices=[0, 0, 0, 0], limit_indices=[64, 4, 32, 32], strides=[1, 1, 1, 1])
+        high = hlo.slice(x, start_indices=[0, 0, 0, 32], limit_indices=[64, 4, 32, 64], strides=[1, 1, 1, 1])
+        s = hlo.add(low, high)
+        y = hlo.multiply(s, b)
+        -> y
+    """
+    found = job(tmp_path, graph, graph)
+    gathered = gather(found)
+    value = gathered.lifted[id(found.specification)].types["y"]
+    assert isinstance(value, Tensor)
+    tokens, _, heads, half = (gathered.facts.settled(polynomial(n)) for n in value.shape)
+    assert len({tokens, heads, half}) == 3
+
+
+def test_a_slice_of_a_relation_ends_where_its_tensor_does(tmp_path: Path) -> None:
+    """A mistake in a program must not let the relation's boundaries come apart from the program's own."""
+    spec = "w: float32[3072]\nk = slice(w, 0, 2048, 2560)\ny = aten.view.default(k, [8, 64])\n-> y"
+    rank = "w: float32[1536]\nk = slice(w, 0, 0, 256)\ny = aten.view.default(k, [4, 64])\n-> y"
+    blocks = [f"rank({r})[{a}:{b}]" for a, b in ((0, 1024), (1024, 1280), (1280, 1536)) for r in (0, 1)]
+    tables = f'[inputs]\nw = "concat({", ".join(blocks)}, dim=0)"\n[outputs]\ny = "Shard(0)"\n'
+    found = gather(read_job(job_files(tmp_path, spec, [rank, rank], tables, {"tp": 2}, {})))
+    assert len({found.facts.representative(v) for v, n in enumerate(found.facts.values) if n == 1536}) == 1
+
+
 def test_what_may_be_any_number_stays(tmp_path: Path) -> None:
     graph = "x: float32[64, 4096]\ny = mul(x, 0.125)\n-> y"  # 1 / 8, or 1 / sqrt(64)
     found = reduce_job(job(tmp_path, graph, graph))
@@ -172,6 +206,43 @@ def test_the_report_says_at_which_sizes_values_were_found(tmp_path: Path) -> Non
     assert report.counterexample.sizes[131072] == (2 * report.counterexample.sizes[65536][0],)
     assert "at reduced sizes: 131072 -> " in text(report)
     assert as_job(report)["counterexample"]["sizes"]["131072"] == [*report.counterexample.sizes[131072]]
+
+
+PUZZLE = """
+    x: float32[20, 30]
+    angle = aten.atan.default(x)
+    c = aten.cos.default(angle)
+    cc = mul(c, c)
+    xx = mul(x, x)
+    s = add(xx, 1)
+    one = mul(cc, s)
+    y = mul(one, {})
+    -> y
+"""
+TRUTH = "x: float32[20, 30]\ny = aten.ones_like.default(x)\n-> y"
+
+
+def test_large_jobs_are_executed_at_smaller_shapes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = job(tmp_path, TRUTH, PUZZLE.format(2))
+    assert refine(wrong).counterexample.sizes == {}  # type: ignore[union-attr]
+    monkeypatch.setattr(reduced, "_MANY", 10)
+    report = refine(wrong)
+    assert report.verdict is Verdict.REFUTED
+    assert report.counterexample is not None
+    assert {*report.counterexample.sizes} == {20, 30}
+
+
+def test_what_differs_at_smaller_shapes_alone_is_not_refuted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job can be executed as it is: what a reduction that is wrong says of it counts for nothing."""
+    right = job(tmp_path, TRUTH, PUZZLE.format(1))
+    (tmp_path / "smaller").mkdir()
+    wrong = job(tmp_path / "smaller", TRUTH, PUZZLE.format(2))
+    monkeypatch.setattr(reduced, "_MANY", 10)
+    monkeypatch.setattr(reduced, "reduce_job", lambda *_: Reduction(wrong, {20: (2,)}, {}))
+    report = refine(right)
+    assert report.verdict is Verdict.UNKNOWN
+    assert "both sides agree" in " ".join(report.outputs[0].notes)
+    assert "at reduced sizes" not in text(report)
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
