@@ -18,7 +18,7 @@ from tantamount.calculus.comparisons import comparison
 from tantamount.calculus.conditions import Condition, Reading, fraction_of
 from tantamount.calculus.inequalities import Steps
 from tantamount.calculus.infinities import unbounded
-from tantamount.calculus.monotone import argument_of, members_of, root_of
+from tantamount.calculus.monotone import argument_of, members_of, root_of, with_sign_of
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, constant, iota, multiply, polynomial, scale
 from tantamount.calculus.products import is_integer, monomial
@@ -114,9 +114,15 @@ def _atom_decides(store: Store, number: int) -> bool:
         else:
             found = atom.op in _CHOICES or atom.op in _ROUNDED
         if not found and atom.op not in _BINDERS:
-            found = any(_decides(store, f) for f in factors_of(*atom.arguments))
+            found = any(_is_truth(store, f) or _decides(store, f) for f in factors_of(*atom.arguments))
         memo[number] = found
     return found
+
+
+def _is_truth(store: Store, factor: Factor) -> bool:
+    """True if a factor is an element of a boolean tensor. That decides something where a function is applied to it; its
+    products are in normal form without cases."""
+    return store.atoms[factor.atom].op == "leaf" and store.atoms[factor.atom].facts.boolean
 
 
 def _summands(store: Store, x: Polynomial) -> tuple[Polynomial, dict[int, tuple[int, int]]] | None:
@@ -182,7 +188,7 @@ class _Search:
             if case.value is not None:
                 replacing = _Replacing(store, {(factor.atom, factor.at): (case.value, case.times)}, self.box)
                 now = replacing.polynomial(x)
-                own = tuple(c._replace(value=replacing.polynomial(c.value)) for c in own)
+                own = tuple(c._replace(value=with_sign_of(store, replacing.polynomial(c.value))) for c in own)
             for one in case.conditions:
                 now = self._solved(one, now)
             done = settled | {factor._replace(exponent=1)} if case.value is None else settled
@@ -229,6 +235,8 @@ class _Search:
     ) -> Iterator[tuple[Factor, list[_Case]]]:
         store = self.store
         atom = store.atoms[factor.atom]
+        if _is_truth(store, factor):
+            yield factor, [_Case(ONE, ()), _Case(ZERO, ())]
         if atom.op == "leaf" or factor._replace(exponent=1) in settled or not _decides(store, factor):
             return
         place: _Place | None = None
@@ -361,6 +369,8 @@ class _Replacing(Rebuild):
         self._has: dict[int, bool] = {}
 
     def _concerns(self, factor: Factor) -> bool:
+        if (factor.atom, factor.at) in self.values:  # an element of a tensor, too
+            return True
         return self._mentions_target(factor.atom) and super()._concerns(factor)
 
     def _mentions_target(self, number: int) -> bool:

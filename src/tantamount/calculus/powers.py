@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import NamedTuple
 
 from tantamount.calculus import signs
 from tantamount.calculus.affine import variable
 from tantamount.calculus.atoms import Store, ValueFacts
-from tantamount.calculus.infinities import infinity, infinity_atom, is_negative_infinity, unbounded
+from tantamount.calculus.bits import bitwise
+from tantamount.calculus.infinities import (
+    infinity,
+    infinity_atom,
+    is_negative_infinity,
+    masked_by,
+    split_infinity,
+    unbounded,
+)
 from tantamount.calculus.moduli import modulo
 from tantamount.calculus.monotone import with_sign_of
 from tantamount.calculus.polynomials import (
@@ -125,9 +132,9 @@ def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     others: list[Polynomial] = []
     for m, c in x:
         if any(a == infinite for a, _, _ in m):
-            rest = tuple(f for f in m if f.atom != infinite)
-            guard: Polynomial = (Term(rest, 1),)
-            if len(rest) != len(m) - 1 or not is_boolean(store, guard):
+            rest = masked_by(store, m)
+            guard: Polynomial = () if rest is None else (Term(rest, 1),)
+            if rest is None or not is_boolean(store, guard):
                 raise Unsupported("exp of plus infinity")
             if c > 0:
                 return _exponential_of_masked(store, x, box)
@@ -163,43 +170,12 @@ def _positions_apart(term: Term) -> tuple[Term, ...]:
 
 def _exponential_of_masked(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
     """exp where x is plus infinity under a condition: infinite there, too."""
-    split = _split_infinity(store, x, box)
+    split = split_infinity(store, x, box)
     if split is None or split.sign < 0:
         raise Unsupported("exp of plus infinity")
     store.fired["infinity"] += 1
-    finite = gated(store, _negated(store, split.where), exponential(store, split.finite, box), box)
+    finite = gated(store, split.nowhere(store), exponential(store, split.finite, box), box)
     return add(store, finite, gated(store, split.where, infinity(store, 1), box), box=box)
-
-
-class _Split(NamedTuple):
-    """A value that is an infinity of one sign where a boolean holds, and a finite one elsewhere."""
-
-    sign: int
-    where: Polynomial
-    finite: Polynomial
-
-
-def _split_infinity(store: Store, x: Polynomial, box: Ranges) -> _Split | None:
-    """x apart, where it is an infinity; ``None`` if that is not known, or it is of both signs."""
-    infinite = infinity_atom(store)
-    finite: list[Term] = []
-    nowhere, signs_ = ONE, set[bool]()
-    for m, c in x:
-        if not unbounded(store, (Term(m, c),)):
-            finite.append(Term(m, c))
-            continue
-        rest: Polynomial = (Term(tuple(f for f in m if f.atom != infinite), 1),)
-        if len(rest[0].monomial) != len(m) - 1 or not is_boolean(store, rest):
-            return None
-        signs_.add(c > 0)
-        nowhere = multiply(store, nowhere, _negated(store, rest), box)
-    if len(signs_) != 1:
-        return None
-    return _Split(1 if True in signs_ else -1, _negated(store, nowhere), polynomial(store, finite))
-
-
-def _negated(store: Store, guard: Polynomial) -> Polynomial:
-    return add(store, ONE, scale(guard, -1))
 
 
 def _where_infinite(
@@ -211,7 +187,7 @@ def _where_infinite(
 ) -> Polynomial | None:
     """A function of x with the value ``at(sign)`` at an infinity, which is ``of`` a finite number; ``None`` if x does
     not come apart, or there is no such value."""
-    split = _split_infinity(store, x, box) if unbounded(store, x) else None
+    split = split_infinity(store, x, box) if unbounded(store, x) else None
     limit = None if split is None else at(split.sign)
     if split is None or limit is None:
         return None
@@ -219,13 +195,18 @@ def _where_infinite(
     there = scale(split.where, limit)
     if split.where == ONE:
         return there
-    return add(store, there, multiply(store, _negated(store, split.where), of(split.finite), box), box=box)
+    return add(store, there, multiply(store, split.nowhere(store), of(split.finite), box), box=box)
 
 
 def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     """log of a product of positive factors as a sum; what is not known to be positive stays together."""
     if not x:
         raise Unsupported("log of zero")
+    split = split_infinity(store, x, box) if unbounded(store, x) else None
+    if split is not None and split.sign > 0 and split.where != ONE:
+        store.fired["infinity"] += 1
+        finite = gated(store, split.nowhere(store), logarithm(store, split.finite, box), box)
+        return add(store, finite, gated(store, split.where, infinity(store, 1), box), box=box)
     c, factors = as_factors(store, x)
     store.fired["log-of-products"] += 1
     parts: list[Polynomial] = []
@@ -275,9 +256,8 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
         return constant(declared.at_zero)
     if name == "sign":
         return _sign(store, xs[0])
-    if name == "bitwise_and" and (remainder := _low_bits(store, *xs)) is not None:
-        store.fired["low-bits"] += 1
-        return remainder
+    if name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        return bitwise(store, name, xs[0], xs[1])
     if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
         store.fired["declared-functions"] += 1
         return constant(value)
@@ -312,19 +292,6 @@ def _sign(store: Store, x: Polynomial) -> Polynomial:
     negated = bool(x) and as_factors(store, x)[0] < 0
     a, index = store.apply("sign", (), (scale(x, -1) if negated else x,), ValueFacts(integer=True))
     return single(a, index, coefficient=-1 if negated else 1)
-
-
-def _low_bits(store: Store, x: Polynomial, y: Polynomial) -> Polynomial | None:
-    """``x & (2^k - 1)`` of integers as the remainder ``x - 2^k floor(x / 2^k)``."""
-    for mask, value in ((x, y), (y, x)):
-        number = sole_number(mask)
-        if number is None or is_size(number) or number < 0 or Fraction(number).denominator != 1:
-            continue
-        size = int(number) + 1
-        if size & (size - 1) == 0 and sole_number(value) is None and value:
-            a, index = store.apply("floor_divide", (), (value, constant(size)), ValueFacts(integer=True))
-            return add(store, value, single(a, index, coefficient=-size))
-    return None
 
 
 def is_rounded(store: Store, name: str, x: Polynomial) -> bool:
@@ -398,14 +365,14 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
 def _maximum_with_masked(
     store: Store, level: Rational, number: Polynomial, x: Polynomial, box: Ranges
 ) -> Polynomial | None:
-    """``max(q, x)`` for a number q where x is minus infinity under a condition: q there."""
-    if not unbounded(store, x):
+    """``max(q, x)`` for a number q where x is an infinity under a condition: q there, or plus infinity."""
+    split = split_infinity(store, x, box) if unbounded(store, x) else None
+    if split is None or split.where == ONE:
         return None
-
-    def at(sign: int) -> Rational | None:
-        return level if sign < 0 else None
-
-    return _where_infinite(store, x, at, lambda u: maximum(store, number, u, box), box)
+    store.fired["infinity"] += 1
+    there = scale(split.where, level) if split.sign < 0 else gated(store, split.where, infinity(store, 1), box)
+    finite = maximum(store, number, split.finite, box)
+    return add(store, there, multiply(store, split.nowhere(store), finite, box), box=box)
 
 
 def maximum(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> Polynomial:
