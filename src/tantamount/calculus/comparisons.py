@@ -16,6 +16,7 @@ from tantamount.calculus.affine import Coordinate, content, coordinate, substitu
 from tantamount.calculus.atoms import BOOLEAN, LAST_AXIS, KnownRange, Store, ValueFacts
 from tantamount.calculus.exponents import exponent_of
 from tantamount.calculus.infinities import split_infinity, unbounded
+from tantamount.calculus.members import never_negative
 from tantamount.calculus.monotone import members_of, with_sign_of
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, constant, multiply, polynomial, scale
@@ -89,6 +90,9 @@ def compare(
             store.fired["decided-comparisons"] += 1
             return constant(sign)
         difference = with_sign_of(store, difference)
+        if op == "less" and never_negative(store, difference, box):
+            store.fired["decided-comparisons"] += 1
+            return ZERO
         root = _even_root(difference)
         if root is not None:  # c a^2 < 0, c = -1 (others are decided), and c a^2 == 0
             where = compare(store, "equal", root, ZERO, box, oriented=oriented)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from math import floor
 
 from tantamount.calculus import signs
 from tantamount.calculus.affine import variable
@@ -219,7 +220,13 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
             parts.append(scale(pinned(store, atom.arguments[0], dict(enumerate(index))), e))
         else:
             parts.append(scale(_log_atom(store, single(a, index)), e))
-    if c < 0 or rest:
+    root = len(rest) == 1 and rest[0].exponent.denominator != 1  # of what is not negative: log(u^e) = e log(u)
+    if c > 0 and root:
+        (f,) = rest
+        inside = pinned(store, store.atoms[f.atom].arguments[0], dict(enumerate(f.at)))
+        plain = store.atoms[f.atom].op == "polynomial"
+        parts.append(scale(_log_atom(store, inside if plain else single(f.atom, f.at)), f.exponent))
+    elif c < 0 or rest:
         parts.append(_log_atom(store, (Term(tuple(rest), 1 if c > 0 else -1),)))
     for p, k in prime_powers(store, abs(c)).items():
         parts.append(scale(_log_atom(store, constant(p)), k))
@@ -261,6 +268,9 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
         store.fired["declared-functions"] += 1
         return constant(value)
+    if name == "floor_divide" and (quotient := _quotient_everywhere(store, *xs)) is not None:
+        store.fired["floors"] += 1
+        return constant(quotient)
     sign = 1
     if (declared.odd or declared.even) and xs[0] and as_factors(store, xs[0])[0] < 0:
         store.fired["declared-functions"] += 1
@@ -292,6 +302,18 @@ def _sign(store: Store, x: Polynomial) -> Polynomial:
     negated = bool(x) and as_factors(store, x)[0] < 0
     a, index = store.apply("sign", (), (scale(x, -1) if negated else x,), ValueFacts(integer=True))
     return single(a, index, coefficient=-1 if negated else 1)
+
+
+def _quotient_everywhere(store: Store, x: Polynomial, y: Polynomial) -> int | None:
+    """``floor(x / y)`` for a number y, if it is the same wherever x lies: of a position in a row by its length."""
+    number = sole_number(y)
+    if number is None or is_size(number) or number <= 0:
+        return None
+    low, high = signs.enclosure(store, x)
+    if isinstance(low.at, float) or isinstance(high.at, float):
+        return None
+    first, last = floor(low.at / Fraction(number)), floor(high.at / Fraction(number))
+    return first if first == last else None
 
 
 def is_rounded(store: Store, name: str, x: Polynomial) -> bool:
