@@ -14,18 +14,20 @@ from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index, variable
 from tantamount.calculus.atoms import Store
-from tantamount.calculus.comparisons import comparison
+from tantamount.calculus.comparisons import compare, comparison, interval
 from tantamount.calculus.conditions import Condition, Reading, fraction_of
 from tantamount.calculus.inequalities import Steps
 from tantamount.calculus.infinities import unbounded
-from tantamount.calculus.monotone import argument_of, members_of, root_of
+from tantamount.calculus.members import position_in
+from tantamount.calculus.monotone import argument_of, members_of, root_of, with_sign_of
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, constant, iota, multiply, polynomial, scale
 from tantamount.calculus.products import is_integer, monomial
 from tantamount.calculus.rebuild import Rebuild
-from tantamount.calculus.terms import ONE, ZERO, Factor, Polynomial, Ranges, Term, factors_of
+from tantamount.calculus.terms import ONE, ZERO, Factor, Monomial, Polynomial, Ranges, Term, factors_of
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import MODULI
+from tantamount.sizes.symbolic import is_size
 
 __all__ = ["never_zero", "place_of", "vanishes", "within"]
 
@@ -54,7 +56,7 @@ def vanishes(store: Store, x: Polynomial, box: Ranges) -> bool:
         return True
     if _holds(store, x, _known(box), _Search.is_zero):
         return True
-    opened = _summands(store, x)
+    opened = _summands(store, x, _known(box))
     return opened is not None and _holds(store, opened[0], _known(box) | opened[1], _Search.is_zero)
 
 
@@ -114,31 +116,67 @@ def _atom_decides(store: Store, number: int) -> bool:
         else:
             found = atom.op in _CHOICES or atom.op in _ROUNDED
         if not found and atom.op not in _BINDERS:
-            found = any(_decides(store, f) for f in factors_of(*atom.arguments))
+            found = any(_is_truth(store, f) or _decides(store, f) for f in factors_of(*atom.arguments))
         memo[number] = found
     return found
 
 
-def _summands(store: Store, x: Polynomial) -> tuple[Polynomial, dict[int, tuple[int, int]]] | None:
-    """The summand and the ranges, if every term is a sum over the same ranges: if that vanishes, so does x."""
+def _is_truth(store: Store, factor: Factor) -> bool:
+    """True if a factor is an element of a boolean tensor. That decides something where a function is applied to it; its
+    products are in normal form without cases."""
+    return store.atoms[factor.atom].op == "leaf" and store.atoms[factor.atom].facts.boolean
+
+
+def _summands(
+    store: Store, x: Polynomial, box: Mapping[int, tuple[int, int]]
+) -> tuple[Polynomial, dict[int, tuple[int, int]]] | None:
+    """The summand and the ranges, if every term is a sum over the same ranges: if that vanishes, so does x. A term that
+    is a summand of a sum over one range but for comparisons, ``x_(j+1)``, is ``sum over a of [a = j + 1] x_a``."""
     ranges: tuple[int, ...] | None = None
     parts: list[tuple[Fraction | int, list[Factor], Factor]] = []
+    loose: list[Term] = []
     for m, c in x:
         sums = [f for f in m if store.atoms[f.atom].op == "sum" and f.exponent == 1]
+        if not sums:
+            loose.append(Term(m, c))
+            continue
         if len(sums) != 1 or (ranges is not None and store.atoms[sums[0].atom].ranges != ranges):
             return None
         ranges = store.atoms[sums[0].atom].ranges
         parts.append((c, [f for f in m if f is not sums[0]], sums[0]))
-    if ranges is None:
+    if ranges is None or (loose and (len(ranges) > 1 or is_size(ranges[0]))):
         return None
     fresh = store.fresh_axes(len(ranges))
     total: list[Polynomial] = []
+    members: list[list[Factor]] = []
     for c, rest, chosen in parts:
         replace: dict[int, Coordinate] = dict(enumerate(chosen.at))
         replace.update({-1 - j: variable(axis) for j, axis in enumerate(fresh)})
         inner = [Factor(b, e, substitute_index(at, replace)) for b, e, at in store.atoms[chosen.atom].summand]
+        members.append([f for f in (*rest, *inner) if store.atoms[f.atom].op not in ("less", "equal")])
         total.append(polynomial(store, [monomial(store, c, (*rest, *inner))]))
+    for m, c in loose:
+        found = next((y for y in (_as_summand(store, m, one, fresh[0], ranges[0], box) for one in members) if y), None)
+        if found is None:
+            return None
+        total.append(scale(found, c))
     return add(store, *total), {axis: (0, n) for axis, n in zip(fresh, ranges, strict=True)}
+
+
+def _as_summand(
+    store: Store, m: Monomial, member: Sequence[Factor], axis: int, size: int, box: Mapping[int, tuple[int, int]]
+) -> Polynomial | None:
+    """``[axis = v] member`` for the v below ``size`` at which the member is the product; ``None`` if there is none."""
+    for f in member:
+        for g in m:
+            v = position_in(f, g, axis) if (f.atom, f.exponent) == (g.atom, g.exponent) else None
+            span = None if v is None else interval(v, box, ())
+            if v is None or span is None or span[0] < 0 or span[1] >= size:
+                continue
+            if monomial(store, 1, [h._replace(at=substitute_index(h.at, {axis: v})) for h in member]) == Term(m, 1):
+                chosen = compare(store, "equal", iota(variable(axis)), iota(v), {**box, axis: (0, size)})
+                return multiply(store, chosen, polynomial(store, [monomial(store, 1, member)]))
+    return None
 
 
 def _work(store: Store, x: Polynomial) -> int:
@@ -182,7 +220,7 @@ class _Search:
             if case.value is not None:
                 replacing = _Replacing(store, {(factor.atom, factor.at): (case.value, case.times)}, self.box)
                 now = replacing.polynomial(x)
-                own = tuple(c._replace(value=replacing.polynomial(c.value)) for c in own)
+                own = tuple(c._replace(value=with_sign_of(store, replacing.polynomial(c.value))) for c in own)
             for one in case.conditions:
                 now = self._solved(one, now)
             done = settled | {factor._replace(exponent=1)} if case.value is None else settled
@@ -229,6 +267,8 @@ class _Search:
     ) -> Iterator[tuple[Factor, list[_Case]]]:
         store = self.store
         atom = store.atoms[factor.atom]
+        if _is_truth(store, factor):
+            yield factor, [_Case(ONE, ()), _Case(ZERO, ())]
         if atom.op == "leaf" or factor._replace(exponent=1) in settled or not _decides(store, factor):
             return
         place: _Place | None = None
@@ -361,6 +401,8 @@ class _Replacing(Rebuild):
         self._has: dict[int, bool] = {}
 
     def _concerns(self, factor: Factor) -> bool:
+        if (factor.atom, factor.at) in self.values:  # an element of a tensor, too
+            return True
         return self._mentions_target(factor.atom) and super()._concerns(factor)
 
     def _mentions_target(self, number: int) -> bool:

@@ -25,6 +25,8 @@ from tantamount.calculus.products import known_positive, monomial
 from tantamount.calculus.rebuild import Rebuild
 from tantamount.calculus.terms import ONE, Factor, Polynomial, Term, factors_of, position, single
 from tantamount.errors import Unsupported
+from tantamount.ops.functions import FUNCTIONS
+from tantamount.sizes.symbolic import is_size
 
 __all__ = ["element_of", "settled"]
 
@@ -145,7 +147,7 @@ class _Settling(Rebuild):
             if not coefficient or any(part not in rest for part in parts):
                 found = self._function_of(chosen, guard, concerned, axis)
                 if found is not None:
-                    return [f for f in factors if f not in concerned], found, False
+                    return [f for f in factors if f not in concerned], *found
                 continue
             for part in parts:
                 rest.remove(part)
@@ -155,15 +157,30 @@ class _Settling(Rebuild):
             return rest, scale(value, 1 / Fraction(coefficient)), done
         return None
 
-    def _function_of(self, chosen: _Chosen, guard: Factor, concerned: list[Factor], axis: int) -> Polynomial | None:
-        """The summand with the stable order, if all else that depends on the axis are functions of what the elements of
-        the row are strictly monotone functions of."""
+    def _function_of(
+        self, chosen: _Chosen, guard: Factor, concerned: list[Factor], axis: int
+    ) -> tuple[Polynomial, bool] | None:
+        """The summand with the stable order, or what it sums up to (then the flag is true), if all else that depends on
+        the axis are functions of what the elements of the row are strictly monotone functions of."""
         others = [f for f in concerned if f != guard]
         core = _core(self.store, chosen.value, axis)
         if core is None or not all(_through(self.store, f, core, axis) for f in others):
             return None
         m, c = monomial(self.store, 1, others)
-        return self._canonical(chosen._replace(value=(Term(m, c),)), axis, values=False)[0]
+        value: Polynomial = (Term(m, c),)
+        extreme = self._extreme(chosen, value, core, axis)
+        return self._canonical(chosen._replace(value=value), axis, values=False) if extreme is None else (extreme, True)
+
+    def _extreme(self, chosen: _Chosen, value: Polynomial, core: Factor, axis: int) -> Polynomial | None:
+        """The extremum of a value over a row, where the first or the last element of the row is chosen and the value
+        grows, or falls, with it; ``None`` otherwise."""
+        store, last = self.store, chosen.length - 1
+        grows = _direction(store, value, core, axis) * _direction(store, chosen.value, core, axis)
+        for end, sign in ((0, -1), (last, 1)):
+            if grows and chosen.place == constant(last - end if chosen.descending else end):
+                member = (scale(value, sign * grows), {axis: (0, chosen.length)})
+                return scale(powers.maximum_over(store, [member], self.box), sign * grows)
+        return None
 
     def _chosen(self, guard: Factor, axis: int) -> _Chosen | None:
         store = self.store
@@ -219,6 +236,32 @@ def _core(store: Store, x: Polynomial, axis: int) -> Factor | None:
             return factor if factor.exponent == 1 else None
         x = pinned(store, store.atoms[factor.atom].arguments[0], dict(enumerate(factor.at)))
     return None
+
+
+def _direction(store: Store, x: Polynomial, core: Factor, axis: int) -> int:
+    """1 if x grows with a core factor, as far as it depends on an axis, and -1 if it falls; 0 if neither was shown."""
+    depending = [term for term in x if any(axis in _axes_of(f) for f in term.monomial)]
+    if len(depending) != 1:
+        return 0
+    ((m, c),) = depending
+    inner = [f for f in m if axis in _axes_of(f)]
+    if len(inner) != 1 or is_size(c) or not all(f in inner or known_positive(store, f) for f in m):
+        return 0
+    (factor,) = inner
+    sign = 1 if c > 0 else -1
+    if factor == core:
+        return sign
+    atom = store.atoms[factor.atom]
+    declared = FUNCTIONS.get(atom.op)
+    if atom.op not in ("exp", "log", "polynomial") and not (declared is not None and declared.growing):
+        return 0
+    if len(atom.arguments) != 1:
+        return 0
+    if factor.exponent != 1:
+        if not known_positive(store, factor._replace(exponent=1)):
+            return 0
+        sign = sign if factor.exponent > 0 else -sign
+    return sign * _direction(store, pinned(store, atom.arguments[0], dict(enumerate(factor.at))), core, axis)
 
 
 def _through(store: Store, factor: Factor, core: Factor, axis: int) -> bool:

@@ -15,7 +15,8 @@ from tantamount.calculus import signs, spans
 from tantamount.calculus.affine import Coordinate, content, coordinate, substitute, substitute_index, variable
 from tantamount.calculus.atoms import BOOLEAN, LAST_AXIS, KnownRange, Store, ValueFacts
 from tantamount.calculus.exponents import exponent_of
-from tantamount.calculus.infinities import unbounded
+from tantamount.calculus.infinities import split_infinity, unbounded
+from tantamount.calculus.members import never_negative
 from tantamount.calculus.monotone import members_of, with_sign_of
 from tantamount.calculus.naming import bound_variables
 from tantamount.calculus.polynomials import add, constant, multiply, polynomial, scale
@@ -61,6 +62,7 @@ __all__ = [
     "split_affine",
 ]
 
+_BOOLEANS = 3  # that are compared by the values that they may have
 _LIFTED = LAST_AXIS  # a bound variable v poses as axis _LIFTED - v, inside one function only
 
 
@@ -74,12 +76,23 @@ def compare(
         (unbounded(store, x) and unbounded(store, y)) or sum(unbounded(store, (term,)) for term in difference) > 1
     ):
         raise Unsupported("a comparison of infinities")
+    infinite = split_infinity(store, difference, box) if unbounded(store, difference) else None
+    if infinite is not None and infinite.where != ONE:
+        store.fired["infinity"] += 1
+        finite = compare(store, op, infinite.finite, ZERO, box, oriented=oriented)
+        there = constant(int(op == "less" and infinite.sign < 0))
+        return add(
+            store, multiply(store, infinite.where, there, box), multiply(store, infinite.nowhere(store), finite, box)
+        )
     if (difference and difference[0].monomial) or len(difference) > 1:
         sign = signs.decided(store, op, difference, box)
         if sign is not None:
             store.fired["decided-comparisons"] += 1
             return constant(sign)
         difference = with_sign_of(store, difference)
+        if op == "less" and never_negative(store, difference, box):
+            store.fired["decided-comparisons"] += 1
+            return ZERO
         root = _even_root(difference)
         if root is not None:  # c a^2 < 0, c = -1 (others are decided), and c a^2 == 0
             where = compare(store, "equal", root, ZERO, box, oriented=oriented)
@@ -95,11 +108,8 @@ def compare(
         exponent = exponent_of(store, rest[0].monomial)
         if exponent is not None:  # c exp(u) - c, which has the sign of c u
             return compare(store, op, scale(exponent, 1 if offset < 0 else -1), ZERO, box, oriented=oriented)
-    if not parts and len(rest) == 1:
-        boolean = (rest[0]._replace(coefficient=1),)
-        if is_boolean(store, boolean):
-            low, high = (_decide(op, offset), _decide(op, offset + rest[0].coefficient))
-            return add(store, constant(low), scale(boolean, high - low))
+    if not parts and len(rest) <= _BOOLEANS and all(is_boolean(store, (Term(m, 1),)) for m, _ in rest):
+        return _of_booleans(store, op, rest, offset, box)
     g: Rational = content([*(c for _, c in rest), *parts.values()])
     sign = leading_sign(rest)
     integral = is_integer(store, scale(rest, Fraction(1) / g))
@@ -150,6 +160,16 @@ def _with_maximum(store: Store, x: Polynomial, box: Ranges, oriented: bool) -> P
         one = compare(store, "less", add(store, scale(member, c), rest), ZERO, box, oriented=oriented)
         out = multiply(store, out, one if c > 0 else add(store, ONE, scale(one, -1)), box)
     return out if c > 0 else add(store, ONE, scale(out, -1))
+
+
+def _of_booleans(store: Store, op: str, x: Polynomial, offset: Rational, box: Ranges) -> Polynomial:
+    """``[c p + d q + offset < 0]`` of booleans p, q, ...: what it is for each of their values, put together."""
+    if not x:
+        return constant(_decide(op, offset))
+    (m, c), *rest = x
+    low, high = (_of_booleans(store, op, tuple(rest), offset + k * c, box) for k in range(2))
+    step = add(store, high, scale(low, -1))
+    return add(store, low, multiply(store, (Term(m, 1),), step, box))
 
 
 def _even_root(x: Polynomial) -> Polynomial | None:

@@ -24,6 +24,7 @@ from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.monotone import argument_of, members_of
 from tantamount.calculus.polynomials import add, constant, polynomial, scale
 from tantamount.calculus.products import monomial
+from tantamount.calculus.residues import Quotient, vanishes_by_residues
 from tantamount.calculus.terms import IOTA, ONE, Factor, Polynomial, Term, single, sole_number
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import MODULI
@@ -329,7 +330,7 @@ class Reading:
         """True if x was shown to be 0 where the conditions hold: as it is written, for it is neither positive nor
         negative, or for what every product of numbers that are not whole is multiplied with is 0."""
         value = self.value(x)
-        if self._is_zero(value, conditions):
+        if self._is_zero(value, conditions) or self._by_residues(value, conditions):
             return True
         groups: dict[Powers, Value] = {}
         for m, c in value:
@@ -342,6 +343,18 @@ class Reading:
         if any(not any(m for m, _ in group) for group in found):
             return False
         return all(self._is_zero(group, conditions) for group in found)
+
+    def _by_residues(self, x: Value, conditions: Sequence[Condition]) -> bool:
+        """True if x is 0 for all residues of the whole numbers that something is rounded of."""
+        quotients: dict[str, Quotient] = {}
+        for name, (_, above, below, half) in self.rounded.items():
+            number = below[0][1] if len(below) == 1 and not below[0][0] else 0
+            if not half and number > 0 and Fraction(number).denominator == 1:
+                quotients[name] = Quotient(above, int(number))
+        if not quotients:
+            return False
+        equal = [self.value(c.value) for c in conditions if c.equal]
+        return self.steps.take(len(x)) and vanishes_by_residues(x, frozenset(self.whole), quotients, equal)
 
     def _is_zero(self, x: Value, conditions: Sequence[Condition]) -> bool:
         if not x:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import NamedTuple
+from math import floor
 
 from tantamount.calculus import signs
 from tantamount.calculus.affine import variable
 from tantamount.calculus.atoms import Store, ValueFacts
-from tantamount.calculus.infinities import infinity, infinity_atom, is_negative_infinity, unbounded
+from tantamount.calculus.bits import bitwise
+from tantamount.calculus.infinities import (
+    infinity,
+    infinity_atom,
+    is_negative_infinity,
+    masked_by,
+    split_infinity,
+    unbounded,
+)
 from tantamount.calculus.moduli import modulo
 from tantamount.calculus.monotone import with_sign_of
 from tantamount.calculus.polynomials import (
@@ -125,9 +133,9 @@ def exponential(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     others: list[Polynomial] = []
     for m, c in x:
         if any(a == infinite for a, _, _ in m):
-            rest = tuple(f for f in m if f.atom != infinite)
-            guard: Polynomial = (Term(rest, 1),)
-            if len(rest) != len(m) - 1 or not is_boolean(store, guard):
+            rest = masked_by(store, m)
+            guard: Polynomial = () if rest is None else (Term(rest, 1),)
+            if rest is None or not is_boolean(store, guard):
                 raise Unsupported("exp of plus infinity")
             if c > 0:
                 return _exponential_of_masked(store, x, box)
@@ -163,43 +171,12 @@ def _positions_apart(term: Term) -> tuple[Term, ...]:
 
 def _exponential_of_masked(store: Store, x: Polynomial, box: Ranges) -> Polynomial:
     """exp where x is plus infinity under a condition: infinite there, too."""
-    split = _split_infinity(store, x, box)
+    split = split_infinity(store, x, box)
     if split is None or split.sign < 0:
         raise Unsupported("exp of plus infinity")
     store.fired["infinity"] += 1
-    finite = gated(store, _negated(store, split.where), exponential(store, split.finite, box), box)
+    finite = gated(store, split.nowhere(store), exponential(store, split.finite, box), box)
     return add(store, finite, gated(store, split.where, infinity(store, 1), box), box=box)
-
-
-class _Split(NamedTuple):
-    """A value that is an infinity of one sign where a boolean holds, and a finite one elsewhere."""
-
-    sign: int
-    where: Polynomial
-    finite: Polynomial
-
-
-def _split_infinity(store: Store, x: Polynomial, box: Ranges) -> _Split | None:
-    """x apart, where it is an infinity; ``None`` if that is not known, or it is of both signs."""
-    infinite = infinity_atom(store)
-    finite: list[Term] = []
-    nowhere, signs_ = ONE, set[bool]()
-    for m, c in x:
-        if not unbounded(store, (Term(m, c),)):
-            finite.append(Term(m, c))
-            continue
-        rest: Polynomial = (Term(tuple(f for f in m if f.atom != infinite), 1),)
-        if len(rest[0].monomial) != len(m) - 1 or not is_boolean(store, rest):
-            return None
-        signs_.add(c > 0)
-        nowhere = multiply(store, nowhere, _negated(store, rest), box)
-    if len(signs_) != 1:
-        return None
-    return _Split(1 if True in signs_ else -1, _negated(store, nowhere), polynomial(store, finite))
-
-
-def _negated(store: Store, guard: Polynomial) -> Polynomial:
-    return add(store, ONE, scale(guard, -1))
 
 
 def _where_infinite(
@@ -211,7 +188,7 @@ def _where_infinite(
 ) -> Polynomial | None:
     """A function of x with the value ``at(sign)`` at an infinity, which is ``of`` a finite number; ``None`` if x does
     not come apart, or there is no such value."""
-    split = _split_infinity(store, x, box) if unbounded(store, x) else None
+    split = split_infinity(store, x, box) if unbounded(store, x) else None
     limit = None if split is None else at(split.sign)
     if split is None or limit is None:
         return None
@@ -219,13 +196,18 @@ def _where_infinite(
     there = scale(split.where, limit)
     if split.where == ONE:
         return there
-    return add(store, there, multiply(store, _negated(store, split.where), of(split.finite), box), box=box)
+    return add(store, there, multiply(store, split.nowhere(store), of(split.finite), box), box=box)
 
 
 def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     """log of a product of positive factors as a sum; what is not known to be positive stays together."""
     if not x:
         raise Unsupported("log of zero")
+    split = split_infinity(store, x, box) if unbounded(store, x) else None
+    if split is not None and split.sign > 0 and split.where != ONE:
+        store.fired["infinity"] += 1
+        finite = gated(store, split.nowhere(store), logarithm(store, split.finite, box), box)
+        return add(store, finite, gated(store, split.where, infinity(store, 1), box), box=box)
     c, factors = as_factors(store, x)
     store.fired["log-of-products"] += 1
     parts: list[Polynomial] = []
@@ -238,7 +220,13 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
             parts.append(scale(pinned(store, atom.arguments[0], dict(enumerate(index))), e))
         else:
             parts.append(scale(_log_atom(store, single(a, index)), e))
-    if c < 0 or rest:
+    root = len(rest) == 1 and rest[0].exponent.denominator != 1  # of what is not negative: log(u^e) = e log(u)
+    if c > 0 and root:
+        (f,) = rest
+        inside = pinned(store, store.atoms[f.atom].arguments[0], dict(enumerate(f.at)))
+        plain = store.atoms[f.atom].op == "polynomial"
+        parts.append(scale(_log_atom(store, inside if plain else single(f.atom, f.at)), f.exponent))
+    elif c < 0 or rest:
         parts.append(_log_atom(store, (Term(tuple(rest), 1 if c > 0 else -1),)))
     for p, k in prime_powers(store, abs(c)).items():
         parts.append(scale(_log_atom(store, constant(p)), k))
@@ -275,12 +263,14 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
         return constant(declared.at_zero)
     if name == "sign":
         return _sign(store, xs[0])
-    if name == "bitwise_and" and (remainder := _low_bits(store, *xs)) is not None:
-        store.fired["low-bits"] += 1
-        return remainder
+    if name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        return bitwise(store, name, xs[0], xs[1])
     if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
         store.fired["declared-functions"] += 1
         return constant(value)
+    if name == "floor_divide" and (quotient := _quotient_everywhere(store, *xs)) is not None:
+        store.fired["floors"] += 1
+        return constant(quotient)
     sign = 1
     if (declared.odd or declared.even) and xs[0] and as_factors(store, xs[0])[0] < 0:
         store.fired["declared-functions"] += 1
@@ -314,17 +304,16 @@ def _sign(store: Store, x: Polynomial) -> Polynomial:
     return single(a, index, coefficient=-1 if negated else 1)
 
 
-def _low_bits(store: Store, x: Polynomial, y: Polynomial) -> Polynomial | None:
-    """``x & (2^k - 1)`` of integers as the remainder ``x - 2^k floor(x / 2^k)``."""
-    for mask, value in ((x, y), (y, x)):
-        number = sole_number(mask)
-        if number is None or is_size(number) or number < 0 or Fraction(number).denominator != 1:
-            continue
-        size = int(number) + 1
-        if size & (size - 1) == 0 and sole_number(value) is None and value:
-            a, index = store.apply("floor_divide", (), (value, constant(size)), ValueFacts(integer=True))
-            return add(store, value, single(a, index, coefficient=-size))
-    return None
+def _quotient_everywhere(store: Store, x: Polynomial, y: Polynomial) -> int | None:
+    """``floor(x / y)`` for a number y, if it is the same wherever x lies: of a position in a row by its length."""
+    number = sole_number(y)
+    if number is None or is_size(number) or number <= 0:
+        return None
+    low, high = signs.enclosure(store, x)
+    if isinstance(low.at, float) or isinstance(high.at, float):
+        return None
+    first, last = floor(low.at / Fraction(number)), floor(high.at / Fraction(number))
+    return first if first == last else None
 
 
 def is_rounded(store: Store, name: str, x: Polynomial) -> bool:
@@ -398,14 +387,14 @@ def maximum_of(store: Store, elements: Polynomial) -> Polynomial:
 def _maximum_with_masked(
     store: Store, level: Rational, number: Polynomial, x: Polynomial, box: Ranges
 ) -> Polynomial | None:
-    """``max(q, x)`` for a number q where x is minus infinity under a condition: q there."""
-    if not unbounded(store, x):
+    """``max(q, x)`` for a number q where x is an infinity under a condition: q there, or plus infinity."""
+    split = split_infinity(store, x, box) if unbounded(store, x) else None
+    if split is None or split.where == ONE:
         return None
-
-    def at(sign: int) -> Rational | None:
-        return level if sign < 0 else None
-
-    return _where_infinite(store, x, at, lambda u: maximum(store, number, u, box), box)
+    store.fired["infinity"] += 1
+    there = scale(split.where, level) if split.sign < 0 else gated(store, split.where, infinity(store, 1), box)
+    finite = maximum(store, number, split.finite, box)
+    return add(store, there, multiply(store, split.nowhere(store), finite, box), box=box)
 
 
 def maximum(store: Store, x: Polynomial, y: Polynomial, box: Ranges = None) -> Polynomial:

@@ -40,6 +40,7 @@ RuleName = Literal[
     "floors",
     "remainders",
     "low-bits",
+    "conjunctions-of-bits",
     # conditions
     "decided-comparisons",
     "exponentials-against-one",

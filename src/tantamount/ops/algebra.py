@@ -188,6 +188,12 @@ class Interpretation(ABC):
     def function(self, name: str, xs: Sequence[Value]) -> Value:
         """A pointwise function out of :data:`tantamount.ops.functions.FUNCTIONS`."""
 
+    def truncated_quotient(self, x: Value, y: Value) -> Value | None:
+        """``x / y`` of whole numbers, rounded towards 0, where that can be had without rounding ``x * y ** -1``; any
+        number where y is 0. ``None``: it is what the function ``trunc`` makes of that product."""
+        del x, y
+        return None
+
     @abstractmethod
     def less(self, x: Value, y: Value) -> Value:
         """``x < y`` as a boolean."""

@@ -213,6 +213,13 @@ class Reference(ArrayLayout):
         with self._quiet():
             return np.asarray(known.evaluate(*operands))
 
+    def truncated_quotient(self, x: Array, y: Array) -> Array | None:
+        """``x / y`` of integers towards 0: 49 * (1 / 49) is less than 1 in float64."""
+        if not _integral(x, y):
+            return None
+        divisor = np.where(y == 0, 1, y)
+        return np.asarray(np.sign(x) * np.sign(divisor) * (np.abs(x) // np.abs(divisor)))
+
     def _of_integers(self, name: str, x: Array, y: Array) -> Array:
         """Quotients of integers, flagged where the divisor is zero, and powers."""
         if name == "floor_divide":

@@ -97,6 +97,10 @@ def _trunc_quotient(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     if not x.dtype.is_integral:
         return b.function("trunc", b.div(x, y))
     fails = b.function("floor_divide", x, y, floating=False)  # where y = 0, and nothing that is computed from it is
+    above, below = b.operands(x, y)
+    whole = b.interpretation.truncated_quotient(above.value, below.value)
+    if whole is not None:
+        return b.add(b.cast(Tensor(above.shape, DType.INT64, whole), x.dtype), b.mul(fails, 0))
     return b.add(b.cast(b.cast(b.div(x, y), DType.INT64), x.dtype), b.mul(fails, 0))
 
 
