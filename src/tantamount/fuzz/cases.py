@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from tantamount.errors import InternalError, TantamountError
-from tantamount.fuzz.draft import Goal, Policy, usable
+from tantamount.fuzz.draft import Policy, usable
 from tantamount.fuzz.generate import Sample, generate
+from tantamount.fuzz.goals import Goal
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Ref, references
 from tantamount.ir.types import Kind, TensorType
 from tantamount.ops.algebra import Tensor
