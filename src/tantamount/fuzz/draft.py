@@ -89,7 +89,7 @@ class Draft:
     """The graph so far. ``values``: what every node computes; ``leaves`` of it become inputs or constants. ``wish``:
     the node that the next choice of an operand takes, if it fits; ``aim``: the element type that a cast goes to;
     ``place``: which dimensions a reduction goes over; ``ends``: integer leaves have elements at the ends of their type;
-    ``along``: the dimension that calls go along."""
+    ``along``: the dimension that calls go along, and the size that their operand has there."""
 
     random: Random
     policy: Policy
@@ -105,15 +105,15 @@ class Draft:
     aim: DType | None = None
     place: str | None = None
     ends: bool = False
-    along: dict[str, int] = field(default_factory=dict[str, int])
-    _axis: int | None = None
+    along: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    _axis: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         r = self.random
         self.interpretation = Exact()
         self.numpy = np.random.default_rng(r.getrandbits(63))
         self.stub = Graph((), (), self.constants)
-        self.sizes = tuple(r.choices(_SIZES, _SIZE_WEIGHTS, k=3))
+        self.sizes = tuple(r.choices(_SIZES, _SIZE_WEIGHTS, k=r.choice((1, 2, 3, 3, 3, 3))))  # 1: all tensors are cubes
         if self.policy.empty and r.random() < 0.03:
             self.sizes = (*self.sizes, 0)
         weights = [2.0 / (1 + k) for k in range(len(self.policy.dtypes))]
@@ -168,14 +168,15 @@ class Draft:
         rank = self.values[name].rank
         among = range(rank) if allowed is None else allowed
         placed = [k for k in among if place_of((k,), rank) == self.place]
-        known = self.along.get(name)
+        known, _ = self.along.get(name, (-1, 0))
         if placed:
-            self._axis = r.choice(placed)
+            chosen = r.choice(placed)
         elif known in among and r.random() < 0.4:
-            self._axis = known
+            chosen = known
         else:
-            self._axis = rank - 1 if rank - 1 in among and r.random() < 0.25 else r.choice(among)
-        return self._axis
+            chosen = rank - 1 if rank - 1 in among and r.random() < 0.25 else r.choice(among)
+        self._axis = (chosen, self.values[name].shape[chosen])
+        return chosen
 
     def axes(self, rank: int) -> tuple[int, ...]:
         """One, two or all dimensions for a reduction to go over: those of the place asked for, if there are any."""
@@ -188,10 +189,15 @@ class Draft:
                 return chosen
         return tuple(range(rank)) if self.place == "all" else (rank - 1,)
 
-    def length(self, most: int) -> int:
-        """The length of a part, up to ``most``: often one of the sizes that other tensors have."""
+    def length(self, name: str, axis: int) -> int:
+        """The length of a part of a node along a dimension: often the size that was there before the node was made, or one
+        that other tensors have: where shapes are equal, tensors are taken for equal."""
+        most, r = self.values[name].shape[axis], self.random
+        known, before = self.along.get(name, (-1, 0))
+        if known == axis and 0 < before < most and r.random() < 0.4:
+            return before
         sizes = [size for size in self.sizes if 0 < size <= most]
-        return self.random.choice(sizes) if sizes and self.random.random() < 0.5 else self.random.randint(1, most)
+        return r.choice(sizes) if sizes and r.random() < 0.5 else r.randint(1, most)
 
     # ------------------------------------------------------------------ leaves
     def array(self, shape: Shape, dtype: DType) -> Array:

@@ -10,6 +10,7 @@ from tantamount.fuzz.draft import Draft, Policy
 from tantamount.fuzz.goals import LEAVES, Goal, maker_names
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.ir.graph import Graph, Node, Output, references
+from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Tensor
 from tantamount.semantics.reference import Array
 
@@ -18,6 +19,7 @@ __all__ = ["Sample", "generate", "pruned"]
 
 _GUIDED = 0.8  # the share of steps that go for a goal, while there are any
 _AGAIN = 0.12  # the share of steps that make a call of an operator that a call was made of
+_CAST = "aten._to_copy.default"
 _RANKS_OF_PLACES = {"first": (2, 2, 3), "inner": (3, 3, 4), "last": (2, 3), "all": (1, 2)}
 
 
@@ -117,16 +119,25 @@ def _made(draft: Draft, goal: Goal) -> str | None:
         if known and r.random() < 0.5:
             return r.choice(known)
     ranks = _RANKS_OF_PLACES.get(goal.place or "")
+    reuse = not goal.ends and goal.maker != _CAST
     for attempt in range(3):  # of its own type, then of any
         if attempt < 2:
-            draft.wish = draft.pick((), lambda x: x.dtype is goal.dtype) if r.random() < 0.5 and not goal.ends else None
-            draft.wish = draft.wish or draft.leaf(draft.shape(r.choice(ranks) if ranks else None), goal.dtype)
+            draft.wish = draft.pick((), lambda x: x.dtype is goal.dtype) if reuse and r.random() < 0.5 else None
+            if draft.wish is None:
+                dtype = _source(draft, goal) if goal.maker == _CAST else goal.dtype
+                draft.wish = draft.leaf(draft.shape(r.choice(ranks) if ranks else None), dtype)
         draft.aim, draft.place = goal.dtype, goal.place
         name = SAMPLERS[goal.maker].draw(draft, goal.maker)
         draft.wish = draft.aim = draft.place = None
         if name is not None and name in draft.values and draft.values[name].dtype is goal.dtype:
             return name
     return None
+
+
+def _source(draft: Draft, goal: Goal) -> DType:
+    """An element type that a cast to the goal's can start from: of integers at the ends of theirs, integers."""
+    others = [dtype for dtype in draft.policy.dtypes if dtype is not goal.dtype]
+    return draft.random.choice([dtype for dtype in others if not goal.ends or dtype.kind is Kind.INT] or [goal.dtype])
 
 
 def _fits(draft: Draft, node: Node, goal: Goal) -> bool:

@@ -75,7 +75,7 @@ def slices(d: Draft, target: str) -> str | None:
         return None
     shape = d.values[x].shape
     k = d.axis(x, [k for k, size in enumerate(shape) if size >= 2])
-    length = d.length(shape[k])
+    length = d.length(x, k)
     start = d.random.randrange(shape[k] - length + 1)
     stop = start + length
     step = d.random.choice((1, 1, 1, 2, 3))
