@@ -18,9 +18,9 @@ from tantamount.ir.graph import Argument, Constant, Graph, Node, Ref, references
 from tantamount.ir.types import Kind, TensorType
 from tantamount.ops.algebra import Tensor
 from tantamount.rules.rule import Rule
-from tantamount.saturate.egraph import ResultType, Types
 from tantamount.saturate.extract import as_graph, most_complex, random_form, simplest
 from tantamount.saturate.rewrite import Limits, saturated
+from tantamount.saturate.types import ResultType, Types
 from tantamount.semantics.exact import Discontinuous, Exact, held_input
 from tantamount.semantics.reference import Array, Flag
 from tantamount.semantics.rounding import array_type
@@ -207,7 +207,11 @@ def _computed(node: Node, graph: Graph, inputs: Mapping[str, Array], values: Map
     if node.op == "input":
         if node.type is None:
             raise TypeError(f"input {node.name} has no type")
-        return _Value(Tensor(node.type.shape, node.type.dtype, held_input(inputs[node.name], node.type.dtype)))
+        return _Value(_given(inputs[node.name], node.type))
+    if node.op == "constant" and node.type is not None:  # whole numbers, as they were drawn: not one by one
+        array = np.array(graph.constants[node.target].data).reshape(node.type.shape)
+        if array.dtype.kind in "iub" or (array.dtype.kind == "f" and np.all(np.abs(array) <= 128) and not np.any(array % 1)):
+            return _Value(_given(array, node.type))
     exact = Exact()
     return _Value(
         exact.step(graph, node, {name: values[name] for name in references(node)}),
@@ -215,6 +219,10 @@ def _computed(node: Node, graph: Graph, inputs: Mapping[str, Array], values: Map
         frozenset(exact.wrapped_by),
         tuple(exact.flags),
     )
+
+
+def _given(array: Array, type_: TensorType) -> Tensor:
+    return Tensor(type_.shape, type_.dtype, held_input(array, type_.dtype))
 
 
 def _numbered(item: Argument, numbers: Mapping[str, int]) -> Any:
