@@ -83,13 +83,15 @@ def main() -> None:
     each = {part: 1000 * seconds / options.cases for part, seconds in least.items()}
     three = sum(each[part] for part in ("generation", "rewriting", "extraction"))
     calls = sum(node.op == "call" for case in found for node in case.forms[0].graph.nodes) / options.cases
-    print(f"{options.cases} cases of {calls:.1f} calls and {sum(len(c.forms) for c in found) / options.cases:.1f} forms")
+    forms = sum(len(case.forms) for case in found) / options.cases
+    print(f"{options.cases} cases of {calls:.1f} calls and {forms:.1f} forms")
     for part, value in each.items():
         print(f"  {part:12s} {value:6.2f} ms")
     print(f"  generation, rewriting and extraction together {three:.2f} ms")
     if options.backend:
         empty = compiled(options.backend, options.python, found[:1])
-        programs, here, there, wall = (b - a for a, b in zip(empty, compiled(options.backend, options.python, found)))
+        whole = compiled(options.backend, options.python, found)
+        programs, here, there, wall = (b - a for a, b in zip(empty, whole, strict=True))
         count = len(found) - 1
         print(f"{programs} programs on {options.backend}: {1000 * here / count:.1f} ms CPU a case here,")
         print(f"  {1000 * there / count:.1f} in its process; {1000 * wall / count:.1f} ms of wall time")

@@ -190,8 +190,8 @@ class Draft:
         return tuple(range(rank)) if self.place == "all" else (rank - 1,)
 
     def length(self, name: str, axis: int) -> int:
-        """The length of a part of a node along a dimension: often the size that was there before the node was made, or one
-        that other tensors have: where shapes are equal, tensors are taken for equal."""
+        """The length of a part of a node along a dimension: often the size that was there before the node was made, or
+        one that other tensors have: where shapes are equal, tensors are taken for equal."""
         most, r = self.values[name].shape[axis], self.random
         known, before = self.along.get(name, (-1, 0))
         if known == axis and 0 < before < most and r.random() < 0.4:

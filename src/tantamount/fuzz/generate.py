@@ -80,8 +80,8 @@ def generate(
 
 
 def _again(draft: Draft) -> int:
-    """One call more of the operator of a call: on its operand, or on its result. Where attributes are not looked at, two
-    such calls are taken for one."""
+    """One call more of the operator of a call: on its operand, or on its result. Where attributes are not looked at,
+    two such calls are taken for one."""
     r = draft.random
     node = r.choice([node for node in draft.nodes if node.op == "call"])
     row = SAMPLERS.get(node.target)

@@ -7,8 +7,9 @@ compiler made of a program, names stripped, if its host tells).
 
 A case is given goals: operators that were seen behind the fewest makers for its element types, each behind a maker
 that it was not yet seen behind. Of integers that may wrap around, one goal in three is a call that leaves its type, and
-behind it an operator that tells what wrapped around from what did not. Operators after which compilers were seen to make new kernels are drawn more often. The
-goals of a case and what it showed first are in its line of the log: a campaign that goes on has what it had.
+behind it an operator that tells what wrapped around from what did not. Operators after which compilers were seen to
+make new kernels are drawn more often. The goals of a case and what it showed first are in its line of the log: a
+campaign that goes on has what it had.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ def _told(goal: Goal) -> str:
 @dataclass
 class Coverage:
     """What was seen. ``behind``: the makers that an operator of an element type was seen behind; ``tried``: how often
-    it was a goal; ``left``: how often a maker of an element type was to leave it, and was before an operator; ``makes``: the operators that were seen to make an element type; ``fruit``: of an operator the cases
-    it was in, and those of them that had new kernels."""
+    it was a goal; ``left``: how often a maker of an element type was to leave it, and was to do so before an operator;
+    ``makes``: the operators that were seen to make an element type; ``fruit``: of an operator the cases it was in, and
+    those of them that had new kernels."""
 
     behind: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], "set[str]"])
     ranks: dict[tuple[str, str], set[int]] = field(default_factory=dict[tuple[str, str], "set[int]"])

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tantamount.errors import InternalError
-from tantamount.ir.graph import Graph, Node, Ref
+from tantamount.ir.graph import Node, Ref
 from tantamount.ir.types import TensorType
 from tantamount.rules.terms import Leaf, Part, Term, entries
 from tantamount.saturate.types import HOLE, Operation, ResultType, Types
@@ -18,7 +18,6 @@ from tantamount.saturate.types import HOLE, Operation, ResultType, Types
 __all__ = ["EGraph", "ENode"]
 
 ENode = tuple[Operation, tuple[int, ...]]  # an operation on classes
-
 
 
 class EGraph:

@@ -105,8 +105,9 @@ def filled(operation: Operation, operand: Callable[[], Any]) -> tuple[tuple[Argu
     def convert(item: Any) -> Any:
         if item is HOLE:
             return operand()
-        if isinstance(item, tuple) and _has_hole(item):  # type: ignore[reportUnknownArgumentType]
-            return tuple([convert(entry) for entry in entries(item) or ()])
+        inner = entries(item)
+        if inner is not None and _has_hole(inner):
+            return tuple([convert(entry) for entry in inner])
         return item
 
     args = tuple([convert(item) for item in operation.args])
@@ -116,7 +117,7 @@ def filled(operation: Operation, operand: Callable[[], Any]) -> tuple[tuple[Argu
 
 
 def _has_hole(items: tuple[Any, ...]) -> bool:
-    return any(item is HOLE or (isinstance(item, tuple) and _has_hole(item)) for item in items)  # type: ignore[reportUnknownArgumentType]
+    return any(item is HOLE or ((inner := entries(item)) is not None and _has_hole(inner)) for item in items)
 
 
 # ---------------------------------------------------------------------------------------------- the commonest calls

@@ -175,7 +175,9 @@ for _name, _op in (("add", "aten.add.Tensor"), ("mul", MUL)):
         share=0.6,
     )
     def _expanded(m: Match, op: str = _op) -> Part | None:
-        return term(op, m.x, _expand(m.y, m.x.shape)) if m.y.shape != m.x.shape == m.root.shape else None
+        if m.root is None or m.y.shape == m.x.shape or m.x.shape != m.root.shape:
+            return None
+        return term(op, m.x, _expand(m.y, m.x.shape))
 
 
 @rule(
@@ -230,8 +232,10 @@ def _(m: Match) -> Part | None:
 def _(m: Match) -> Part | None:
     if any(k < 0 for k in m.b):
         return None
-    back = inverse(m.b)
-    return _flip(permute(m.x, m.b), tuple(sorted(back[k % m.x.rank] for k in m.a)))
+    order: tuple[int, ...] = m.b
+    dims: tuple[int, ...] = m.a
+    back = inverse(order)
+    return _flip(permute(m.x, order), tuple(sorted(back[k % m.x.rank] for k in dims)))
 
 
 @rule(
