@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from random import Random
 from typing import Any
@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 
 from tantamount.errors import InternalError, TantamountError
-from tantamount.fuzz.draft import Goal, Policy, usable
+from tantamount.fuzz.draft import Policy, usable
 from tantamount.fuzz.generate import Sample, generate
-from tantamount.ir.graph import Argument, Constant, Graph, Node, Ref, references
+from tantamount.fuzz.goals import Goal
+from tantamount.fuzz.variants import varied
+from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.types import Kind, TensorType
 from tantamount.ops.algebra import Tensor
 from tantamount.rules.rule import Rule
-from tantamount.saturate.egraph import ResultType, Types
 from tantamount.saturate.extract import as_graph, most_complex, random_form, simplest
 from tantamount.saturate.rewrite import Limits, saturated
+from tantamount.saturate.types import ResultType, Types
 from tantamount.semantics.exact import Discontinuous, Exact, held_input
 from tantamount.semantics.reference import Array, Flag
-from tantamount.semantics.rounding import array_type
 
 __all__ = ["Case", "Form", "Maker", "Values"]
 
@@ -101,7 +102,7 @@ class Maker:
         for name, other in made:
             inputs = dict(sample.inputs)
             if name.startswith("random"):
-                other, inputs = _varied(other, inputs, random)
+                other, inputs = varied(other, inputs, random)
             if _key(other) in seen:
                 continue
             seen.add(_key(other))
@@ -206,7 +207,11 @@ def _computed(node: Node, graph: Graph, inputs: Mapping[str, Array], values: Map
     if node.op == "input":
         if node.type is None:
             raise TypeError(f"input {node.name} has no type")
-        return _Value(Tensor(node.type.shape, node.type.dtype, held_input(inputs[node.name], node.type.dtype)))
+        return _Value(_given(inputs[node.name], node.type))
+    if node.op == "constant" and node.type is not None:  # whole numbers, as they were drawn: not one by one
+        array = np.array(graph.constants[node.target].data).reshape(node.type.shape)
+        if array.dtype.kind in "iub" or bool(np.all((np.abs(array) <= 128) & (array % 1 == 0))):
+            return _Value(_given(array, node.type))
     exact = Exact()
     return _Value(
         exact.step(graph, node, {name: values[name] for name in references(node)}),
@@ -214,6 +219,10 @@ def _computed(node: Node, graph: Graph, inputs: Mapping[str, Array], values: Map
         frozenset(exact.wrapped_by),
         tuple(exact.flags),
     )
+
+
+def _given(array: Array, type_: TensorType) -> Tensor:
+    return Tensor(type_.shape, type_.dtype, held_input(array, type_.dtype))
 
 
 def _numbered(item: Argument, numbers: Mapping[str, int]) -> Any:
@@ -242,31 +251,3 @@ def _shown(item: object, names: Mapping[str, str]) -> str:
     if isinstance(item, tuple):
         return f"({', '.join(_shown(entry, names) for entry in item)})"  # type: ignore[reportUnknownVariableType]
     return repr(item)
-
-
-def _varied(graph: Graph, inputs: dict[str, Array], random: Random) -> tuple[Graph, dict[str, Array]]:
-    """Some constants made inputs and some inputs constants, and intermediate tensors that are outputs, too, no
-    longer or more often: what a compiler must not notice."""
-    nodes: list[Node] = []
-    constants, before = dict(graph.constants), dict(inputs)
-    count = len(graph.inputs)
-    for node in graph.nodes:
-        if node.type is None or random.random() < 0.6:
-            nodes.append(node)
-        elif node.op == "constant":
-            constant = constants.pop(node.target)
-            array = np.array(
-                constant.data, dtype=np.float64 if node.type.dtype.is_float else array_type(node.type.dtype)
-            )
-            inputs[node.name] = np.asarray(array, dtype=array_type(node.type.dtype)).reshape(node.type.shape)
-            nodes.append(replace(node, op="input"))
-        elif node.op == "input" and count > 1 and inputs[node.name].size <= 512:
-            array = inputs.pop(node.name)
-            data = np.asarray(array, dtype=np.float64) if node.type.dtype.is_float else array
-            constants[node.name] = Constant(node.type, tuple(data.ravel().tolist()))
-            nodes.append(replace(node, op="constant", target=node.name))
-        else:
-            nodes.append(node)
-    if not any(node.op == "input" for node in nodes):
-        return graph, before
-    return replace(graph, nodes=tuple(nodes), constants=constants), inputs

@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 
 from tantamount.errors import TantamountError
+from tantamount.fuzz.goals import place_of
 from tantamount.ir.graph import Argument, Constant, Graph, Node, Ref
 from tantamount.ir.types import DType, Kind, Shape, TensorType
 from tantamount.ops.algebra import Tensor
@@ -17,7 +18,7 @@ from tantamount.semantics.exact import Exact, Held, held_input
 from tantamount.semantics.reference import Array
 from tantamount.semantics.rounding import FORMATS, array_type
 
-__all__ = ["ALL_DTYPES", "Draft", "Goal", "Policy", "counted", "usable"]
+__all__ = ["ALL_DTYPES", "Draft", "Policy", "counted", "usable"]
 
 ALL_DTYPES = (
     DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL, DType.FLOAT16, DType.INT8, DType.UINT8, DType.FLOAT64,
@@ -65,17 +66,6 @@ class Policy:
         return all(dtype.label in self.kernels[target] for dtype in counted(target, dtypes))
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A call that a graph should have: an operator on what ``maker`` made (an operator, ``input`` or ``constant``), of
-    an element type, and of that rank where it is an input or constant."""
-
-    maker: str
-    target: str
-    dtype: DType
-    rank: int | None = None
-
-
 def counted(target: str, dtypes: Sequence[DType]) -> Sequence[DType]:
     """Of the element types of a call's operands those that a kernel is chosen by: not those of conditions and
     indices."""
@@ -97,7 +87,9 @@ def usable(x: Tensor) -> bool:
 @dataclass
 class Draft:
     """The graph so far. ``values``: what every node computes; ``leaves`` of it become inputs or constants. ``wish``:
-    the node that the next choice of an operand takes, if it fits; ``aim``: the element type that a cast goes to."""
+    the node that the next choice of an operand takes, if it fits; ``aim``: the element type that a cast goes to;
+    ``place``: which dimensions a reduction goes over; ``ends``: integer leaves have elements at the ends of their type;
+    ``along``: the dimension that calls go along, and the size that their operand has there."""
 
     random: Random
     policy: Policy
@@ -111,13 +103,17 @@ class Draft:
     dtypes: tuple[DType, ...] = ()
     wish: str | None = None
     aim: DType | None = None
+    place: str | None = None
+    ends: bool = False
+    along: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    _axis: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         r = self.random
         self.interpretation = Exact()
         self.numpy = np.random.default_rng(r.getrandbits(63))
         self.stub = Graph((), (), self.constants)
-        self.sizes = tuple(r.choices(_SIZES, _SIZE_WEIGHTS, k=3))
+        self.sizes = tuple(r.choices(_SIZES, _SIZE_WEIGHTS, k=r.choice((1, 2, 3, 3, 3, 3))))  # 1: all tensors are cubes
         if self.policy.empty and r.random() < 0.03:
             self.sizes = (*self.sizes, 0)
         weights = [2.0 / (1 + k) for k in range(len(self.policy.dtypes))]
@@ -165,6 +161,44 @@ class Draft:
             shape = shape[r.randrange(len(shape) + 1) :]
         return self.leaf(tuple(shape), x.dtype)
 
+    def axis(self, name: str, allowed: Sequence[int] | None = None) -> int:
+        """A dimension for the call to be made on a node: often the one that the node itself went along, which is where
+        two calls on end are taken for one, or the last, which vectors lie along."""
+        r = self.random
+        rank = self.values[name].rank
+        among = range(rank) if allowed is None else allowed
+        placed = [k for k in among if place_of((k,), rank) == self.place]
+        known, _ = self.along.get(name, (-1, 0))
+        if placed:
+            chosen = r.choice(placed)
+        elif known in among and r.random() < 0.4:
+            chosen = known
+        else:
+            chosen = rank - 1 if rank - 1 in among and r.random() < 0.25 else r.choice(among)
+        self._axis = (chosen, self.values[name].shape[chosen])
+        return chosen
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """One, two or all dimensions for a reduction to go over: those of the place asked for, if there are any."""
+        r = self.random
+        for _ in range(4):
+            if self.place is None and r.random() < 0.35:
+                return (rank - 1,)
+            chosen = tuple(sorted(r.sample(range(rank), r.choice([1, 1, min(2, rank), rank]))))
+            if self.place is None or place_of(chosen, rank) == self.place:
+                return chosen
+        return tuple(range(rank)) if self.place == "all" else (rank - 1,)
+
+    def length(self, name: str, axis: int) -> int:
+        """The length of a part of a node along a dimension: often the size that was there before the node was made, or
+        one that other tensors have: where shapes are equal, tensors are taken for equal."""
+        most, r = self.values[name].shape[axis], self.random
+        known, before = self.along.get(name, (-1, 0))
+        if known == axis and 0 < before < most and r.random() < 0.4:
+            return before
+        sizes = [size for size in self.sizes if 0 < size <= most]
+        return r.choice(sizes) if sizes and r.random() < 0.5 else r.randint(1, most)
+
     # ------------------------------------------------------------------ leaves
     def array(self, shape: Shape, dtype: DType) -> Array:
         """Random elements: small integers, sometimes at the ends of an integer type, or near where floats round."""
@@ -176,9 +210,9 @@ class Draft:
             return np.asarray(g.integers(*self._range(-reach, reach), shape), dtype=np.float64)
         low, high = dtype.bounds
         limit = self.policy.integer_limit
-        if self.policy.limits and dtype in _NARROW and r.random() < 0.15:  # anything that the type holds
+        if self.policy.limits and dtype in _NARROW and not self.ends and r.random() < 0.15:  # all that the type holds
             return np.asarray(g.integers(*self._range(low, high), shape), dtype=np.int64)
-        if self.policy.limits and r.random() < 0.3:
+        if self.policy.limits and (self.ends or r.random() < 0.3):
             ends = [low, low + 1, high, high - 1, 0, 1, 16, -1 if low else 3]
             if dtype in (DType.INT32, DType.INT64) and r.random() < 0.5:
                 ends = [2**24 - 1, 2**24, 2**24 + 1, -(2**24) - 1, 7, 0]
@@ -219,6 +253,7 @@ class Draft:
     def call(self, target: str, *args: Argument, **kwargs: Argument) -> str | None:
         """A new node with its value, if it has one that can be compared; else ``None``, and nothing has changed. Of an
         operator with several results, its name; its results come by :meth:`item`."""
+        axis, self._axis = self._axis, None
         node = Node(f"n{len(self.nodes)}", "call", target, args, kwargs)
         interpretation, policy = self.interpretation, self.policy
         flags, wraps = len(interpretation.flags), interpretation.wraps
@@ -256,6 +291,8 @@ class Draft:
         elif isinstance(result, Tensor):
             self.values[node.name] = result
             self.nodes.append(Node(node.name, "call", target, args, kwargs, result.type))
+        if axis is not None:
+            self.along[node.name] = axis
         self.used.update(_names((*args, *kwargs.values())))
         return node.name
 
@@ -265,6 +302,8 @@ class Draft:
         node = Node(f"n{len(self.nodes)}", "call", "getitem", (Ref(name), k), {}, x.type)
         self.nodes.append(node)
         self.values[node.name] = x
+        if name in self.along:
+            self.along[node.name] = self.along[name]
         return node.name
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from tantamount.fuzz.draft import Draft, Goal, Policy
+from tantamount.fuzz.draft import Draft, Policy
+from tantamount.fuzz.goals import LEAVES, Goal, maker_names
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.ir.graph import Graph, Node, Output, references
+from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Tensor
 from tantamount.semantics.reference import Array
 
@@ -16,6 +18,9 @@ __all__ = ["Sample", "generate", "pruned"]
 
 
 _GUIDED = 0.8  # the share of steps that go for a goal, while there are any
+_AGAIN = 0.12  # the share of steps that make a call of an operator that a call was made of
+_CAST = "aten._to_copy.default"
+_RANKS_OF_PLACES = {"first": (2, 2, 3), "inner": (3, 3, 4), "last": (2, 3), "all": (1, 2)}
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,9 @@ def generate(
     for _ in range(wanted * 6):
         if made >= wanted:
             break
+        if made and r.random() < _AGAIN:
+            made += _again(draft)
+            continue
         if pending and r.random() < _GUIDED:
             made += _reached(draft, pending.pop(0))
             continue
@@ -71,38 +79,75 @@ def generate(
     return Sample(seed, index, graph, inputs, {name: x for name, x in draft.values.items() if name in kept})
 
 
+def _again(draft: Draft) -> int:
+    """One call more of the operator of a call: on its operand, or on its result. Where attributes are not looked at,
+    two such calls are taken for one."""
+    r = draft.random
+    node = r.choice([node for node in draft.nodes if node.op == "call"])
+    row = SAMPLERS.get(node.target)
+    if row is None:
+        return 0
+    wish = node.name if r.random() < 0.5 else next(iter(references(node)), node.name)
+    draft.wish = wish if wish in draft.values else None
+    made = row.draw(draft, row.target) is not None
+    draft.wish = None
+    return made
+
+
 def _reached(draft: Draft, goal: Goal) -> int:
     """The calls made for a goal: its operator, and its maker where there was none."""
     calls = len(draft.nodes)
+    draft.ends = goal.ends
     name = _made(draft, goal)
     if name is not None:
         draft.wish = name
         SAMPLERS[goal.target].draw(draft, goal.target)
         draft.wish = None
+    draft.ends = False
     return sum(node.op == "call" for node in draft.nodes[calls:])
 
 
 def _made(draft: Draft, goal: Goal) -> str | None:
     """A value for a goal: what its maker made, or a new one; ``None`` if it makes none of that type."""
     r = draft.random
-    if goal.maker in ("input", "constant"):
+    if goal.maker in LEAVES:
         return draft.leaf(draft.shape(goal.rank), goal.dtype, constant=goal.maker == "constant")
-    known = [
-        node.name for node in draft.nodes
-        if node.target == goal.maker and node.name in draft.values and draft.values[node.name].dtype is goal.dtype
-    ]  # fmt: skip
-    if known and r.random() < 0.5:
-        return r.choice(known)
+    if goal.maker not in SAMPLERS:
+        return None
+    if not goal.ends:
+        known = [node.name for node in draft.nodes if node.target == goal.maker and _fits(draft, node, goal)]
+        if known and r.random() < 0.5:
+            return r.choice(known)
+    ranks = _RANKS_OF_PLACES.get(goal.place or "")
+    reuse = not goal.ends and goal.maker != _CAST
     for attempt in range(3):  # of its own type, then of any
         if attempt < 2:
-            draft.wish = draft.pick((), lambda x: x.dtype is goal.dtype) if r.random() < 0.5 else None
-            draft.wish = draft.wish or draft.leaf(draft.shape(), goal.dtype)
-        draft.aim = goal.dtype
-        name = SAMPLERS[goal.maker].draw(draft, goal.maker) if goal.maker in SAMPLERS else None
-        draft.wish = draft.aim = None
+            draft.wish = draft.pick((), lambda x: x.dtype is goal.dtype) if reuse and r.random() < 0.5 else None
+            if draft.wish is None:
+                dtype = _source(draft, goal) if goal.maker == _CAST else goal.dtype
+                draft.wish = draft.leaf(draft.shape(r.choice(ranks) if ranks else None), dtype)
+        draft.aim, draft.place = goal.dtype, goal.place
+        name = SAMPLERS[goal.maker].draw(draft, goal.maker)
+        draft.wish = draft.aim = draft.place = None
         if name is not None and name in draft.values and draft.values[name].dtype is goal.dtype:
             return name
     return None
+
+
+def _source(draft: Draft, goal: Goal) -> DType:
+    """An element type that a cast to the goal's can start from: of integers at the ends of theirs, integers."""
+    others = [dtype for dtype in draft.policy.dtypes if dtype is not goal.dtype]
+    return draft.random.choice([dtype for dtype in others if not goal.ends or dtype.kind is Kind.INT] or [goal.dtype])
+
+
+def _fits(draft: Draft, node: Node, goal: Goal) -> bool:
+    """True if a call of a goal's maker made what the goal wants."""
+    if node.name not in draft.values or draft.values[node.name].dtype is not goal.dtype:
+        return False
+    if goal.place is None:
+        return True
+    first = next(iter(references(node)))
+    return f"{goal.maker}/{goal.place}" in maker_names(node, draft.values[first].rank)
 
 
 def pruned(graph: Graph) -> Graph:

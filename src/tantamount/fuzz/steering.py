@@ -1,12 +1,15 @@
 """Coverage: pairs, cells and kernels that programs have shown, and the goals of the next program.
 
 Seen are *pairs* (what made an operand, the operator that reads it, the element type: ``abs`` of what ``amax`` of int32
-made; a view before an operator stands for its layout), *cells* (operator, element type, rank) and *kernels* (what a
+made; a view before an operator stands for its layout, and reductions over the first, inner, last and all dimensions are
+makers of their own), *cells* (operator, element type, rank) and *kernels* (what a
 compiler made of a program, names stripped, if its host tells).
 
 A case is given goals: operators that were seen behind the fewest makers for its element types, each behind a maker
-that it was not yet seen behind. Operators after which compilers were seen to make new kernels are drawn more often. The
-goals of a case and what it showed first are in its line of the log: a campaign that goes on has what it had.
+that it was not yet seen behind. Of integers that may wrap around, one goal in three is a call that leaves its type, and
+behind it an operator that tells what wrapped around from what did not. Operators after which compilers were seen to
+make new kernels are drawn more often. The goals of a case and what it showed first are in its line of the log: a
+campaign that goes on has what it had.
 """
 
 from __future__ import annotations
@@ -18,27 +21,42 @@ from heapq import nsmallest
 from random import Random
 from typing import Any
 
-from tantamount.fuzz.draft import Goal, Policy
+from tantamount.fuzz.draft import Policy
+from tantamount.fuzz.goals import LEAVES, PLACES, REDUCING, Goal, maker_names
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.ir.graph import Graph, references
-from tantamount.ir.types import DType
+from tantamount.ir.types import DType, Kind
 
 __all__ = ["Coverage", "pairs"]
 
 Pair = tuple[str, str, str]  # maker (an operator, "input" or "constant"), operator (or "output"), element type
 _GOALS = 3  # for each of the two element types of a case
 _RANKS = (0, 1, 2, 3, 4)
-_LEAVES = ("input", "constant")
+_ENDS = 0.3  # the share of goals of integers whose leaves have elements at the ends of their type
+_LEAVING = (  # operators whose results may leave their type
+    "aten.abs.default", "aten.neg.default", "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor",
+    "aten.cumsum.default", "aten.sum.dim_IntList", "aten._to_copy.default",
+)  # fmt: skip
+_RING = frozenset({  # give the same modulo 2 ** n, whether their operands were wrapped or not
+    "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.neg.default",
+})  # fmt: skip
+_WEIGHTS = {"layout": 1.0, "numbers": 1.5, "sums": 2.0}  # compilers fuse what reads a sum with it
 
 
-def _makers(graph: Graph) -> Iterator[tuple[str, str, str, int]]:
-    """For every operand its maker, its reader, its element type and its rank."""
+def _makers(graph: Graph) -> Iterator[tuple[tuple[str, ...], str, str, int]]:
+    """For every operand the names of its maker, its reader, its element type and its rank."""
     by_name = graph.by_name
-    made = {
-        node.name: by_name[next(iter(references(node)))].target if node.target == "getitem"
-        else node.target if node.op == "call" else node.op
-        for node in graph.nodes
-    }  # fmt: skip
+    made: dict[str, tuple[str, ...]] = {}
+    for node in graph.nodes:
+        if node.op != "call":
+            made[node.name] = (node.op,)
+            continue
+        first = next(iter(references(node)), "")
+        if node.target == "getitem":
+            made[node.name] = (by_name[first].target,)
+        else:
+            type_ = by_name[first].type if first else None
+            made[node.name] = maker_names(node, len(type_.shape) if type_ is not None else 0)
     for node in graph.nodes:
         if node.op == "call" and node.target != "getitem":
             for name in references(node):
@@ -51,18 +69,26 @@ def _makers(graph: Graph) -> Iterator[tuple[str, str, str, int]]:
 
 def pairs(graph: Graph) -> set[Pair]:
     """The pairs of a typed graph."""
-    return {(maker, target, dtype) for maker, target, dtype, _ in _makers(graph)}
+    return {(maker, target, dtype) for makers, target, dtype, _ in _makers(graph) for maker in makers}
+
+
+def _told(goal: Goal) -> str:
+    """A goal as its line of the log has it; of one whose maker leaves its type, the maker, too."""
+    leaves = goal.ends and goal.maker in _LEAVING
+    return f"{goal.target} {goal.dtype.label}{f' {goal.maker}' if leaves else ''}"
 
 
 @dataclass
 class Coverage:
     """What was seen. ``behind``: the makers that an operator of an element type was seen behind; ``tried``: how often
-    it was a goal; ``makes``: the operators that were seen to make an element type; ``fruit``: of an operator the cases
-    it was in, and those of them that had new kernels."""
+    it was a goal; ``left``: how often a maker of an element type was to leave it, and was to do so before an operator;
+    ``makes``: the operators that were seen to make an element type; ``fruit``: of an operator the cases it was in, and
+    those of them that had new kernels."""
 
     behind: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], "set[str]"])
     ranks: dict[tuple[str, str], set[int]] = field(default_factory=dict[tuple[str, str], "set[int]"])
     tried: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    left: Counter[tuple[str, ...]] = field(default_factory=Counter[tuple[str, ...]])
     makes: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
     kernels: set[str] = field(default_factory=set[str])
     fruit: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
@@ -89,6 +115,8 @@ class Coverage:
                 )  # fmt: skip
             ranked = [(self._seen(target, dtype), random.random(), target) for target in self._rows[dtype.label]]
             found += [self._goal(target, dtype, random) for _, _, target in nsmallest(_GOALS, ranked)]
+            if dtype.kind is Kind.INT and policy.wrap and policy.limits:
+                found[-1] = self._leaving(dtype, random) or found[-1]
         random.shuffle(found)
         return tuple(found)
 
@@ -99,13 +127,31 @@ class Coverage:
     def _goal(self, target: str, dtype: DType, random: Random) -> Goal:
         key = (target, dtype.label)
         seen = self.behind.get(key, set())
-        groups: dict[object, list[str]] = {}  # leaves; operators that move, compute, or add up and choose
-        for name in (*_LEAVES, *sorted(self.makes.get(dtype.label, ()))):
-            groups.setdefault(SAMPLERS[name].draw.__module__ if name in SAMPLERS else "", []).append(name)
-        makers = random.choice(list(groups.values()))
-        maker = random.choice([name for name in makers if name not in seen] or makers)
+        groups: dict[str, list[str]] = {"": [*LEAVES]}  # leaves; operators that move, compute, or add up and choose
+        for name in sorted(self.makes.get(dtype.label, ())):
+            group = SAMPLERS[name].draw.__module__.rpartition(".")[2] if name in SAMPLERS else ""
+            names = [f"{name}/{place}" for place in PLACES] if name in REDUCING else [name]
+            groups.setdefault(group, []).extend(names)
+        (makers,) = random.choices([*groups.values()], [_WEIGHTS.get(group, 1.0) for group in groups])
+        maker, _, place = random.choice([name for name in makers if name not in seen] or makers).partition("/")
         left = [rank for rank in _RANKS if rank not in self.ranks.get(key, ())]
-        return Goal(maker, target, dtype, random.choice(left) if left and random.random() < 0.5 else None)
+        rank = random.choice(left) if left and random.random() < 0.5 else None
+        return Goal(maker, target, dtype, rank, place or None, dtype.kind is Kind.INT and random.random() < _ENDS)
+
+    def _leaving(self, dtype: DType, random: Random) -> Goal | None:
+        """A call whose result leaves its type, and behind it what was least behind it; ``None`` if there is none."""
+        rows = self._rows[dtype.label]
+        makers = [maker for maker in _LEAVING if maker in rows]
+        readers = [
+            target for target in rows
+            if target not in _RING and not SAMPLERS[target].draw.__module__.endswith(".layout")
+        ]  # fmt: skip
+        if not makers or not readers:
+            return None
+        label = dtype.label
+        maker = min(makers, key=lambda maker: (self.left[maker, label], random.random()))
+        target = min(readers, key=lambda target: (self.left[maker, label, target], random.random()))
+        return Goal(maker, target, dtype, ends=True)
 
     def taste(self) -> Mapping[str, float]:
         """By operator how much more often it is drawn because of new kernels: 0.5 to 2."""
@@ -121,14 +167,15 @@ class Coverage:
     # ------------------------------------------------------------------ what was seen
     def add(self, graphs: Sequence[Graph], kernels: Sequence[str], goals: Sequence[Goal]) -> dict[str, Any]:
         """Take in a case, the original of its programs first; what of it is new, as plain data for the log."""
-        new: dict[str, Any] = {"goals": [f"{goal.target} {goal.dtype.label}" for goal in goals]}
+        new: dict[str, Any] = {"goals": [_told(goal) for goal in goals]}
         fresh: list[str] = []
         ranks: list[str] = []
         for graph in graphs:
-            for maker, target, dtype, rank in _makers(graph):
-                if maker not in self.behind.get((target, dtype), ()):
-                    fresh.append(f"{maker} {target} {dtype}")
-                    self._pair(maker, target, dtype)
+            for makers, target, dtype, rank in _makers(graph):
+                for maker in makers:
+                    if maker not in self.behind.get((target, dtype), ()):
+                        fresh.append(f"{maker} {target} {dtype}")
+                        self._pair(maker, target, dtype)
                 if target != "output" and rank not in self.ranks.get((target, dtype), ()):
                     ranks.append(f"{target} {dtype} {rank}")
                     self.ranks.setdefault((target, dtype), set()).add(rank)
@@ -149,13 +196,16 @@ class Coverage:
 
     def _pair(self, maker: str, target: str, dtype: str) -> None:
         self.behind.setdefault((target, dtype), set()).add(maker)
-        if maker not in _LEAVES:
+        if maker not in LEAVES and "/" not in maker:
             self.makes.setdefault(dtype, set()).add(maker)
 
     def _count(self, line: Mapping[str, Any]) -> None:
         for text in line.get("goals", ()):
-            target, dtype = text.split(" ")
-            self.tried[target, dtype] += 1
+            target, dtype, *maker = text.split(" ")
+            if maker:
+                self.left.update([(maker[0], dtype), (maker[0], dtype, target)])
+            else:
+                self.tried[target, dtype] += 1
         made = line.get("kernels", ())
         for target in line.get("operators", ()):
             row = self.fruit.setdefault(target, [0, 0])

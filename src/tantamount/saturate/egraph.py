@@ -6,142 +6,18 @@ a place to cut) is computed from types. (Willsey et al., *egg*, POPL 2021, for t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from math import prod
-from typing import Any, Union
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from tantamount.errors import InternalError, TantamountError
-from tantamount.ir.graph import Argument, Graph, Node, Ref
-from tantamount.ir.types import DType, TensorType
-from tantamount.ops.algebra import Tensor, TypesOnly
-from tantamount.ops.builder import Builder
-from tantamount.ops.execute import run_node
+from tantamount.errors import InternalError
+from tantamount.ir.graph import Node, Ref
+from tantamount.ir.types import TensorType
 from tantamount.rules.terms import Leaf, Part, Term, entries
+from tantamount.saturate.types import HOLE, Operation, ResultType, Types
 
-__all__ = ["EGraph", "ENode", "HOLE", "Operation", "ResultType", "Types", "plain_type"]
-
-ResultType = Union[TensorType, tuple[TensorType, ...]]
-
-
-class _Hole:
-    """The place of an operand in the arguments of an operation."""
-
-    def __repr__(self) -> str:
-        return "_"
-
-
-HOLE = _Hole()
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Operation:
-    """An operator with its attributes; operands are holes, filled from the left. One object for equal ones. Of an input
-    or constant, ``leaf`` is its node."""
-
-    target: str
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    leaf: Node | None = None
-
+__all__ = ["EGraph", "ENode"]
 
 ENode = tuple[Operation, tuple[int, ...]]  # an operation on classes
-
-
-@dataclass
-class Types:
-    """The types that operations give, found once each; shared between e-graphs, as it depends on nothing else.
-    ``accepts(target, operands, result)`` may refuse a call that the operator would take: a backend lacks it."""
-
-    accepts: Callable[[str, tuple[ResultType, ...], ResultType], bool] | None = None
-    known: dict[Any, ResultType | None] = field(default_factory=dict[Any, "ResultType | None"])
-    most: int = 50_000
-
-    def of(self, operation: Operation, operands: tuple[ResultType, ...], key: str) -> ResultType | None:
-        """The type of a call, ``None`` where the operator refuses the operands."""
-        entry = (key, operands)
-        if entry not in self.known:
-            if len(self.known) >= self.most:
-                self.known.clear()
-            found = plain_type(operation, operands) or _type_of(operation, operands)
-            refused = (
-                found is not None and self.accepts is not None and not self.accepts(operation.target, operands, found)
-            )
-            self.known[entry] = None if refused else found
-        return self.known[entry]
-
-
-_STUB = Graph((), ())
-_ALONE = frozenset({"aten.neg.default", "aten.abs.default", "aten.relu.default"})
-_TOGETHER = frozenset({
-    "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.maximum.default", "aten.minimum.default",
-})  # fmt: skip
-
-
-def plain_type(operation: Operation, operands: tuple[ResultType, ...]) -> TensorType | None:
-    """The type of the commonest calls, which running their definitions gives, too, in a tenth of the time; ``None`` for
-    all others."""
-    target, args = operation.target, operation.args
-    types = [type_ for type_ in operands if isinstance(type_, TensorType) and type_.dtype is not DType.BOOL]
-    if len(types) != len(operands) or operation.kwargs or not types or len(types[0].shape) > 8:
-        return None
-    first = types[0]
-    if len(types) == 2 == len(args) and target in _TOGETHER:
-        if first.dtype is types[1].dtype and (first.shape == types[1].shape or not types[1].shape):
-            return first
-    elif len(args) == 1 == len(types) and target in _ALONE:
-        return first
-    elif len(args) == 2 and len(types) == 1 and target == "aten.permute.default":
-        order = entries(args[1])
-        if order is not None and sorted(order) == list(range(len(first.shape))):
-            return TensorType(tuple(first.shape[int(k)] for k in order), first.dtype)
-    elif len(args) == 2 and len(types) == 1 and target == "aten.reshape.default":
-        shape = entries(args[1])
-        if shape is not None and all(type(n) is int and n > 0 for n in shape) and prod(shape) == prod(first.shape):
-            return TensorType(shape, first.dtype)
-    return None
-
-
-def _type_of(operation: Operation, operands: tuple[ResultType, ...]) -> ResultType | None:
-    def value(type_: ResultType) -> Any:
-        if isinstance(type_, tuple):
-            return tuple(value(item) for item in type_)
-        return Tensor(type_.shape, type_.dtype, None)
-
-    if operation.target == "getitem":
-        (several,), index = operands, int(operation.args[1])
-        return several[index] if isinstance(several, tuple) else None
-    names = iter(range(len(operands)))
-    environment = {f"o{k}": value(type_) for k, type_ in enumerate(operands)}
-    args, kwargs = filled(operation, lambda: Ref(f"o{next(names)}"))
-    try:
-        result = run_node(
-            _STUB, Node("n", "call", operation.target, args, kwargs), Builder(TypesOnly()), environment, _none, None
-        )
-    except TantamountError:
-        return None
-    if isinstance(result, Tensor):
-        return result.type
-    if isinstance(result, tuple):
-        return tuple(item.type for item in result if isinstance(item, Tensor))
-    return None
-
-
-def _none(graph: Graph, node: Node, builder: Builder) -> Tensor:
-    raise InternalError("a constant inside an operation")
-
-
-def filled(operation: Operation, operand: Any) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-    """The arguments with what ``operand()`` gives in place of each hole, from the left."""
-
-    def convert(item: Any) -> Any:
-        if item is HOLE:
-            return operand()
-        inner = entries(item)
-        return item if inner is None else tuple(convert(entry) for entry in inner)
-
-    args = tuple(convert(item) for item in operation.args)
-    return args, {key: convert(item) for key, item in operation.kwargs.items()}
 
 
 class EGraph:
@@ -224,26 +100,37 @@ class EGraph:
         kwargs = {key: convert(item) for key, item in node.kwargs.items()}
         return self.insert(self.operation(node.target, args, kwargs), tuple(operands), node.type)
 
-    def insert_term(self, part: Part, type_: ResultType | None = None) -> int | None:
+    def insert_term(self, part: Part) -> int | None:
         """The class of a term whose leaves are classes; ``None`` where an operator refuses its operands."""
         if isinstance(part, Leaf):
             return self.find(part.key)
         operands: list[int] = []
-        refused = False
+        args = self._placed(part.args, operands)
+        kwargs = self._placed(tuple(part.kwargs.values()), operands) if part.kwargs else ()
+        if args is None or kwargs is None:
+            return None
+        return self.insert(
+            self.operation(part.target, args, dict(zip(part.kwargs, kwargs, strict=True))), tuple(operands)
+        )
 
-        def convert(item: Any) -> Any:
-            nonlocal refused
+    def _placed(self, items: tuple[Any, ...], operands: list[int]) -> tuple[Any, ...] | None:
+        """Arguments with holes for the terms among them, whose classes are added to ``operands``; ``None`` where one is
+        refused."""
+        placed: list[Any] = []
+        for item in items:
             if isinstance(item, (Leaf, Term)):
                 number = self.insert_term(item)
-                refused = refused or number is None
-                operands.append(number or 0)
-                return HOLE
+                if number is None:
+                    return None
+                operands.append(number)
+                placed.append(HOLE)
+                continue
             inner = entries(item)
-            return item if inner is None else tuple(convert(entry) for entry in inner)
-
-        args = tuple(convert(item) for item in part.args)
-        kwargs = {key: convert(item) for key, item in part.kwargs.items()}
-        return None if refused else self.insert(self.operation(part.target, args, kwargs), tuple(operands))
+            found = item if inner is None else self._placed(inner, operands)
+            if inner is not None and found is None:
+                return None
+            placed.append(found)
+        return tuple(placed)
 
     # ------------------------------------------------------------------ equality
     def merge(self, a: int, b: int) -> bool:

@@ -16,14 +16,16 @@ from random import Random
 
 from tantamount.ir.graph import Constant, Graph, Node, Output, Ref
 from tantamount.ir.types import TensorType
-from tantamount.saturate.egraph import ENode, filled
+from tantamount.saturate.egraph import ENode
 from tantamount.saturate.rewrite import Saturated
+from tantamount.saturate.types import filled
 
 __all__ = ["Choice", "as_graph", "most_complex", "random_form", "simplest", "tree_cost"]
 
 Key = tuple[int, int]  # a class, and the storey (1 above, 0 below)
 Step = tuple[ENode, tuple[Key, ...]]  # an operation, and where its operands are computed
 Choice = dict[Key, Step]
+_Member = tuple[int, ENode, tuple[int, ...]]  # a class, an operation in it, and the classes of its operands
 _MOST = 1 << 40
 
 
@@ -40,17 +42,19 @@ def simplest(found: Saturated, graph: Graph) -> Choice:
     """For every class the operation with the fewest different operations below it; of several outputs those of one are
     free for the next, if that is better in all."""
     roots = _roots(found, graph)
-    below, chosen = _least(found, 0)
+    find = found.egraph.find
+    members = [(k, node, tuple(map(find, node[1]))) for k, nodes in found.egraph.nodes.items() for node in nodes]
+    below, chosen = _least(members, 0)
     best, total = chosen, _union(below, roots)
     if len(roots) > 1:
         paid = 0
+        members.sort(key=lambda member: below[member[0]].bit_count() if member[0] in below else _MOST)
         for root in sorted(roots, key=lambda number: below[number].bit_count()):
             paid |= below[root]
-            _, other = _least(found, paid)
+            _, other = _least(members, paid)
             size = _size(found, other, roots)
             if size is not None and size < total.bit_count():
                 best, total = other, (1 << size) - 1
-    find = found.egraph.find
     return {(k, 0): (node, tuple((find(operand), 0) for operand in node[1])) for k, node in best.items()}
 
 
@@ -61,13 +65,14 @@ def _union(below: Mapping[int, int], roots: Sequence[int]) -> int:
     return bits
 
 
-def _least(found: Saturated, paid: int) -> tuple[dict[int, int], dict[int, ENode]]:
+def _least(members: Sequence[_Member], paid: int) -> tuple[dict[int, int], dict[int, ENode]]:
     """For every class the set of classes with an operation below it (as bits), and its operation. Those in ``paid``
-    cost nothing."""
-    egraph = found.egraph
+    cost nothing. ``members``: the operations with their classes, soonest found in an order in which operands come
+    first."""
     below: dict[int, int] = {}
     choice: dict[int, ENode] = {}
-    members = [(k, node, tuple(map(egraph.find, node[1]))) for k, nodes in egraph.nodes.items() for node in nodes]
+    costs: dict[int, int] = {}
+    free = ~paid
     changed = True
     while changed:
         changed = False
@@ -79,9 +84,9 @@ def _least(found: Saturated, paid: int) -> tuple[dict[int, int], dict[int, ENode
                     break
                 bits |= inner
             else:
-                old = below.get(number)
-                if old is None or (bits & ~paid).bit_count() < (old & ~paid).bit_count():
-                    below[number], choice[number] = bits, node
+                cost = (bits & free).bit_count()
+                if number not in costs or cost < costs[number]:
+                    below[number], choice[number], costs[number] = bits, node, cost
                     changed = True
     return below, choice
 

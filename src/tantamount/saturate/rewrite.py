@@ -11,7 +11,8 @@ from tantamount.ir.graph import Graph
 from tantamount.ir.types import Kind, TensorType
 from tantamount.rules.rule import Match, Rule
 from tantamount.rules.terms import Attribute, Term, Variable, entries
-from tantamount.saturate.egraph import HOLE, EGraph, ENode, Types
+from tantamount.saturate.egraph import EGraph, ENode
+from tantamount.saturate.types import HOLE, Types
 
 __all__ = ["Limits", "Saturated", "saturated"]
 

@@ -15,8 +15,9 @@ from tantamount.errors import Unsupported
 from tantamount.fuzz.backends import backends
 from tantamount.fuzz.backends.base import deviations, policy_of
 from tantamount.fuzz.cases import Case, Maker
-from tantamount.fuzz.draft import Goal, Policy
+from tantamount.fuzz.draft import Policy
 from tantamount.fuzz.generate import generate
+from tantamount.fuzz.goals import Goal
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.fuzz.shrink import form_of
 from tantamount.fuzz.steering import Coverage, pairs

@@ -8,11 +8,15 @@ import pytest
 
 from support.jobs import typed_graph
 from tantamount.errors import InternalError
+from tantamount.fuzz.cases import Maker
+from tantamount.fuzz.draft import Policy
 from tantamount.ir.graph import Graph
+from tantamount.ir.types import DType, TensorType
 from tantamount.rules.record import proved_rules
 from tantamount.saturate.egraph import EGraph
 from tantamount.saturate.extract import as_graph, most_complex, random_form, simplest, tree_cost
 from tantamount.saturate.rewrite import Limits, saturated
+from tantamount.saturate.types import HOLE, Operation, Types, defined_type, plain_type
 
 RULES = proved_rules()
 
@@ -104,3 +108,68 @@ def test_the_same_seed_gives_the_same_forms() -> None:
         found = saturated(graph, RULES, Random(5))
         texts.add(str(as_graph(found, most_complex(found, graph), graph).nodes))
     assert len(texts) == 1
+
+
+def test_plain_types_are_those_of_the_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, int] = {}
+    of = Types.of
+
+    def compared(self: Types, operation: Operation, operands: tuple[object, ...], key: str) -> object:
+        found = plain_type(operation, operands)  # type: ignore[arg-type]
+        if found is not None:
+            assert found == defined_type(operation, operands), (operation, operands)  # type: ignore[arg-type]
+            seen[operation.target] = seen.get(operation.target, 0) + 1
+        return of(self, operation, operands, key)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Types, "of", compared)
+    maker = Maker(Policy(), RULES)
+    for index in range(25):
+        maker.case(11, index)
+    assert len(seen) >= 20
+
+
+F, I, B = DType.FLOAT32, DType.INT8, DType.BOOL
+ODD = (  # what the plain types must not say too much about: an operator, its arguments, the types of its operands
+    ("aten.slice.Tensor", (HOLE, 0, 0, 9, 1), [((4, 2), F)]),
+    ("aten.slice.Tensor", (HOLE, 0, -2, 4, 1), [((4, 2), F)]),
+    ("aten.slice.Tensor", (HOLE, 1, 1, 6, 2), [((3, 7), B)]),
+    ("aten.cat.default", ((HOLE, HOLE), 0), [((0,), F), ((2, 3), F)]),
+    ("aten.cat.default", ((HOLE, HOLE), 1), [((2, 3), F), ((2, 3), I)]),
+    ("aten.cat.default", ((HOLE, HOLE), -1), [((2, 3), F), ((2, 4), F)]),
+    ("aten.split_with_sizes.default", (HOLE, (1, 1), 0), [((3, 3), F)]),
+    ("aten.squeeze.dim", (HOLE, 0), [((3, 1), F)]),
+    ("aten.squeeze.dim", (HOLE, 1), [((3, 1), B)]),
+    ("aten.unsqueeze.default", (HOLE, 2), [((3, 1), F)]),
+    ("aten.unsqueeze.default", (HOLE, -1), [((3, 1), F)]),
+    ("aten.flip.default", (HOLE, (0, 0)), [((3, 1), F)]),
+    ("aten.sum.dim_IntList", (HOLE, (), False), [((3, 2), F)]),
+    ("aten.sum.dim_IntList", (HOLE, (0,), True), [((3, 2), B)]),
+    ("aten.sum.dim_IntList", (HOLE, (1, 0), True), [((3, 2), I)]),
+    ("aten.amax.default", (HOLE, (0,), False), [((0, 2), F)]),
+    ("aten.add.Tensor", (HOLE, HOLE), [((3, 1), F), ((4,), F)]),
+    ("aten.add.Tensor", (HOLE, HOLE), [((3, 2), F), ((4,), F)]),
+    ("aten.add.Tensor", (HOLE, HOLE), [((3, 2), I), ((), F)]),
+    ("aten.mul.Tensor", (HOLE, HOLE), [((0, 2), F), ((1, 2), F)]),
+    ("aten.mul.Tensor", (HOLE, 300), [((2,), I)]),
+    ("aten.mul.Tensor", (HOLE, 0.5), [((2,), I)]),
+    ("aten.mul.Tensor", (HOLE, True), [((2,), I)]),
+    ("aten.add.Tensor", (HOLE, 1), [((2,), B)]),
+    ("aten.eq.Tensor", (HOLE, HOLE), [((3, 1), I), ((1, 5), I)]),
+    ("aten.neg.default", (HOLE,), [((3,), B)]),
+    ("aten.logical_not.default", (HOLE,), [((3,), F)]),
+    ("aten.mm.default", (HOLE, HOLE), [((3, 2), F), ((3, 2), F)]),
+    ("aten.mm.default", (HOLE, HOLE), [((3, 2), I), ((2, 3), I)]),
+    ("aten.bmm.default", (HOLE, HOLE), [((1, 3, 2), F), ((2, 2, 3), F)]),
+    ("aten.permute.default", (HOLE, (0, 0)), [((3, 2), F)]),
+    ("aten.permute.default", (HOLE, (-1, 0)), [((3, 2), F)]),
+    ("aten.reshape.default", (HOLE, (-1,)), [((3, 2), F)]),
+    ("aten.reshape.default", (HOLE, (0,)), [((0, 2), F)]),
+)
+
+
+@pytest.mark.parametrize(("target", "args", "types"), ODD)
+def test_plain_types_of_odd_calls(
+    target: str, args: tuple[object, ...], types: list[tuple[tuple[int, ...], DType]]
+) -> None:
+    operation, operands = Operation(target, args, {}), tuple(TensorType(shape, dtype) for shape, dtype in types)
+    assert plain_type(operation, operands) in (None, defined_type(operation, operands))

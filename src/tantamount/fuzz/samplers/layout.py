@@ -74,9 +74,10 @@ def slices(d: Draft, target: str) -> str | None:
     if x is None:
         return None
     shape = d.values[x].shape
-    k = d.random.choice([k for k, size in enumerate(shape) if size >= 2])
-    start = d.random.randrange(shape[k])
-    stop = d.random.randrange(start + 1, shape[k] + 1)
+    k = d.axis(x, [k for k, size in enumerate(shape) if size >= 2])
+    length = d.length(x, k)
+    start = d.random.randrange(shape[k] - length + 1)
+    stop = start + length
     step = d.random.choice((1, 1, 1, 2, 3))
     return d.call(target, Ref(x), k, start, stop, step)
 
@@ -97,7 +98,7 @@ def roll(d: Draft, target: str) -> str | None:
     x = d.pick((), lambda x: x.rank >= 1 and prod(x.shape) > 0)
     if x is None:
         return None
-    return d.call(target, Ref(x), (d.random.choice((1, 2, -1)),), (d.random.randrange(d.values[x].rank),))
+    return d.call(target, Ref(x), (d.random.choice((1, 2, -1)),), (d.axis(x),))
 
 
 @sampler("aten.cat.default", weight=2)
@@ -107,7 +108,7 @@ def cat(d: Draft, target: str) -> str | None:
     if x is None:
         return None
     value = d.values[x]
-    k = d.random.randrange(value.rank)
+    k = d.axis(x)
     parts = [x]
     rest = (*value.shape[:k], *value.shape[k + 1 :])
 
@@ -130,7 +131,7 @@ def split(d: Draft, target: str) -> str | None:
     if x is None:
         return None
     shape = d.values[x].shape
-    k = d.random.choice([k for k, size in enumerate(shape) if size >= 2])
+    k = d.axis(x, [k for k, size in enumerate(shape) if size >= 2])
     cut = d.random.randrange(1, shape[k])
     made = d.call(target, Ref(x), (cut, shape[k] - cut), k)
     if made is None:
@@ -170,7 +171,7 @@ def select(d: Draft, target: str) -> str | None:
     x = d.pick((), lambda x: x.rank >= 1 and 0 not in x.shape)
     if x is None:
         return None
-    k = d.random.randrange(d.values[x].rank)
+    k = d.axis(x)
     size = d.values[x].shape[k]
     return d.call(target, Ref(x), k, d.random.randrange(-size, size))
 
@@ -183,6 +184,8 @@ def pad(d: Draft, target: str) -> str | None:
         return None
     low = -1 if min(d.values[x].shape) > 2 and d.random.random() < 0.2 else 0
     widths = tuple(d.random.randrange(low, 3) for _ in range(2 * d.random.randrange(1, min(d.values[x].rank, 2) + 1)))
+    if len(widths) == 2:
+        d.axis(x, (d.values[x].rank - 1,))
     return d.call(target, Ref(x), widths, d.random.choice((0, 0, 1)))
 
 
@@ -199,7 +202,7 @@ def index_select(d: Draft, target: str) -> str | None:
     x = d.pick((), lambda x: x.rank >= 1 and 0 not in x.shape)
     if x is None or DType.INT64 not in d.policy.dtypes:
         return None
-    k = d.random.randrange(d.values[x].rank)
+    k = d.axis(x)
     count = d.random.choice(d.sizes)
     index = d.leaf((count,), DType.INT64, np.asarray(d.numpy.integers(0, d.values[x].shape[k], (count,))))
     return d.call(target, Ref(x), k, Ref(index))
@@ -212,7 +215,7 @@ def gather(d: Draft, target: str) -> str | None:
     if x is None or DType.INT64 not in d.policy.dtypes:
         return None
     value = d.values[x]
-    k = d.random.randrange(value.rank)
+    k = d.axis(x)
     shape = (*value.shape[:k], d.random.choice((1, *d.sizes)), *value.shape[k + 1 :])
     if prod(shape) > d.policy.largest:
         return None

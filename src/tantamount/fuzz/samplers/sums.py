@@ -17,13 +17,6 @@ __all__: list[str] = []
 NUMBERS = (Kind.FLOAT, Kind.INT)
 
 
-def _dims(d: Draft, rank: int) -> tuple[int, ...]:
-    """The last dimension, which is the one that vectors lie along, or any."""
-    if d.random.random() < 0.35:
-        return (rank - 1,)
-    return tuple(sorted(d.random.sample(range(rank), d.random.choice([1, 1, min(2, rank), rank]))))
-
-
 @sampler("aten.sum.dim_IntList", weight=1.5)
 @sampler("aten.amax.default", "aten.amin.default", weight=1)
 def reduce(d: Draft, target: str) -> str | None:
@@ -31,7 +24,7 @@ def reduce(d: Draft, target: str) -> str | None:
     x = d.pick(NUMBERS, lambda x: x.rank >= 1 and (0 not in x.shape or target == "aten.sum.dim_IntList"))
     if x is None:
         return None
-    return d.call(target, Ref(x), _dims(d, d.values[x].rank), d.random.random() < 0.4)
+    return d.call(target, Ref(x), d.axes(d.values[x].rank), d.random.random() < 0.4)
 
 
 @sampler("aten.mean.dim", weight=1)
@@ -41,7 +34,7 @@ def mean(d: Draft, target: str) -> str | None:
     if x is None:
         return None
     shape = d.values[x].shape
-    dims = _dims(d, len(shape))
+    dims = d.axes(len(shape))
     count = prod(shape[k] for k in dims)
     if count & (count - 1) and d.random.random() < 0.8:
         return None
@@ -52,7 +45,7 @@ def mean(d: Draft, target: str) -> str | None:
 def quantifier(d: Draft, target: str) -> str | None:
     """Of booleans."""
     x = d.pick((Kind.BOOL,), lambda x: x.rank >= 1 and 0 not in x.shape)
-    return None if x is None else d.call(target, Ref(x), d.random.randrange(d.values[x].rank), d.random.random() < 0.4)
+    return None if x is None else d.call(target, Ref(x), d.axis(x), d.random.random() < 0.4)
 
 
 @sampler("aten.argmax.default", "aten.argmin.default", weight=0.8)
@@ -62,7 +55,7 @@ def place(d: Draft, target: str) -> str | None:
     if x is None:
         return None
     value = d.values[x]
-    k = value.rank - 1 if d.random.random() < 0.35 else d.random.randrange(value.rank)
+    k = d.axis(x)
     if np.unique(np.sort(value.value.array, k), axis=k).shape[k] != value.shape[k] or _tied(value.value.array, k):
         size = prod(value.shape)
         reach = 0 if value.dtype.kind is Kind.INT else 1 << min(FORMATS[value.dtype].precision, 10)
@@ -85,7 +78,7 @@ def _tied(x: np.ndarray, k: int) -> bool:
 def running(d: Draft, target: str) -> str | None:
     """Running sums."""
     x = d.pick(NUMBERS, lambda x: x.rank >= 1 and 0 not in x.shape)
-    return None if x is None else d.call(target, Ref(x), d.random.randrange(d.values[x].rank))
+    return None if x is None else d.call(target, Ref(x), d.axis(x))
 
 
 def _float(d: Draft) -> DType:
@@ -176,7 +169,7 @@ def pool(d: Draft, target: str) -> str | None:
 def softmax(d: Draft, target: str) -> str | None:
     """Along one dimension."""
     x = d.pick((Kind.FLOAT,), lambda x: x.rank >= 1 and 0 not in x.shape and x.value.total <= 64)
-    return None if x is None else d.call(target, Ref(x), d.random.randrange(d.values[x].rank))
+    return None if x is None else d.call(target, Ref(x), d.axis(x))
 
 
 @sampler("aten.layer_norm.default", weight=0.3)

@@ -187,3 +187,30 @@ def _(m: Match) -> Part | None:
 
 def _numbers(*leaves: object) -> bool:
     return all(isinstance(leaf, Leaf) for leaf in leaves)
+
+
+@rule("zero-annihilates", mul(x, 0), "x 0 = x - x", PLAIN)
+def _(m: Match) -> Part:
+    return sub(m.x, m.x)
+
+
+@rule("nothing-left", sub(x, x), "x - x = x 0", PLAIN)
+def _(m: Match) -> Part:
+    return mul(m.x, 0)
+
+
+@rule("nothing-added", x, "x = x + x 0", PLAIN, share=0.03)
+def _(m: Match) -> Part:
+    return add(m.x, mul(m.x, 0))
+
+
+@rule(
+    "remainder-as-rest",
+    term("aten.remainder.Tensor", x, y),
+    "x mod y = x - floor(x / y) y",
+    [example(x="M N", y="M N", dtype="int64"), example(x="M N", y="N", dtype="int32")],
+    kinds="i",
+    integers="both sides are whole, and floor(x / y) y and the difference are exact or wrap around as rings do",
+)
+def _(m: Match) -> Part:
+    return sub(m.x, mul(term("aten.floor_divide.default", m.x, m.y), m.y))

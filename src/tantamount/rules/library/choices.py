@@ -130,3 +130,59 @@ def _(m: Match) -> Part | None:
 @rule("not-twice", x, "x = not not x", _bools(PLAIN), kinds="b", share=0.2)
 def _(m: Match) -> Part:
     return term("aten.logical_not.default", term("aten.logical_not.default", m.x))
+
+
+def _where(c: object, p: object, q: object) -> Term:
+    return term("aten.where.self", c, p, q)
+
+
+@rule("where-of-itself", x, "x = (x < x) ? x : x", PLAIN, share=0.04)
+def _(m: Match) -> Part:
+    return _where(term("aten.lt.Tensor", m.x, m.x), m.x, m.x)
+
+
+for _name, _op in (("add", "aten.add.Tensor"), ("mul", "aten.mul.Tensor")):
+
+    @rule(
+        f"{_name}-into-where",
+        term(_op, _where(W, x, y), z),
+        f"{_name}(c ? x : y, z) = c ? {_name}(x, z) : {_name}(y, z)",
+        [Example({"w": "M N", "x": "M N", "y": "M N", "z": p}, {}, "float32", {"w": "bool"}) for p in ("M N", "N", "")],
+    )
+    def _into(m: Match, op: str = _op) -> Part:
+        return _where(m.w, term(op, m.x, m.z), term(op, m.y, m.z))
+
+    @rule(
+        f"{_name}-out-of-where",
+        _where(W, term(_op, x, z), term(_op, y, z)),
+        f"c ? {_name}(x, z) : {_name}(y, z) = {_name}(c ? x : y, z)",
+        [Example({"w": "M N", "x": "M N", "y": "M N", "z": p}, {}, "float32", {"w": "bool"}) for p in ("M N", "N")],
+    )
+    def _out(m: Match, op: str = _op) -> Part:
+        return term(op, _where(m.w, m.x, m.y), m.z)
+
+
+@rule("max-as-where", _max(x, y), "max(x, y) = x < y ? y : x", BROADCASTS, share=0.4)
+def _(m: Match) -> Part:
+    return _where(term("aten.lt.Tensor", m.x, m.y), m.y, m.x)
+
+
+@rule("min-as-where", _min(x, y), "min(x, y) = y < x ? y : x", BROADCASTS, share=0.4)
+def _(m: Match) -> Part:
+    return _where(term("aten.lt.Tensor", m.y, m.x), m.y, m.x)
+
+
+@rule(
+    "abs-as-max",
+    term("aten.abs.default", x),
+    "|x| = max(x, -x)",
+    PLAIN,
+    integers="the least integer is its own negative and its own absolute value",
+)
+def _(m: Match) -> Part | None:
+    return None if m.x.type.dtype is DType.UINT8 else _max(m.x, neg(m.x))
+
+
+@rule("relu-as-max", term("aten.relu.default", x), "relu(x) = max(x, x 0)", PLAIN, kinds="f")
+def _(m: Match) -> Part:
+    return _max(m.x, term("aten.mul.Tensor", m.x, 0))

@@ -270,3 +270,47 @@ def _(m: Match) -> Part | None:
         return None
     padded = term("aten.constant_pad_nd.default", m.x, (1, 1, 1, 1), 0)
     return term("aten.convolution.default", padded, m.w, None, m.stride, (0, 0), m.dilation, False, (0, 0), 1)
+
+
+@rule(
+    "bmm-one-by-one",
+    _bmm(x, y),
+    "bmm(x, y) = stack(x[0] y[0], x[1] y[1])",
+    [example(x="2 M K", y="2 K N"), example(x="1 M K", y="1 K N"), example(x="3 M K", y="3 K N")],
+)
+def _(m: Match) -> Part | None:
+    count = m.x.shape[0]
+    if not isinstance(count, int) or not 1 <= count <= 3:
+        return None
+    return term("aten.stack.default", tuple(mm(_item(m.x, k), _item(m.y, k)) for k in range(count)), 0)
+
+
+def _item(p: Any, k: int) -> Term:
+    return term("aten.select.int", p, 0, k)
+
+
+@rule(
+    "bmm-as-sum",
+    _bmm(x, y),
+    "bmm(x, y)[b, i, j] = sum over k of x[b, i, k] y[b, k, j]",
+    [example(x="B M K", y="B K N")],
+    share=0.3,
+    kinds="f",
+)
+def _(m: Match) -> Part | None:
+    sizes = (*m.x.shape, m.y.shape[2])
+    if all(isinstance(size, int) for size in sizes) and sizes[0] * sizes[1] * sizes[2] * sizes[3] > 1 << 14:
+        return None
+    product = mul(reshape(m.x, (*m.x.shape, 1)), reshape(m.y, (m.y.shape[0], 1, *m.y.shape[1:])))
+    return term(SUM, product, (2,), False)
+
+
+@rule(
+    "mm-inner-reversed",
+    mm(x, y),
+    "x y = flip(x, 1) flip(y, 0)",
+    _XY,
+    share=0.3,
+)
+def _(m: Match) -> Part:
+    return mm(term("aten.flip.default", m.x, (1,)), term("aten.flip.default", m.y, (0,)))

@@ -8,9 +8,11 @@ from tantamount.rules.library.words import (
     a,
     add,
     b,
+    cat,
     example,
     mm,
     mul,
+    neg,
     permute,
     reshape,
     slice_,
@@ -193,3 +195,61 @@ for _name in ("amax", "amin"):
         if not m.keep:
             return None
         return permute(term(op, m.x, tuple(m.b[k] for k in m.a), True), m.b)
+
+
+_REVERSED = [example({"a": (1,), "keep": False}, x="M N"), example({"a": (0, 1), "keep": True}, x="M N K")]
+for _name in ("sum", "amax", "amin"):
+    _op = SUM if _name == "sum" else f"aten.{_name}.default"
+
+    @rule(
+        f"{_name}-backwards",
+        term(_op, x, a, _KEEP),
+        f"{_name}(x) = {_name}(flip(x))",
+        _REVERSED,
+        share=0.4,
+    )
+    def _backwards(m: Match, op: str = _op) -> Part | None:
+        return term(op, term("aten.flip.default", m.x, m.a), m.a, m.keep) if m.a else None
+
+
+@rule(
+    "amin-as-amax",
+    term("aten.amin.default", x, a, _KEEP),
+    "amin(x) = -amax(-x)",
+    [example({"a": (1,), "keep": False}, x="M N"), example({"a": (0, 1), "keep": True}, x="M N")],
+    kinds="f",
+)
+def _(m: Match) -> Part:
+    return neg(term("aten.amax.default", neg(m.x), m.a, m.keep))
+
+
+@rule(
+    "cumsum-in-blocks",
+    term("aten.cumsum.default", x, a),
+    "cumsum(x) = cat(cumsum(x[:n]), cumsum(x[n:]) + sum(x[:n]))",
+    [example({"a": 0}, x="6 N"), example({"a": 1}, x="M 5", seed=1)],
+    share=0.6,
+)
+def _(m: Match) -> Part | None:
+    k = m.a % m.x.rank if m.x.rank else 0
+    size = m.x.shape[k] if m.x.rank else 0
+    if not isinstance(size, int) or size < 2:
+        return None
+    cut = m.random.randrange(1, size)
+    first, second = slice_(m.x, k, 0, cut), slice_(m.x, k, cut, size)
+    running = [term("aten.cumsum.default", part, k) for part in (first, second)]
+    return cat((running[0], add(running[1], _sum(first, (k,), True))), k)
+
+
+@rule(
+    "mean-one-by-one",
+    term("aten.mean.dim", x, a, _KEEP),
+    "mean over i, j = mean over i of mean over j",
+    [example({"a": (0, 1), "keep": True}, x="M N"), example({"a": (0, 2), "keep": False}, x="M N K")],
+    kinds="f",
+)
+def _(m: Match) -> Part | None:
+    if len(m.a) != 2:
+        return None
+    low, high = sorted(k % m.x.rank for k in m.a)
+    return term("aten.mean.dim", term("aten.mean.dim", m.x, (high,), m.keep), (low,), m.keep)
