@@ -29,7 +29,6 @@ from tantamount.errors import Unsupported
 __all__ = ["element_of", "settled"]
 
 _ORDERS = ("order", "argsort")
-_DEPTH = 4  # functions inside functions
 
 
 class _Chosen(NamedTuple):
@@ -205,7 +204,8 @@ class _Settling(Rebuild):
 def _core(store: Store, x: Polynomial, axis: int) -> Factor | None:
     """The factor on which a value depends strictly monotonously, and through which alone it depends on the axis:
     ``t`` of ``a exp(t) + b``, if ``a`` is not 0 and both do not depend on the axis; ``None`` if none is found."""
-    for _ in range(_DEPTH):
+    depth = 0
+    while True:
         depending = [(m, c) for m, c in x if any(axis in _axes_of(f) for f in m)]
         if len(depending) != 1:
             return None
@@ -217,8 +217,10 @@ def _core(store: Store, x: Polynomial, axis: int) -> Factor | None:
         op = store.atoms[factor.atom].op
         if op not in ("exp", "polynomial") or (op == "polynomial" and abs(factor.exponent) != 1):
             return factor if factor.exponent == 1 else None
+        depth += 1
+        if store.effort.exceeds("order_depth", depth):
+            return None
         x = pinned(store, store.atoms[factor.atom].arguments[0], dict(enumerate(factor.at)))
-    return None
 
 
 def _through(store: Store, factor: Factor, core: Factor, axis: int) -> bool:
