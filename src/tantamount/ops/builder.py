@@ -337,7 +337,8 @@ class Builder:
 
     def broadcast(self, *xs: Tensor) -> list[Tensor]:
         """All operands expanded to their common shape; types stay."""
-        if all(x.shape is xs[0].shape for x in xs):
+        first = xs[0].shape
+        if all(x.shape is first or alike(x.shape, first) for x in xs):
             return list(xs)
         rank = max(x.rank for x in xs)
         shape = [1] * rank
