@@ -396,8 +396,8 @@ NOT_HERE = {
     "implied_cases", "cover_tiles", "repair_numbers", "refuted_effort", "refuted_steps",
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
     "repair_layouts", "repair_promising", "repair_seconds",
-    "mismatch_depth", "reduced_rounds", "lifted_atoms", "told_tensors", "drawn_integers", "implied_rounds", "repair_permuted",
-    "repair_positions", "reduced_draws",
+    "mismatch_depth", "reduced_rounds", "lifted_atoms", "told_tensors", "drawn_integers",
+    "implied_rounds", "repair_permuted", "repair_positions", "reduced_draws",
 }  # fmt: skip
 
 

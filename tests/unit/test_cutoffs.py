@@ -91,6 +91,11 @@ def _names(node: ast.AST | None) -> set[str]:
     return set() if node is None else {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
+def _only_tries_again(loop: ast.For) -> bool:
+    again = isinstance(loop.iter, ast.Call) and _names(loop.target) == {"_"}
+    return again and all(map(_is_number, loop.iter.args))
+
+
 def cutoffs(tree: ast.Module) -> Iterator[str]:
     """The numbers of a module that something ends at: the names of constants, and ``range(4)`` for a loop that does not
     use its variable."""
@@ -104,9 +109,8 @@ def cutoffs(tree: ast.Module) -> Iterator[str]:
             ends = _names(node) if name in ("range", "islice") else set()
         elif isinstance(node, ast.Slice):
             ends = _names(node.upper)
-        elif isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and _names(node.target) == {"_"}:
-            if all(map(_is_number, node.iter.args)):
-                yield ast.unparse(node.iter)
+        elif isinstance(node, ast.For) and _only_tries_again(node):
+            yield ast.unparse(node.iter)
         yield from sorted(ends & numbers)
 
 
