@@ -26,15 +26,16 @@ from tantamount.ir.relation import (
     Replicate,
     Shard,
     Sum,
-    parse_relation,
+    with_tensors,
 )
+from tantamount.ir.relation_text import parse_relation
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.limits import Limits
 from tantamount.proof.outputs import show
 from tantamount.verdict import Assumption, OutputReport, Relation
 
-__all__ = ["Simpler", "as_placements", "relations_of", "renamed", "told_back"]
+__all__ = ["Simpler", "as_placements", "relations_of", "told_back"]
 
 _PLACEMENT = re.compile(r"\[?(Replicate|Shard|Partial)\(")
 Where = tuple[int, str]  # rank and name
@@ -56,15 +57,6 @@ class Simpler:
 
 
 # ---------------------------------------------------------------------------------------------- relations of a job
-def renamed(expression: Expression, change: Callable[[RankTensor], Expression]) -> Expression:
-    """The expression with other tensors."""
-    if isinstance(expression, RankTensor):
-        return change(expression)
-    if isinstance(expression, (Concat, Sum)):
-        return replace(expression, parts=tuple(renamed(part, change) for part in expression.parts))
-    return replace(expression, operand=renamed(expression.operand, change))
-
-
 def as_placements(
     whole: Shape, local: Shape, mesh: Mesh, expression: Expression, equal: Sequence[tuple[Expression, Expression]]
 ) -> tuple[str, tuple[Placement, ...]] | None:
@@ -204,7 +196,7 @@ def _about(expression: Expression, name: str, origin: Callable[[int, str], Where
             raise _Unknown
         return RankTensor(*where)
 
-    return renamed(expression, change)
+    return with_tensors(expression, change)
 
 
 class _Unknown(Exception):

@@ -52,7 +52,7 @@ def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPie
     simple = steps[-1].job if steps else job
 
     def tell(make: Callable[[], InPieces]) -> None:
-        options.so_far(lambda: _told(steps, make()))
+        options.so_far(lambda: _told(steps, make(), options.effort))
 
     try:
         found = None

@@ -22,14 +22,13 @@ from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
-    Concat,
     Expectation,
     Expression,
     InputRelation,
     RankTensor,
     Reshape,
     Shard,
-    Sum,
+    operands,
     rank_tensors,
 )
 from tantamount.ir.relation_types import RelationProblem, box_at, resolve
@@ -346,7 +345,7 @@ def _expression(
 ) -> TensorType:
     """Its type, with the sizes of every part tied to variables."""
     if not isinstance(expression, RankTensor):
-        for part in expression.parts if isinstance(expression, (Concat, Sum)) else (expression.operand,):
+        for part in operands(expression):
             inner = _expression(out, part, tensor)
             if isinstance(expression, Reshape):
                 for k, n in _aligned(tuple(map(int, expression.shape)), [inner.shape]).items():

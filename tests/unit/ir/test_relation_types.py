@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Concat, Partial, RankTensor, Replicate, Reshape, Shard, Slice, parse_relation
+from tantamount.ir.relation import Concat, Partial, RankTensor, Replicate, Reshape, Shard, Slice
+from tantamount.ir.relation_text import parse_relation
 from tantamount.ir.relation_types import RelationProblem, chunk, local_box, local_shape, normalise_placements, resolve
 from tantamount.ir.types import DType, TensorType
 from tantamount.limits import Limits
