@@ -47,9 +47,10 @@ def _transpose(x: RankTensor, shape: Shape, arguments: Sequence[Argument]) -> Ex
 def _unflatten(x: RankTensor, shape: Shape, arguments: Sequence[Argument]) -> Expression:
     dim, sizes = arguments
     k = dimension(dim, len(shape), f"unflatten of dimension {dim}")
-    if not isinstance(sizes, tuple) or min(sizes, default=0) < 0 or prod(sizes) != shape[k]:
-        raise RelationProblem(f"unflatten of dimension {k}, which has size {shape[k]}, to {arguments[1]}")
-    return Reshape(x, (*shape[:k], *sizes, *shape[k + 1 :]))
+    parts = sizes if isinstance(sizes, tuple) else (sizes,)
+    if min(parts, default=0) < 0 or prod(parts) != shape[k]:
+        raise RelationProblem(f"unflatten of dimension {k}, which has size {shape[k]}, to {list(parts)}")
+    return Reshape(x, (*shape[:k], *parts, *shape[k + 1 :]))
 
 
 ARRANGEMENTS: Mapping[str, Arrangement] = {

@@ -12,9 +12,9 @@ from tantamount.execution.arrays import comparisons
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
     Concat,
-    Permute,
     Expectation,
     Partial,
+    Permute,
     Placement,
     RankTensor,
     Replicate,
