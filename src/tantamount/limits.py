@@ -152,8 +152,13 @@ class Bounds:
     unfolded_cuts: int = _bound(3, COMPARISON, "Times that tensors of cuts are replaced by their values.", "depth")
     cuts_ahead: int = _bound(12, COMPARISON, "Tensors that comparing one computes ahead of their own counterparts.")
     nested_cells: int = _bound(3, COMPARISON, "Sums inside sums that are compared cell by cell.", "depth")
+    tidied_rounds: int = _bound(2, COMPARISON, "Times that chosen elements and maxima are settled in turn.", "depth")
     cell_sums: int = _bound(24, COMPARISON, "Sums that are cut into common cells together.")
     case_steps: int = _bound(6_000, COMPARISON, "Cases, and inequalities in them, that one question takes.")
+    case_terms: int = _bound(48, COMPARISON, "Terms of a value that is looked at case by case.")
+    case_work: int = _bound(40, COMPARISON, "Eighths of the atoms of a value that is looked at case by case.")
+    condition_terms: int = _bound(200, COMPARISON, "Terms of a condition, or of a quotient of two, over variables.")
+    condition_power: int = _bound(8, COMPARISON, "Whole powers in conditions that are multiplied out.", "depth")
     case_factors: int = _bound(4_096, COMPARISON, "Factors that are computed anew in one case.")
     common_cells: int = _bound(32, COMPARISON, "Cells that the ranges of sums are cut into.")
     lifted_atoms: int = _bound(16, COMPARISON, "Atoms inside a function that a selection is lifted out of.")
@@ -166,6 +171,17 @@ class Bounds:
     merged_points: int = _bound(64, FORMS, "Points up to which a sum over boxes is made canonical point by point.")
     merge_rounds: int = _bound(32, FORMS, "Rounds in which the boxes of a sum are merged.", "depth")
     tied_names: int = _bound(24, FORMS, "Orders of bound variables that are tried where nothing tells them apart.")
+    sign_depth: int = _bound(
+        8, FORMS, "Functions inside functions that are taken off where a sign is asked for.", "depth"
+    )
+    sign_terms: int = _bound(16, FORMS, "Terms of a value for which a simpler one of the same sign is looked for.")
+    maximum_members: int = _bound(8, FORMS, "Values of a maximum that are looked at one by one.")
+    extreme_depth: int = _bound(
+        8, FORMS, "Functions inside functions that maxima and orders are taken out of.", "depth"
+    )
+    order_depth: int = _bound(4, FORMS, "Functions inside functions that a row is followed into.", "depth")
+    looked_up_depth: int = _bound(4, FORMS, "Look-ups that are taken out of the arguments of one function.", "depth")
+    spread_terms: int = _bound(6, FORMS, "Terms of a value that is shown to be a variance.")
     opened_factors: int = _bound(48, FORMS, "Factors of a sum that is made part of another sum.")
     opened_terms: int = _bound(8, FORMS, "Terms of a fraction of sums that are looked at, each with each.")
     exponent_terms: int = _bound(32, FORMS, "Terms that a product of sums in an exponent is multiplied out to.")
@@ -191,13 +207,17 @@ class Bounds:
     )
     refuted_steps: int = _bound(20_000, PROOF, "Steps that proving further outputs of a refuted job may always take.")
     implied_cases: int = _bound(6, PROOF, "Booleans that are taken to be true and false to see what follows.", "depth")
+    implied_rounds: int = _bound(3, PROOF, "Times that booleans are added up to see whether one follows.", "depth")
     paired_ranks: int = _bound(16, PROOF, "Ranks along an axis that are compared pair by pair.", "fixed")
     cover_candidates: int = _bound(8, PROOF, "Implementation tensors that are tried for the relation of one tensor.")
     cover_pieces: int = _bound(64, PROOF, "Pieces of a tensor that are placed one by one for its relation.")
+    told_tensors: int = _bound(64, PROOF, "Tensors that a relation of a simpler job is written with.")
+    aligned_tensors: int = _bound(8, PROOF, "Specification tensors that one tensor of the implementation seems to be.")
     cover_tiles: int = _bound(256, PROOF, "Tensors of single ranks that are tried as blocks of one tensor.")
     single_ranks: int = _bound(20_000, PROOF, "Nodes of all ranks together that are tried rank by rank.")
     size_regions: int = _bound(24, SIZES, "Proofs for sizes that take another way through the programs.")
     size_executions: int = _bound(3, SIZES, "Sizes at which programs that were not proved are executed.")
+    generic_sizes: int = _bound(5_000, SIZES, "Orders of primes that are tried as sizes of the symbols.")
     tried_sizes: int = _bound(20_000, SIZES, "Combinations of small sizes that are tried.")
     solver_steps: int = _bound(1_000_000, SIZES, "Steps of the solver for one question about sizes.")
     # the second engine
@@ -211,6 +231,10 @@ class Bounds:
     simplified_trials: int = _bound(400, EXECUTION, "Executions that simplify a counterexample.")
     simplified_work: int = _bound(4_000_000_000, EXECUTION, "Element operations of all executions that simplify one.")
     simplified_nodes: int = _bound(2_000, EXECUTION, "Nodes of all executions that simplify a counterexample.")
+    drawn_numbers: int = _bound(
+        64, EXECUTION, "Numbers that programs compare with and that inputs are drawn from.", "fixed"
+    )
+    drawn_integers: int = _bound(16, EXECUTION, "Integers that one input is compared with and that it takes.", "fixed")
     zeroed_elements: int = _bound(64, EXECUTION, "Elements of an input that are made zero one by one.")
     alignment_work: int = _bound(
         5_000_000, EXECUTION, "Element operations of the execution that says which tensors seem to agree.", "fixed"
@@ -233,11 +257,18 @@ class Bounds:
     repair_members: int = _bound(4, DIAGNOSIS, "Tensors of one kind that are changed alone.")
     repair_numbers: int = _bound(8, DIAGNOSIS, "Numbers of the specification that are tried for one argument.")
     repair_windows: int = _bound(16, DIAGNOSIS, "Parts of a tensor that a value is compared with.")
+    repair_operands: int = _bound(64, DIAGNOSIS, "Tensors that are tried in place of one operand.")
+    repair_permuted: int = _bound(4, DIAGNOSIS, "Operands of one call whose orders are all tried.", "depth")
+    repair_positions: int = _bound(4_096, DIAGNOSIS, "Positions at which a part of a tensor is looked for.")
+    repair_chain: int = _bound(
+        12, DIAGNOSIS, "Operators that only move elements, one after the other, that are followed.", "depth"
+    )
     mismatch_ranks: int = _bound(8, DIAGNOSIS, "Ranks that are looked at one by one for the place of a difference.")
     mismatch_depth: int = _bound(12, DIAGNOSIS, "Functions inside functions that are searched.", "depth")
     # reduction
     reduced_rounds: int = _bound(6, REDUCTION, "Times that numbers which turn out to be structure are fixed.", "depth")
     reduced_sweeps: int = _bound(6, REDUCTION, "Times that every size is made smaller.", "depth")
+    reduced_draws: int = _bound(4, REDUCTION, "Sizes that are drawn in place of one until one of them fits.")
     reduced_trials: int = _bound(128, REDUCTION, "Values that are tried for one size.", "fixed")
 
     def scaled(self, factor: float) -> Bounds:

@@ -1,4 +1,5 @@
-"""Python scripts in forks of one process that has imported PyTorch: each costs what it does, not what it imports.
+"""Python scripts in forks of one process that has imported PyTorch and this project: each costs what it does, not what
+it imports.
 
 ``python -m support.warm`` reads requests, one line of JSON each (the script's arguments, and the file for what it
 prints), and answers with exit codes. A script sees a process of its own: what it changes, the next one does not see.
@@ -11,12 +12,13 @@ import importlib
 import importlib.util
 import json
 import os
+import pkgutil
 import runpy
 import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Timer
@@ -30,7 +32,12 @@ _MODULES = (
     "torch.distributed.tensor",
     "torch.distributed.tensor.parallel",
     "torch.fx.experimental.proxy_tensor",
+    "torch._dynamo",
 )
+_PACKAGES = (  # of ours, that captures and proofs import
+    "answers", "calculus", "capture", "correspond", "diagnosis", "execution", "ops", "proof", "reduction", "refinement",
+    "report", "semantics",
+)  # fmt: skip
 
 
 def available() -> bool:
@@ -86,8 +93,19 @@ def _run(arguments: Sequence[str], printed: str) -> int:
     return 0
 
 
+def _ours() -> Iterator[str]:
+    """The modules of this project that scripts import one by one. None of them does anything but define things."""
+    for package in _PACKAGES:
+        name = f"tantamount.{package}"
+        yield name
+        found = importlib.util.find_spec(name)
+        places = None if found is None else found.submodule_search_locations
+        if places is not None:
+            yield from (module.name for module in pkgutil.walk_packages(places, f"{name}.", onerror=lambda _: None))
+
+
 def main() -> None:
-    for module in _MODULES:
+    for module in (*_MODULES, *_ours()):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     for line in sys.stdin:

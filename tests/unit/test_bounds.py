@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +14,7 @@ import pytest
 
 from support.calculus import Workbench
 from support.jobs import job_files
-from tantamount import read_job
+from tantamount import limits, read_job
 from tantamount.answers import refine
 from tantamount.calculus.compare import equal
 from tantamount.calculus.forms import Form, join_axes
@@ -27,8 +29,9 @@ from tantamount.limits import Bounds, bounds_table
 from tantamount.proof import Options, prove
 from tantamount.reduction import reduce_job
 from tantamount.sizes.domain import Domain, Symbol
-from tantamount.sizes.search import find_sizes, small_sizes
+from tantamount.sizes.search import find_sizes, generic_sizes, small_sizes
 
+RULES = Path(limits.__file__).parent / "explanations" / "rules.toml"
 EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
 Work = Callable[[Effort, Path], object]
 
@@ -185,6 +188,33 @@ def evaluated(effort: Effort, _: Path) -> None:
     w.value(w.b.sum(w.input("x", 4)), w.data())
 
 
+def of_rule(name: str) -> Work:
+    """The example that the texts have for a rule of the calculus."""
+
+    def work(effort: Effort, _: Path) -> None:
+        texts = tomllib.loads(RULES.read_text())
+        text = (texts["preamble"] + texts[name]["example"]).replace("Calculus()", "Calculus(effort)")
+        lines = doctest.DocTestParser().get_examples(text)
+        exec("".join(line.source for line in lines), {"effort": effort})
+
+    return work
+
+
+def powers(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x, b = w.input("x", 4), w.b
+    square = b.mul(x, x)
+    compare(w, b.add(b.maximum(x, square), b.minimum(x, square)), b.add(x, square))
+
+
+def ordered(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x = w.input("x", 4)
+    row = w.b.exp(x)
+    _, places = w.aten("aten.sort.default", row)
+    compare(w, w.b.gather(w.b.mul(row, row), [places]), w.b.mul(x, x))
+
+
 # ------------------------------------------------------------------------------------------------ sizes
 DOMAIN = Domain((Symbol("S", 2, 100, 8), Symbol("T", 2, 100, 8)))
 
@@ -192,6 +222,7 @@ DOMAIN = Domain((Symbol("S", 2, 100, 8), Symbol("T", 2, 100, 8)))
 def sizes(effort: Effort, _: Path) -> None:
     list(small_sizes(DOMAIN, effort))
     find_sizes(DOMAIN, [], effort)
+    generic_sizes(DOMAIN, effort)
 
 
 # ------------------------------------------------------------------------------------------------ jobs
@@ -298,6 +329,18 @@ HITS: dict[str, tuple[Work, int]] = {
     "unrolled_factors": (loop, 1),
     "case_steps": (places, 1),
     "case_factors": (chosen_inside, 0),
+    "case_terms": (of_rule("cases"), 0),
+    "case_work": (of_rule("cases"), 0),
+    "condition_terms": (of_rule("cases"), 0),
+    "condition_power": (powers, 1),
+    "maximum_members": (of_rule("cases"), 1),
+    "sign_depth": (of_rule("monotone-functions"), 0),
+    "sign_terms": (of_rule("monotone-functions"), 1),
+    "extreme_depth": (of_rule("tidy-extremes"), 0),
+    "order_depth": (ordered, 0),
+    "looked_up_depth": (of_rule("lifted-look-ups"), 0),
+    "tidied_rounds": (of_rule("chosen-elements"), 0),
+    "spread_terms": (of_rule("variances"), 1),
     "rebuilt_joins": (joined, 0),
     "merged_points": (partial_sums, 1),
     "merge_rounds": (partial_sums, 0),
@@ -318,6 +361,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "cover_candidates": (related, 0),
     "cover_pieces": (related, 0),
     "single_ranks": (by_rank, 0),
+    "generic_sizes": (sizes, 0),
     "tried_sizes": (sizes, 1),
     "solver_steps": (sizes, 1),
     "smt_work": (elementwise, 1),
@@ -327,10 +371,12 @@ HITS: dict[str, tuple[Work, int]] = {
     "witness_inputs": (true_but_unknown, 1),
     "refuting_inputs": (two_outputs, 0),
     "inferred_outputs": (two_outputs, 0),
+    "drawn_numbers": (wrong, 1),
     "simplified_trials": (wrong, 1),
     "simplified_work": (wrong, 1),
     "simplified_nodes": (wrong, 1),
     "zeroed_elements": (wrong, 0),
+    "aligned_tensors": (aligned, 0),
     "alignment_work": (aligned, 0),
     "alignment_windows": (blocks, 3),
     "repair_inputs": (wrong, 0),
@@ -338,6 +384,8 @@ HITS: dict[str, tuple[Work, int]] = {
     "repair_nodes": (wrong, 0),
     "repair_outputs": (wrong, 0),
     "repair_wholes": (wrong, 0),
+    "repair_operands": (wrong, 0),
+    "repair_chain": (wrong, 0),
     "reduced_sweeps": (reduced, 0),
     "reduced_trials": (reduced, 1),
 }
@@ -348,7 +396,8 @@ NOT_HERE = {
     "implied_cases", "cover_tiles", "repair_numbers", "refuted_effort", "refuted_steps",
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
     "repair_layouts", "repair_promising", "repair_seconds",
-    "mismatch_depth", "reduced_rounds", "lifted_atoms",
+    "mismatch_depth", "reduced_rounds", "lifted_atoms", "told_tensors", "drawn_integers",
+    "implied_rounds", "repair_permuted", "repair_positions", "reduced_draws",
 }  # fmt: skip
 
 

@@ -32,7 +32,6 @@ from tantamount.sizes.symbolic import is_size
 __all__ = ["never_zero", "place_of", "vanishes", "within"]
 
 _ROUNDED = frozenset({"floor", "round", "floor_divide", *MODULI})
-_MOST_TERMS, _MOST_WORK = 48, 40  # of what is asked about: forms of whole models are no question of cases
 _CHOICES = frozenset({"less", "equal", "max", "sign", "trunc"})
 _BINDERS = frozenset({"sum", "element", "pair", "fact", "place"})
 
@@ -87,8 +86,10 @@ def _known(box: Ranges) -> dict[int, tuple[int, int]]:
 
 def _holds(store: Store, x: Polynomial, box: dict[int, tuple[int, int]], claim: _Claim) -> bool:
     """True if something is there to be told apart or rounded, and the claim holds in every case."""
-    if len(x) > _MOST_TERMS or not any(_decides(store, f) for f in factors_of(x)) or _work(store, x) > _MOST_WORK:
+    if not any(_decides(store, f) for f in factors_of(x)):
         return False
+    if store.effort.exceeds("case_terms", len(x)) or store.effort.exceeds("case_work", _work(store, x)):
+        return False  # forms of whole models are no question of cases
     steps = Steps(store.effort)
     try:
         found = _Search(store, box, claim, steps, Reading(store, box, steps)).holds(x, (), frozenset())
@@ -182,8 +183,8 @@ def _as_summand(
 def _work(store: Store, x: Polynomial) -> int:
     """The steps that a case of x counts as. To build x anew takes time by all places at which atoms occur in it: what
     binds gets fresh axes at each."""
-    count, pending = 0, [f.atom for f in factors_of(x)]
-    while pending and count < 8 * _MOST_WORK:
+    count, pending, most = 0, [f.atom for f in factors_of(x)], 8 * store.effort.bounds.case_work
+    while pending and count < most:
         atom = store.atoms[pending.pop()]
         count += 1
         pending += [f.atom for f in (atom.summand if atom.op == "sum" else factors_of(*atom.arguments))]

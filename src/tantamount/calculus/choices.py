@@ -31,7 +31,6 @@ from tantamount.sizes.symbolic import is_size
 __all__ = ["element_of", "settled"]
 
 _ORDERS = ("order", "argsort")
-_DEPTH = 4  # functions inside functions
 
 
 class _Chosen(NamedTuple):
@@ -222,7 +221,8 @@ class _Settling(Rebuild):
 def _core(store: Store, x: Polynomial, axis: int) -> Factor | None:
     """The factor on which a value depends strictly monotonously, and through which alone it depends on the axis:
     ``t`` of ``a exp(t) + b``, if ``a`` is not 0 and both do not depend on the axis; ``None`` if none is found."""
-    for _ in range(_DEPTH):
+    depth = 0
+    while True:
         depending = [(m, c) for m, c in x if any(axis in _axes_of(f) for f in m)]
         if len(depending) != 1:
             return None
@@ -234,8 +234,10 @@ def _core(store: Store, x: Polynomial, axis: int) -> Factor | None:
         op = store.atoms[factor.atom].op
         if op not in ("exp", "polynomial") or (op == "polynomial" and abs(factor.exponent) != 1):
             return factor if factor.exponent == 1 else None
+        depth += 1
+        if store.effort.exceeds("order_depth", depth):
+            return None
         x = pinned(store, store.atoms[factor.atom].arguments[0], dict(enumerate(factor.at)))
-    return None
 
 
 def _direction(store: Store, x: Polynomial, core: Factor, axis: int) -> int:

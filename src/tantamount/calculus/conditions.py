@@ -36,7 +36,6 @@ from tantamount.sizes.symbolic import Space, is_size
 __all__ = ["Condition", "Reading", "fraction_of"]
 
 _ONE: Value = (((), 1),)
-_LONGEST = 200  # terms that a product of sums is multiplied out to
 
 
 class Condition(NamedTuple):
@@ -138,8 +137,8 @@ class Reading:
             term = self._number(c)
             for factor in m:
                 term = forms.times(term, self._factor(self.store.follow(factor)))
-                if len(term) > _LONGEST:
-                    raise Unsupported(f"a product of sums of more than {_LONGEST} terms")
+                if self.store.effort.exceeds("condition_terms", len(term)):
+                    raise Unsupported(f"a product of sums of {len(term)} terms")
             total = forms.plus(total, term)
         return total
 
@@ -151,7 +150,7 @@ class Reading:
 
     def _read(self, factor: Factor) -> Value:
         a, e, index = factor
-        if e != 1 and e.denominator == 1 and 1 < e <= 8:
+        if e.denominator == 1 and e > 1 and not self.store.effort.exceeds("condition_power", int(e)):
             base, out = self._factor(Factor(a, 1, index)), _ONE
             for _ in range(int(e)):
                 out = forms.times(out, base)
@@ -369,7 +368,7 @@ class Reading:
 
     def _less_than_one_times(self, x: Value, divisor: Value, conditions: Sequence[Condition]) -> bool:
         """``-d < d z < d`` for a whole number z and d > 0, so that z is 0."""
-        z = _quotient(x, divisor)
+        z = _quotient(self.store, x, divisor)
         if z is None or not self._is_positive(divisor, tuple(conditions)):
             return False
         if any(Fraction(c).denominator != 1 or any(n not in self.whole or e < 0 for n, e in m) for m, c in z):
@@ -397,7 +396,7 @@ def _between(x: Value, ends: signs.Enclosure) -> Iterator[Row]:
             yield Row(forms.plus((), forms.plus(x, number, -1), sign), end.out)
 
 
-def _quotient(x: Value, divisor: Value) -> Value | None:
+def _quotient(store: Store, x: Value, divisor: Value) -> Value | None:
     """``x / divisor`` if that is a polynomial: long division, the terms in the order of their exponents."""
     names = sorted({name for m, _ in (*x, *divisor) for name, _ in m})
 
@@ -406,9 +405,11 @@ def _quotient(x: Value, divisor: Value) -> Value | None:
 
     product, c = head(divisor)
     found: Value = ()
-    for _ in range(_LONGEST):
-        if not x:
-            return found
+    steps = 0
+    while x:
+        steps += 1
+        if store.effort.exceeds("condition_terms", steps):
+            return None
         m, d = head(x)
         power = forms.product_of_powers(m, product, -1)
         if any(e < 0 for _, e in power):
@@ -416,7 +417,7 @@ def _quotient(x: Value, divisor: Value) -> Value | None:
         step: Value = ((power, forms.exact(Fraction(d) / c)),)
         found = forms.plus(found, step)
         x = forms.plus(x, forms.times(step, divisor), -1)
-    return None
+    return found
 
 
 def fraction_of(store: Store, x: Polynomial) -> tuple[Polynomial, Polynomial]:

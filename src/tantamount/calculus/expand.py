@@ -487,10 +487,12 @@ class _Ways:
 def _tidy(store: Store, x: Polynomial, box: Axes) -> Polynomial:
     """The polynomial with elements at chosen positions settled, and extremes and orders tidied: what is then a row with
     its order turned round is settled again."""
-    for _ in range(2):
-        before, x = x, tidied(store, settled(store, x, box), box)
-        if x == before:
+    rounds = 0
+    while (found := tidied(store, settled(store, x, box), box)) != x:
+        rounds += 1
+        if store.effort.exceeds("tidied_rounds", rounds):
             break
+        x = found
     return x
 
 

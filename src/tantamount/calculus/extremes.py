@@ -27,7 +27,6 @@ from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
 
 __all__ = ["tidied"]
 
-_ROUNDS = 8  # functions inside functions
 _TURNED = frozenset({"argsort"})  # of which nothing rests on what the row is but its order
 
 
@@ -207,25 +206,24 @@ def _taken_apart(
     """The layers taken off a value, outermost first (summands and factors that do not depend on the axes, and functions
     that grow, ``strictly`` if asked), and the value that is left."""
     layers: list[_Layer] = []
-    for _ in range(_ROUNDS):
+    while True:
         shift = tuple(t for t in x if not any(_depends(f, axes) for f in t.monomial))
         rest = tuple(t for t in x if t not in shift)
         if not rest:
-            break
+            return layers, x
         c, shared = as_factors(store, rest)
         taken = [f for f in shared if not _depends(f, axes) and known_positive(store, f)]
         kept = [f for f in shared if f not in taken]
         factor = polynomial(store, [monomial(store, abs(c), taken)])
         inner = polynomial(store, [monomial(store, 1 if c > 0 else -1, kept)])
         found = _function(store, inner if c > 0 else scale(inner, -1), strictly)
-        if found is None:
+        if found is None or store.effort.exceeds("extreme_depth", len(layers) + 1):
             if shift or factor != ONE:
                 layers.append(_Layer(shift, factor, ""))
             return layers, inner
         (name, e), x = found
         x = scale(x, -1) if c < 0 else x
         layers.append(_Layer(shift, factor, name, e, turned=c < 0))
-    return layers, x
 
 
 def _function(store: Store, x: Polynomial, strictly: bool) -> tuple[tuple[str, Rational], Polynomial] | None:

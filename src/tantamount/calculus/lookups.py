@@ -36,7 +36,6 @@ from tantamount.ops.functions import FUNCTIONS, POSITIONS_IN_A_ROW
 __all__ = ["looked_up"]
 
 _ORDERS = ("order", "argsort")
-_ROUNDS = 4  # look-ups by different guards in the arguments of one function
 
 
 class _OneHot(NamedTuple):
@@ -55,11 +54,12 @@ def looked_up(store: Store, x: Polynomial, box: object = ()) -> Polynomial:
         return x
     budget = store.effort.bounds.settled_factors
     try:
-        for _ in range(_ROUNDS):
-            before, x = x, _LookedUp(store, budget=budget, box=box).polynomial(x)  # type: ignore[arg-type]
-            if x == before:
+        rounds = 0
+        while (found := _LookedUp(store, budget=budget, box=box).polynomial(x)) != x:  # type: ignore[arg-type]
+            rounds += 1
+            if store.effort.exceeds("looked_up_depth", rounds):
                 break
-            x = Rebuild(store, budget=budget, box=box).polynomial(x)  # type: ignore[arg-type]
+            x = Rebuild(store, budget=budget, box=box).polynomial(found)  # type: ignore[arg-type]
     except Unsupported:
         pass
     return x
@@ -133,8 +133,8 @@ class _LookedUp(Rebuild):
     def _of(self, arguments: tuple[Polynomial, ...], op: str, e: Exponent, rounds: int = 0) -> Polynomial:
         """A power of a function of these arguments."""
         store = self.store
-        found = self._one_hot(arguments) if rounds < _ROUNDS and (op != "polynomial" or e != 1) else None
-        if found is None:
+        found = self._one_hot(arguments) if op != "polynomial" or e != 1 else None
+        if found is None or store.effort.exceeds("looked_up_depth", rounds + 1):
             return self._applied(arguments, op, e)
         store.fired["lifted-look-ups"] += 1
         inner = self._of(tuple(self._chosen(x, found) for x in arguments), op, e, rounds + 1)

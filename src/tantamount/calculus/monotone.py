@@ -17,20 +17,17 @@ from tantamount.ops.functions import FUNCTIONS
 
 __all__ = ["argument_of", "members_of", "root_of", "with_sign_of"]
 
-_ROUNDS = 8  # functions inside functions
-_MOST_TERMS = 16
-_MOST_MEMBERS = 8
-
 
 def with_sign_of(store: Store, x: Polynomial) -> Polynomial:
     """A polynomial that is negative, 0 and positive where x is, wherever x is defined."""
-    for _ in range(_ROUNDS):
+    rounds = 0
+    while True:
         found = _once(store, x)
-        if found is None or found == x:
+        rounds += 1
+        if found is None or found == x or store.effort.exceeds("sign_depth", rounds):
             return x
         store.fired["monotone-functions"] += 1
         x = found
-    return x
 
 
 def argument_of(store: Store, factor: Factor, which: int = 0) -> Polynomial:
@@ -40,7 +37,7 @@ def argument_of(store: Store, factor: Factor, which: int = 0) -> Polynomial:
 
 
 def _once(store: Store, x: Polynomial) -> Polynomial | None:
-    if not x or len(x) > _MOST_TERMS or not any(m for m, _ in x):
+    if not any(m for m, _ in x) or store.effort.exceeds("sign_terms", len(x)):
         return None
     freed = _without_positive(store, x)
     if freed is not None:
@@ -146,11 +143,8 @@ def members_of(store: Store, factor: Factor) -> list[Polynomial] | None:
     if atom.op != "max" or factor.exponent != 1:
         return None
     formal = argument_of(store, factor)
-    if len(formal) > _MOST_MEMBERS:
+    if any(len(m) != 1 or store.atoms[m[0].atom].op != "element" for m, _ in formal):
         return None
-    found: list[Polynomial] = []
-    for m, _ in formal:
-        if len(m) != 1 or store.atoms[m[0].atom].op != "element":
-            return None
-        found.append(argument_of(store, m[0]))
-    return found
+    if store.effort.exceeds("maximum_members", len(formal)):
+        return None
+    return [argument_of(store, m[0]) for m, _ in formal]

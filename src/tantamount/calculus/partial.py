@@ -32,8 +32,6 @@ from tantamount.calculus.sums import flatten
 from tantamount.calculus.terms import ONE, ZERO, Factor, Factors, Flat, Polynomial, Ranges, Term, sole_number
 from tantamount.sizes.symbolic import is_size
 
-_BITS = 1 << 16  # of powers of integers that are compared
-
 __all__ = [
     "always_positive",
     "contradictory",
@@ -172,7 +170,8 @@ def _is_logarithm_of_other_than_one(store: Store, x: Polynomial) -> bool:
     if number:
         return True  # a power of e with a rational exponent other than 0 is not algebraic
     common = lcm(*(q.denominator for q in bases.values()))
-    if sum(abs(q * common) * base.bit_length() for base, q in bases.items()) > _BITS:
+    bits = sum(int(abs(q * common)) * base.bit_length() for base, q in bases.items())
+    if store.effort.exceeds("number_bits", bits):
         return False
     above = prod(base ** int(q * common) for base, q in bases.items() if q > 0)
     return above != prod(base ** int(-q * common) for base, q in bases.items() if q < 0)

@@ -15,13 +15,15 @@ from tantamount.sizes.symbolic import is_size
 
 __all__ = ["is_spread"]
 
-_MOST_TERMS = 6  # of what is a variance, with what else is added that is not negative
-
 
 def is_spread(store: Store, x: Polynomial, box: Ranges = None) -> bool:
     """True if a Polynomial is shown to be a mean of squares less the square of a mean, times and plus what is not
     negative."""
-    if not 2 <= len(x) <= _MOST_TERMS or any(is_size(c) for _, c in x):
+    if len(x) < 2 or any(is_size(c) for _, c in x):
+        return False
+    if not any(c > 0 and _squared_sum(store, factor) is not None for m, c in x for factor in m):
+        return False
+    if store.effort.exceeds("spread_terms", len(x)):
         return False
     left = x
     for m, c in x:

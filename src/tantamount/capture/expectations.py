@@ -22,9 +22,10 @@ from tantamount.ir.relation import (
     Reshape,
     Slice,
     Sum,
-    parse_relation,
     rank_tensors,
+    unresolved,
 )
+from tantamount.ir.relation_text import parse_relation
 from tantamount.ir.relation_types import RelationProblem, resolve
 from tantamount.ir.types import TensorType
 
@@ -114,7 +115,7 @@ class _Writer:
             return self._call("aten.permute.default", Ref(operand), expression.dims)
         if isinstance(expression, Reshape):
             return self._call("aten.reshape.default", Ref(operand), expression.shape)
-        return self._call("aten.transpose.int", Ref(operand), expression.dim0, expression.dim1)
+        raise unresolved(expression)
 
     def _call(self, target: str, *args: Argument) -> str:
         taken = {node.name for node in self.nodes} | self.graph.by_name.keys()

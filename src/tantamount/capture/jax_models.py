@@ -12,7 +12,7 @@ import numpy as np
 
 from tantamount.capture.jax import capture_jax, leaves_of, zeros_like
 from tantamount.capture.programs import Program
-from tantamount.capture.torch.problems import line_of, said
+from tantamount.capture.torch.problems import loader_problem
 from tantamount.errors import UserError
 
 __all__ = ["JaxModel"]
@@ -54,11 +54,8 @@ class JaxModel:
             except UserError:
                 raise
             except Exception as problem:
-                raise UserError(
-                    "compare-loader", place=f"the loader of the {side} program{line_of(problem)}", found=said(problem),
-                    needed="a function load(params, tensors) that returns a tree as params, filled from NumPy arrays",
-                    hint="it is run on numbered checkpoints in float64, of the names and shapes that `checkpoint` has",
-                ) from problem  # fmt: skip
+                needed = "a function load(params, tensors) that returns a tree as params, filled from NumPy arrays"
+                raise loader_problem(side, problem, needed) from problem
             found = {
                 name: np.asarray(leaf, dtype=np.float64) for name, leaf in self._leaves(held if made is None else made)
             }

@@ -22,10 +22,9 @@ from tantamount.ir.relation import (
     RankTensor,
     Replicate,
     Shard,
-    parse_equalities,
-    parse_relation,
     rank_tensors,
 )
+from tantamount.ir.relation_text import parse_equalities, parse_relation
 from tantamount.ir.relation_types import RelationProblem, local_shape, normalise_placements, resolve
 from tantamount.ir.types import TensorType
 from tantamount.ops.relations import even

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ from tantamount.certificate.lemmas import replay
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph, Output
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Concat, Expectation, Expression, RankTensor, Sum
+from tantamount.ir.relation import Expectation, RankTensor, with_tensors
 from tantamount.ir.types import TensorType
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor
@@ -254,10 +254,13 @@ def _extended(job: Job, outputs: Mapping[str, Expectation], relations: Mapping[s
     expected = dict(outputs)
     for output, (_, relation) in relations.items():
         expression = (
-            None if relation.expression is None else _renamed(relation.expression, lambda t, n=relation.name: use(t, n))
+            None
+            if relation.expression is None
+            else with_tensors(relation.expression, lambda t, n=relation.name: use(t, n))
         )
         a, b = (
-            tuple(_renamed(pair[k], lambda t, n=relation.name: use(t, n)) for pair in relation.equal) for k in range(2)
+            tuple(with_tensors(pair[k], lambda t, n=relation.name: use(t, n)) for pair in relation.equal)
+            for k in range(2)
         )
         equal = tuple(zip(a, b, strict=True))
         if relation.placements is not None:
@@ -278,11 +281,3 @@ def _extended(job: Job, outputs: Mapping[str, Expectation], relations: Mapping[s
 
 def _with_outputs(graph: Graph, nodes: Mapping[str, str]) -> Graph:
     return replace(graph, outputs=(*graph.outputs, *(Output(name, node) for name, node in nodes.items())))
-
-
-def _renamed(expression: Expression, of: Callable[[RankTensor], RankTensor]) -> Expression:
-    if isinstance(expression, RankTensor):
-        return of(expression)
-    if isinstance(expression, (Concat, Sum)):
-        return replace(expression, parts=tuple(_renamed(part, of) for part in expression.parts))
-    return replace(expression, operand=_renamed(expression.operand, of))

@@ -15,7 +15,8 @@ from tantamount.certificate.document import FORMAT, sealed
 from tantamount.certificate.subject import declared_operators, graph_names, job_table
 from tantamount.errors import InternalError, UserError
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Expectation, Partial, Placement, Replicate, Shard, parse_relation
+from tantamount.ir.relation import Expectation, Partial, Placement, Replicate, Shard
+from tantamount.ir.relation_text import parse_relation
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph

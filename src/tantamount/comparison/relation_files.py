@@ -26,17 +26,8 @@ from tantamount.correspond.index_maps import numbered, shape_of
 from tantamount.correspond.lifting import LEAST, Sample, lifted
 from tantamount.correspond.numbering import Source
 from tantamount.errors import UserError
-from tantamount.ir.relation import (
-    Concat,
-    Expression,
-    Permute,
-    RankTensor,
-    Reshape,
-    Slice,
-    Sum,
-    Transpose,
-    parse_relation,
-)
+from tantamount.ir.relation import Arranged, Concat, Expression, Permute, RankTensor, Reshape, Slice, Sum, unresolved
+from tantamount.ir.relation_text import parse_relation
 from tantamount.ir.relation_types import RelationProblem, resolve
 from tantamount.ir.types import DType, Shape, TensorType
 from tantamount.limits import Limits, limits_from_environment
@@ -225,7 +216,7 @@ def _source(value: object, place: Place, shapes: Mapping[str, Shape]) -> Source:
         text, "an expression, such as 'rank(0, \"w\")[0:4]', or a table with relation, times and plus"
     )
     parsed = parse_relation(written, place.text, place.limits)
-    if not isinstance(parsed, (RankTensor, Slice, Concat, Sum, Transpose, Permute, Reshape)):
+    if not isinstance(parsed, (RankTensor, Slice, Concat, Sum, Permute, Reshape, Arranged)):
         raise place.wrong(shown(written), "an expression: one program has no placements")
 
     def tensor(named: RankTensor) -> tuple[RankTensor, TensorType]:
@@ -255,7 +246,7 @@ def _number(value: object, place: Place) -> Fraction:
 
 
 def _plain(expression: Expression, place: Place, shapes: Mapping[str, Shape]) -> Expression:
-    """The expression with transposes as permutations; sums are refused."""
+    """The expression; sums are refused."""
     if isinstance(expression, RankTensor):
         return expression
     if isinstance(expression, Sum):
@@ -271,9 +262,7 @@ def _plain(expression: Expression, place: Place, shapes: Mapping[str, Shape]) ->
         return Permute(inner, expression.dims)
     if isinstance(expression, Reshape):
         return Reshape(inner, expression.shape)
-    dims = list(range(len(shape_of(inner, shapes))))
-    dims[expression.dim0], dims[expression.dim1] = dims[expression.dim1], dims[expression.dim0]
-    return Permute(inner, tuple(dims))
+    raise unresolved(expression)
 
 
 def _numbers(expression: Expression, shapes: Mapping[str, Shape], limits: Limits) -> Any:

@@ -36,7 +36,6 @@ __all__ = ["align"]
 
 _SEED = 5
 _LONG = 4  # ranks along an axis: longer ones are shrunk
-_MOST = 8  # specification tensors that one tensor is aligned with
 
 _Part = tuple[tuple[Placement, ...], "Window | None"]
 _Box = tuple[tuple[int, int], ...]
@@ -131,7 +130,7 @@ class _Matching:
             for local, group in rest.items():
                 parts = [(w, p) for w in self._wholes for p in self._windows(w, local)]
                 self._search(ranks, group, keys, found, parts)
-        return ((name, tuple(one[:_MOST])) for name, one in found.items())
+        return ((name, tuple(self.effort.first("aligned_tensors", one))) for name, one in found.items())
 
     def _search(
         self,

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice
+from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice, rank_tensors
 from tantamount.ir.types import Shape
 from tantamount.ops.relations import evaluate
 from tantamount.semantics.reference import Reference
@@ -65,7 +65,6 @@ def expression_of(sources: Numbers, wholes: Sequence[Whole]) -> Expression | Non
 
 
 def _names(expression: Expression) -> set[str]:
-    from tantamount.ir.relation import rank_tensors
 
     return {tensor.name or "" for tensor in rank_tensors(expression)}
 

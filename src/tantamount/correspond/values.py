@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
-from math import prod
+from math import isfinite, isinf, isnan, prod
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -48,32 +48,40 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
     """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros, and of what is
     not finite or whose projection is not."""
     flat = np.asarray(value, dtype=np.float64).reshape(-1)
-    if not flat.size or np.isnan(flat).any():
+    if not flat.size:
         return None
-    if np.isinf(flat).any():  # masks
-        largest = float(np.abs(flat[np.isfinite(flat)]).max(initial=0.0)) or 1.0
-        flat = np.where(np.isinf(flat), np.sign(flat) * _INFINITY * largest, flat)
+    magnitudes = np.abs(flat)
+    largest = float(magnitudes.max())
+    if isnan(largest):
+        return None
+    if isinf(largest):  # masks
+        largest = _INFINITY * (float(magnitudes[np.isfinite(flat)].max(initial=0.0)) or 1.0)
+        flat = np.where(np.isinf(flat), np.sign(flat) * largest, flat)
+        magnitudes = np.abs(flat)
     with np.errstate(over="ignore", invalid="ignore"):  # the largest numbers of a type
-        projected = _weights(flat.size) @ flat
-    scale = float(projected[0])
-    if not np.isfinite(projected).all() or abs(scale) < 1e-12 * max(1.0, float(np.abs(flat).max())) or scale == 0:
+        projected = [float(x) for x in _weights(flat.size) @ flat]
+    scale = projected[0]
+    if not all(map(isfinite, projected)) or abs(scale) < 1e-12 * max(1.0, largest) or scale == 0:
         return None
     key = tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:])
-    size = np.abs(flat[:: max(1, flat.size // _LOOKED_AT)])
-    ordinary = _median(size[size > 0])
-    if ordinary and float(np.abs(flat).max()) > _HUGE * ordinary:  # beside masked elements the others say nothing
+    ordinary = _median(magnitudes[:: max(1, flat.size // _LOOKED_AT)])
+    if ordinary and largest > _HUGE * ordinary:  # beside masked elements the others say nothing
         rest = _weights(flat.size) @ np.clip(flat, -_HUGE * ordinary, _HUGE * ordinary)
         key += tuple(f"{x / rest[0]:.{_DIGITS}e}" for x in rest[1:]) if rest[0] else ()
     return key, scale
 
 
 def _median(sizes: Array) -> float:
-    """The median of some numbers, 0 of none: as NumPy's, which takes ten times as long for a few."""
-    if not sizes.size:
+    """The median of the numbers other than 0 among some that are not negative; 0 if there are none."""
+    some = sizes[sizes > 0]
+    if not some.size:
         return 0.0
-    low, high = (sizes.size - 1) // 2, sizes.size // 2
-    found = np.partition(sizes, (low, high))
-    return float((found[low] + found[high]) / 2)
+    middle = some.size // 2
+    if some.size % 2:
+        some.partition(middle)
+        return float(some[middle])
+    some.partition((middle - 1, middle))
+    return float(some[middle - 1] + some[middle]) / 2
 
 
 def close(a: Array, b: Array) -> bool:

@@ -417,7 +417,7 @@ def layouts(
         orders[tuple(i * count // total for i in range(total))] = None
         orders[tuple(i % count for i in range(total))] = None
     members = matches.effort.bounds.repair_members
-    if total <= 4:
+    if not matches.effort.exceeds("repair_members", total):
         for i in range(total):
             orders |= {tuple(w if j == i else -1 for j in range(total)): None for w in range(min(count, members))}
     for order in orders:

@@ -23,10 +23,6 @@ from tantamount.semantics.reference import Array
 
 __all__ = ["instead", "ranks", "reordered"]
 
-_ORDERS = 24  # orders of operands that are tried
-_OPERANDS = 64  # tensors that are tried in place of one operand
-_STARTS = 4096  # positions at which a part is looked for
-
 
 def instead(matches: ValueMatches, edit: Edit, job: Job) -> Hint:
     """A change of one line that gives the values of an edit, in the numbers of a job: ``matches`` may be of smaller
@@ -85,7 +81,7 @@ def _positions(matches: ValueMatches, edit: Edit, job: Job) -> Iterator[tuple[st
     for place in edit.places:
         refs = list(references(matches.node(place)))
         whole = matches.value((place[0], refs[0]))
-        old, new = _span(whole, matches.value(place)), _span(whole, edit.changes[place])
+        old, new = (_span(matches, whole, part) for part in (matches.value(place), edit.changes[place]))
         if old is None or new is None or old.dim != new.dim:
             return
         type_ = job.implementation[place[0]].by_name[refs[0]].type
@@ -100,14 +96,16 @@ def _positions(matches: ValueMatches, edit: Edit, job: Job) -> Iterator[tuple[st
         yield f"{new.low}:{new.high} instead of {old.low}:{old.high}{along} in {edit.places[0][1]}", cut_at(*new)
 
 
-def _span(whole: Array, part: Array) -> _Span | None:
+def _span(matches: ValueMatches, whole: Array, part: Array) -> _Span | None:
     """Where a part lies in a tensor of as many dimensions, of which it is shorter in one."""
     if whole.ndim != part.ndim:
         return None
     dims = [k for k, (n, m) in enumerate(zip(whole.shape, part.shape, strict=True)) if n != m]
-    if len(dims) != 1 or part.shape[dims[0]] > whole.shape[dims[0]] > _STARTS:
+    if len(dims) != 1:
         return None
     (dim,) = dims
+    if matches.effort.exceeds("repair_positions", whole.shape[dim] - part.shape[dim]):
+        return None
     moved, wanted = np.moveaxis(whole, dim, 0), np.moveaxis(part, dim, 0)
     count = len(wanted)
     for low in range(len(moved) - count + 1):
@@ -140,7 +138,7 @@ def _operand(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:
             if part is None or part[0] not in needed:
                 continue
             tried += 1
-            if tried > _OPERANDS:
+            if matches.effort.exceeds("repair_operands", tried):
                 return
             if _gives(matches, edit, {k: other.name}):
                 yield f"{other.name} instead of {ref} in {first[1]}", reading({k: other.name})
@@ -150,9 +148,9 @@ def _order(matches: ValueMatches, edit: Edit) -> Iterator[tuple[str, Line]]:
     """The same operands in another order."""
     first = edit.places[0]
     refs = list(references(matches.node(first)))
-    if not 2 <= len(refs) <= 4:
+    if len(refs) < 2 or matches.effort.exceeds("repair_permuted", len(refs)):
         return
-    for order in islice(permutations(range(len(refs))), 1, _ORDERS):
+    for order in islice(permutations(range(len(refs))), 1, None):
         names = {k: refs[j] for k, j in enumerate(order)}
         if _gives(matches, edit, names):
             yield f"{', '.join(refs[j] for j in order)} instead of {', '.join(refs)} in {first[1]}", reading(names)

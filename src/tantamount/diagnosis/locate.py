@@ -20,8 +20,6 @@ from tantamount.ir.graph import Graph, Node, references
 
 __all__ = ["Location", "locate", "reads", "whole_reads"]
 
-_CHAIN = 12  # operators that only move elements, above something that is read
-
 
 @dataclass(frozen=True)
 class Location:
@@ -131,7 +129,7 @@ def _summands(matches: ValueMatches, number: Mapping[Place, int], among: Iterabl
 def _scaled(matches: ValueMatches, place: Place, apart: Mapping[Place, None]) -> list[Place]:
     """The places above one that multiply by a number, or reduce, the nearest first."""
     found: list[Place] = []
-    for _ in range(_CHAIN):
+    for _ in range(matches.effort.bounds.repair_chain):
         facts = matches.facts(place)
         if facts.scale not in (None, 1) or facts.reduction:
             found.append(place)
@@ -139,6 +137,8 @@ def _scaled(matches: ValueMatches, place: Place, apart: Mapping[Place, None]) ->
         if len(above) != 1:
             break
         place = above[0]
+    else:
+        matches.effort.hit("repair_chain")
     return found
 
 
@@ -177,7 +177,7 @@ def reads(matches: ValueMatches, place: Place) -> list[Place]:
 def _moved(matches: ValueMatches, place: Place) -> list[Place]:
     """The place, and those above it from which its elements only moved there, up to what corresponds to nothing."""
     found = [place]
-    for _ in range(_CHAIN):
+    for _ in range(matches.effort.bounds.repair_chain):
         above = reads(matches, place)
         moves = matches.facts(place).layout or matches.node(place).target == "getitem"
         if not moves or len(above) != 1:

@@ -404,13 +404,9 @@ def _gain(start: _Start, edit: Edit) -> int:
 
 def _summand(matches: ValueMatches, near: Mapping[Place, Tensor], place: Place) -> Part | None:
     """The part of a specification tensor that the values of a node on several ranks add up to."""
-    c = matches.class_of.get(place)
-    if c is None or matches.job.mesh.world_size == 1:
+    if matches.job.mesh.world_size == 1:
         return None
-    for _, groups in matches.groups(c):
-        members = next((group for group in groups if place in group), None)
-        if members is None or place != members[0]:
-            continue
+    for members in matches.led.get(place, ()):
         values = [np.asarray(near[one].value) if one in near else matches.value(one) for one in members]
         if summable(values):
             with np.errstate(invalid="ignore"):  # an infinity of a mask on one rank, another one on the next

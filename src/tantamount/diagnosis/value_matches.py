@@ -153,6 +153,16 @@ class ValueMatches:
                 rows += [[(r, n) for r in ranks] for n in names if all((r, n) in held for r in ranks)]
             yield " and ".join(some), rows
 
+    @cached_property
+    def led(self) -> Mapping[Place, Sequence[Sequence[Place]]]:
+        """The groups of members that may belong together, under the first place of each, in the order of mesh axes."""
+        found: dict[Place, list[Sequence[Place]]] = {}
+        for c in dict.fromkeys(self.class_of.values()):
+            for _, groups in self.groups(c):
+                for members in groups:
+                    found.setdefault(members[0], []).append(members)
+        return found
+
     def summands(self, c: Class) -> str | None:
         """The specification's tensor that the members of a class are summands of, or shares of a mean."""
         if c not in self._summands:

@@ -27,7 +27,6 @@ from tantamount.semantics.reference import Array
 __all__ = ["Values"]
 
 _SPELLED = 80  # characters of an expression in a sentence
-_CHAIN = 8  # operators that only move elements, above an operand
 
 
 class Values(Attributes):
@@ -312,7 +311,7 @@ class Values(Attributes):
             return None
         places = tuple((rank, refs[position]) for rank, refs in read)
         found: Edit | None = None
-        for _ in range(_CHAIN):
+        for _ in range(self.matches.effort.bounds.repair_chain):
             refs = list(references(self.node(places[0])))
             if len({name for _, name in places}) > 1 or self.node(places[0]).op != "call" or len(refs) != 1:
                 break
@@ -327,6 +326,8 @@ class Values(Attributes):
             if len(above) != 1 or not self.matches.whole_facts(want).layout:
                 break
             places, want = tuple((rank, refs[0]) for rank, _ in places), above[0]
+        else:
+            self.matches.effort.hit("repair_chain")
         return found
 
     def _given(self, places: tuple[Place, ...], want: str) -> Edit | None:
@@ -453,7 +454,7 @@ class Values(Attributes):
 
     def _last(self, place: Place) -> Place:
         """The last node that elements only move to from a place, and nowhere else: what is missing is missing there."""
-        for _ in range(_CHAIN):
+        for _ in range(self.matches.effort.bounds.repair_chain):
             users = self.matches.graph(place).users.get(place[1], ())
             below = (place[0], users[0]) if len(users) == 1 else place
             refs = list(references(self.node(below)))
@@ -461,6 +462,8 @@ class Values(Attributes):
             if not alone or not (self.matches.facts(below).layout or self.matches.facts(below).view):
                 break
             place = below
+        else:
+            self.matches.effort.hit("repair_chain")
         return place
 
     def _describe(self, place: Place) -> str:

@@ -13,7 +13,8 @@ from tantamount.errors import InternalError, Unsupported
 from tantamount.execution.differences import Claim, Discrepancy, confirm, examine
 from tantamount.execution.plans import NotExecuted, Scale, draw, execute, plan_execution
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Expectation, Partial, Placement, RankTensor, Replicate, Shard, parse_relation
+from tantamount.ir.relation import Expectation, Partial, Placement, RankTensor, Replicate, Shard
+from tantamount.ir.relation_text import parse_relation
 from tantamount.ir.relation_types import RelationProblem, resolve
 from tantamount.ir.types import TensorType
 from tantamount.limits import Limits

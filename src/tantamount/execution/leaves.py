@@ -16,6 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
+from tantamount.effort import Effort
 from tantamount.ir.types import Kind, Shape
 from tantamount.ops.functions import rounded_by
 from tantamount.semantics.reference import Array
@@ -25,7 +26,6 @@ __all__ = ["SAMPLED", "Leaf", "LeafName", "Leaves", "Pool", "Scale", "draw_leave
 LeafName = tuple[str, Any]  # kind and name of a leaf atom
 Leaves = Mapping[LeafName, Array]
 
-_MOST = 64  # numbers of a pool
 _TINY = Fraction(1, 100)
 _SHARES = (1 / 8, 1 / 256, -1 / 256)
 
@@ -79,9 +79,10 @@ class Pool:
     tiny: tuple[float, ...] = ()
 
     @staticmethod
-    def of(numbers: Iterable[Fraction]) -> Pool:
+    def of(numbers: Iterable[Fraction], effort: Effort | None = None) -> Pool:
         """The numbers that graphs compare with, their negatives, and those next to them."""
-        known = sorted({*numbers, Fraction(0), Fraction(1), Fraction(2)}, key=lambda x: (abs(x), x))[:_MOST]
+        known = sorted({*numbers, Fraction(0), Fraction(1), Fraction(2)}, key=lambda x: (abs(x), x))
+        known = (effort or Effort()).first("drawn_numbers", known)
         whole: dict[int, None] = {}
         real: dict[float, None] = {}
         for number in known:

@@ -39,7 +39,6 @@ __all__ = [
 ]  # fmt: skip
 
 _SOURCES = ("input", "implementation input", "free input")
-_SPECIAL = 16  # integers that an input is compared with
 _INTEGERS = 4  # integers of unknown use are drawn below this
 _WIDE = 1 << 17  # and, every other time, up to this
 _EXACT = (*STOPS, "undefined-comparison", "undefined-integer", "unfit", "double-write", "inexact", "doubtful")
@@ -160,9 +159,8 @@ def plan_execution(
         span = atom.facts.span or (0 if atom.facts.nonnegative else -_WIDE, _WIDE)
         span = span if bound is None else None
         sides = (ours,) if source == "input" else theirs
-        special = sorted({n for side in sides for n in side.special.get(plain, ())}, key=lambda n: (abs(n), n))[
-            :_SPECIAL
-        ]
+        special = sorted({n for side in sides for n in side.special.get(plain, ())}, key=lambda n: (abs(n), n))
+        special = store.effort.first("drawn_integers", special)
         least = max(1, _INTEGERS if bound is None else bound)
         leaf, real = (source, name), kind is Kind.FLOAT
         leaves.append(
@@ -173,7 +171,7 @@ def plan_execution(
     one_sided = not implementation.drops or not specification.dropouts  # then no masks belong together
     paired = (job.assume.dropout and not implementation.fresh_masks) or one_sided
     sides = (ours, *theirs)
-    pool = Pool.of(number for side in sides for number in side.numbers)
+    pool = Pool.of((number for side in sides for number in side.numbers), store.effort)
     jumps = any(side.jumps for side in sides) or any(leaf.kind is not Kind.FLOAT for leaf in leaves)
     return Plan(job, store, inputs, specification, implementation, tuple(leaves), work, paired, pool, jumps, elements)
 

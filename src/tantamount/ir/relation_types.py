@@ -6,27 +6,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
+from tantamount.ir.arrangements import ARRANGEMENTS, dimension
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
+    Arranged,
     Bounds,
     Concat,
     Expression,
     Permute,
     Placement,
     RankTensor,
+    RelationProblem,
     Reshape,
     Shard,
     Slice,
     Sum,
-    Transpose,
 )
 from tantamount.ir.types import Shape, TensorType
 
 __all__ = ["RelationProblem", "box_at", "chunk", "local_box", "local_shape", "normalise_placements", "resolve"]
 
-
-class RelationProblem(Exception):
-    """A relation that does not fit its tensors; the text is one clause."""
+_OPERAND = RankTensor(0)  # stands for the operand of a row of the arrangements
 
 
 def chunk(start: int, stop: int, parts: int, index: int) -> tuple[int, int]:
@@ -60,15 +60,9 @@ def local_shape(shape: Shape, placements: tuple[Placement, ...], mesh: Mesh, ran
 def normalise_placements(shape: Shape, placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
     """Dimensions counted from the front. Raises :class:`RelationProblem` for a dimension that the tensor lacks."""
     return tuple(
-        Shard(_dim(placement.dim, len(shape), str(placement))) if isinstance(placement, Shard) else placement
+        Shard(dimension(placement.dim, len(shape), str(placement))) if isinstance(placement, Shard) else placement
         for placement in placements
     )
-
-
-def _dim(dim: int, rank: int, what: str) -> int:
-    if not -rank <= dim < rank:
-        raise RelationProblem(f"{what} of a tensor with {rank} dimensions")
-    return dim % rank
 
 
 def resolve(
@@ -79,25 +73,27 @@ def resolve(
     ``tensor`` gives the full name and type of an implementation tensor. Raises :class:`RelationProblem` where shapes
     do not fit; slices beyond the end are a problem here, unlike in Python.
     """
+    return _resolved(expression, tensor)
+
+
+def _resolved(
+    expression: Expression, tensor: Callable[[RankTensor], tuple[Expression, TensorType]]
+) -> tuple[Expression, TensorType]:
     if isinstance(expression, RankTensor):
         return tensor(expression)
     if isinstance(expression, (Concat, Sum)):
-        parts, types = zip(*(resolve(part, tensor) for part in expression.parts), strict=True)
+        parts, types = zip(*(_resolved(part, tensor) for part in expression.parts), strict=True)
         if isinstance(expression, Sum):
             return Sum(parts), _sum_type(types)
         return _concat(expression, parts, types)
-    operand, type_ = resolve(expression.operand, tensor)
+    operand, type_ = _resolved(expression.operand, tensor)
     if isinstance(expression, Slice):
         return _slice(expression, operand, type_)
-    if isinstance(expression, Transpose):
-        dim0, dim1 = (
-            _dim(dim, len(type_.shape), f"transpose with dimension {dim}") for dim in (expression.dim0, expression.dim1)
-        )
-        shape = list(type_.shape)
-        shape[dim0], shape[dim1] = shape[dim1], shape[dim0]
-        return Transpose(operand, dim0, dim1), TensorType(tuple(shape), type_.dtype)
+    if isinstance(expression, Arranged):
+        meaning = ARRANGEMENTS[expression.function].meaning(_OPERAND, type_.shape, expression.arguments)
+        return _resolved(meaning, lambda _: (operand, type_))
     if isinstance(expression, Permute):
-        dims = tuple(_dim(dim, len(type_.shape), f"permute with dimension {dim}") for dim in expression.dims)
+        dims = tuple(dimension(dim, len(type_.shape), f"permute with dimension {dim}") for dim in expression.dims)
         if sorted(dims) != list(range(len(type_.shape))):
             raise RelationProblem(f"permute {list(expression.dims)} of {type_}")
         return Permute(operand, dims), TensorType(tuple(type_.shape[dim] for dim in dims), type_.dtype)
@@ -124,7 +120,7 @@ def _concat(
     expression: Concat, parts: tuple[Expression, ...], types: tuple[TensorType, ...]
 ) -> tuple[Expression, TensorType]:
     first = _common(types, "concat")
-    dim = _dim(expression.dim, len(first.shape), f"concat along dimension {expression.dim}")
+    dim = dimension(expression.dim, len(first.shape), f"concat along dimension {expression.dim}")
     for other in types:
         if any(a != b for k, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if k != dim):
             raise RelationProblem(f"concat along dimension {dim} of {first} and {other}")

@@ -15,6 +15,7 @@ from tantamount.ir.types import DType
 from tantamount.ops.algebra import ShapeProblem, Tensor
 
 if TYPE_CHECKING:
+    from tantamount.ops.arithmetic import Arithmetic
     from tantamount.ops.builder import Builder
 
 __all__ = [
@@ -46,42 +47,42 @@ def as_complex(x: Tensor) -> Tensor:
     return Tensor(x.shape[:-1], dtype, x.value)
 
 
-def join(b: Builder, real: Tensor, imaginary: Tensor) -> Tensor:
+def join(b: Arithmetic, real: Tensor, imaginary: Tensor) -> Tensor:
     """``real + i * imaginary`` of two tensors of one float type, broadcast."""
     x, y = b.broadcast(real, imaginary)
     return as_complex(b.stack([x, y], x.rank))
 
 
-def parts(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+def parts(b: Arithmetic, x: Tensor) -> tuple[Tensor, Tensor]:
     """The real and the imaginary part."""
     pairs = as_real(x)
     return b.select(pairs, x.rank, 0), b.select(pairs, x.rank, 1)
 
 
-def of_real(b: Builder, x: Tensor, dtype: DType) -> Tensor:
+def of_real(b: Arithmetic, x: Tensor, dtype: DType) -> Tensor:
     """``x + 0 i``; a number stays one."""
     found = join(b, b.cast(x, dtype.part), b.full(x.shape, 0, dtype.part))
     return Tensor(found.shape, dtype, found.value, x.weak)
 
 
-def add(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+def add(b: Arithmetic, x: Tensor, y: Tensor) -> Tensor:
     """``(a + i b) + (c + i d) = (a + c) + i (b + d)``"""
     return Tensor(x.shape, x.dtype, b.add(as_real(x), as_real(y)).value)
 
 
-def mul(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+def mul(b: Arithmetic, x: Tensor, y: Tensor) -> Tensor:
     """``(a + i b) (c + i d) = (ac - bd) + i (ad + bc)``"""
     (a, e), (c, d) = parts(b, x), parts(b, y)
     return join(b, b.sub(b.mul(a, c), b.mul(e, d)), b.add(b.mul(a, d), b.mul(e, c)))
 
 
-def equal(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+def equal(b: Arithmetic, x: Tensor, y: Tensor) -> Tensor:
     """Both parts are equal."""
     (a, e), (c, d) = parts(b, x), parts(b, y)
     return b.and_(b.equal(a, c), b.equal(e, d))
 
 
-def power(b: Builder, x: Tensor, exponent: Fraction) -> Tensor:
+def power(b: Arithmetic, x: Tensor, exponent: Fraction) -> Tensor:
     """Small integer powers; ``1 / (a + i b) = (a - i b) / (a^2 + b^2)``."""
     if exponent.denominator != 1 or abs(exponent) > _LARGEST_POWER:
         raise ShapeProblem(f"complex numbers to the power {exponent}")
@@ -95,14 +96,14 @@ def power(b: Builder, x: Tensor, exponent: Fraction) -> Tensor:
     return out
 
 
-def exp(b: Builder, x: Tensor) -> Tensor:
+def exp(b: Arithmetic, x: Tensor) -> Tensor:
     """``exp(a + i b) = exp(a) (cos b + i sin b)``"""
     a, e = parts(b, x)
     size = b.exp(a)
     return join(b, b.mul(size, b.function("cos", e)), b.mul(size, b.function("sin", e)))
 
 
-def where(b: Builder, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def where(b: Arithmetic, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """x where the condition holds, else y; all of one shape."""
     chosen = b.where(b.unsqueeze(condition, condition.rank), as_real(x), as_real(y))
     return Tensor(x.shape, x.dtype, chosen.value)

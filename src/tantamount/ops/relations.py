@@ -6,7 +6,7 @@ A *stacked* value has one leading dimension per mesh axis, then the local dimens
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -26,6 +26,10 @@ from tantamount.ir.relation import (
     Shard,
     Slice,
     Sum,
+    operands,
+    rank_tensors,
+    unresolved,
+    with_operands,
 )
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Kind, Shape
@@ -207,9 +211,7 @@ def evaluate(on: Interpretation, expression: Expression, held: Held, name: str) 
         return on.reshape(x, expression.shape)
     if isinstance(expression, Permute):
         return on.permute(x, expression.dims)
-    order = list(range(len(x.shape)))
-    order[expression.dim0], order[expression.dim1] = order[expression.dim1], order[expression.dim0]
-    return on.permute(x, tuple(order))
+    raise unresolved(expression)
 
 
 def _cut(on: Interpretation, x: Value, shape: Shape, bounds: tuple[tuple[int, int, int], ...]) -> Value:
@@ -229,25 +231,16 @@ def held_names(relation: InputRelation | Expectation, ranks: int) -> list[tuple[
 
 
 def _terms(expression: Expression, name: str) -> Iterator[tuple[int, str]]:
-    if isinstance(expression, RankTensor):
-        yield expression.rank, name if expression.name is None else expression.name
-    elif isinstance(expression, (Concat, Sum)):
-        for part in expression.parts:
-            yield from _terms(part, name)
-    else:
-        yield from _terms(expression.operand, name)
+    for tensor in rank_tensors(expression):
+        yield tensor.rank, name if tensor.name is None else tensor.name
 
 
 def first_summands(expression: Expression) -> Expression:
     """The expression with the first part of every sum in place of the sum: of labels (who holds an element), a sum
     means nothing."""
-    if isinstance(expression, RankTensor):
-        return expression
     if isinstance(expression, Sum):
         return first_summands(expression.parts[0])
-    if isinstance(expression, Concat):
-        return replace(expression, parts=tuple(map(first_summands, expression.parts)))
-    return replace(expression, operand=first_summands(expression.operand))
+    return with_operands(expression, [first_summands(part) for part in operands(expression)])
 
 
 def has_sum(relation: InputRelation | Expectation) -> bool:
@@ -259,8 +252,5 @@ def has_sum(relation: InputRelation | Expectation) -> bool:
         item = pending.pop()
         if isinstance(item, Sum):
             return True
-        if isinstance(item, Concat):
-            pending.extend(item.parts)
-        elif not isinstance(item, RankTensor):
-            pending.append(item.operand)
+        pending.extend(operands(item))
     return False

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
@@ -84,8 +85,8 @@ class _Accumulated:
         if rest is None:
             return None
         after = [found for found in rest.relations if self.ours.label.get(found.tensor, AFTER) < 0]  # no sums of leaves
-        outputs, relations, assumptions = told_back([fold], rest.outputs, after, rest.assumptions)
-        found = {relation.tensor: relation for relation in (*self._told(first, axes), *relations)}
+        outputs, relations, assumptions = told_back([fold], rest.outputs, after, rest.assumptions, options.effort)
+        found = {relation.tensor: relation for relation in (*self._told(first, axes, options.effort), *relations)}
         ordered = [found[node.name] for node in self.job.specification.nodes if node.name in found]
         return InPieces(
             outputs,
@@ -245,13 +246,13 @@ class _Accumulated:
         return replace(graph, nodes=tuple(nodes), outputs=_outputs(graph, nodes))
 
     # -- what is known of all blocks
-    def _told(self, first: InPieces, axes: Sequence[str]) -> Iterator[Relation]:
+    def _told(self, first: InPieces, axes: Sequence[str], effort: Effort) -> Iterator[Relation]:
         """The relations of the tensors of all blocks."""
         names = [axis for axis in self.job.mesh.names if axis not in axes]
         mesh = Mesh({axis: self.job.mesh.axes[axis] for axis in names})
         ranks = [self._ranks(mesh, axes, rank) for rank in range(mesh.world_size)]
         ours, theirs = self.ours, self.theirs
-        for found, write in relations_of(first.relations, mesh):
+        for found, write in relations_of(first.relations, mesh, effort):
             label = ours.label.get(found.tensor)
             if label is None:
                 continue

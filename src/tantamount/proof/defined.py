@@ -136,9 +136,14 @@ def _implied(store: Store, conditions: Factors, excluded: list[Factors], box: Bo
         return True
     whole: Polynomial = polynomial(store, [Term(other, 1) for other in excluded], box)
     both = add(store, whole, (Term(conditions, 1),), box=box)
-    for _ in range(3):
-        both = polynomial(store, [Term(m, 1) for m, _ in both], box)
-    return both == whole
+    rounds = 0
+    while both != whole:
+        found = polynomial(store, [Term(m, 1) for m, _ in both], box)  # true where both are
+        rounds += 1
+        if found == both or store.effort.exceeds("implied_rounds", rounds):
+            return False
+        both = found
+    return True
 
 
 _Known = Mapping[tuple[int, Index], int]  # booleans at places, with their truth values

@@ -30,7 +30,8 @@ from tantamount.ir.relation import (
     Sign,
     Slice,
     Sum,
-    Transpose,
+    rank_tensors,
+    unresolved,
 )
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import DType, Shape, TensorType
@@ -121,7 +122,6 @@ def _shared(job: Job) -> set[str]:
 
 
 def _tensors(expression: Expression | None) -> list[RankTensor]:
-    from tantamount.ir.relation import rank_tensors
 
     return [] if expression is None else list(rank_tensors(expression))
 
@@ -145,7 +145,7 @@ def _regions(
                 return None
             out.extend(found)
         return out
-    if isinstance(expression, (Transpose, Permute, Reshape)):
+    if isinstance(expression, (Permute, Reshape)):
         return _regions(expression.operand, name, job)
     return None
 
@@ -205,10 +205,6 @@ class _Builder:
                 size = self._shape(item, name)[expression.dim]
                 self._assign(item, forms.slice_form(store, value, expression.dim, start, start + size, 1), name)
                 start += size
-        elif isinstance(expression, Transpose):
-            order = list(range(len(value.dims)))
-            order[expression.dim0], order[expression.dim1] = expression.dim1, expression.dim0
-            self._assign(expression.operand, forms.permute(store, value, order), name)
         elif isinstance(expression, Permute):
             inverse = sorted(range(len(expression.dims)), key=expression.dims.__getitem__)
             self._assign(expression.operand, forms.permute(store, value, inverse), name)
@@ -236,11 +232,10 @@ class _Builder:
             return self._shape(expression.parts[0], name)
         if isinstance(expression, Reshape):
             return expression.shape
-        shape = list(self._shape(expression.operand, name))
-        if isinstance(expression, Transpose):
-            shape[expression.dim0], shape[expression.dim1] = shape[expression.dim1], shape[expression.dim0]
-            return tuple(shape)
-        return tuple(shape[d] for d in expression.dims)
+        if isinstance(expression, Permute):
+            shape = self._shape(expression.operand, name)
+            return tuple(shape[d] for d in expression.dims)
+        raise unresolved(expression)
 
     # -- the implementation inputs are the leaves
     def _reverse_placements(self, name: str, type_: TensorType, relation: InputRelation, shared: bool) -> None:

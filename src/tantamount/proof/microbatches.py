@@ -15,14 +15,23 @@ from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Expectation, Expression, InputRelation, RankTensor, Replicate, Shard, rank_tensors
+from tantamount.ir.relation import (
+    Expectation,
+    Expression,
+    InputRelation,
+    RankTensor,
+    Replicate,
+    Shard,
+    rank_tensors,
+    with_tensors,
+)
 from tantamount.ir.types import TensorType
 from tantamount.ops.classes import rank_classes
 from tantamount.ops.relations import even
 from tantamount.proof.copies import ADD, JOINS, SUM, Copies, NotAlike, blocks
 from tantamount.proof.outputs import output_node, show
 from tantamount.proof.pieces import reading
-from tantamount.proof.simpler import Simpler, renamed
+from tantamount.proof.simpler import Simpler
 
 __all__ = ["AXIS", "Folding", "as_ranks", "copies_of"]
 
@@ -176,18 +185,18 @@ class Folding:
             terms = {term.name or relation.name for term in _terms(relation)}
             if relation.expression is None or terms & batch.keys():
                 raise NotAlike
-            expression = renamed(relation.expression, self._first)
+            expression = with_tensors(relation.expression, self._first)
             inputs[name] = replace(relation, expression=expression, equal=self._equal(relation), text=str(expression))
         if halved != {*batch}:
             raise NotAlike
         outputs: dict[str, Expectation] = {}
         for name, asked in job.outputs.items():
-            equal = tuple((renamed(a, self._first), renamed(b, self._first)) for a, b in asked.equal)
+            equal = tuple((with_tensors(a, self._first), with_tensors(b, self._first)) for a, b in asked.equal)
             if asked.placements is not None:
                 placements = (*asked.placements[:at], Replicate(), *asked.placements[at:])
                 outputs[name] = replace(asked, placements=placements, equal=equal)
             elif asked.expression is not None:
-                expression = renamed(asked.expression, self._first)
+                expression = with_tensors(asked.expression, self._first)
                 outputs[name] = replace(asked, expression=expression, equal=equal)
         implementation = tuple(graphs[id(job.implementation[self._where(k)[0]])] for k in range(mesh.world_size))
         simple = replace(job, implementation=implementation, mesh=mesh, inputs=inputs, outputs=outputs, record=None)
@@ -242,7 +251,7 @@ class Folding:
     def _equal(self, relation: InputRelation) -> tuple[tuple[Expression, Expression], ...]:
         """The equalities of a relation, and that all ranks along the new axis have the same."""
         equal: list[tuple[Expression, Expression]] = [
-            (renamed(a, self._first), renamed(b, self._first)) for a, b in relation.equal
+            (with_tensors(a, self._first), with_tensors(b, self._first)) for a, b in relation.equal
         ]
         sides = [t for pair in relation.equal for side in pair for t in rank_tensors(side)]
         terms = {(t.rank, t.name): t for t in (*_terms(relation), *sides)}

@@ -17,14 +17,7 @@ from tantamount.errors import Unsupported
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
-from tantamount.ir.relation import (
-    Expectation,
-    Expression,
-    Partial,
-    Placement,
-    RankTensor,
-    rank_tensors,
-)
+from tantamount.ir.relation import Expectation, Expression, Partial, Placement, RankTensor, rank_tensors
 from tantamount.ir.relation_types import local_box
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.relations import even

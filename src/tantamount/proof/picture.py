@@ -12,7 +12,8 @@ from tantamount.calculus.terms import Polynomial, sole_factor
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
-from tantamount.ir.relation import Expectation, Partial, Replicate, Shard, parse_relation, rank_tensors
+from tantamount.ir.relation import Expectation, Partial, Replicate, Shard, rank_tensors
+from tantamount.ir.relation_text import parse_relation
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.execute import Result

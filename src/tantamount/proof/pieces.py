@@ -9,15 +9,7 @@ from typing import Any, cast
 
 from tantamount.ir.graph import Argument, Device, Graph, Node, Output, Ref, Setting, references
 from tantamount.ir.job import Job
-from tantamount.ir.relation import (
-    Expectation,
-    InputRelation,
-    Partial,
-    RankTensor,
-    Replicate,
-    Shard,
-    rank_tensors,
-)
+from tantamount.ir.relation import Expectation, InputRelation, Partial, RankTensor, Replicate, Shard, rank_tensors
 from tantamount.ir.types import DType
 
 __all__ = ["Piece", "Side", "Unfit", "key_of", "named", "reading"]

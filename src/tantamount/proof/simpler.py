@@ -7,10 +7,12 @@ tensor of its implementation is, rank by rank, one of the job's. docs/design/one
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.ir.job import Job
 from tantamount.ir.layouts import layouts
@@ -24,17 +26,17 @@ from tantamount.ir.relation import (
     Replicate,
     Shard,
     Sum,
-    parse_relation,
+    with_tensors,
 )
+from tantamount.ir.relation_text import parse_relation
 from tantamount.ir.relation_types import local_box
 from tantamount.ir.types import Shape
 from tantamount.limits import Limits
 from tantamount.proof.outputs import show
 from tantamount.verdict import Assumption, OutputReport, Relation
 
-__all__ = ["Simpler", "as_placements", "relations_of", "renamed", "told_back"]
+__all__ = ["Simpler", "as_placements", "relations_of", "told_back"]
 
-_TERMS = 64  # tensors that a relation is written with at most: longer ones are left out
 _PLACEMENT = re.compile(r"\[?(Replicate|Shard|Partial)\(")
 Where = tuple[int, str]  # rank and name
 Box = tuple[tuple[int, int], ...]  # start and stop by dimension
@@ -55,15 +57,6 @@ class Simpler:
 
 
 # ---------------------------------------------------------------------------------------------- relations of a job
-def renamed(expression: Expression, change: Callable[[RankTensor], Expression]) -> Expression:
-    """The expression with other tensors."""
-    if isinstance(expression, RankTensor):
-        return change(expression)
-    if isinstance(expression, (Concat, Sum)):
-        return replace(expression, parts=tuple(renamed(part, change) for part in expression.parts))
-    return replace(expression, operand=renamed(expression.operand, change))
-
-
 def as_placements(
     whole: Shape, local: Shape, mesh: Mesh, expression: Expression, equal: Sequence[tuple[Expression, Expression]]
 ) -> tuple[str, tuple[Placement, ...]] | None:
@@ -125,11 +118,12 @@ def told_back(
     outputs: Sequence[OutputReport],
     relations: Sequence[Relation],
     assumptions: Sequence[Assumption],
+    effort: Effort,
 ) -> tuple[tuple[OutputReport, ...], tuple[Relation, ...], tuple[Assumption, ...]]:
     """The proved statements about the last of some jobs, each simpler than the one before, as statements about the
     first one. Relations that would be too long are left out; outputs are related as the first job expects."""
     for step in reversed(steps):
-        relations = [found for relation in relations if (found := _relation(step, relation)) is not None]
+        relations = [found for relation in relations if (found := _relation(step, relation, effort)) is not None]
         assumptions = [replace(a, places=tuple(map(step.place, a.places))) for a in assumptions]
     job = steps[0].original
     return tuple(_output(job, output) for output in outputs), tuple(relations), tuple(assumptions)
@@ -147,12 +141,12 @@ def _output(job: Job, found: OutputReport) -> OutputReport:
 
 
 def relations_of(
-    relations: Sequence[Relation], mesh: Mesh
+    relations: Sequence[Relation], mesh: Mesh, effort: Effort
 ) -> Iterator[tuple[Relation, Callable[[Callable[[int, str], Where | None]], str | None]]]:
     """Relations on a mesh, each with what writes it about other tensors; without those that are not written so."""
     for found in relations:
         try:
-            expression = _expression(found, mesh)
+            expression = _expression(found, mesh, effort)
         except (_Unknown, TantamountError):
             continue
 
@@ -160,14 +154,14 @@ def relations_of(
             origin: Callable[[int, str], Where | None], expression: Expression = expression, found: Relation = found
         ) -> str | None:
             try:
-                return str(_about(expression, found.implementation, origin))
+                return str(_about(expression, found.implementation, origin, effort))
             except _Unknown:
                 return None
 
         yield found, write
 
 
-def _relation(step: Simpler, found: Relation) -> Relation | None:
+def _relation(step: Simpler, found: Relation, effort: Effort) -> Relation | None:
     text = found.exact or found.expression
     try:
         if _PLACEMENT.match(text):
@@ -175,35 +169,34 @@ def _relation(step: Simpler, found: Relation) -> Relation | None:
             k = step.axis
             if step.alike(found.implementation) and isinstance(placements[k], Replicate):
                 return replace(found, expression=show((*placements[:k], *placements[k + 1 :])))
-        expression = _about(_expression(found, step.job.mesh), found.implementation, step.origin)
+        expression = _about(_expression(found, step.job.mesh, effort), found.implementation, step.origin, effort)
     except (_Unknown, TantamountError):
         return None
     return Relation(found.tensor, str(expression), "", found.source)
 
 
-def _expression(found: Relation, mesh: Mesh) -> Expression:
+def _expression(found: Relation, mesh: Mesh, effort: Effort) -> Expression:
     """A relation as an expression. Raises :class:`_Unknown` where it is none, or a long one."""
     text = found.exact or found.expression
     if _PLACEMENT.match(text):
-        return _spelled(_placements(text), mesh, found.implementation)
+        return _spelled(_placements(text), mesh, found.implementation, effort)
     expression = _parsed(text)
     if isinstance(expression, (Replicate, Shard, Partial)):
         raise _Unknown
     return expression
 
 
-def _about(expression: Expression, name: str, origin: Callable[[int, str], Where | None]) -> Expression:
+def _about(expression: Expression, name: str, origin: Callable[[int, str], Where | None], effort: Effort) -> Expression:
     """The expression about the tensors that those of a simpler job are. Raises :class:`_Unknown` where one is none."""
-    left = [_TERMS]
+    count = itertools.count(1)
 
     def change(tensor: RankTensor) -> Expression:
-        left[0] -= 1
-        where = origin(tensor.rank, tensor.name or name) if left[0] >= 0 else None
-        if where is None:
+        where = origin(tensor.rank, tensor.name or name)
+        if where is None or effort.exceeds("told_tensors", next(count)):
             raise _Unknown
         return RankTensor(*where)
 
-    return renamed(expression, change)
+    return with_tensors(expression, change)
 
 
 class _Unknown(Exception):
@@ -220,15 +213,14 @@ def _placements(text: str) -> tuple[Placement, ...]:
     return tuple(p for p in found if isinstance(p, (Replicate, Shard, Partial)))
 
 
-def _spelled(placements: Sequence[Placement], mesh: Mesh, name: str) -> Expression:
+def _spelled(placements: Sequence[Placement], mesh: Mesh, name: str, effort: Effort) -> Expression:
     """The whole tensor of which the ranks hold parts. Raises :class:`_Unknown` where that is long, or no sum."""
-    budget = [_TERMS]
+    count = itertools.count(1)
 
     def build(at: tuple[int, ...]) -> Expression:
         axis = len(at)
         if axis == len(mesh.sizes):
-            budget[0] -= 1
-            if budget[0] < 0:
+            if effort.exceeds("told_tensors", next(count)):
                 raise _Unknown
             return RankTensor(mesh.rank(at), name)
         placement, size = placements[axis], mesh.sizes[axis]

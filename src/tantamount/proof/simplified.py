@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job
@@ -51,7 +52,7 @@ def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPie
     simple = steps[-1].job if steps else job
 
     def tell(make: Callable[[], InPieces]) -> None:
-        options.so_far(lambda: _told(steps, make()))
+        options.so_far(lambda: _told(steps, make(), options.effort))
 
     try:
         found = None
@@ -61,14 +62,14 @@ def prove_simplified(job: Job, options: Options, *, least: int = _LONG) -> InPie
             found = _proved(simple, replace(options, so_far=tell), least=least)
     except TantamountError:
         return None
-    return found if found is None else _told(steps, found)
+    return found if found is None else _told(steps, found, options.effort)
 
 
-def _told(steps: Sequence[Simpler], found: InPieces) -> InPieces:
+def _told(steps: Sequence[Simpler], found: InPieces, effort: Effort) -> InPieces:
     """The proved statements about the last job, as statements about the first one."""
     if not steps:
         return found
-    outputs, relations, assumptions = told_back(steps, found.outputs, found.relations, found.assumptions)
+    outputs, relations, assumptions = told_back(steps, found.outputs, found.relations, found.assumptions, effort)
     return replace(found, outputs=outputs, relations=relations, assumptions=assumptions, instances=())
 
 

@@ -25,6 +25,7 @@ from tantamount.ir.relation import (
     RankTensor,
     Replicate,
     rank_tensors,
+    with_tensors,
 )
 from tantamount.ops.algebra import Tensor, TypesOnly
 from tantamount.ops.builder import Builder
@@ -34,7 +35,7 @@ from tantamount.ops.execute import Environment, Result, constant_type, recorded_
 from tantamount.ops.lockstep import run_ranks
 from tantamount.proof.outputs import show
 from tantamount.proof.pieces import reading
-from tantamount.proof.simpler import Simpler, as_placements, renamed
+from tantamount.proof.simpler import Simpler, as_placements
 
 __all__ = ["as_one_program"]
 
@@ -361,8 +362,8 @@ class _Merging:
             if relation.expression is None:
                 raise _Unfit
             one = partial(tensor, name=relation.name)
-            expression = renamed(relation.expression, one)
-            equal = tuple((renamed(a, one), renamed(b, one)) for a, b in relation.equal)
+            expression = with_tensors(relation.expression, one)
+            equal = tuple((with_tensors(a, one), with_tensors(b, one)) for a, b in relation.equal)
             found = _placed(job.specification.by_name[name], first, mesh, expression, equal)
             if found is not None:
                 inputs[name] = InputRelation(found[0], found[1], text=show(found[1]))
@@ -400,9 +401,9 @@ class _Merging:
         def one(term: RankTensor) -> RankTensor:
             return tensor(term, asked.name)
 
-        equal = [(renamed(a, one), renamed(b, one)) for a, b in asked.equal]
+        equal = [(with_tensors(a, one), with_tensors(b, one)) for a, b in asked.equal]
         if asked.expression is not None:
-            expression = renamed(asked.expression, one)
+            expression = with_tensors(asked.expression, one)
             found = _placed(node, graph, self.mesh, expression, equal)
             if found is not None:
                 return Expectation(found[0], found[1], text=asked.text)

@@ -23,7 +23,6 @@ from tantamount.ir.graph import Argument, Graph, Node, Ref, references
 from tantamount.ir.job import Job
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import (
-    Concat,
     Expectation,
     Expression,
     InputRelation,
@@ -31,7 +30,7 @@ from tantamount.ir.relation import (
     Reshape,
     Shard,
     Slice,
-    Sum,
+    operands,
     rank_tensors,
 )
 from tantamount.ir.relation_types import RelationProblem, box_at, resolve
@@ -360,7 +359,7 @@ def _expression(
 ) -> TensorType:
     """Its type, with the sizes of every part tied to variables."""
     if not isinstance(expression, RankTensor):
-        for part in expression.parts if isinstance(expression, (Concat, Sum)) else (expression.operand,):
+        for part in operands(expression):
             inner = _expression(out, part, tensor)
             if isinstance(expression, Reshape):
                 for k, n in _aligned(tuple(map(int, expression.shape)), [inner.shape]).items():

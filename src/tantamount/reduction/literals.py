@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Union
 
 from tantamount.ir.graph import Argument, Graph, Node
-from tantamount.ir.relation import Concat, Expression, Permute, RankTensor, Reshape, Slice, Sum, Transpose
+from tantamount.ir.relation import Concat, Expression, RankTensor, Reshape, Slice, Sum
 from tantamount.ops.calls import operator_of
 
 __all__ = ["Number", "lists_of", "map_expression", "map_node", "output_node"]
@@ -81,6 +81,4 @@ def map_expression(
         return Slice(operand, bounds)
     if isinstance(expression, Reshape):
         return Reshape(operand, tuple(size(n, f"{place}/{k}") for k, n in enumerate(expression.shape)))
-    if isinstance(expression, Transpose):
-        return Transpose(operand, expression.dim0, expression.dim1)
-    return Permute(operand, expression.dims)
+    return replace(expression, operand=operand)

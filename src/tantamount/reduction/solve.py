@@ -95,11 +95,13 @@ def drawn(
     # From small sizes: what is drawn for one then does not forbid what is drawn for the next.
     best = search.descend({v: values[v] for v in names}, list(groups.values()))
     for old, group in groups.items():
-        for _ in range(4):
+        for _ in range(effort.bounds.reduced_draws):
             trial = search.values_of({**{v: best[v] for v in search.free}, **dict.fromkeys(group, new(old))})
             if trial is not None and search.fits(trial) and search.price(trial) <= most:
                 best = trial
                 break
+        else:
+            effort.hit("reduced_draws")
     return best
 
 

@@ -49,7 +49,9 @@ def refine_at_all_sizes(
     domain = job.sizes
     options = replace(options, cut=False)
     tried = _Tried(domain, at, refine_one, _varied(domain, options.effort))
-    generic = generic_sizes(domain)  # of the domain alone: what the sizes were at capture decides no verdict
+    generic = generic_sizes(
+        domain, options.effort
+    )  # of the domain alone: what the sizes were at capture decides no verdict
     first = _attempt(at, domain, generic, options, tried.refutes)
     if tried.refuted is not None:
         return tried.refuted

@@ -19,7 +19,6 @@ __all__ = ["Region", "find_sizes", "generic_sizes", "small_sizes", "varied_sizes
 Region = Sequence[Condition]  # sizes at which all of these hold
 _GENERIC = (5, 11, 23, 47, 97, 197, 397, 797, 1597, 3203)  # primes, each more than twice the one before
 _LARGEST_PRIME = 1 << 20
-_ORDERS = 5_000  # assignments of these to symbols that are tried
 _SMALL = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 32, 48, 64)
 
 
@@ -38,12 +37,15 @@ def _prime_above(n: int) -> int:
     return next(p for p in itertools.count(n) if all(p % d for d in range(2, isqrt(p) + 1)))
 
 
-def generic_sizes(domain: Domain) -> dict[str, int]:
+def generic_sizes(domain: Domain, effort: Effort | None = None) -> dict[str, int]:
     """Sizes of the domain that depend on nothing but its ranges and conditions, and of which none divides another or is
     a sum of others if that can be: a proof there rests on few coincidences. The hints if none of those tried fit."""
     symbols = sorted(domain.symbols, key=lambda s: s.name)
     steps = multiples(domain)
-    for order in itertools.islice(itertools.permutations(_GENERIC[: len(symbols)]), _ORDERS):
+    effort = effort if effort is not None else Effort()
+    for tried, order in enumerate(itertools.permutations(_GENERIC[: len(symbols)]), 1):
+        if effort.exceeds("generic_sizes", tried):
+            break
         values: dict[str, int] = {}
         for s, prime in zip(symbols, order, strict=False):
             step = steps.get(s.name, 1)

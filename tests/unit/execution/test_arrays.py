@@ -14,13 +14,13 @@ from tantamount.ir.relation import (
     Concat,
     Expectation,
     Partial,
+    Permute,
     Placement,
     RankTensor,
     Replicate,
     Shard,
     Slice,
     Sum,
-    Transpose,
 )
 from tantamount.semantics.reference import Array
 
@@ -69,7 +69,7 @@ def test_partial_reduces_over_its_axis_alone(reduction: str, second: float) -> N
 def test_expressions_and_which_rank_an_element_comes_from() -> None:
     ranks = [WHOLE[:4].T.copy(), np.concatenate([WHOLE[4:], WHOLE[:1]])]
     tail = Slice(RankTensor(1, None), ((0, 3, 1), (0, 3, 1)))
-    relation = Expectation("y", None, Concat((Transpose(RankTensor(0, None), 0, 1), tail), 0))
+    relation = Expectation("y", None, Concat((Permute(RankTensor(0, None), (1, 0)), tail), 0))
     assert holds(relation, [2], ranks)
     (side,) = comparisons(WHOLE, relation, Mesh({"tp": 2}), lambda rank, _: ranks[rank])
     assert side.rank[:, 0].tolist() == [0, 0, 0, 0, 1, 1, 1]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tantamount.errors import UserError
 from tantamount.ir.relation import (
+    Arranged,
     Concat,
     Expression,
     Partial,
@@ -20,11 +21,9 @@ from tantamount.ir.relation import (
     Shard,
     Slice,
     Sum,
-    Transpose,
-    parse_equalities,
-    parse_relation,
     rank_tensors,
 )
+from tantamount.ir.relation_text import parse_equalities, parse_relation
 from tantamount.limits import Limits
 
 LIMITS = Limits()
@@ -45,7 +44,7 @@ LIMITS = Limits()
         ("rank(0)[:, -8:, ::2]", Slice(RankTensor(0), ((None, None, 1), (-8, None, 1), (None, None, 2)))),
         ("concat(rank(0), rank(1), dim=-1)", Concat((RankTensor(0), RankTensor(1)), -1)),
         ("sum(rank(0), rank(1),)", Sum((RankTensor(0), RankTensor(1)))),
-        ("transpose(rank(0), 0, 1)", Transpose(RankTensor(0), 0, 1)),
+        ("transpose(rank(0), 0, 1)", Arranged("transpose", RankTensor(0), (0, 1))),
         ("permute(rank(0), (1, 0))", Permute(RankTensor(0), (1, 0))),
         ("reshape(rank(0)[0:2], [2, -1])", Reshape(Slice(RankTensor(0), ((0, 2, 1),)), (2, -1))),
         ("(rank(0))[1:2][0:1]", Slice(Slice(RankTensor(0), ((1, 2, 1),)), ((0, 1, 1),))),
@@ -145,7 +144,8 @@ def _grow(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]
         st.builds(Slice, inner, st.lists(_BOUND, min_size=1, max_size=3).map(tuple))
         | st.builds(Concat, parts, _INTEGER)
         | st.builds(Sum, parts)
-        | st.builds(Transpose, inner, _INTEGER, _INTEGER)
+        | st.builds(Arranged, st.just("transpose"), inner, st.tuples(_INTEGER, _INTEGER))
+        | st.builds(Arranged, st.just("unflatten"), inner, st.tuples(_INTEGER, integers))
         | st.builds(Permute, inner, integers)
         | st.builds(Reshape, inner, integers)
     )

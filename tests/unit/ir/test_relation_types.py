@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.relation import Concat, Partial, RankTensor, Replicate, Reshape, Shard, Slice, parse_relation
+from tantamount.ir.relation import Concat, Partial, Permute, RankTensor, Replicate, Reshape, Shard, Slice
+from tantamount.ir.relation_text import parse_relation
 from tantamount.ir.relation_types import RelationProblem, chunk, local_box, local_shape, normalise_placements, resolve
 from tantamount.ir.types import DType, TensorType
 from tantamount.limits import Limits
@@ -83,6 +84,8 @@ def _resolve(text: str) -> tuple[object, TensorType]:
         ("concat(rank(0), rank(1), dim=-1)", (4, 12)),
         ("sum(rank(0), rank(1))", (4, 6)),
         ("transpose(rank(0), 0, -1)", (6, 4)),
+        ("unflatten(rank(0), -1, [3, 2])", (4, 3, 2)),
+        ("unflatten(transpose(rank(0), 0, 1)[0:2], 1, [2, 2])", (2, 2, 2)),
         ("permute(rank(0), [1, 0])", (6, 4)),
         ("reshape(rank(0), [2, -1, 3])", (2, 4, 3)),
         ("reshape(rank(0), [24])", (24,)),
@@ -95,6 +98,8 @@ def test_shapes(text: str, shape: tuple[int, ...]) -> None:
 def test_resolved_expressions_are_explicit() -> None:
     assert _resolve("rank(2)[:, -2:]")[0] == Slice(RankTensor(2, "a"), ((0, 4, 1), (4, 6, 1)))
     assert _resolve("concat(rank(0), dim=-1)")[0] == Concat((RankTensor(0, "a"),), 1)
+    assert _resolve("transpose(rank(0), 0, -1)")[0] == Permute(RankTensor(0, "a"), (1, 0))
+    assert _resolve("unflatten(rank(0), 1, [3, 2])")[0] == Reshape(RankTensor(0, "a"), (4, 3, 2))
     assert _resolve("reshape(rank(0), [-1, 8])")[0] == Reshape(RankTensor(0, "a"), (3, 8))
 
 
@@ -110,6 +115,9 @@ def test_resolved_expressions_are_explicit() -> None:
         ('sum(rank(0), rank(1, "b"))', "sum of float32[4, 6] and bfloat16[2, 6]"),
         ('sum(rank(0), rank(1, "i"))', "sum of float32[4, 6] and int64[4, 6]"),
         ("transpose(rank(0), 0, 2)", "transpose with dimension 2"),
+        ("unflatten(rank(0), 2, [6])", "unflatten of dimension 2 of a tensor with 2 dimensions"),
+        ("unflatten(rank(0), 1, [4, 2])", "unflatten of dimension 1, which has size 6, to [4, 2]"),
+        ("unflatten(rank(0), 1, [-3, -2])", "unflatten of dimension 1"),
         ("permute(rank(0), [0, 0])", "permute [0, 0]"),
         ("permute(rank(0), [0])", "permute [0]"),
         ("reshape(rank(0), [5, -1])", "reshape of float32[4, 6] (24 elements) to [5, -1]"),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tantamount.capture.fx_json import graph_of
 from tantamount.capture.programs import Program
-from tantamount.capture.torch.problems import line_of, said
+from tantamount.capture.torch.problems import loader_problem
 from tantamount.capture.torch.programs import capture
 from tantamount.errors import UserError
 from tantamount.limits import limits_from_environment
@@ -107,11 +107,8 @@ def loader_of(model: Any, load: LoadInto | None, side: str) -> Callable[[Mapping
         except UserError:
             raise
         except Exception as problem:
-            raise UserError(
-                "compare-loader", place=f"the loader of the {side} program{line_of(problem)}", found=said(problem),
-                needed="a function load(model, checkpoint) that fills the model from a dict of tensors",
-                hint="it is run on numbered checkpoints in float64, of the names and shapes that `checkpoint` has",
-            ) from problem  # fmt: skip
+            needed = "a function load(model, checkpoint) that fills the model from a dict of tensors"
+            raise loader_problem(side, problem, needed) from problem
         state = [*held.named_parameters(remove_duplicate=False), *held.named_buffers(remove_duplicate=False)]
         return {name: t.detach().to(torch.float64).numpy().copy() for name, t in state if not t.is_complex()}
 

@@ -14,7 +14,8 @@ from tantamount.capture.torch.sources import is_user_file, shown_file, user_line
 from tantamount.errors import UserError
 
 __all__ = [
-    "check_modules", "check_quantised", "line_of", "not_captured", "refused_ddp", "said", "unknown_parameter",
+    "check_modules", "check_quantised", "line_of", "loader_problem", "not_captured", "refused_ddp", "said",
+    "unknown_parameter",
 ]  # fmt: skip
 
 
@@ -101,4 +102,13 @@ def unknown_parameter(parameter: Tensor) -> UserError:
         found=f"a parameter {list(parameter.shape)} of no known module, or another tensor that requires a gradient",
         needed="the modules that the function uses",
         hint='capture(f, args, modules={"": model}); from build: return f, args, {"modules": model}',
+    )  # fmt: skip
+
+
+def loader_problem(side: str, problem: Exception, needed: str) -> UserError:
+    """The error that says that the loader of one of two compared programs has raised something."""
+    return UserError(
+        "compare-loader", place=f"the loader of the {side} program{line_of(problem)}", found=said(problem),
+        needed=needed,
+        hint="it is run on numbered checkpoints in float64, of the names and shapes that `checkpoint` has",
     )  # fmt: skip
