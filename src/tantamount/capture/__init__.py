@@ -18,7 +18,7 @@ from tantamount.errors import UserError
 
 __all__ = [
     "capture", "capture_jax", "capture_jax_ranks", "capture_megatron", "capture_ranks",  # pyright: ignore[reportUnsupportedDunderAll]
-    "finish_job", "generated_job", "new_plan", "plan_of_megatron", "plan_of_schedule",  # pyright: ignore[reportUnsupportedDunderAll]
+    "finish_job", "generated_job", "new_plan", "plan_of_megatron", "plan_of_schedule", "rule",  # pyright: ignore[reportUnsupportedDunderAll]
 ]  # fmt: skip
 
 _HOME = {  # others: programs
@@ -28,6 +28,7 @@ _HOME = {  # others: programs
     "new_plan": "llama.plan",
     "plan_of_megatron": "megatron.plan",
     "plan_of_schedule": "pipelining",
+    "rule": "rules",
 }
 _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change
 

@@ -34,7 +34,7 @@ from tantamount.sizes.domain import Domain, SizeProblem
 __all__ = ["GraphFiles", "Unresolved", "declared_operators", "job_of", "joined_sizes", "read_job", "read_unresolved"]
 
 _FORMAT = "job/1"
-_TOP = ("format", "spec", "impl", "inputs", "outputs", "expect", "assume", "ops", "symbols")
+_TOP = ("format", "spec", "impl", "inputs", "outputs", "expect", "assume", "ops", "symbols", "rules")
 _DROPOUT = "same mask"
 
 
@@ -61,9 +61,13 @@ def read_job(
     top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
-    return _resolved(
-        top, GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, readers), str(path)
-    )
+    files = GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, readers)
+    job = _resolved(top, files, str(path))
+    if "rules" not in top:
+        return job
+    from tantamount.capture.rules import rules_of  # here: it makes jobs of rules
+
+    return replace(job, rules=rules_of(top.get("rules"), top.at("[rules]"), files))
 
 
 @dataclass(frozen=True)
