@@ -18,7 +18,7 @@ from tantamount.ir.job import Job, UserRule
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Progress
 from tantamount.refinement import Captured, Refinement, job_of, refine_job, whole_proof
-from tantamount.verdict import Picture, Verdict
+from tantamount.verdict import Picture
 
 if TYPE_CHECKING:
     from tantamount.plan.flat import Generated
@@ -145,7 +145,7 @@ def refine(
 
     given = _rules(subject, rules)
     found = one(subject)
-    if given and found.verdict is Verdict.UNKNOWN:
+    if given:
         from tantamount.rewriting.settle import with_rules
 
         bounds = limits if limits is not None else limits_from_environment()
@@ -163,7 +163,7 @@ def _rules(job: Job, rules: Sequence[UserRule | str | Path]) -> tuple[UserRule, 
         if isinstance(one, UserRule):
             found.append(one)
         else:
-            from tantamount.capture.rules import load_rules
+            from tantamount.capture.rule_files import load_rules
 
             found += load_rules(one)
     names = [one.name for one in found]

@@ -53,7 +53,18 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "report": BASE,
     "explanations": BASE | {"ops"},
     "answers": BASE
-    | {"smt", "proof", "correspond", "refinement", "plan", "certificate", "report", "comparison", "capture", "rewriting"},
+    | {
+        "smt",
+        "proof",
+        "correspond",
+        "refinement",
+        "plan",
+        "certificate",
+        "report",
+        "comparison",
+        "capture",
+        "rewriting",
+    },
     "cli": BASE
     | {"ops", "capture", "correspond", "answers", "certificate", "report", "explanations", "work"}
     | {"rules", "rewriting", "fuzz", "plan", ""},

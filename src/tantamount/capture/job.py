@@ -15,6 +15,7 @@ from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.readers import READERS, Reader, conversion, endings, named, read_graph
 from tantamount.capture.relations import Side, read_expectation, read_input
+from tantamount.capture.rules import rules_of
 from tantamount.capture.size_symbols import narrowed
 from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
@@ -65,8 +66,6 @@ def read_job(
     job = _resolved(top, files, str(path))
     if "rules" not in top:
         return job
-    from tantamount.capture.rules import rules_of  # here: it makes jobs of rules
-
     return replace(job, rules=rules_of(top.get("rules"), top.at("[rules]"), files))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from tantamount.capture.fields import Place, shown
 from tantamount.ir.types import DType
@@ -31,8 +31,8 @@ _COMPARED: Mapping[type[ast.AST], str] = {
 def graph_document(
     text: str, inputs: Mapping[str, tuple[str, list[Any]]], sizes: Mapping[str, Any], place: Place
 ) -> dict[str, Any]:
-    """The document (``fx-nodes/1``) of an expression over the inputs, given as element type and shape by name. ``sizes``
-    is its table of size symbols. Raises :class:`UserError` for what is not of the language."""
+    """The document (``fx-nodes/1``) of an expression over the inputs, given as element type and shape by name.
+    ``sizes`` is its table of size symbols. Raises :class:`UserError` for what is not of the language."""
     try:
         tree = parse_python(text)
     except ExpressionProblem as problem:
@@ -66,7 +66,7 @@ class _Writer:
         """The name of the node that an expression is."""
         found = self._value(tree)
         if isinstance(found, dict) and "node" in found:
-            return str(found["node"])
+            return str(cast("Any", found["node"]))
         raise self._wrong(tree, "a tensor")
 
     def _call(self, target: str, args: list[Any], kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -121,13 +121,12 @@ class _Writer:
         return {"size": ast.unparse(tree)}
 
     def _binary(self, tree: ast.BinOp) -> Any:
-        left, right = self._value(tree.left), self._value(tree.right)
-        if not (isinstance(left, dict) and "node" in left):
-            if isinstance(tree.op, (ast.Add, ast.Mult)):
-                left, right = right, left
-            else:
+        operands = [self._value(tree.left), self._value(tree.right)]
+        if not (isinstance(operands[0], dict) and "node" in operands[0]):
+            if not isinstance(tree.op, (ast.Add, ast.Mult)):
                 raise self._wrong(tree, "a tensor on the left")
-        return self._call(_BINARY[type(tree.op)], [left, right])
+            operands.reverse()
+        return self._call(_BINARY[type(tree.op)], operands)
 
     def _is_size(self, tree: ast.expr) -> bool:
         """True for arithmetic of size symbols and whole numbers."""

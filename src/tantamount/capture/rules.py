@@ -1,8 +1,8 @@
 """Rules that users give: two programs over the same inputs, read from files or captured, checked, and made one job.
 
-A rule is refused where it could not be used soundly whatever is known of it: sides that draw random numbers, communicate
-or overwrite what they are given, a right side that reads more than the left side says, several results. Whether it is
-*true* is nobody's word: :mod:`tantamount.rewriting.evidence` finds out.
+A rule is refused where it could not be used soundly whatever is known of it: sides that draw random numbers,
+communicate or overwrite, a right side that reads more than the left side says, several results. Whether it is *true* is
+nobody's word: :mod:`tantamount.rewriting.evidence` finds out.
 """
 
 from __future__ import annotations
@@ -10,22 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from tantamount.capture.documents import parse_toml
 from tantamount.capture.fields import Fields, Place, shown
-from tantamount.capture.files import read_text
 from tantamount.capture.fx_json import graph_of
 from tantamount.capture.inplace import is_in_place
-from tantamount.capture.job import GraphFiles, job_of
-from tantamount.capture.readers import READERS, named
+from tantamount.capture.readers import Reader, named
 from tantamount.capture.rule_expressions import graph_document
 from tantamount.capture.size_symbols import decode_domain
 from tantamount.errors import TantamountError, UserError
-from tantamount.ir.graph import Argument, Graph, Node, Output, Ref
+from tantamount.ir.graph import Argument, CustomOperator, Graph, Node, Output, Ref
 from tantamount.ir.job import Job, Native, UserRule
+from tantamount.ir.mesh import Mesh
+from tantamount.ir.relation import Expectation, InputRelation
 from tantamount.ir.types import DType
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.algebra import Tensor
@@ -34,9 +32,8 @@ from tantamount.ops.check import check_graph
 from tantamount.sizes.domain import LARGEST, Domain, SizeProblem, parse_condition, symbol_of
 from tantamount.sizes.search import find_sizes
 
-__all__ = ["load_rules", "make_rule", "parse_types", "read_rules", "renamed", "rules_of", "rules_place", "sized"]
+__all__ = ["make_rule", "parse_types", "renamed", "rules_of", "rules_place", "sized"]
 
-_FORMAT = "rules/1"
 _KEYS = ("inputs", "left", "right", "where", "holds", "about")
 _INPUT = re.compile(r"\s*([a-z0-9_]+)\s*\[(.*)\]\s*")
 _OF_ITS_OWN = frozenset({"random", "collective"})  # what other ranks, or nothing, decides
@@ -50,38 +47,24 @@ def rules_place(text: str) -> Place:
     return Place("job", text, limits_from_environment())
 
 
-def read_rules(path: str | Path, *, limits: Limits | None = None) -> tuple[UserRule, ...]:
-    """The rules in a TOML file of format ``rules/1``, whose graphs lie in its folder. Raises :class:`UserError`."""
-    limits = limits or limits_from_environment()
-    path = Path(path)
-    place = Place("job", str(path), limits)
-    top = Fields.of(parse_toml(read_text(path, limits), place), place, ("format", "rules"), ("format", "rules"))
-    if top.get("format") != _FORMAT:
-        raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
-    return rules_of(top.get("rules"), top.at("[rules]"), GraphFiles(path.parent, False, limits, {}, {}, READERS))
+class Graphs(Protocol):
+    """Graphs by the names that files use (see :class:`tantamount.capture.job.GraphFiles`)."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    @property
+    def operators(self) -> Mapping[str, CustomOperator]: ...
+
+    @property
+    def readers(self) -> Sequence[Reader]: ...
+
+    def graph(self, value: object, place: Place) -> Graph:
+        """The graph that a file names."""
+        ...
 
 
-def load_rules(path: str | Path) -> tuple[UserRule, ...]:
-    """The rules in a TOML file, or those that a Python file declares, which is run: only for files that you trust.
-    Raises :class:`UserError`."""
-    path = Path(path)
-    if path.suffix != ".py":
-        return read_rules(path)
-    from runpy import run_path
-
-    try:
-        found = run_path(str(path), run_name="__tantamount_rules__")
-    except TantamountError:
-        raise
-    except Exception as problem:
-        raise _wrong(str(path), f"{type(problem).__name__}: {problem}", "a Python file that declares rules") from None
-    rules = tuple(dict.fromkeys(one for one in found.values() if isinstance(one, UserRule)))
-    if not rules:
-        raise _wrong(str(path), "no rule", "functions under @tantamount.rule(...)")
-    return rules
-
-
-def rules_of(value: object, place: Place, files: GraphFiles) -> tuple[UserRule, ...]:
+def rules_of(value: object, place: Place, files: Graphs) -> tuple[UserRule, ...]:
     """The rules of a table ``[rules]``. Raises :class:`UserError`."""
     found: list[UserRule] = []
     for key, entry in place.table(value, "a table of rules").items():
@@ -90,7 +73,7 @@ def rules_of(value: object, place: Place, files: GraphFiles) -> tuple[UserRule, 
     return tuple(found)
 
 
-def _rule(name: str, fields: Fields, files: GraphFiles) -> UserRule:
+def _rule(name: str, fields: Fields, files: Graphs) -> UserRule:
     place = fields.at("inputs")
     inputs = parse_types(place.table(fields.values.get("inputs", {}), "a table of inputs"), place)
     conditions = fields.at("where").list(fields.values.get("where", []), "a list of conditions on sizes")
@@ -181,8 +164,8 @@ def make_rule(
         _check_inputs(left, graph, f"{place}: {what}")
     if holds is not None and _types(holds)[holds.outputs[0].node].dtype is not DType.BOOL:
         raise _wrong(f"{place}: holds", "a result that is not boolean", "a boolean tensor, true where the rule applies")
-    for node in () if holds is None else holds.nodes:
-        if node.op == "call" and node.target != "getitem" and operator_of(holds, node).facts.moves & _LOOKING_UP:
+    for node in holds.nodes if holds is not None else ():
+        if node.op == "call" and node.target != "getitem" and _looks_up(holds, node):
             raise _wrong(f"{place}: holds: {node.name}", f"{node.target}, which looks elements up",
                          "a condition that is defined for all inputs")  # fmt: skip
     left, right = _named_result(left), _named_result(_with_inputs(right, left))
@@ -196,11 +179,20 @@ def make_rule(
 
 
 def _job(left: Graph, right: Graph, place: str) -> Job:
-    document = {
-        "format": "job/1", "spec": {"graph": "left"}, "impl": {"graphs": ["right"], "mesh": {}},
-        "inputs": {node.name: "Replicate()" for node in left.inputs}, "outputs": {"result": "Replicate()"},
-    }  # fmt: skip
-    return job_of(document, {"left": left, "right": right}, place)
+    """The job that the right side refines the left side, on one rank, at all sizes of both."""
+    inputs = {node.name: InputRelation(node.name, ()) for node in left.inputs}
+    job = Job(place, left, (right,), Mesh(), inputs, {"result": Expectation("result", (), text="Replicate()")})
+    try:
+        domain = Domain().joined(left.sizes).joined(right.sizes)
+    except SizeProblem as problem:
+        raise _wrong(place, f"size symbols that differ: {problem}", "the same symbols on both sides") from None
+    if not domain.symbols:
+        return job
+
+    def at(values: Mapping[str, int]) -> Job:
+        return replace(job, specification=left.at(values), implementation=(right.at(values),))
+
+    return replace(job, sizes=domain, at=at)
 
 
 def _guarded(graph: Graph, holds: Graph) -> Graph:
@@ -215,9 +207,7 @@ def _guarded(graph: Graph, holds: Graph) -> Graph:
         moved.append(Node("holds.all", "call", "aten.all.default", (Ref(condition),)))
         condition = "holds.all"
     moved.append(Node("holds.zero", "call", "aten.zeros_like.default", (Ref(result),)))
-    moved.append(
-        Node("holds.result", "call", "aten.where.self", (Ref(condition), Ref(result), Ref("holds.zero")))
-    )
+    moved.append(Node("holds.result", "call", "aten.where.self", (Ref(condition), Ref(result), Ref("holds.zero"))))
     return replace(
         graph, nodes=(*graph.nodes, *moved), outputs=(Output("result", "holds.result"),),
         constants={**graph.constants, **constants}, sizes=graph.sizes if graph.sizes.symbols else holds.sizes,
@@ -239,6 +229,10 @@ def renamed(node: Node, names: Mapping[str, str]) -> Node:
         args=tuple(map(argument, node.args)),
         kwargs={key: argument(value) for key, value in node.kwargs.items()},
     )
+
+
+def _looks_up(graph: Graph | None, node: Node) -> bool:
+    return graph is not None and bool(operator_of(graph, node).facts.moves & _LOOKING_UP)
 
 
 def _check_side(graph: Graph, place: str) -> None:

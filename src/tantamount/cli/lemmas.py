@@ -12,7 +12,7 @@ __all__ = ["known_rules"]
 
 def known_rules(files: Sequence[Path], effort: str) -> int:
     """Print what is known of the rules in some files; the exit code. Raises :class:`UserError`."""
-    from tantamount.capture.rules import load_rules
+    from tantamount.capture.rule_files import load_rules
     from tantamount.effort import effort_of
     from tantamount.limits import limits_from_environment
     from tantamount.rewriting.evidence import Standing, evidence_of

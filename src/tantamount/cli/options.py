@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 
 __all__ = [
-    "ACCEPT_TESTED", "ALLOW_OUTSIDE", "EFFORT", "EXIT_CODES", "FILE", "JSON", "MEMORY", "OPERATORS", "POSITIVE", "RAY", "RULES", "STRICT",
-    "TIMEOUT", "VERBOSE", "Command", "Group", "argument",
+    "ACCEPT_TESTED", "ALLOW_OUTSIDE", "EFFORT", "EXIT_CODES", "FILE", "JSON", "MEMORY", "OPERATORS", "POSITIVE", "RAY",
+    "RULES", "STRICT", "TIMEOUT", "VERBOSE", "Command", "Group", "argument",
 ]  # fmt: skip
 
 EXIT_CODES = (

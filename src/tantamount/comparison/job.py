@@ -87,7 +87,7 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
         )
 
     found = one(rewritten)
-    if how.rules and found.verdict is Verdict.UNKNOWN:
+    if how.rules:
         from tantamount.rewriting.settle import with_rules
 
         found = with_rules(

@@ -5,7 +5,8 @@ An occurrence is rewritten only if, whatever real numbers the program's inputs a
 1. what it is applied to, and for a proved rule what it computes, are real numbers everywhere (no infinity, no NaN, no
    record of where it is undefined): a proof speaks of real inputs, and of where the left side is finite;
 2. the rule's condition holds of what it is applied to, shown by the calculus;
-3. its sizes are in the rule's domain, and the rule is proved there (or the rule was only tested, which the verdict says).
+3. its sizes are in the rule's domain, and the rule is proved there (or the rule was only tested, which the
+   verdict says).
 
 Then the node has the same value in both programs, for all inputs, and everything else is untouched.
 Why this is enough: docs/design/rules.md.
@@ -27,7 +28,6 @@ from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Constant, Graph, Node, Output, Ref, references
 from tantamount.ir.job import Job, UserRule
 from tantamount.ir.mesh import Mesh
-from tantamount.ir.types import Kind
 from tantamount.limits import Limits
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import operator_of
@@ -123,9 +123,7 @@ def rewritten(
 _NOT_SHOWN = "it is not shown that its condition holds, and that what it reads and computes is finite"
 
 
-def _refusal(
-    rule: UserRule, evidence: Evidence, at: Occurrence, first: bool, limits: Limits, effort: Effort
-) -> str:
+def _refusal(rule: UserRule, evidence: Evidence, at: Occurrence, first: bool, limits: Limits, effort: Effort) -> str:
     """Why a rule is not used at an occurrence, whatever the program; empty, if nothing speaks against it."""
     if not evidence.usable:
         return evidence.text
@@ -163,14 +161,14 @@ def _sound(graph: Graph, types: Mapping[str, Result], found: Sequence[_Found], e
         value = run.values.get(name)
         if not isinstance(value, Tensor) or any(above in run.failures for above in program.ancestors(name)):
             return False
-        return value.dtype.kind is not Kind.FLOAT or is_real(store, value.value)
+        return is_real(store, value.value)
 
     def true(name: str) -> bool:
         value = run.values.get(name)
         if not isinstance(value, Tensor) or not real(name):
             return False
         try:
-            return is_real(store, value.value) and equal(store, value.value, constant_form(value.shape, ONE)) is None
+            return equal(store, value.value, constant_form(value.shape, ONE)) is None
         except Unsupported:
             return False
 
@@ -235,8 +233,9 @@ def _append(
 
 
 def _replaced(graph: Graph, found: Mapping[str, _Found]) -> Graph:
-    """The program with right sides under the names of the nodes that they take the place of, and without what is then
-    not needed any more."""
+    """The program with right sides under the names of the nodes that they take the place of, and without what was
+    between these and what a rule is applied to. That stays, needed or not: where an index of its is out of range, the
+    program still has no value."""
     nodes: list[Node] = []
     constants = dict(graph.constants)
     operators = dict(graph.operators)
@@ -251,6 +250,7 @@ def _replaced(graph: Graph, found: Mapping[str, _Found]) -> Graph:
         nodes[before:] = [replace(new, source=node.source) for new in nodes[before:]]
         operators.update(side.operators)
     needed = {output.node for output in graph.outputs}
+    needed.update(name for one in found.values() for name in one.at.inputs.values())
     dead = _unused(graph.nodes, needed) | {node.name for node in graph.nodes if _stays(graph, node)}
     for node in reversed(nodes):
         if node.name in needed or node.op == "input" or node.name in dead:

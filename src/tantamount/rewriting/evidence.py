@@ -20,7 +20,7 @@ from tantamount.ir.types import DType
 from tantamount.limits import Limits
 from tantamount.refinement import Refinement, refine_job
 from tantamount.rewriting.match import retyped
-from tantamount.rewriting.trials import Trials, try_rule
+from tantamount.rewriting.trials import Trials, try_rule, unknown_operators
 from tantamount.verdict import Assumption, Verdict
 
 __all__ = ["Evidence", "Standing", "evidence_of", "proved_at"]
@@ -80,7 +80,7 @@ def evidence_of(rule: UserRule, limits: Limits, effort: Effort) -> Evidence:
         sizes = f"all sizes with {domain}" if domain.symbols else "the sizes that it has"
         text = f"proved for {sizes}" if covered else f"proved for some sizes with {domain}"
         return Evidence(rule.name, Standing.PROVED, text, more, covered, first_only, report)
-    if report is not None and report.verdict is Verdict.REFUTED:
+    if report is not None and report.verdict is Verdict.REFUTED and not unknown_operators(rule):
         return Evidence(rule.name, Standing.REFUTED, f"it is wrong: {_reason(report)}", report=report)
     if rule.native is None:
         trials = try_rule(rule, limits, effort, wanted)

@@ -2,8 +2,8 @@
 
 An occurrence is a node of the program, and what the inputs and size symbols of the rule are there. Operators are the
 same rows of the table with the same attributes; sizes among these, and shapes, are equations for the rule's symbols,
-which must have one solution, in the rule's domain. Copies (``clone``, ``detach``) between the operators are passed over.
-What draws random numbers, communicates or overwrites is part of no left side, so of no occurrence.
+which must have one solution, in the rule's domain. Copies (``clone``, ``detach``) between the operators are passed
+over. What draws random numbers, communicates or overwrites is part of no left side, so of no occurrence.
 """
 
 from __future__ import annotations

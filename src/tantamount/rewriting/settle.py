@@ -1,8 +1,9 @@
 """A verdict with the help of rules that a user gives, where there is none without.
 
-Rules are tried only on what is UNKNOWN without them. Both programs are rewritten, then the first alone, then the second
-alone (of a rule whose right side contains its left side, one of these may be what makes both programs alike): with the
-rules that are proved, and then with those that were tested, too. What a rewritten job does not prove says nothing.
+Rules are tried only on what is UNKNOWN without them; and those about operators of which nothing but labels is known on
+what such an operator, being any function, has refuted. Both programs are rewritten, then the first alone, then the
+second alone (where the right side contains the left side, one of these may make both alike): with the rules that
+are proved, and then with those that were tested, too. What a rewritten job does not prove says nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job, UserRule
 from tantamount.limits import Limits
+from tantamount.ops.calls import operator_of
 from tantamount.refinement import Refinement
 from tantamount.rewriting.apply import Rewritten, Use, rewritten
 from tantamount.rewriting.evidence import Evidence, Standing, evidence_of
 from tantamount.rewriting.match import Pattern
+from tantamount.rewriting.trials import unknown_operators
 from tantamount.verdict import Assumption, Verdict
 
 __all__ = ["TESTED", "with_rules"]
@@ -59,7 +62,11 @@ def with_rules(
     tested is UNKNOWN, with ``tested-rules`` refused, unless ``accept_tested``; with ``strict``, so is one with anything
     that is assumed. Notes say which rules were used, and why
     others were not."""
-    if found.verdict is not Verdict.UNKNOWN or not rules or found.stopped:
+    if found.stopped or not rules:
+        return found
+    if found.verdict is Verdict.REFUTED:
+        rules = _about_unknown(rules)
+    elif found.verdict is not Verdict.UNKNOWN:
         return found
     if job.at is not None:
         return replace(found, notes=(*found.notes, "rules are not applied to programs with size symbols"))
@@ -67,6 +74,7 @@ def with_rules(
     patterns = [Pattern.of(rule) for rule in rules]
     refused: dict[str, str] = {}
     occurring: set[str] = set()
+    last: Refinement | None = None
     for tested in (False, True):
         refused.clear()
 
@@ -85,8 +93,26 @@ def with_rules(
             except TantamountError:
                 continue
             if report.verdict is Verdict.PROVED:
-                return _proved(report, found, uses, known.found, accept_tested, strict)
+                return _with_uses(report, found, uses, known.found, accept_tested, strict)
+            if last is None and found.verdict is Verdict.REFUTED and not _unknown_in(one):
+                last = _with_uses(report, found, uses, known.found, accept_tested, strict)
+    if last is not None:
+        return last
     return replace(found, notes=(*found.notes, *_unused(rules, occurring, refused, known.found)))
+
+
+def _about_unknown(rules: Sequence[UserRule]) -> list[UserRule]:
+    """The rules that say something of an operator of which only labels are known. What refutes a job with such an
+    operator is a function that stands in for it, for which the rule need not hold."""
+    return [rule for rule in rules if unknown_operators(rule)]
+
+
+def _unknown_in(job: Job) -> bool:
+    return any(
+        node.op == "call" and node.target != "getitem" and operator_of(graph, node).opaque
+        for graph in (job.specification, *job.programs)
+        for node in graph.nodes
+    )
 
 
 def _rewritings(
@@ -134,7 +160,7 @@ def _rewritings(
         yield one, (*(specification[1] if here[0] else ()), *(theirs if here[1] else ()))
 
 
-def _proved(
+def _with_uses(
     report: Refinement,
     before: Refinement,
     uses: Sequence[Use],
@@ -142,7 +168,7 @@ def _proved(
     accept_tested: bool,
     strict: bool,
 ) -> Refinement:
-    """The report on a rewritten job that is proved, with what it rests on."""
+    """The report on a rewritten job, with what it rests on."""
     used = list(dict.fromkeys(use.rule for use in uses))
     tested = [name for name in used if known[name].standing is Standing.TESTED]
     more = [
@@ -163,6 +189,8 @@ def _proved(
         subject=None,
         in_pieces=False,
     )
+    if found.verdict is not Verdict.PROVED:
+        return found
     if strict and more:
         return replace(found, verdict=Verdict.UNKNOWN, refused=tuple(dict.fromkeys(one.name for one in more)))
     if not tested or accept_tested:

@@ -1,4 +1,4 @@
-"""Rules tried on random inputs: small sizes of their domain, numbers by their kind, extreme and boundary ones among them.
+"""Rules tried on random inputs: small sizes of their domain, extreme and boundary numbers among them.
 
 Inputs that the rule's condition excludes are drawn again. Where the rule is known as it was given (functions that run
 kernels), these are executed too. Tests prove nothing: they refute, and they say that a condition can be satisfied.
@@ -9,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from tantamount.effort import Effort
-from tantamount.errors import TantamountError
+from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import UserRule
-from tantamount.ir.types import Kind
+from tantamount.ir.types import Kind, TensorType
 from tantamount.limits import Limits
+from tantamount.ops.calls import operator_of
+from tantamount.ops.execute import input_type
 from tantamount.semantics.interpret import interpret
 from tantamount.semantics.reference import Array
 from tantamount.semantics.survey import index_bounds
 from tantamount.sizes.domain import shown_sizes
 from tantamount.sizes.search import varied_sizes
 
-__all__ = ["Trials", "try_rule"]
+__all__ = ["Trials", "try_rule", "unknown_operators"]
 
 _SIZES = 4  # assignments of the symbols
 _DRAWS = 40  # inputs that are drawn for one that satisfies the condition
@@ -54,7 +55,7 @@ def try_rule(rule: UserRule, limits: Limits, effort: Effort, wanted: int) -> Tri
     satisfied = compared = 0
     shown: dict[str, None] = {}
     problem = ""
-    points = varied_sizes(rule.sides.sizes, _SIZES, effort) if rule.sides.sizes.symbols else [{}]
+    points: list[dict[str, int]] = varied_sizes(rule.sides.sizes, _SIZES, effort) if rule.sides.sizes.symbols else [{}]
     each = -(-wanted // max(len(points), 1))
     for values in points:
         left, right, holds = (
@@ -91,20 +92,34 @@ def try_rule(rule: UserRule, limits: Limits, effort: Effort, wanted: int) -> Tri
     return Trials(satisfied, compared, tuple(shown), problem=problem, native=rule.native is not None)
 
 
-def _pairs(rule: UserRule, left: Graph, right: Graph, inputs: Mapping[str, Array]) -> list[tuple[Array, Array, float, str]]:
-    """Both results by their definitions, and as the rule was given. What only the latter can execute is only compared
-    there."""
+def _pairs(
+    rule: UserRule, left: Graph, right: Graph, inputs: Mapping[str, Array]
+) -> list[tuple[Array, Array, float, str]]:
+    """Both results by their definitions, and as the rule was given. What has no definition is only compared
+    there. Raises :class:`Unsupported` where nothing can be executed."""
     found: list[tuple[Array, Array, float, str]] = []
-    try:
+    unknown = unknown_operators(rule)
+    if unknown and rule.native is None:
+        raise Unsupported(f"of {unknown[0]} only labels are known")
+    if not unknown:
         found.append((_value(left, inputs), _value(right, inputs), _CLOSE, ""))
-    except TantamountError:
-        if rule.native is None:
-            raise
     if rule.native is not None:
         one, other, precision = rule.native(inputs)
         close = max(_CLOSE, _ROUNDINGS * precision)
         found.append((np.asarray(one), np.asarray(other), close, " (executed as they were given)"))
     return found
+
+
+def unknown_operators(rule: UserRule) -> tuple[str, ...]:
+    """The operators of a rule of which nothing but labels is known, by name: any function, for the calculus."""
+    return tuple(
+        dict.fromkeys(
+            node.target
+            for graph in (rule.sides.specification, rule.sides.implementation[0])
+            for node in graph.nodes
+            if node.op == "call" and node.target != "getitem" and operator_of(graph, node).opaque
+        )
+    )
 
 
 def _value(graph: Graph, inputs: Mapping[str, Array]) -> Array:
@@ -140,16 +155,18 @@ def _inputs(left: Graph, holds: Graph | None, count: int) -> Iterator[dict[str, 
     bounds = {**({} if holds is None else index_bounds(holds)), **index_bounds(left)}
     for seed in range(count):
         generator = np.random.default_rng([17, seed])
-        yield {node.name: _drawn(node.type, bounds.get(node.name), generator, seed) for node in left.inputs}
+        yield {
+            node.name: _drawn(input_type(left, node), bounds.get(node.name), generator, seed) for node in left.inputs
+        }
 
 
-def _drawn(type_: Any, bound: int | None, generator: np.random.Generator, seed: int) -> Array:
+def _drawn(type_: TensorType, bound: int | None, generator: np.random.Generator, seed: int) -> Array:
     shape, kind = type_.stored.shape, type_.stored.dtype.kind
     if kind is Kind.BOOL:
         return np.asarray(generator.integers(0, 2, shape), dtype=np.bool_)
     if kind is Kind.INT:
         return _integers(shape, max(bound or max(prod(shape), 4), 1), generator)
-    values = generator.standard_normal(shape) * _SCALES[seed % len(_SCALES)]
+    values: Array = np.asarray(generator.standard_normal(shape)) * _SCALES[seed % len(_SCALES)]
     how = int(generator.integers(0, 4))
     if how == 1:
         values = np.abs(values)

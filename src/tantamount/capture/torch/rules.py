@@ -100,7 +100,10 @@ def _native(function: Callable[..., Any], wanted: Sequence[str], types: Mapping[
             raise
         except Exception as problem:
             raise UserError(
-                "job-rule", place=f"rule {function.__name__}", found=said(problem), needed="functions that can be executed"
+                "job-rule",
+                place=f"rule {function.__name__}",
+                found=said(problem),
+                needed="functions that can be executed",
             ) from None
         precision = torch.finfo(left.dtype).eps if left.is_floating_point() else 0.0
         return left.to(torch.float64).numpy(), right.to(torch.float64).numpy(), precision
