@@ -4,7 +4,7 @@ The public interface, loaded on first use: :func:`capture`, :func:`capture_ranks
 :func:`capture_jax_ranks`, :func:`capture_megatron`, :func:`refine`, :func:`compare`, :func:`verify_plan`,
 :func:`plan_of_megatron`, :func:`plan_of_schedule`, :func:`plan_of_torchtitan`, :func:`save_job`, :func:`read_job`,
 :class:`Report`, :class:`Verdict`, :class:`NotProved`, :class:`UserError`; and to declare operators :func:`opaque`,
-:func:`definition`, :func:`operator`.
+:func:`definition`, :func:`operator`, and rules :func:`rule`.
 Importing this package imports neither PyTorch nor JAX nor the command line's libraries.
 """
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tantamount.capture.torch.megatron.plan import plan_of_megatron
     from tantamount.capture.torch.pipelining import plan_of_schedule
     from tantamount.capture.torch.programs import capture, capture_ranks
+    from tantamount.capture.torch.rules import rule
     from tantamount.capture.torch.titan import plan_of_torchtitan
     from tantamount.errors import UserError
     from tantamount.ops.declare import definition, opaque, operator
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "JaxModel", "NotProved", "Report", "UserError", "Verdict", "__version__", "capture",
     "capture_jax", "capture_jax_ranks",
-    "capture_megatron", "capture_ranks", "compare", "definition", "opaque", "operator", "read_job", "refine",
+    "capture_megatron", "capture_ranks", "compare", "definition", "opaque", "operator", "read_job", "refine", "rule",
     "plan_of_megatron", "plan_of_schedule", "plan_of_torchtitan", "save_job", "verify_plan",
 ]  # fmt: skip
 
@@ -57,6 +58,7 @@ _HOME = {
     "plan_of_torchtitan": "tantamount.capture",
     "read_job": "tantamount.capture.job",
     "refine": "tantamount.answers",
+    "rule": "tantamount.capture",
     "save_job": "tantamount.capture.programs",
     "verify_plan": "tantamount.answers",
 }

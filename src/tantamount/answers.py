@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tantamount.effort import Effort, effort_of
 from tantamount.errors import UserError
-from tantamount.ir.job import Job
-from tantamount.limits import Limits
+from tantamount.ir.job import Job, UserRule
+from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Progress
 from tantamount.refinement import Captured, Refinement, job_of, refine_job, whole_proof
 from tantamount.verdict import Picture
@@ -104,6 +104,8 @@ def refine(
     memory: int | None = None,
     so_far: Callable[[Answer], None] | None = None,
     engine: str = "calculus",
+    rules: Sequence[UserRule | str | Path] = (),
+    accept_tested: bool = False,
 ) -> Answer:
     """Prove that the implementation refines the specification, output by output, or show where it does not.
 
@@ -120,6 +122,8 @@ def refine(
     Of programs with size symbols, all sizes are meant (docs/symbolic-sizes.md).
     ``engine="smt"`` asks the second engine (docs/design/smt.md): all elements at reduced shapes, by z3. It never says
     PROVED, and does not read ``strict``, ``fold``, ``progress`` and ``so_far``.
+    ``rules`` are used beside those of the job (:func:`rule`, or files of them; docs/rules.md) where there is no proof
+    without; with ``accept_tested``, a proof may rest on rules that are only tested.
     Raises :class:`UserError` if the job contradicts itself or the ranks' collectives do not match."""
     subject = job_of(job, implementation, inputs=inputs, outputs=outputs, assume=assume)
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
@@ -127,8 +131,9 @@ def refine(
         from tantamount.refinement.second import refine_elementwise
 
         return _answer(refine_elementwise(subject, limits=limits, effort=spent))
-    return _answer(
-        refine_job(
+
+    def one(subject: Job) -> Refinement:
+        return refine_job(
             subject,
             strict=strict,
             fold=fold,
@@ -137,7 +142,35 @@ def refine(
             effort=spent,
             so_far=None if so_far is None else partial(_tell, so_far),
         )
-    )
+
+    given = _rules(subject, rules)
+    found = one(subject)
+    if given:
+        from tantamount.rewriting.settle import with_rules
+
+        bounds = limits if limits is not None else limits_from_environment()
+        found = with_rules(
+            found, subject, given, one, limits=bounds, effort=spent, accept_tested=accept_tested, strict=strict
+        )
+    return _answer(found)
+
+
+def _rules(job: Job, rules: Sequence[UserRule | str | Path]) -> tuple[UserRule, ...]:
+    """The rules of a job, and those that are given beside it, which may be in files. Raises :class:`UserError` for two
+    of one name."""
+    found = list(job.rules)
+    for one in rules:
+        if isinstance(one, UserRule):
+            found.append(one)
+        else:
+            from tantamount.capture.rule_files import load_rules
+
+            found += load_rules(one)
+    names = [one.name for one in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError("job-rule", place=f"rule {twice}", found="two rules of that name", needed="a name for each")
+    return tuple(found)
 
 
 def compare(
@@ -157,6 +190,8 @@ def compare(
     effort: str | float | Effort = "normal",
     timeout: float | None = None,
     memory: int | None = None,
+    rules: Sequence[UserRule | str | Path] = (),
+    accept_tested: bool = False,
 ) -> Answer:
     """Prove that two implementations of one model compute the same, or show the operator where they part.
 
@@ -185,7 +220,8 @@ def compare(
             )  # fmt: skip
         save_file(Path(save_relations), pair.document)
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
-    how = Comparing(strict=strict, accept=accept, progress=progress, limits=limits, effort=spent)
+    how = Comparing(strict=strict, accept=accept, progress=progress, limits=limits, effort=spent,
+                    rules=_rules(pair.job, rules), accept_tested=accept_tested)  # fmt: skip
     return _answer(compare_pair(pair, how))
 
 

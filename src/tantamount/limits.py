@@ -227,6 +227,7 @@ class Bounds:
     smt_questions: int = _bound(400, SMT, "Questions to z3 that are different but for names of variables.")
     # execution
     witness_inputs: int = _bound(10, EXECUTION, "Random inputs on which both programs are executed.")
+    rule_tests: int = _bound(48, EXECUTION, "Random inputs on which a user's rule is tested that was not proved.")
     refuting_inputs: int = _bound(2, EXECUTION, "Random inputs that are tried once one output is refuted.", "fixed")
     simplified_trials: int = _bound(400, EXECUTION, "Executions that simplify a counterexample.")
     simplified_work: int = _bound(4_000_000_000, EXECUTION, "Element operations of all executions that simplify one.")

@@ -43,7 +43,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "diagnosis": DIAGNOSIS,
     "smt": BASE | {"ops", "semantics"},  # neither calculus nor proof: it is to be wrong in other places
     "refinement": REFINEMENT | {"smt"},
-    "comparison": REFINEMENT | {"refinement", "capture"},
+    "rewriting": REFINEMENT | {"refinement", "capture"},
+    "comparison": REFINEMENT | {"refinement", "capture", "rewriting"},
     "rules": PROOF | {"proof"},
     "saturate": BASE | {"ops", "rules"},
     "fuzz": BASE | {"ops", "semantics", "reduction", "capture", "rules", "saturate", "work"},
@@ -52,10 +53,21 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "report": BASE,
     "explanations": BASE | {"ops"},
     "answers": BASE
-    | {"smt", "proof", "correspond", "refinement", "plan", "certificate", "report", "comparison", "capture"},
+    | {
+        "smt",
+        "proof",
+        "correspond",
+        "refinement",
+        "plan",
+        "certificate",
+        "report",
+        "comparison",
+        "capture",
+        "rewriting",
+    },
     "cli": BASE
     | {"ops", "capture", "correspond", "answers", "certificate", "report", "explanations", "work"}
-    | {"rules", "fuzz", "plan", ""},
+    | {"rules", "rewriting", "fuzz", "plan", ""},
     "": frozenset({"errors", "verdict", "ops", "capture", "answers"}),  # its own __init__
     "__main__": frozenset({"cli"}),
     "pytest_plugin": frozenset({"errors", "verdict", "writing", "ir", "capture", "refinement", "answers", "report"}),

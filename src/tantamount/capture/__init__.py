@@ -18,7 +18,7 @@ from tantamount.errors import UserError
 
 __all__ = [
     "capture", "capture_jax", "capture_jax_ranks", "capture_megatron", "capture_ranks",  # pyright: ignore[reportUnsupportedDunderAll]
-    "finish_job", "generated_job", "new_plan", "plan_of_megatron", "plan_of_schedule", "plan_of_torchtitan",  # pyright: ignore[reportUnsupportedDunderAll]
+    "finish_job", "generated_job", "new_plan", "plan_of_megatron", "plan_of_schedule", "plan_of_torchtitan", "rule",  # pyright: ignore[reportUnsupportedDunderAll]
 ]  # fmt: skip
 
 _HOME = {  # others: programs
@@ -29,6 +29,7 @@ _HOME = {  # others: programs
     "plan_of_megatron": "megatron.plan",
     "plan_of_schedule": "pipelining",
     "plan_of_torchtitan": "titan",
+    "rule": "rules",
 }
 _TORCH = "2.13"  # the tracer, the fake process groups and DTensor's insides are private and change
 

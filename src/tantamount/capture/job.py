@@ -15,6 +15,7 @@ from tantamount.capture.fields import Fields, Place, is_integer, nearest, shown
 from tantamount.capture.files import read_text
 from tantamount.capture.readers import READERS, Reader, conversion, endings, named, read_graph
 from tantamount.capture.relations import Side, read_expectation, read_input
+from tantamount.capture.rules import rules_of
 from tantamount.capture.size_symbols import narrowed
 from tantamount.capture.spelled_groups import check_alone, with_groups
 from tantamount.errors import UserError
@@ -34,7 +35,7 @@ from tantamount.sizes.domain import Domain, SizeProblem
 __all__ = ["GraphFiles", "Unresolved", "declared_operators", "job_of", "joined_sizes", "read_job", "read_unresolved"]
 
 _FORMAT = "job/1"
-_TOP = ("format", "spec", "impl", "inputs", "outputs", "expect", "assume", "ops", "symbols")
+_TOP = ("format", "spec", "impl", "inputs", "outputs", "expect", "assume", "ops", "symbols", "rules")
 _DROPOUT = "same mask"
 
 
@@ -61,9 +62,11 @@ def read_job(
     top = Fields.of(parse_toml(read_text(path, limits), place), place, _TOP, ("format", "spec", "impl"))
     if top.get("format") != _FORMAT:
         raise top.at("format").wrong(shown(top.get("format")), f'"{_FORMAT}"', code="format")
-    return _resolved(
-        top, GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, readers), str(path)
-    )
+    files = GraphFiles(path.parent, allow_outside, limits, declared_operators(top), {}, readers)
+    job = _resolved(top, files, str(path))
+    if "rules" not in top:
+        return job
+    return replace(job, rules=rules_of(top.get("rules"), top.at("[rules]"), files))
 
 
 @dataclass(frozen=True)

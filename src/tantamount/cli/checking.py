@@ -27,7 +27,8 @@ _HEADROOM = 256 * 2**20  # bytes mapped but not held, for the report of a proces
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of checking jobs. ``pages``: where the page of a job is written, by its path; ``certificate``: where
-    that of the only job is; ``engine``: which one answers. ``effort``, ``timeout`` (seconds) and ``memory`` (megabytes)
+    that of the only job is; ``engine``: which one answers; ``rules``: files of rules, ``accept_tested``: those
+    that are only tested count. ``effort``, ``timeout`` (seconds) and ``memory`` (megabytes)
     are those of one job."""
 
     strict: bool = False
@@ -39,6 +40,8 @@ class Options:
     memory: int | None = None
     certificate: Path | None = None
     engine: str = "calculus"
+    rules: tuple[Path, ...] = ()
+    accept_tested: bool = False
 
     @property
     def limited(self) -> bool:
@@ -80,9 +83,11 @@ def check(
             more["so_far"] = tell
         if options.engine != "calculus":
             more["engine"] = options.engine
+        if options.rules:
+            more["rules"] = options.rules
         with stopping(effort):
             job = read_job(path, allow_outside=options.allow_outside)
-        report = refine(job, strict=options.strict, progress=progress, **more)
+        report = refine(job, strict=options.strict, progress=progress, accept_tested=options.accept_tested, **more)
         if path in options.pages:  # here, where both programs still are
             report.save(options.pages[path])
         if options.limited and options.certificate is not None and report.proved:

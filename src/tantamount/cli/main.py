@@ -13,6 +13,7 @@ from tantamount import __version__
 from tantamount.cli import terminal
 from tantamount.cli.exits import exits, explain, explained, finished
 from tantamount.cli.options import (
+    ACCEPT_TESTED,
     ALLOW_OUTSIDE,
     EFFORT,
     EXIT_CODES,
@@ -22,6 +23,7 @@ from tantamount.cli.options import (
     OPERATORS,
     POSITIVE,
     RAY,
+    RULES,
     STRICT,
     TIMEOUT,
     VERBOSE,
@@ -120,6 +122,8 @@ def app() -> None:
     "--engine", default="calculus", metavar="NAME",
     help="calculus proves; smt compares all elements at reduced shapes by z3.",
 )  # fmt: skip
+@RULES
+@ACCEPT_TESTED
 @exits
 def refine(
     jobs: tuple[Path, ...],
@@ -139,6 +143,8 @@ def refine(
     memory: int | None,
     ray: str | None,
     engine: str,
+    rules: tuple[Path, ...],
+    accept_tested: bool,
 ) -> int:
     """Does the distributed implementation refine the sequential specification?"""
     from tantamount.cli.certifying import certify, check_certifiable
@@ -165,6 +171,8 @@ def refine(
         memory=memory,
         certificate=certificate,
         engine=engine,
+        rules=rules,
+        accept_tested=accept_tested,
     )
     if engine != "calculus":
         from tantamount.answers import check_engine
@@ -237,6 +245,8 @@ def check(certificate: Path, job: Path | None, allow_outside: bool, operators: t
 @EFFORT
 @TIMEOUT
 @MEMORY
+@RULES
+@ACCEPT_TESTED
 @exits
 def compare(
     first: str,
@@ -256,6 +266,8 @@ def compare(
     effort: str,
     timeout: float | None,
     memory: int | None,
+    rules: tuple[Path, ...],
+    accept_tested: bool,
 ) -> int:
     """Do two implementations of one model compute the same? MODULE:FUNCTION imports and runs your code."""
     from tantamount.cli.checking import load
@@ -274,7 +286,7 @@ def compare(
         check_writable(save_relations, "--save-relations")
     request = Request(first, second, inputs, outputs, allow_outside, relations, save_relations)
     options: dict[str, Any] = {"accept": accept, "strict": strict, "effort": effort}
-    options |= {"timeout": timeout, "memory": memory}
+    options |= {"timeout": timeout, "memory": memory, "rules": rules, "accept_tested": accept_tested}
     requests = list(swept(request, sweep)) if sweep else [("", request)]
     answers: list[Answer] = []
     for label, one in requests:
@@ -319,6 +331,23 @@ def capture(
     done = capture_to(output, specification, implementation, world_size, mesh, inputs, outputs)
     terminal.out("".join(f"{line}\n" for line in done))
     return 0
+
+
+@app.command(
+    epilog="Exit codes: 0 every rule is proved; 1 one is refuted or rejected; 2 the command line or a file is wrong; "
+    "3 one is only tested, or nothing is known of it; 4 a bug of Tantamount; 130 interrupted."
+)
+@argument("files", "FILE...", "Files of rules: TOML, or Python files, which are run.", type=FILE, many=True)
+@OPERATORS
+@EFFORT
+@exits
+def rules(files: tuple[Path, ...], operators: tuple[Path, ...], effort: str) -> int:
+    """What is known of rules that you give: proved, tested, refuted."""
+    from tantamount.cli.checking import load
+    from tantamount.cli.lemmas import known_rules
+
+    load(operators)
+    return known_rules(files, effort)
 
 
 @app.command()

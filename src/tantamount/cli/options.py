@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 
 __all__ = [
-    "ALLOW_OUTSIDE", "EFFORT", "EXIT_CODES", "FILE", "JSON", "MEMORY", "OPERATORS", "POSITIVE", "RAY", "STRICT",
-    "TIMEOUT", "VERBOSE", "Command", "Group", "argument",
+    "ACCEPT_TESTED", "ALLOW_OUTSIDE", "EFFORT", "EXIT_CODES", "FILE", "JSON", "MEMORY", "OPERATORS", "POSITIVE", "RAY",
+    "RULES", "STRICT", "TIMEOUT", "VERBOSE", "Command", "Group", "argument",
 ]  # fmt: skip
 
 EXIT_CODES = (
@@ -80,6 +80,13 @@ OPERATORS = click.option(
 )  # fmt: skip
 EFFORT = click.option(
     "--effort", default="normal", metavar="LEVEL", help="How far searches go: low, normal, high, or N times normal."
+)
+RULES = click.option(
+    "--rules", type=FILE, multiple=True, metavar="FILE",
+    help="Rules to use where there is no proof without: TOML, or a Python file, which is run.",
+)  # fmt: skip
+ACCEPT_TESTED = click.option(
+    "--accept-tested", is_flag=True, help="Let the verdict rest on rules that are only tested."
 )
 TIMEOUT = click.option(
     "--timeout", type=float, metavar="S", help="What is not proved of a job after S seconds is UNKNOWN."

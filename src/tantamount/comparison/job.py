@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 
@@ -15,8 +15,8 @@ from tantamount.comparison.words import in_words_of_two
 from tantamount.comparison.written_masks import with_masks_as_bands
 from tantamount.effort import Effort
 from tantamount.errors import UserError
-from tantamount.ir.job import Job
-from tantamount.limits import Limits
+from tantamount.ir.job import Job, UserRule
+from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Progress
 from tantamount.refinement import Refinement, refine_job
 from tantamount.verdict import Assumption, Verdict
@@ -43,7 +43,8 @@ _REWRITES: tuple[_Rewrite, ...] = (
 class Comparing:
     """The settings of a comparison of two programs. ``strict`` refuses every assumption but real arithmetic, ``accept``
     names those of :data:`ACCEPTABLE` that the verdict may rest on. ``progress``, ``limits``, ``effort`` and ``so_far``
-    are those of :func:`tantamount.refinement.refine_job`. Raises :class:`UserError` for an unknown name in
+    are those of :func:`tantamount.refinement.refine_job`, ``rules`` and ``accept_tested`` those of
+    :func:`tantamount.refine`. Raises :class:`UserError` for an unknown name in
     ``accept``."""
 
     strict: bool = False
@@ -52,6 +53,8 @@ class Comparing:
     limits: Limits | None = None
     effort: Effort = field(default_factory=Effort)
     so_far: Callable[[Refinement], None] | None = None
+    rules: Sequence[UserRule] = ()
+    accept_tested: bool = False
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.accept if name not in ACCEPTABLE]
@@ -71,15 +74,26 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
             needed="one program on each side", hint=f"tantamount refine {job.path}",
         )  # fmt: skip
     rewritten, assumed = (job, ()) if how.strict else _rewritten(job)
-    found = refine_job(
-        rewritten,
-        strict=how.strict,
-        progress=how.progress,
-        limits=how.limits,
-        effort=how.effort,
-        cut_from=_CUT_FROM,
-        so_far=None if how.so_far is None else _told(how.so_far, assumed, pair, how),
-    )
+
+    def one(job: Job) -> Refinement:
+        return refine_job(
+            job,
+            strict=how.strict,
+            progress=how.progress,
+            limits=how.limits,
+            effort=how.effort,
+            cut_from=_CUT_FROM,
+            so_far=None if how.so_far is None else _told(how.so_far, assumed, pair, how),
+        )
+
+    found = one(rewritten)
+    if how.rules:
+        from tantamount.rewriting.settle import with_rules
+
+        found = with_rules(
+            found, rewritten, how.rules, one, limits=how.limits or limits_from_environment(), effort=how.effort,
+            accept_tested=how.accept_tested, strict=how.strict,
+        )  # fmt: skip
     answer = _answer(found, assumed, pair, how)
     apart = _far_apart(pair) if answer.verdict is Verdict.PROVED else ""
     return replace(answer, notes=(*answer.notes, apart)) if apart else answer

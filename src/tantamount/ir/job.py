@@ -13,7 +13,7 @@ from tantamount.ir.mesh import Mesh
 from tantamount.ir.relation import Expectation, InputRelation
 from tantamount.sizes.domain import NO_SIZES, Domain
 
-__all__ = ["DIFFERENT_SEEDS", "SAME_NAME", "SAME_SEED", "Assumptions", "Job"]
+__all__ = ["DIFFERENT_SEEDS", "SAME_NAME", "SAME_SEED", "Assumptions", "Job", "UserRule"]
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Job:
     all; of one without, nothing is known); ``outputs`` an expectation for every specification output to check.
     ``sizes``: the size symbols that the graphs are written with, and ``at`` gives the job at some sizes; without
     symbols there is neither. ``record``, of a job that is no file: ``job``, its table, and ``graphs``, those that it
-    names as documents."""
+    names as documents. ``rules`` are those that its user gives, to be used where a proof needs them."""
 
     path: str
     specification: Graph
@@ -53,6 +53,7 @@ class Job:
     record: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     sizes: Domain = NO_SIZES
     at: Callable[[Mapping[str, int]], Job] | None = field(default=None, compare=False)
+    rules: tuple[UserRule, ...] = ()
 
     @cached_property
     def programs(self) -> tuple[Graph, ...]:
@@ -68,3 +69,24 @@ class Job:
     def on_ranks(self, each: Sequence[T]) -> tuple[T, ...]:
         """One item for every rank, given those that belong to every one of the :attr:`programs`."""
         return tuple(map(each.__getitem__, self.numbers))
+
+
+Native = Callable[[Mapping[str, Any]], tuple[Any, Any, float]]
+
+
+@dataclass(frozen=True)
+class UserRule:
+    """A rule that a user gives: for all real inputs that satisfy its conditions, both sides are the same tensor.
+
+    ``sides`` has the left side as the specification and the right side as the implementation, on one rank, of the same
+    inputs; its size symbols and the conditions on them are for which sizes the rule is meant. ``holds``, if given, is a
+    graph over some of the inputs, whose only output, a boolean tensor, says where the rule applies: all of its elements
+    must be true. ``guarded`` are the sides with 0 for both results where it does not. ``native`` executes both sides
+    as they were given (arrays by the names of inputs to both results, and the precision of their element type), where
+    that is more than what their graphs say: kernels."""
+
+    name: str
+    sides: Job
+    guarded: Job
+    holds: Graph | None = None
+    native: Native | None = field(default=None, compare=False, repr=False)

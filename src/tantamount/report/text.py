@@ -97,11 +97,12 @@ def summary(report: Report) -> str:
 
 
 _NOT_ACCEPTED = "nobody accepted"
+_ACCEPTABLE = (("relation-guessed",), ("tested-rules",))  # what an option accepts
 
 
 def _refusal(report: Report) -> str:
     """The words for who refuses assumptions: ``--strict``, or nobody having accepted them."""
-    return _NOT_ACCEPTED if report.refused == ("relation-guessed",) else "--strict refuses"
+    return _NOT_ACCEPTED if report.refused in _ACCEPTABLE else "--strict refuses"
 
 
 def _titled(title: str, body: Sequence[Line]) -> list[Line]:
