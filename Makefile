@@ -40,7 +40,7 @@ $(BASE): pyproject.toml | $(BIN)/python
 $(SETUP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile torch==2.13.0
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[torch,smt,dev]'
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # some files are templates
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true  # some files are templates
 	@touch $@ $(BASE)
 
 # The jobs named wrong.toml are wrong on purpose: exit code 1 (REFUTED) is what is expected of them, and nothing else.

@@ -24,7 +24,8 @@ from tantamount.verdict import OutputReport, Relation, Verdict
 
 __all__ = ["find_differences"]
 
-_MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first; fewer are executed as soon
+_MANY = 1 << 20  # elements of all tensors from which on smaller shapes are tried first, if they are
+_EACH = 1 << 13  # of one: fewer take no longer than finding out which operator to apply
 
 
 def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Limits, agreeing: int = 0) -> Searched:
@@ -36,7 +37,8 @@ def find_differences(proof: Proof, outputs: tuple[OutputReport, ...], limits: Li
         return _search_reduced(proof, outputs, str(problem))
     except NotExecuted:  # the search says why
         return search(proof, outputs, limits, agreeing)
-    if plan.elements > _MANY:
+    nodes = sum(len(graph.nodes) for graph in (proof.job.specification, *proof.job.implementation))
+    if plan.elements > max(_MANY, nodes * _EACH):
         found = _search_reduced(proof, outputs, "", agreeing)
         if found.counterexample is not None and _differ(plan, found.outputs, outputs):
             return found

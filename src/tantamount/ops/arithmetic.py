@@ -339,10 +339,8 @@ class Arithmetic:
     def broadcast(self, *xs: Tensor) -> list[Tensor]:
         """All operands expanded to their common shape; types stay."""
         first = xs[0].shape
-        if all(x.shape is first for x in xs):
+        if all(x.shape is first or alike(x.shape, first) for x in xs):
             return list(xs)
-        if all(type(n) is int for x in xs for n in x.shape) and all(x.shape == first for x in xs):
-            return list(xs)  # numbers alone: comparing them notes nothing
         rank = max(x.rank for x in xs)
         shape = [1] * rank
         for x in xs:
