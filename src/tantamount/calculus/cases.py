@@ -171,8 +171,8 @@ def _as_summand(
     ranges: Sequence[int],
     box: Mapping[int, tuple[int, int]],
 ) -> Polynomial | None:
-    """``[a = v] member`` for the v in the range of the one axis a at which the member is the product; ``None`` if there is
-    none."""
+    """``[a = v] member`` for the v in the range of the one axis a at which the member is the product; ``None`` without
+    one."""
     (axis,), (size,) = axes, ranges
     for f in member:
         for g in m:
