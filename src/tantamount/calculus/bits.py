@@ -28,8 +28,9 @@ _Parts = frozenset[Polynomial]
 _Bits = Mapping[_Parts, int]  # a sum of conjunctions; of nothing: -1
 
 
-def bitwise(store: Store, name: str, x: Polynomial, y: Polynomial) -> Polynomial:
-    """``x & y``, ``x | y`` or ``x ^ y`` of integers."""
+def bitwise(store: Store, name: str, *operands: Polynomial) -> Polynomial:
+    """``x & y``, ``x | y`` or ``x ^ y`` of two integers."""
+    x, y = operands
     both = _conjunction(store, x, y)
     if name == "bitwise_and":
         return both

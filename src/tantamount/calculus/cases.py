@@ -145,7 +145,7 @@ def _summands(
             return None
         ranges = store.atoms[sums[0].atom].ranges
         parts.append((c, [f for f in m if f is not sums[0]], sums[0]))
-    if ranges is None or (loose and (len(ranges) > 1 or is_size(ranges[0]))):
+    if ranges is None or (loose and (len(ranges) > 1 or any(map(is_size, ranges)))):
         return None
     fresh = store.fresh_axes(len(ranges))
     total: list[Polynomial] = []
@@ -157,7 +157,7 @@ def _summands(
         members.append([f for f in (*rest, *inner) if store.atoms[f.atom].op not in ("less", "equal")])
         total.append(polynomial(store, [monomial(store, c, (*rest, *inner))]))
     for m, c in loose:
-        found = next((y for y in (_as_summand(store, m, one, fresh[0], ranges[0], box) for one in members) if y), None)
+        found = next((y for y in (_as_summand(store, m, one, fresh, ranges, box) for one in members) if y), None)
         if found is None:
             return None
         total.append(scale(found, c))
@@ -165,9 +165,16 @@ def _summands(
 
 
 def _as_summand(
-    store: Store, m: Monomial, member: Sequence[Factor], axis: int, size: int, box: Mapping[int, tuple[int, int]]
+    store: Store,
+    m: Monomial,
+    member: Sequence[Factor],
+    axes: Sequence[int],
+    ranges: Sequence[int],
+    box: Mapping[int, tuple[int, int]],
 ) -> Polynomial | None:
-    """``[axis = v] member`` for the v below ``size`` at which the member is the product; ``None`` if there is none."""
+    """``[a = v] member`` for the v in the range of the one axis a at which the member is the product; ``None`` without
+    one."""
+    (axis,), (size,) = axes, ranges
     for f in member:
         for g in m:
             v = position_in(f, g, axis) if (f.atom, f.exponent) == (g.atom, g.exponent) else None

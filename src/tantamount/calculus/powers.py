@@ -223,9 +223,10 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     root = len(rest) == 1 and rest[0].exponent.denominator != 1  # of what is not negative: log(u^e) = e log(u)
     if c > 0 and root:
         (f,) = rest
-        inside = pinned(store, store.atoms[f.atom].arguments[0], dict(enumerate(f.at)))
-        plain = store.atoms[f.atom].op == "polynomial"
-        parts.append(scale(_log_atom(store, inside if plain else single(f.atom, f.at)), f.exponent))
+        inside = single(f.atom, f.at)
+        if store.atoms[f.atom].op == "polynomial":
+            inside = pinned(store, store.atoms[f.atom].arguments[0], dict(enumerate(f.at)))
+        parts.append(scale(_log_atom(store, inside), f.exponent))
     elif c < 0 or rest:
         parts.append(_log_atom(store, (Term(tuple(rest), 1 if c > 0 else -1),)))
     for p, k in prime_powers(store, abs(c)).items():
@@ -264,7 +265,7 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     if name == "sign":
         return _sign(store, xs[0])
     if name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
-        return bitwise(store, name, xs[0], xs[1])
+        return bitwise(store, name, *xs)
     if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
         store.fired["declared-functions"] += 1
         return constant(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import isinf, prod
+from math import isinf, isnan, prod
 
 from tantamount.calculus import (
     comparisons,
@@ -170,12 +170,14 @@ class Symbolic(Interpretation):
         return constant_form(self.prefix, single(atom, index))
 
     def table(self, data: tuple[Number, ...], shape: Shape, kind: Kind) -> Form:
-        if self.store.effort.exceeds("table_elements", len(data)) or any(isinstance(v, float) for v in data):
+        if self.store.effort.exceeds("table_elements", len(data)) or any(
+            isinstance(v, float) and isnan(v) for v in data
+        ):
             return self.spread(self._opaque_table(data, shape, kind), shape)
         form = self._cells(data, shape)
-        if any(Fraction(v).denominator > _ROUND for v in data) and self.store.effort.exceeds(
-            "table_pieces", len(form.pieces)
-        ):
+        if any(
+            not isinstance(v, float) and Fraction(v).denominator > _ROUND for v in data
+        ) and self.store.effort.exceeds("table_pieces", len(form.pieces)):
             # a sum over a tensor in pieces has a term for every piece, and nothing follows from what the numbers are
             form = self._opaque_table(data, shape, kind)
         return self.spread(form, shape)

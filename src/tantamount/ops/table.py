@@ -219,6 +219,9 @@ def _load() -> None:
     _TABLE.update(ordered)
 
 
+_NAMESPACES = ("aten.", "prims.", "hlo.", "_c10d_functional.", "c10d.", "builtins.", "math.", "operator.")
+
+
 def lookup(target: str, place: str) -> Operator:
     """The operator of that name. Raises :class:`UserError` with the nearest known names."""
     rows = table()
@@ -228,6 +231,12 @@ def lookup(target: str, place: str) -> Operator:
 
         near = get_close_matches(target, rows, n=3)
         hint = f"nearest known: {', '.join(near)}" if near else "`tantamount ops` lists the known operators"
+        if not target.startswith(_NAMESPACES):  # of the user, or of a library of kernels
+            hint = (
+                f'in Python: tt.definition("{target}", "x, w", "silu(x) * w"), an expression in known operators, or '
+                f'tt.opaque("{target}", "t [d], [d] -> t [d]"), the dimensions that it works along; in a job: '
+                f'[ops."{target}"]; see docs/adding-an-operator.md'
+            )
         raise UserError(
             "operator-unknown",
             place=place,

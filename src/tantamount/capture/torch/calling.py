@@ -3,6 +3,7 @@
 # pyright: basic
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -215,9 +216,17 @@ def _check_gradients(program: Callee, whole: Sequence[Tensor], held: Sequence[Te
 
 
 def _results(returned: Any) -> list[tuple[str, Tensor]]:
-    found, _ = pytree.tree_flatten_with_path(returned)
+    found, _ = pytree.tree_flatten_with_path(_as_table(returned))
     tensors = [(path, leaf) for path, leaf in found if isinstance(leaf, Tensor)]
     return [(path_name(path) or "output", leaf) for path, leaf in tensors]
+
+
+def _as_table(returned: Any) -> Any:
+    """A dataclass that PyTorch does not know as a container, as the table of its fields."""
+    known = type(returned) in pytree.SUPPORTED_NODES
+    if known or isinstance(returned, type) or not dataclasses.is_dataclass(returned):
+        return returned
+    return {field.name: _as_table(getattr(returned, field.name)) for field in dataclasses.fields(returned)}
 
 
 def _gradients(program: Callee, own: Mapping[str, Tensor], filled: Sequence[Any]) -> list[tuple[str, Tensor]]:

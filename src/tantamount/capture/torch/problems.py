@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Mapping
 
 from torch import Tensor, fx, nn
+from torch.nn.parameter import is_lazy
 
 from tantamount.capture.torch.sources import is_user_file, shown_file, user_line
 from tantamount.errors import UserError
@@ -68,6 +69,27 @@ def not_captured(problem: Exception, place: str) -> UserError:
     if "_local_scalar_dense" in text or "DataDependent" in type(problem).__name__:
         needed = "a program whose course does not depend on the values of tensors"
         hint = "no .item(), float(tensor), print of a value or branch on one inside what is captured"
+    elif "HigherOrderOperator" in text:
+        which = re.search(r"HigherOrderOperator (\w+)", text)
+        return UserError(
+            "capture", place=f"{place}{line_of(problem)}",
+            found=f"torch's higher-order operator {which[1] if which else ''}, which holds programs of its own",
+            needed="operators that a graph holds one by one",
+            hint="torch.where for a choice between two values, a loop of Python for a scan; or capture the branches",
+        )  # fmt: skip
+    elif "data pointer" in text or "data_ptr" in text or "triton" in text.lower():
+        return UserError(
+            "capture", place=f"{place}{line_of(problem)}", found=said(problem),
+            needed="PyTorch operators: a kernel that reads memory (Triton, CUDA) cannot be seen",
+            hint="make an operator of it and say what that computes:\n"
+            '    @torch.library.custom_op("mine::kernel", mutates_args=())\n'
+            "    def kernel(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor: ...\n"
+            "    kernel.register_fake(lambda x, w: torch.empty_like(x))\n"
+            '    tt.definition("mine.kernel.default", "x, w", "silu(x) * w")  # in operators that are known, or\n'
+            '    tt.opaque("mine.kernel.default", "t [d], [d] -> t [d]")  # which dimensions it works along',
+        )  # fmt: skip
+    elif "ScriptModule" in text or "torch.jit" in text:
+        needed, hint = "the module before torch.jit.script or torch.jit.trace", "capture that"
     elif ".numpy()" in text:
         needed, hint = "PyTorch operators only", "what NumPy computes cannot be seen"
     elif "which requires redistribution" in text:
@@ -78,6 +100,13 @@ def not_captured(problem: Exception, place: str) -> UserError:
 def check_modules(modules: Mapping[str, nn.Module]) -> None:
     """Refuse wrappers whose communication happens in C++, where a capture sees nothing."""
     for prefix, root in modules.items():
+        lazy = [n for n, x in [*root.named_parameters(), *root.named_buffers()] if is_lazy(x)]
+        if lazy:
+            raise UserError(
+                "capture-state", place=f"{prefix}{lazy[0]}",
+                found=f"a parameter of {type(root).__name__} that has no shape yet",
+                needed="a module that has run once", hint="call it with an example input before the capture",
+            )  # fmt: skip
         for name, module in root.named_modules():
             if isinstance(module, nn.parallel.DistributedDataParallel):
                 raise refused_ddp(f"{prefix}{name}" or type(module).__name__)

@@ -16,8 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import stateless
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.overrides import TorchFunctionMode
 
 from tantamount.capture.torch.hooks import without_step_hooks
+from tantamount.capture.torch.problems import said
 from tantamount.capture.torch.sources import uncompiled
 from tantamount.errors import UserError
 
@@ -163,14 +165,60 @@ def _initialise(optimizer: torch.optim.Optimizer) -> None:
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             if "lr" in group:
                 group["lr"] = torch.tensor(0.0) if isinstance(rate, Tensor) else 0.0
-        with without_step_hooks(optimizer):
+        compiled = any(group.get("capturable") for group in optimizer.param_groups)
+        with without_step_hooks(optimizer), _tensors_for_numbers(compiled):
             optimizer.step()
+    except UserError:
+        raise
+    except Exception as problem:
+        raise UserError(
+            "capture-state", place=f"optimizer {type(optimizer).__name__}",
+            found=f"no state, and a first step with gradients of 0 that fails: {said(problem)}",
+            needed="an optimizer whose step() needs no argument, or one that has its state",
+            hint="one that calls a closure, as LBFGS does, has no one step that a graph could hold: capture what the "
+            "closure computes",
+        ) from problem  # fmt: skip
     finally:
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             if "lr" in group:
                 group["lr"] = rate
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
+
+
+class _TensorsForNumbers(TorchFunctionMode):
+    """Factors of in-place operators that an optimizer computes from its step count, and that PyTorch takes as numbers
+    only: 0-d tensors, as ``torch.compile`` has them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        factor = kwargs.get("value" if name in ("addcdiv_", "addcmul_") else "alpha")
+        if not isinstance(factor, Tensor) or len(args) != (2 if name in ("add_", "sub_") else 3):
+            return func(*args, **kwargs)
+        if name in ("addcdiv_", "addcmul_"):
+            own, one, other = args
+            return own.add_((one / other if name == "addcdiv_" else one * other) * factor)
+        if name in ("add_", "sub_"):
+            own, other = args
+            return getattr(own, name)(other * factor)
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def _tensors_for_numbers(compiled: bool = True) -> Generator[None]:
+    """Optimizers compute with step counts that are tensors: capturable ones insist on CUDA otherwise, others ask for
+    numbers."""
+    if not compiled:
+        yield
+        return
+    before = torch.compiler._is_compiling_flag
+    torch.compiler._is_compiling_flag = True
+    try:
+        with _TensorsForNumbers():
+            yield
+    finally:
+        torch.compiler._is_compiling_flag = before
 
 
 @contextmanager
@@ -193,12 +241,8 @@ def _swapped(
     step, own_step = optimizer.step, vars(optimizer).get("step")
 
     def traced_step(*args: Any, **kwargs: Any) -> Any:
-        before = torch.compiler._is_compiling_flag
-        torch.compiler._is_compiling_flag = True  # capturable optimizers insist on CUDA otherwise
-        try:
+        with _tensors_for_numbers():
             return step(*args, **kwargs)
-        finally:
-            torch.compiler._is_compiling_flag = before
 
     try:
         for group in optimizer.param_groups:

@@ -41,6 +41,19 @@ def test_flexible_attention_with_a_causal_score_is_causal_attention() -> None:
     assert _verdict(_causal, _flex(_masked(1)), *QKV) is Verdict.REFUTED
 
 
+@pytest.mark.parametrize(("shift", "verdict"), [(0, Verdict.PROVED), (1, Verdict.REFUTED)])
+def test_a_block_mask_with_an_infinity_from_a_constant_is_a_causal_mask(shift: int, verdict: Verdict) -> None:
+    """The mask's -inf is a recorded tensor without dimensions; it was a tensor of unknown values."""
+    wide = [torch.randn(1, 1, 8, 4) for _ in range(3)]
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        at = torch.arange(8)
+        scores = torch.where(at[:, None] + shift >= at, q @ k.transpose(-1, -2) / 2, torch.tensor(-float("inf")))
+        return torch.softmax(scores, -1) @ v
+
+    assert _verdict(_causal, attend, *wide) is verdict
+
+
 def _gradients(attend: Callable[..., Any]) -> Callable[..., Any]:
     def step(q: Any, k: Any, v: Any) -> Any:
         q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
