@@ -48,7 +48,11 @@ def test_gradients_that_fsdp_averages_are_found(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     ("more", "place"),
-    [({"context_parallel_degree": 2}, "context_parallel_degree"), ({"pipeline_parallel_degree": 1}, "pipeline")],
+    [
+        ({"context_parallel_degree": 2}, "context_parallel_degree"),
+        ({"spmd_backend": "spmd_types"}, "spmd_backend"),
+        ({"pipeline_parallel_degree": 1}, "pipeline"),
+    ],
 )
 def test_settings_that_are_refused(more: dict[str, Any], place: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=place):

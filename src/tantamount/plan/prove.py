@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from tantamount.calculus.infinities import is_real
-from tantamount.effort import Effort, Stopped, stopping, within
+from tantamount.effort import Effort, Grown, Stopped, stopping, within
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
@@ -28,8 +29,8 @@ _LONG = 4  # axes of so many ranks or fewer are as short as they get
 _RANKS = 64  # of a part that is looked at closely
 _PATIENCE = 60.0  # seconds for what was not proved in any simpler way
 _AT_ONCE = 1.0  # seconds to see what is equal
-_MULTIPLIED = 0.5  # seconds to see what is equal after products are multiplied out
-_BRIEF = 0.5  # CPU seconds to compare an output where everything is small
+_STEPS = 2000  # of work to see what is equal after products are multiplied out
+_BRIEF = 0.8  # CPU seconds to compare all outputs where everything is small
 _CONTROL = 1.0  # CPU seconds to see whether what is refuted at small sizes is equal at its own
 
 
@@ -93,17 +94,16 @@ def _likely(small: Job, effort: Effort) -> list[str]:
     may take any time, which values need not."""
     proof = prove(small, Options(cut=False, effort=effort))
     found: list[str] = []
-    for name in small.outputs:
-        try:
-            with within(_BRIEF):
+    try:
+        with within(_BRIEF):
+            for name in small.outputs:
                 (output,) = proof.check(expand=False, only=[name], infer=False)
-        except Stopped:
-            left = effort.left()
-            if left is not None and left <= 0:
-                raise
-            return found  # the forms may be half compared
-        if output.verdict is Verdict.PROVED:
-            found.append(name)
+                if output.verdict is Verdict.PROVED:
+                    found.append(name)
+    except Stopped:
+        left = effort.left()
+        if left is not None and left <= 0:
+            raise  # else nothing more is asked of the proof: forms may be half compared
     return found
 
 
@@ -120,15 +120,16 @@ def _at_once(job: Job, effort: Effort) -> tuple[dict[str, OutputReport], Proof]:
         with stopping(brief):
             for name in job.outputs:
                 (output,) = proof.check(expand=False, only=[name], infer=False)
-                if output.verdict is Verdict.PROVED:
-                    known[name] = output
-        with stopping(Effort(effort.factor, seconds=_MULTIPLIED if left is None else min(left, _MULTIPLIED))):
-            for name in job.outputs:
-                if name not in known:
-                    (output,) = proof.check(only=[name], infer=False)
-                    if output.verdict is not Verdict.PROVED:
-                        break  # what differs is looked at where it is small
-                    known[name] = output
+                if output.verdict is not Verdict.PROVED:
+                    break  # of a part that is wrong most outputs are, and each may take long
+                known[name] = output
+            with suppress(Grown), effort.watching(_STEPS):
+                for name in job.outputs:
+                    if name not in known:
+                        (output,) = proof.check(only=[name], infer=False)
+                        if output.verdict is not Verdict.PROVED:
+                            break  # what differs is looked at where it is small
+                        known[name] = output
     except Stopped:  # nothing more is asked of that one, whose work may be half done
         proof = prove(job, Options(cut=False, effort=effort))
     return known, proof

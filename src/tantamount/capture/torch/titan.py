@@ -23,6 +23,7 @@ from tantamount.errors import UserError
 
 __all__ = ["plan_of_torchtitan"]
 
+_BACKEND = "partial_dtensor; FSDP of PyTorch 2.13 takes no others, or inputs must be DTensors"
 _IGNORED = -100  # PyTorch's label of tokens without a loss
 
 
@@ -70,7 +71,7 @@ def _check(config: Any) -> None:
         ("parallelism.data_parallel_shard_degree", p.data_parallel_shard_degree >= 1, "a number of ranks"),
         ("parallelism.context_parallel_degree", p.context_parallel_degree == 1, "1"),
         ("parallelism.expert_parallel_degree", p.expert_parallel_degree == 1, "1"),
-        ("parallelism.spmd_backend", p.spmd_backend != "full_dtensor", "partial_dtensor or spmd_types"),
+        ("parallelism.spmd_backend", p.spmd_backend == "partial_dtensor", _BACKEND),
         ("training.enable_cpu_offload", not t.enable_cpu_offload, "False"),
         ("override.imports", not config.override.imports, "none"),
     ]
@@ -228,7 +229,7 @@ class _Titan:
         ranks = p.data_parallel_replicate_degree * p.data_parallel_shard_degree * p.tensor_parallel_degree
         dims = mesh.ParallelDims.from_config(inner, ranks)
         dims.build_mesh()
-        if p.tensor_parallel_degree > 1 and p.spmd_backend == "partial_dtensor":
+        if p.tensor_parallel_degree > 1:
             placement = import_module("torch.distributed.tensor")
             cut = placement.Shard(1) if p.enable_sequence_parallel else placement.Replicate()
             module.__dict__["layout"] = (dims.get_mesh("tp"), [cut])
