@@ -1,5 +1,5 @@
-"""Switches of configurations that a rewrite takes no notice of, and what is converted wrongly: bugs that model libraries and serving
-engines had, each in one small block of our own. The twin that heeds the switch is proved; of the other, the operator is named.
+"""Switches of configurations that a rewrite takes no notice of, and what is converted wrongly: bugs that model libraries
+and serving engines had, each in one small block of our own. The operator is named, or the first use of its result.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Block(nn.Module):
         return x
 
 
-# What is ignored: the switches as they should be, as the rewrite has them, and what the line that is named has: the operator
-# itself, or where its result is used first (marked so).
+# What is ignored: the switches as they should be, as the rewrite has them, and what the line that is named has: that of
+# the operator itself, or where its result is used first (marked so).
 HALF = Switches(rotary=HEAD)
 IGNORED = {
     "Gemma: GELU by tanh": (Switches(gelu="tanh"), {"gelu": "exact"}, "# gelu"),
@@ -113,13 +113,12 @@ IGNORED = {
     "GLM: half of a head is rotated": (Switches(rotary=HEAD // 2), {"rotary": HEAD}, "scores ="),  # where it is used
     "Command-R: another base of RoPE": (replace(HALF, base=8000000.0), {"base": 10000.0}, "# base"),
     "Gemma 2: a sliding window": (Switches(window=2), {"window": None}, "# masked"),
-    "window off by one": (Switches(window=1), {"window": 2}, "# masked"),
     "GPT-2: scale_attn_weights": (Switches(scaled=False), {"scaled": True}, "# scaled"),
     "Qwen: logn_attn": (Switches(logn=2), {"logn": None}, "# logn"),
     "OLMoE: clip_qkv": (Switches(clip=0.5), {"clip": None}, "# clip"),
     "JAIS: learned positions": (Switches(learned_positions=True), {"learned_positions": False}, "# learned"),
-    "Phi: qk_layernorm": (Switches(qk_norm=True), {"qk_norm": False}, "# qk_norm"),
-    "PhiMoE: jitter of the router": (Switches(jitter=0.01), {"jitter": 0.0}, "masked_fill(far"),
+    "Phi: qk_layernorm": (Switches(qk_norm=True), {"qk_norm": False}, "scores ="),  # where it is used
+    "PhiMoE: jitter of the router": (Switches(jitter=0.01), {"jitter": 0.0}, "most ="),
 }  # fmt: skip
 
 
