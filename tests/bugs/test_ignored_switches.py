@@ -1,5 +1,5 @@
-"""Switches of configurations that a rewrite takes no notice of, and what is converted wrongly: bugs that model libraries
-and serving engines had, each in one small block of our own. The operator is named, or the first use of its result.
+"""Switches of configurations that a rewrite takes no notice of, and what is converted wrongly: bugs that libraries of
+models and serving engines had, each in one small block of our own. The operator is named, or where it is used first.
 """
 
 from __future__ import annotations
