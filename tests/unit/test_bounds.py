@@ -21,13 +21,15 @@ from tantamount.calculus.forms import Form, join_axes
 from tantamount.calculus.polynomials import prime_powers
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.unfold import define, unfolded
+from tantamount.capture.rule_files import read_rules
 from tantamount.correspond.alignment import align
 from tantamount.effort import Effort
 from tantamount.errors import TantamountError, Unsupported
 from tantamount.ir.types import DType, Kind
-from tantamount.limits import Bounds, bounds_table
+from tantamount.limits import Bounds, Limits, bounds_table
 from tantamount.proof import Options, prove
 from tantamount.reduction import reduce_job
+from tantamount.rewriting.evidence import evidence_of
 from tantamount.sizes.domain import Domain, Symbol
 from tantamount.sizes.search import find_sizes, generic_sizes, small_sizes
 
@@ -306,7 +308,17 @@ def reduced(effort: Effort, folder: Path) -> None:
 
 
 # Bound -> what hits it, and the value that it has for that.
+def a_tested_rule(effort: Effort, folder: Path) -> None:
+    (folder / "rules.toml").write_text(
+        'format = "rules/1"\n[rules.asinh]\ninputs = { x = "float32[2]" }\nleft = "aten.asinh.default(x)"\n'
+        'right = "aten.log.default(x + aten.sqrt.default(x * x + 1))"\n'
+    )
+    for rule in read_rules(folder / "rules.toml"):
+        evidence_of(rule, Limits(), effort)
+
+
 HITS: dict[str, tuple[Work, int]] = {
+    "rule_tests": (a_tested_rule, 2),
     "search_effort": (squares, 1),
     "expanded_terms": (squares, 1),
     "multiplied_angles": (angles, 1),
@@ -402,7 +414,7 @@ NOT_HERE = {
 
 
 # Hit by these things with normal effort, too.
-ALWAYS = {"refuting_inputs", "witness_inputs", "table_pieces", "reduced_trials"}
+ALWAYS = {"rule_tests", "refuting_inputs", "witness_inputs", "table_pieces", "reduced_trials"}
 
 
 def test_every_bound_is_hit_or_named() -> None:

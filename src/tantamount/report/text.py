@@ -18,7 +18,7 @@ from tantamount.verdict import (
     Verdict,
 )
 
-__all__ = ["STYLE_OF", "difference", "disagreement", "render", "summary", "text"]
+__all__ = ["STYLE_OF", "difference", "disagreement", "render", "summary", "text", "titles_of_refused"]
 
 STYLE_OF = {
     Verdict.PROVED: Style.GOOD,
@@ -103,6 +103,11 @@ _ACCEPTABLE = (("relation-guessed",), ("tested-rules",))  # what an option accep
 def _refusal(report: Report) -> str:
     """The words for who refuses assumptions: ``--strict``, or nobody having accepted them."""
     return _NOT_ACCEPTED if report.refused in _ACCEPTABLE else "--strict refuses"
+
+
+def titles_of_refused(report: Report) -> str:
+    """The title above the assumptions that were refused, by whom."""
+    return "Not accepted" if _refusal(report) == _NOT_ACCEPTED else "Refused by --strict"
 
 
 def _titled(title: str, body: Sequence[Line]) -> list[Line]:
@@ -265,8 +270,7 @@ def _assumptions(report: Report, verbose: bool) -> list[Line]:
     lines = [line for one in report.assumptions for line in _assumption(one, width, verbose)]
     if not report.assumptions and report.verdict is Verdict.PROVED:
         lines = paragraph("none", 2)
-    title = "Not accepted" if _refusal(report) == _NOT_ACCEPTED else "Refused by --strict"
-    refused = _titled(title, [row for name in report.refused for row in _bullet(name)])
+    refused = _titled(titles_of_refused(report), [row for name in report.refused for row in _bullet(name)])
     return [*_titled("Assumptions", lines), *([_BLANK] if lines and refused else []), *refused]
 
 

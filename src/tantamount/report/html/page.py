@@ -19,7 +19,7 @@ from tantamount.ir.graph import Source
 from tantamount.report.html.marks import Marked, marks
 from tantamount.report.html.scene import culprit_program, scene
 from tantamount.report.lines import listed, middle, printable
-from tantamount.report.text import summary
+from tantamount.report.text import summary, titles_of_refused
 from tantamount.report.values import is_zero, pair, shape_of, shortened
 from tantamount.verdict import Counterexample, Mismatch, OutputReport, Picture, ProgramPicture, Report, Verdict
 
@@ -33,7 +33,8 @@ _LINE = 56  # characters of a statement that are shown in one line
 _NOTES = 3  # of outputs, under the headline
 _VALUE = 400  # characters of an input of a counterexample
 _FORMULA = 1500  # characters
-_SIDED = re.compile(r"(specification|implementation)[: ]\s*(.*)", re.DOTALL)
+_SIDED = re.compile(r"(specification|implementation|first|second)[: ]\s*(.*)", re.DOTALL)
+_ROLES = {"first": "specification", "second": "implementation"}  # of programs of which neither is the specification
 _DENIED = "{0.name} = {0.expectation} does not hold: "  # how a reason begins: the page says it beside the name
 _INSTALLED = re.compile(r"(?:[^\s`'\"(]*/)?(?:site|dist)-packages/")
 _WORST_FIRST = (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.EQUAL_REDUCED, Verdict.PROVED)
@@ -63,6 +64,11 @@ def page(report: Report, picture: Picture | None = None) -> str:
         specification=specification,
         implementation=implementation,
         implementation_label=_ranks(report),
+        specification_label="First program" if _of_two(report) else "Specification",
+        first=_called(report, 0),
+        second=_called(report, 1),
+        weights=[(one.tensor, one.expression) for one in report.weights],
+        refused=titles_of_refused(report),
         counterexample=_counterexample(report.counterexample),
         checked=_checked(report),
         outputs=_outputs(report),
@@ -113,6 +119,8 @@ def _headline(report: Report) -> tuple[str, list[str]]:
     if report.proved:
         every = "every checked output" if len(report.outputs) < report.outputs_total else "every output"
         sentence = f"The implementation computes {every} of the specification, for all real inputs, on every rank."
+        if _of_two(report):
+            sentence = f"The second program computes {every} of the first, for all real inputs."
         return sentence, list(dict.fromkeys(note for output in report.outputs for note in output.notes))[:_NOTES]
     rows = [] if report.mismatch is None else _without_folders(report.mismatch.difference).splitlines()
     if report.mismatch is not None and not report.mismatch.headline and rows:
@@ -157,10 +165,11 @@ def _cards(mismatch: Mismatch | None, picture: Picture | None) -> tuple[Card | N
     others: list[str] = []
     for equation in mismatch.equations:
         sided = _SIDED.match(equation)
-        if sided is None or formulas[sided[1]]:
+        side = "" if sided is None else _ROLES.get(sided[1], sided[1])
+        if sided is None or formulas[side]:
             others.append(equation)
         else:
-            formulas[sided[1]] = sided[2]
+            formulas[side] = sided[2]
     sides = (None, None)
     if picture is not None:
         sides = picture.specification, picture.implementation[culprit_program(mismatch, picture)]
@@ -219,7 +228,19 @@ def _counterexample(found: Counterexample | None) -> dict[str, Any] | None:
 
 
 # ------------------------------------------------------------------------------------------------ what was found
+def _of_two(report: Report) -> bool:
+    """True of a report on two programs of which neither is the specification."""
+    return report.sides == ("first", "second")
+
+
+def _called(report: Report, side: int) -> str:
+    """What prose calls a program."""
+    return f"{report.sides[side]} program" if _of_two(report) else report.sides[side]
+
+
 def _ranks(report: Report) -> str:
+    if _of_two(report):
+        return "Second program"
     ranks = report.statistics.ranks
     if ranks == 1:
         return "Implementation"
@@ -288,8 +309,8 @@ def _statistics(report: Report) -> list[tuple[str, str]]:
     ranks = f"{found.ranks} rank{'s' * (found.ranks != 1)}" + (" folded into mesh axes" if found.folded else "")
     phases = [f"{phase} {seconds:.2f}" for phase, seconds in found.seconds.items()]
     return [
-        ("nodes", f"{found.specification_nodes} in the specification, {found.implementation_nodes} on {ranks}"),
-        ("related", f"{len(report.relations)} tensors of the specification"),
+        ("nodes", f"{found.specification_nodes} in the {_called(report, 0)}, {found.implementation_nodes} on {ranks}"),
+        ("related", f"{len(report.relations)} tensors of the {_called(report, 0)}"),
         ("atoms", str(found.atoms)),
         ("terms", str(found.terms)),
         *([("rules", listed([f"{name} {count}" for name, count in found.rules.items()], 99))] if found.rules else []),

@@ -170,3 +170,15 @@ def test_the_library_is_the_one_that_its_notice_describes() -> None:
     assert "Permission is hereby granted" in folder.joinpath("LICENSE").read_text()
     assert '="3.1.3"' in folder.joinpath("dagre.min.js").read_text()
     assert "3.1.3" in notice
+
+
+def test_two_programs_have_a_table_of_their_parameters() -> None:
+    weights = (Relation("qkv.weight", 'concat(rank(0, "q"), rank(0, "k"), dim=0)', ""), Relation("<b>", "1 + w", ""))
+    text = page(replace(refuted(), sides=("first", "second"), weights=weights, refused=("tested-rules",)))
+    assert "2 of the first program, made of those of the second" in text
+    assert "concat(rank(0, &#34;q&#34;)" in unescape(text).replace('"', "&#34;") or 'concat(rank(0, "q")' in unescape(text)
+    assert "<b></code>" not in text
+    assert "<h2>Second program</h2>" in text
+    assert "<h2>Not accepted</h2>" in text
+    assert "<td>first program</td>" in text
+    assert "made of those of the second" not in page(refuted())
