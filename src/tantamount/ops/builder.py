@@ -337,8 +337,7 @@ class Builder:
 
     def broadcast(self, *xs: Tensor) -> list[Tensor]:
         """All operands expanded to their common shape; types stay."""
-        first = xs[0].shape
-        if all(x.shape is first or x.shape == first for x in xs):
+        if all(x.shape is xs[0].shape or x.shape == xs[0].shape for x in xs):
             return list(xs)
         rank = max(x.rank for x in xs)
         shape = [1] * rank
