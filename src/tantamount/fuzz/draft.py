@@ -18,7 +18,7 @@ from tantamount.semantics.exact import Exact, Held, held_input
 from tantamount.semantics.reference import Array
 from tantamount.semantics.rounding import FORMATS, array_type
 
-__all__ = ["ALL_DTYPES", "Draft", "Policy", "counted", "usable"]
+__all__ = ["ALL_DTYPES", "NARROW", "Draft", "Policy", "counted", "usable"]
 
 ALL_DTYPES = (
     DType.FLOAT32, DType.INT32, DType.INT64, DType.BOOL, DType.FLOAT16, DType.INT8, DType.UINT8, DType.FLOAT64,
@@ -27,7 +27,7 @@ ALL_DTYPES = (
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65)
 _SIZE_WEIGHTS = (3, 5, 5, 5, 3, 2, 4, 3, 6, 4, 2, 4, 3, 2, 2, 2)
 _RANK_WEIGHTS = (1, 8, 12, 8, 4)
-_NARROW = (DType.INT8, DType.UINT8, DType.INT16)
+NARROW = (DType.INT8, DType.UINT8, DType.INT16)
 _LOOSEST = 1e-2  # an error bound beyond this part of the largest value shows nothing
 
 
@@ -210,7 +210,7 @@ class Draft:
             return np.asarray(g.integers(*self._range(-reach, reach), shape), dtype=np.float64)
         low, high = dtype.bounds
         limit = self.policy.integer_limit
-        if self.policy.limits and dtype in _NARROW and not self.ends and r.random() < 0.15:  # all that the type holds
+        if self.policy.limits and dtype in NARROW and not self.ends and r.random() < 0.15:  # all that the type holds
             return np.asarray(g.integers(*self._range(low, high), shape), dtype=np.int64)
         if self.policy.limits and (self.ends or r.random() < 0.3):
             ends = [low, low + 1, high, high - 1, 0, 1, 16, -1 if low else 3]

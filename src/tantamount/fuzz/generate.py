@@ -99,10 +99,11 @@ def _reached(draft: Draft, goal: Goal) -> int:
     calls = len(draft.nodes)
     draft.ends = goal.ends
     name = _made(draft, goal)
-    if name is not None:
-        draft.wish = name
-        SAMPLERS[goal.target].draw(draft, goal.target)
-        draft.wish = None
+    for target in (goal.target, goal.also):
+        if name is not None and target:
+            draft.wish = name
+            SAMPLERS[target].draw(draft, target)
+            draft.wish = None
     draft.ends = False
     return sum(node.op == "call" for node in draft.nodes[calls:])
 

@@ -6,8 +6,9 @@ makers of their own), *cells* (operator, element type, rank) and *kernels* (what
 compiler made of a program, names stripped, if its host tells).
 
 A case is given goals: operators that were seen behind the fewest makers for its element types, each behind a maker
-that it was not yet seen behind. Of integers that may wrap around, one goal in three is a call that leaves its type, and
-behind it an operator that tells what wrapped around from what did not. Operators after which compilers were seen to
+that it was not yet seen behind. One goal in three is a reduction or a product with a pointwise operator behind it,
+which compilers make one kernel of; where integers may wrap around, one a case is a call that leaves its type, and
+behind it two operators that tell what wrapped around from what did not. Operators after which compilers were seen to
 make new kernels are drawn more often. The goals of a case and what it showed first are in its line of the log: a
 campaign that goes on has what it had.
 """
@@ -16,12 +17,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from random import Random
 from typing import Any
 
-from tantamount.fuzz.draft import Policy
+from tantamount.fuzz.draft import NARROW, Policy
 from tantamount.fuzz.goals import LEAVES, PLACES, REDUCING, Goal, maker_names
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.ir.graph import Graph, references
@@ -33,13 +34,40 @@ Pair = tuple[str, str, str]  # maker (an operator, "input" or "constant"), opera
 _GOALS = 3  # for each of the two element types of a case
 _RANKS = (0, 1, 2, 3, 4)
 _ENDS = 0.3  # the share of goals of integers whose leaves have elements at the ends of their type
+_CAST = "aten._to_copy.default"
 _LEAVING = (  # operators whose results may leave their type
     "aten.abs.default", "aten.neg.default", "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor",
-    "aten.cumsum.default", "aten.sum.dim_IntList", "aten._to_copy.default",
+    "aten.cumsum.default", "aten.sum.dim_IntList", _CAST,
 )  # fmt: skip
 _RING = frozenset({  # give the same modulo 2 ** n, whether their operands were wrapped or not
     "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.neg.default",
 })  # fmt: skip
+_ALONE = frozenset(  # take one tensor: what compilers put at the end of a reduction or a product
+    f"aten.{name}"
+    for name in (
+        "neg.default",
+        "abs.default",
+        "relu.default",
+        "sign.default",
+        "logical_not.default",
+        "bitwise_not.default",
+        "floor.default",
+        "ceil.default",
+        "round.default",
+        "trunc.default",
+        "exp.default",
+        "tanh.default",
+        "sigmoid.default",
+        "erf.default",
+        "sin.default",
+        "cos.default",
+        "silu.default",
+        "gelu.default",
+        "sqrt.default",
+        "clamp.default",
+        "_to_copy.default",
+    )
+)
 _WEIGHTS = {"layout": 1.0, "numbers": 1.5, "sums": 2.0}  # compilers fuse what reads a sum with it
 
 
@@ -72,23 +100,29 @@ def pairs(graph: Graph) -> set[Pair]:
     return {(maker, target, dtype) for makers, target, dtype, _ in _makers(graph) for maker in makers}
 
 
+def _module(target: str) -> str:
+    """The last word of the module of an operator's sampler."""
+    return SAMPLERS[target].draw.__module__.rpartition(".")[2]
+
+
 def _told(goal: Goal) -> str:
-    """A goal as its line of the log has it; of one whose maker leaves its type, the maker, too."""
-    leaves = goal.ends and goal.maker in _LEAVING
-    return f"{goal.target} {goal.dtype.label}{f' {goal.maker}' if leaves else ''}"
+    """A goal as its line of the log has it; of one whose maker was chosen, the maker, too."""
+    maker = f"{goal.maker}/{goal.place}" if goal.place else goal.maker
+    words = (goal.target, goal.dtype.label, *((maker, goal.also) if goal.chosen else ()))
+    return " ".join(word for word in words if word)
 
 
 @dataclass
 class Coverage:
     """What was seen. ``behind``: the makers that an operator of an element type was seen behind; ``tried``: how often
-    it was a goal; ``left``: how often a maker of an element type was to leave it, and was to do so before an operator;
-    ``makes``: the operators that were seen to make an element type; ``fruit``: of an operator the cases it was in, and
-    those of them that had new kernels."""
+    it was a goal; ``chosen``: how often a maker of an element type was chosen, and was before an operator; ``makes``:
+    the operators that were seen to make an element type; ``fruit``: of an operator the cases it was in, and those of
+    them that had new kernels."""
 
     behind: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], "set[str]"])
     ranks: dict[tuple[str, str], set[int]] = field(default_factory=dict[tuple[str, str], "set[int]"])
     tried: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    left: Counter[tuple[str, ...]] = field(default_factory=Counter[tuple[str, ...]])
+    chosen: Counter[tuple[str, ...]] = field(default_factory=Counter[tuple[str, ...]])
     makes: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
     kernels: set[str] = field(default_factory=set[str])
     fruit: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
@@ -108,17 +142,25 @@ class Coverage:
         """The goals of the next case: for two element types the operators that were seen least."""
         found: list[Goal] = []
         for dtype in random.sample(policy.dtypes, min(2, len(policy.dtypes))):
-            if dtype.label not in self._rows:
-                self._rows[dtype.label] = tuple(
-                    target for target in SAMPLERS
-                    if (policy.targets is None or target in policy.targets) and policy.has(target, (dtype,))
-                )  # fmt: skip
-            ranked = [(self._seen(target, dtype), random.random(), target) for target in self._rows[dtype.label]]
+            ranked = [(self._seen(target, dtype), random.random(), target) for target in self._row(policy, dtype)]
             found += [self._goal(target, dtype, random) for _, _, target in nsmallest(_GOALS, ranked)]
-            if dtype.kind is Kind.INT and policy.wrap and policy.limits:
-                found[-1] = self._leaving(dtype, random) or found[-1]
+            found[-2:-1] = self._fused(dtype, random) or found[-2:-1]
+        narrow = [dtype for dtype in policy.dtypes if dtype in NARROW] or [
+            dtype for dtype in policy.dtypes if dtype.kind is Kind.INT
+        ]
+        if narrow and policy.wrap and policy.limits:
+            found[-1:] = self._leaving(policy, random.choice(narrow), random) or found[-1:]
         random.shuffle(found)
         return tuple(found)
+
+    def _row(self, policy: Policy, dtype: DType) -> tuple[str, ...]:
+        """The operators that a policy has for an element type."""
+        if dtype.label not in self._rows:
+            self._rows[dtype.label] = tuple(
+                target for target in SAMPLERS
+                if (policy.targets is None or target in policy.targets) and policy.has(target, (dtype,))
+            )  # fmt: skip
+        return self._rows[dtype.label]
 
     def _seen(self, target: str, dtype: DType) -> int:
         key = (target, dtype.label)
@@ -129,7 +171,7 @@ class Coverage:
         seen = self.behind.get(key, set())
         groups: dict[str, list[str]] = {"": [*LEAVES]}  # leaves; operators that move, compute, or add up and choose
         for name in sorted(self.makes.get(dtype.label, ())):
-            group = SAMPLERS[name].draw.__module__.rpartition(".")[2] if name in SAMPLERS else ""
+            group = _module(name) if name in SAMPLERS else ""
             names = [f"{name}/{place}" for place in PLACES] if name in REDUCING else [name]
             groups.setdefault(group, []).extend(names)
         (makers,) = random.choices([*groups.values()], [_WEIGHTS.get(group, 1.0) for group in groups])
@@ -138,20 +180,45 @@ class Coverage:
         rank = random.choice(left) if left and random.random() < 0.5 else None
         return Goal(maker, target, dtype, rank, place or None, dtype.kind is Kind.INT and random.random() < _ENDS)
 
-    def _leaving(self, dtype: DType, random: Random) -> Goal | None:
-        """A call whose result leaves its type, and behind it what was least behind it; ``None`` if there is none."""
-        rows = self._rows[dtype.label]
+    def _leaving(self, policy: Policy, dtype: DType, random: Random) -> list[Goal]:
+        """A call whose result leaves its type, and behind it what was least behind it, twice; none if there is none."""
+        rows = self._row(policy, dtype)
+        readers = [target for target in rows if target not in _RING and _module(target) != "layout"]
+        if random.random() < 0.5:  # those that may compute in a wider type
+            readers = [target for target in readers if target == _CAST or _module(target) == "sums"] or readers
         makers = [maker for maker in _LEAVING if maker in rows]
-        readers = [
-            target for target in rows
-            if target not in _RING and not SAMPLERS[target].draw.__module__.endswith(".layout")
-        ]  # fmt: skip
+        found = self._least(makers, readers, dtype, random, ends=True)
+        if found and len(readers) > 1:
+            also = self._next(found[0].maker, [name for name in readers if name != found[0].target], dtype, random)
+            found = [replace(found[0], also=also)]
+        return found
+
+    def _fused(self, dtype: DType, random: Random) -> list[Goal]:
+        """A reduction or a product, and behind it the pointwise operator that was least behind it; none if there is
+        none."""
+        makers: list[str] = []
+        for name in self.makes.get(dtype.label, ()):
+            if name in SAMPLERS and _module(name) == "sums":
+                makers += [f"{name}/{place}" for place in PLACES] if name in REDUCING else [name]
+        readers = [target for target in self._rows[dtype.label] if _module(target) == "numbers"]
+        if random.random() < 0.5:
+            readers = [target for target in readers if target in _ALONE] or readers
+        return self._least(sorted(makers), readers, dtype, random, ends=False)
+
+    def _least(
+        self, makers: Sequence[str], readers: Sequence[str], dtype: DType, random: Random, ends: bool
+    ) -> list[Goal]:
+        """The maker that was a goal least often, and behind it the reader that was."""
         if not makers or not readers:
-            return None
-        label = dtype.label
-        maker = min(makers, key=lambda maker: (self.left[maker, label], random.random()))
-        target = min(readers, key=lambda target: (self.left[maker, label, target], random.random()))
-        return Goal(maker, target, dtype, ends=True)
+            return []
+        maker = min(makers, key=lambda maker: (self.chosen[maker, dtype.label], random.random()))
+        target = self._next(maker, readers, dtype, random)
+        name, _, place = maker.partition("/")
+        return [Goal(name, target, dtype, None, place or None, ends, chosen=True)]
+
+    def _next(self, maker: str, readers: Sequence[str], dtype: DType, random: Random) -> str:
+        """Of some operators the one that was least a goal behind a maker."""
+        return min(readers, key=lambda target: (self.chosen[maker, dtype.label, target], random.random()))
 
     def taste(self) -> Mapping[str, float]:
         """By operator how much more often it is drawn because of new kernels: 0.5 to 2."""
@@ -203,7 +270,8 @@ class Coverage:
         for text in line.get("goals", ()):
             target, dtype, *maker = text.split(" ")
             if maker:
-                self.left.update([(maker[0], dtype), (maker[0], dtype, target)])
+                readers = (target, *maker[1:])
+                self.chosen.update([(maker[0], dtype), *((maker[0], dtype, reader) for reader in readers)])
             else:
                 self.tried[target, dtype] += 1
         made = line.get("kernels", ())

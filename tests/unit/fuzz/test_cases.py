@@ -15,12 +15,13 @@ from tantamount.errors import Unsupported
 from tantamount.fuzz.backends import backends
 from tantamount.fuzz.backends.base import deviations, policy_of
 from tantamount.fuzz.cases import Case, Maker
-from tantamount.fuzz.draft import Policy
+from tantamount.fuzz.draft import NARROW, Policy
 from tantamount.fuzz.generate import generate
-from tantamount.fuzz.goals import Goal
+from tantamount.fuzz.goals import PLACES, Goal
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.fuzz.shrink import form_of
 from tantamount.fuzz.steering import Coverage, pairs
+from tantamount.fuzz.variants import varied
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.check import check_graph
@@ -188,7 +189,7 @@ def test_coverage_goes_on_where_a_log_ends() -> None:
 def test_goals_are_what_was_not_seen() -> None:
     policy = Policy(targets=frozenset({"aten.add.Tensor", "aten.neg.default", "aten.amax.default"}))
     seen = Coverage()
-    for index in range(60):
+    for index in range(120):
         goals = seen.goals(policy, Random(f"6/{index}"))
         seen.add([generate(6, index, policy, goals).graph], (), goals)
     behind = {target: seen.behind[target, "int32"] for target in ("aten.neg.default", "aten.amax.default")}
@@ -200,3 +201,43 @@ def test_a_goal_is_reached() -> None:
     goal = Goal("aten.amax.default", "aten.neg.default", DType.INT32)
     reached = [pairs(generate(8, index, Policy(), [goal]).graph) for index in range(10)]
     assert sum(("aten.amax.default", "aten.neg.default", "int32") in found for found in reached) >= 7
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_goal_says_which_dimensions_are_reduced(place: str) -> None:
+    goal = Goal("aten.amax.default", "aten.neg.default", DType.INT32, place=place)
+    reached = [pairs(generate(8, index, Policy(), [goal]).graph) for index in range(8)]
+    assert sum((f"aten.amax.default/{place}", "aten.neg.default", "int32") in found for found in reached) >= 5
+
+
+def test_some_goals_leave_their_type_before_what_tells() -> None:
+    seen, left = Coverage(), set[str]()
+    for index in range(30):
+        (goal,) = [goal for goal in seen.goals(Policy(), Random(f"7/{index}")) if goal.ends and goal.chosen]
+        assert goal.dtype in NARROW
+        sample = generate(7, index, Policy(), [goal])
+        seen.add([sample.graph], (), [goal])
+        found = pairs(sample.graph)
+        low, high = goal.dtype.bounds
+        for node in sample.graph.nodes:
+            if node.target == goal.maker and node.type is not None and node.type.dtype is goal.dtype:
+                values = sample.values[node.name].value.array
+                if values.size and (np.min(values) <= low + 1 or np.max(values) >= high - 1):
+                    left.update({goal.target, goal.also} & {target for _, target, _ in found})
+    assert len(left) >= 12
+    assert not left & {"aten.add.Tensor", "aten.mul.Tensor", "aten.permute.default"}
+
+
+def test_calls_made_twice_and_dead_calls_change_no_value() -> None:
+    graph = typed_graph("x: float32[4]\na = aten.neg.default(x)\nb = aten.relu.default(a)\nc = aten.abs.default(a)\n-> b, c")
+    inputs = {"x": np.array([1.0, -2.0, 3.0, -4.0])}
+    seen: set[int] = set()
+    for seed in range(40):
+        other, given = varied(graph, dict(inputs), Random(seed))
+        before, after = form_of(graph, inputs), form_of(other, given)
+        assert before is not None
+        assert after is not None
+        for a, b in zip(before.expected, after.expected, strict=True):
+            assert np.array_equal(plain(a), plain(b))
+        seen.add(len(other.nodes))
+    assert len(seen) == 3  # as it was, with a call more, with two calls more

@@ -234,8 +234,8 @@ def _(m: Match) -> Part | None:
         return None
     order: tuple[int, ...] = m.b
     dims: tuple[int, ...] = m.a
-    back = inverse(order)
-    return _flip(permute(m.x, order), tuple(sorted(back[k % m.x.rank] for k in dims)))
+    rank, back = len(order), inverse(order)
+    return _flip(permute(m.x, order), tuple(sorted(back[k % rank] for k in dims)))
 
 
 @rule(
