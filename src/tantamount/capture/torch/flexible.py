@@ -9,8 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 
-__all__ = ["as_defined"]
+from tantamount.capture.torch.placements import local_part
+from tantamount.capture.torch.sources import user_line
+from tantamount.errors import UserError
+
+__all__ = ["CHECKED", "as_defined"]
 
 
 @contextmanager
@@ -30,6 +35,34 @@ def as_defined() -> Iterator[None]:
         finally:
             for name, value in before.items():
                 setattr(flex, name, value)
+
+
+def _one_hot(*args: Any, **kwargs: Any) -> Tensor:
+    """``one_hot``, which eager stops at classes out of range. A trace records comparisons only, which give zeros there:
+    so the classes are looked up, too, in a table that nothing uses."""
+    tensor, *rest = (*args, *(value for name, value in kwargs.items() if name != "num_classes"))
+    number = kwargs.get("num_classes", rest[0] if rest else -1)
+    if isinstance(number, int) and number > 0:
+        torch.ops.aten.embedding.default(torch.zeros(number, 1), local_part(tensor)[0])
+    return torch.ops.aten.one_hot.default(tensor, number)
+
+
+def _refused_check(*_: Any, **__: Any) -> Any:
+    raise UserError(
+        "capture", place=user_line() or "torch._assert_async", found="a check of values that may stop the program",
+        needed="a program that a graph of operators says all of", hint="leave the check out of what is captured",
+    )  # fmt: skip
+
+
+_aten = torch.ops.aten
+# by what PyTorch tells modes of
+CHECKED = {
+    **dict.fromkeys((torch._C._nn.one_hot, _aten.one_hot, _aten.one_hot.default), _one_hot),
+    **dict.fromkeys(
+        (torch._assert_async, _aten._assert_async, _aten._assert_async.default, _aten._assert_async.msg,
+         _aten._functional_assert_async, _aten._functional_assert_async.msg), _refused_check,
+    ),
+}  # fmt: skip
 
 
 def _defined(*args: Any, **kwargs: Any) -> Any:

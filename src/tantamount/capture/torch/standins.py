@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tantamount.capture.torch.addresses import ADDRESSES, HISTORY, of_storages, refused_address, refused_history
 from tantamount.capture.torch.collectives import with_factors
+from tantamount.capture.torch.flexible import CHECKED
 from tantamount.capture.torch.placements import local_part
 from tantamount.capture.torch.problems import refused_ddp, unknown_parameter
 from tantamount.capture.torch.sources import user_frame, user_line
@@ -77,6 +78,8 @@ class StandIns(TorchFunctionMode):
             raise refused_address(ADDRESSES[func])
         if func in HISTORY and id(args[0]) in self._computed and user_frame(sys._getframe(1)):
             raise refused_history(HISTORY[func], self._computed[id(args[0])])
+        if func in CHECKED:
+            return CHECKED[func](*args, **kwargs)
         if func == _SET_DATA and not _within_fsdp():
             return _rebind(*args)
         return func(*args, **kwargs)
