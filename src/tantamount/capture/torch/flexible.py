@@ -54,12 +54,13 @@ def _refused_check(*_: Any, **__: Any) -> Any:
     )  # fmt: skip
 
 
+_torch: Any = torch  # PyTorch's types do not know all that programs call
 _aten = torch.ops.aten
 # by what PyTorch tells modes of
 CHECKED = {
-    **dict.fromkeys((torch._C._nn.one_hot, _aten.one_hot, _aten.one_hot.default), _one_hot),
+    **dict.fromkeys((_torch._C._nn.one_hot, _aten.one_hot, _aten.one_hot.default), _one_hot),
     **dict.fromkeys(
-        (torch._assert_async, _aten._assert_async, _aten._assert_async.default, _aten._assert_async.msg,
+        (_torch._assert_async, _aten._assert_async, _aten._assert_async.default, _aten._assert_async.msg,
          _aten._functional_assert_async, _aten._functional_assert_async.msg), _refused_check,
     ),
 }  # fmt: skip
