@@ -1,6 +1,7 @@
 """What eager checks and a trace does not record: implementations that stop where specifications go on were PROVED.
 
-``one_hot`` was traced as comparisons, which are false at classes out of range, and assertions were dropped.
+``one_hot`` was traced as comparisons, which are false at classes out of range; assertions were dropped in captures, and
+assumed in files.
 """
 
 from __future__ import annotations
@@ -58,11 +59,33 @@ def test_what_is_in_range_is_proved() -> None:
     assert tt.refine(wanted, implementation).verdict is tt.Verdict.PROVED
 
 
-def test_assertions_of_values_are_refused() -> None:
-    def checked(x: Tensor) -> Tensor:
-        torch._assert_async((x > 0).all())
-        return x * 2
+def checked(x: Tensor) -> Tensor:
+    torch._assert_async((x * x >= 0).all())
+    return x * 2
 
-    with pytest.raises(tt.UserError, match="a check of values") as problem:
-        tt.capture(checked, (torch.ones(3),))
-    assert problem.value.code == "capture"
+
+def checked_too_much(x: Tensor) -> Tensor:
+    torch._assert_async((x > 0).all())
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("specification", "implementation", "verdict"),
+    [
+        (lambda x: x * 2, checked_too_much, tt.Verdict.REFUTED),
+        (checked_too_much, lambda x: x * 2, tt.Verdict.PROVED),
+        (checked_too_much, checked_too_much, tt.Verdict.PROVED),
+        (lambda x: x * 2, lambda x: x + x, tt.Verdict.PROVED),
+    ],
+)
+def test_assertions_of_an_implementation_have_to_hold(
+    specification: Callable[[Tensor], Tensor], implementation: Callable[[Tensor], Tensor], verdict: tt.Verdict
+) -> None:
+    x = (torch.ones(3),)
+    assert tt.refine(tt.capture(specification, x), tt.capture(implementation, x)).verdict is verdict
+
+
+def test_assertions_that_hold_anyway_are_not_refuted() -> None:
+    x = (torch.ones(3),)
+    found = tt.refine(tt.capture(lambda x: x + x, x), tt.capture(checked, x))
+    assert found.verdict is not tt.Verdict.REFUTED

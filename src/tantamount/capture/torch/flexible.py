@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 
 from tantamount.capture.torch.placements import local_part
-from tantamount.capture.torch.sources import user_line
-from tantamount.errors import UserError
 
 __all__ = ["CHECKED", "as_defined"]
 
@@ -47,23 +45,10 @@ def _one_hot(*args: Any, **kwargs: Any) -> Tensor:
     return torch.ops.aten.one_hot.default(tensor, number)
 
 
-def _refused_check(*_: Any, **__: Any) -> Any:
-    raise UserError(
-        "capture", place=user_line() or "torch._assert_async", found="a check of values that may stop the program",
-        needed="a program that a graph of operators says all of", hint="leave the check out of what is captured",
-    )  # fmt: skip
-
-
 _torch: Any = torch  # PyTorch's types do not know all that programs call
 _aten = torch.ops.aten
 # by what PyTorch tells modes of
-CHECKED = {
-    **dict.fromkeys((_torch._C._nn.one_hot, _aten.one_hot, _aten.one_hot.default), _one_hot),
-    **dict.fromkeys(
-        (_torch._assert_async, _aten._assert_async, _aten._assert_async.default, _aten._assert_async.msg,
-         _aten._functional_assert_async, _aten._functional_assert_async.msg), _refused_check,
-    ),
-}  # fmt: skip
+CHECKED = dict.fromkeys((_torch._C._nn.one_hot, _aten.one_hot, _aten.one_hot.default), _one_hot)
 
 
 def _defined(*args: Any, **kwargs: Any) -> Any:
