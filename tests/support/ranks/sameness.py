@@ -70,11 +70,14 @@ told("key of the optimizer's state")(lambda kept: kept.layer.weight in kept.opti
 told("index of the parameter")(lambda kept: 1.0 + [id(p) for p in kept.listed].index(id(kept.layer.bias)))
 told("isinstance nn.Parameter")(lambda kept: [isinstance(p, nn.Parameter) for p in (*kept.listed, kept.layer.scale)][2])
 
+told("_base, of a parameter and of its view")(
+    lambda kept: kept.layer.weight._base is None and kept.layer.weight[0]._base is kept.listed[0]
+)
+
 for each, ask in {
     "data_ptr()": lambda kept: kept.listed[0].data_ptr() == kept.layer.weight.data_ptr(),
     "storage.data_ptr()": lambda kept: kept.layer.weight.untyped_storage().data_ptr() != 0,
     "_version": lambda kept: float(kept.layer.weight._version),
-    "_base": lambda kept: kept.layer.weight._base is None,
     "is_set_to": lambda kept: kept.listed[0].is_set_to(kept.layer.weight),
 }.items():
     told(each, refused="capture-state")(ask)
@@ -152,3 +155,8 @@ def _(rank: int) -> Built:
 @case(SAMENESS, "is_leaf of an argument that was computed", refused="capture-state")
 def _(rank: int) -> Built:
     return Built(lambda x: x * 2 if x.is_leaf else x + 0, (batch(rank).requires_grad_() * 2,))
+
+
+@case(SAMENESS, "_base of an argument that is a view", refused="capture-state")
+def _(rank: int) -> Built:
+    return Built(lambda x: x * 2 if x._base is None else x + 0, (batch(rank, 4, 3)[:2],))

@@ -112,6 +112,13 @@ def test_orders_that_are_wrong(rank: int, old: str, new: str, said: str, tmp_pat
     assert not said or re.search(said, " ".join(found.wrong)), found.wrong
 
 
+def test_a_parameter_added_to_a_reducer_is_one(tmp_path: Path) -> None:
+    edits = {0: ("self.wreducer9.add_param(self.a_weight_1)", "self.wreducer9.add_param()")}
+    with pytest.raises(UserError) as raised:
+        read_folder(write_modules(tmp_path / "plan", tensor_parallel, 4, edits), Limits())
+    assert raised.value.code == "plan-nnscaler"
+
+
 def test_what_is_done_in_another_order_is_named(tmp_path: Path) -> None:
     """Both backward passes in the wrong order: the executor would take the first forward pass's tensors."""
     folder = write_modules(tmp_path / "plan", pipeline, 2)

@@ -179,7 +179,7 @@ class _Built:
                 self._reducer(target, call, statement)
                 return
             if name.endswith(".add_param") and name.removesuffix(".add_param") in self._reducers:
-                (parameter,) = call.args
+                parameter = call.args[0] if len(call.args) == 1 else None
                 if isinstance(parameter, Dotted):
                     self._reducers[name.removesuffix(".add_param")][1].append(parameter.path.removeprefix("self."))
                     return

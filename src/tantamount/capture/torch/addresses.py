@@ -15,7 +15,7 @@ from torch import Tensor
 from tantamount.capture.torch.sources import user_frame, user_line
 from tantamount.errors import UserError
 
-__all__ = ["ADDRESSES", "HISTORY", "guarded", "of_storages", "refused_address", "refused_history"]
+__all__ = ["ADDRESSES", "HISTORY", "VIEWS", "guarded", "of_storages", "refused_address", "refused_history"]
 
 _TENSOR: Any = Tensor  # PyTorch's types do not know descriptors
 
@@ -28,11 +28,10 @@ def _getter(name: str) -> Any:
 ADDRESSES = {
     _TENSOR.data_ptr: "data_ptr()",
     _TENSOR.is_set_to: "is_set_to()",
-    _TENSOR._is_view: "_is_view()",
-    _getter("_base"): "_base",
     _getter("_cdata"): "_cdata",
     _getter("_version"): "_version",
 }
+VIEWS = {_TENSOR._is_view: "_is_view()", _getter("_base"): "_base"}
 HISTORY = {_getter("is_leaf"): "is_leaf", _getter("grad_fn"): "grad_fn", _getter("output_nr"): "output_nr"}
 
 
@@ -69,10 +68,10 @@ def refused_address(label: str) -> UserError:
 
 
 def refused_history(label: str, name: str) -> UserError:
-    """The error for a question about what an argument was computed from."""
+    """The error for a question about what an argument was computed from, or is a view of."""
     return UserError(
         "capture-state", place=user_line() or label,
-        found=f"{label} of {name}, an argument that was itself computed",
-        needed="a question that has the same answer for any argument",
-        hint="x.detach().requires_grad_(), or compute it inside of what is captured",
+        found=f"{label} of {name}, a tensor that was itself computed before the call, or is a view of another",
+        needed="a question that has the same answer for any tensor",
+        hint="x.detach().requires_grad_(), x.clone(), or compute it inside of what is captured",
     )  # fmt: skip

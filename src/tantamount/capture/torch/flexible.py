@@ -9,8 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 
-__all__ = ["as_defined"]
+from tantamount.capture.torch.placements import local_part
+
+__all__ = ["CHECKED", "as_defined"]
 
 
 @contextmanager
@@ -30,6 +33,22 @@ def as_defined() -> Iterator[None]:
         finally:
             for name, value in before.items():
                 setattr(flex, name, value)
+
+
+def _one_hot(*args: Any, **kwargs: Any) -> Tensor:
+    """``one_hot``, which eager stops at classes out of range. A trace records comparisons only, which give zeros there:
+    so the classes are looked up, too, in a table that nothing uses."""
+    tensor, *rest = (*args, *(value for name, value in kwargs.items() if name != "num_classes"))
+    number = kwargs.get("num_classes", rest[0] if rest else -1)
+    if isinstance(number, int) and number > 0:
+        torch.ops.aten.embedding.default(torch.zeros(number, 1), local_part(tensor)[0])
+    return torch.ops.aten.one_hot.default(tensor, number)
+
+
+_torch: Any = torch  # PyTorch's types do not know all that programs call
+_aten = torch.ops.aten
+# by what PyTorch tells modes of
+CHECKED = dict.fromkeys((_torch._C._nn.one_hot, _aten.one_hot, _aten.one_hot.default), _one_hot)
 
 
 def _defined(*args: Any, **kwargs: Any) -> Any:

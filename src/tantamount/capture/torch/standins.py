@@ -22,8 +22,9 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tantamount.capture.torch.addresses import ADDRESSES, HISTORY, of_storages, refused_address, refused_history
+from tantamount.capture.torch.addresses import ADDRESSES, HISTORY, VIEWS, of_storages, refused_address, refused_history
 from tantamount.capture.torch.collectives import with_factors
+from tantamount.capture.torch.flexible import CHECKED
 from tantamount.capture.torch.placements import local_part
 from tantamount.capture.torch.problems import refused_ddp, unknown_parameter
 from tantamount.capture.torch.sources import user_frame, user_line
@@ -41,6 +42,7 @@ class StandIns(TorchFunctionMode):
         self._names: dict[int, str] = {}
         self._memory: dict[int, str] = {}  # the names of the tensors that lie there
         self._computed: dict[int, str] = {}  # the names of stand-ins of what is no leaf, by their identity
+        self._views: dict[int, str] = {}  # and of what is a view
         self._kept: list[Any] = []  # identities stay those of these objects
 
     def add(self, name: str, original: Tensor, stand_in: Tensor) -> None:
@@ -50,6 +52,8 @@ class StandIns(TorchFunctionMode):
         self._kept += [original, stand_in]
         if not stand_in.is_leaf:  # contents are not exchanged yet
             self._computed[id(stand_in)] = name
+        if stand_in._is_view():
+            self._views[id(stand_in)] = name
         memory = _memory(stand_in)
         if memory is not None:
             self._memory.setdefault(memory, name)
@@ -77,6 +81,10 @@ class StandIns(TorchFunctionMode):
             raise refused_address(ADDRESSES[func])
         if func in HISTORY and id(args[0]) in self._computed and user_frame(sys._getframe(1)):
             raise refused_history(HISTORY[func], self._computed[id(args[0])])
+        if func in VIEWS and id(args[0]) in self._views and user_frame(sys._getframe(1)):
+            raise refused_history(VIEWS[func], self._views[id(args[0])])
+        if func in CHECKED:
+            return CHECKED[func](*args, **kwargs)
         if func == _SET_DATA and not _within_fsdp():
             return _rebind(*args)
         return func(*args, **kwargs)

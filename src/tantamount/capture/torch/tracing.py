@@ -285,9 +285,11 @@ _READERS = {"aten.embedding.default", "aten.gather.default", "aten.index.Tensor"
 
 
 def _matters(node: fx.Node) -> bool:
-    """True if a node has an effect though nothing uses its value. Eager stops where whole numbers are divided by 0, or
-    an index is out of range."""
+    """True if a node has an effect though nothing uses its value. Eager stops where whole numbers are divided by 0, an
+    index is out of range, or an assertion does not hold."""
     name = str(node.target)
+    if name.startswith("aten._assert_async."):
+        return True
     if name in _QUOTIENTS:
         value = node.meta.get("val")
         return isinstance(value, torch.Tensor) and not value.dtype.is_floating_point

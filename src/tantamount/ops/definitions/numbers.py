@@ -192,14 +192,22 @@ def assert_scalar(b: Builder, self: Operand, assert_msg: str) -> None:
     """no value: self is assumed to hold"""
 
 
-@operator("aten._assert_async.default", category=_NUMBERS, assumes=_HOLDS)
+@operator("aten._assert_async.default", category=_NUMBERS)
 def assert_async(b: Builder, self: Tensor) -> None:
-    """no value: self is assumed to hold"""
+    """no value: the program stops where self is 0"""
+    _stop_at_zero(b, self)
 
 
-@operator("aten._assert_async.msg", category=_NUMBERS, assumes=_HOLDS)
+@operator("aten._assert_async.msg", category=_NUMBERS)
 def assert_async_message(b: Builder, self: Tensor, assert_msg: str) -> None:
-    """no value: self is assumed to hold"""
+    """no value: the program stops where self is 0"""
+    _stop_at_zero(b, self)
+
+
+def _stop_at_zero(b: Builder, x: Tensor) -> None:
+    """A quotient of whole numbers by 1 where x is true and by 0 elsewhere, at which programs stop."""
+    true = b.cast(b.cast(x, DType.BOOL), DType.INT64)
+    b.function("floor_divide", true, true, floating=False)
 
 
 @operator(
