@@ -45,11 +45,16 @@ def fingerprint(value: Array) -> tuple[tuple[int, ...], str]:
 
 
 def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
-    """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros, and of what is
-    not finite or whose projection is not."""
+    """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros, and without a
+    finite projection. What is not a number (roots of what is negative) says where it is, the rest says the rest."""
     flat = np.asarray(value, dtype=np.float64).reshape(-1)
-    if not flat.size or np.isnan(flat).any():
+    missing = np.isnan(flat)
+    if not flat.size or missing.all():
         return None
+    holes: tuple[str, ...] = ()
+    if missing.any():
+        holes = (f"{float(_weights(flat.size)[0] @ missing):.{_DIGITS}e}",)
+        flat = np.where(missing, 0.0, flat)
     if np.isinf(flat).any():  # masks
         largest = float(np.abs(flat[np.isfinite(flat)]).max(initial=0.0)) or 1.0
         flat = np.where(np.isinf(flat), np.sign(flat) * _INFINITY * largest, flat)
@@ -58,7 +63,7 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
     scale = float(projected[0])
     if not np.isfinite(projected).all() or abs(scale) < 1e-12 * max(1.0, float(np.abs(flat).max())) or scale == 0:
         return None
-    key = tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:])
+    key = tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:]) + holes
     size = np.abs(flat[:: max(1, flat.size // _LOOKED_AT)])
     ordinary = float(np.median(size[size > 0])) if size.any() else 0.0
     if ordinary and float(np.abs(flat).max()) > _HUGE * ordinary:  # beside masked elements the others say nothing
@@ -121,7 +126,7 @@ class Parts(Generic[P]):
         self._found: dict[object, list[tuple[P, float]]] = {}
 
     def add(self, part: P, value: Array) -> None:
-        """Remember a tensor; one that is not finite is not found again."""
+        """Remember a tensor; one without finite numbers is not found again."""
         key, scale = _key(value)
         if key is not None:
             self._found.setdefault(key, []).append((part, scale))

@@ -92,7 +92,11 @@ class Values(Attributes):
         return one is not None and two is not None and close(one, two)
 
     def _missing(self, aligned: Part, wanted: Part) -> Account:
-        """Something that the specification does to a tensor is not done."""
+        """Something that the specification does to a tensor is not done; or it is, and another tensor is read."""
+        there = self._instead()
+        if there and there.text.partition(" instead of ")[0] in self.matches.graph(self.place).by_name:
+            head = f"{self.impl(self.place)} takes {self.part(aligned)} where {self.part(wanted)} is needed"
+            return self.made("operand", head, self._rows_of_places(), there, wanted[0], wanted)
         graph = self.matches.job.specification
         facts = self.matches.whole_facts(wanted[0])
         if facts.adds or facts.reduction == "sum":
