@@ -15,7 +15,7 @@ from tantamount.diagnosis.edits import Edit, EditKind, layouts, operands
 from tantamount.diagnosis.hints import NO_HINT, Hint, Line, added, applying, like, reduced, summed
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some, times
-from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
+from tantamount.diagnosis.relate import Rows, addend, known_rows, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
 from tantamount.ir.graph import Node, references
@@ -76,8 +76,8 @@ class Values(Attributes):
             return [self._integers]
         found = [self._factor, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
-        found += [self._unreached, self._region]
-        return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.matches.frontier(self.c) else found
+        found += [self._unreached]
+        return [*found[:4], self._attribute, *found[4:]] if not self.matches.frontier(self.c) else found
 
     def _rows_of_places(self) -> str:
         """One line for each of the first places: the part that it has, and the one that it needs."""
@@ -558,16 +558,3 @@ class Values(Attributes):
         if held == needed:
             return None
         return self.made("offset", head, self._rows_of_places(), NO_HINT, wanted[0], wanted)
-
-    def _region(self, wanted: Part) -> Account | None:
-        target = self.matches.part(wanted, self.matches.value(self.place).shape)
-        value = self.matches.value(self.place)
-        found = None if target is None or value.dtype.kind != "f" else region(value, target)
-        if found is None:
-            return None
-        ((dim, rows),) = found.items()
-        what = "rows" if dim == 0 else f"indices along dimension {dim}"
-        head = (
-            f"{self.impl(self.place)} differs from the specification's {self.part(wanted)} at {what} {some(rows)} only"
-        )
-        return replace(self.made("different", head, "", NO_HINT, wanted[0], wanted), sure=False)
