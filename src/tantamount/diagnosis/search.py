@@ -346,9 +346,6 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
     if best.edit.kind is EditKind.OPERAND:
         ref = list(references(matches.node(place)))[best.edit.position]
         above = [one for one in above if one[1] == ref]
-        found = _of_the_operand(start, best, best.edit.position)
-        if found is not None:
-            return found
     classes = [matches.class_of[one] for one in above if one in matches.class_of]
     found = [
         one
@@ -362,7 +359,7 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
 
 
 def _of_the_operand(start: _Start, best: _Candidate, position: int) -> _Candidate | None:
-    """The change of an operand itself, where that repairs as much as another operand, or another view of it, does."""
+    """The change of what a view shows, where that repairs as much as another view does."""
     matches = start.matches
     changes: dict[Place, Array] = {}
     wanted: dict[Place, Part] = {}

@@ -93,7 +93,7 @@ class Values(Attributes):
 
     def _missing(self, aligned: Part, wanted: Part) -> Account:
         """Something that the specification does to a tensor is not done; or it is, and another tensor is read."""
-        there = self._instead()
+        there = self._instead() if self.matches.facts(self.place).layout else NO_HINT
         if there and there.text.partition(" instead of ")[0] in self.matches.graph(self.place).by_name:
             head = f"{self.impl(self.place)} takes {self.part(aligned)} where {self.part(wanted)} is needed"
             return self.made("operand", head, self._rows_of_places(), there, wanted[0], wanted)
