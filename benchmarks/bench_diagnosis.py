@@ -109,9 +109,9 @@ class Row:
 
 
 _ATTEMPTS = [name for name in vars(Values) if name in (
-    "_factor", "_rows", "_addend", "_summands", "_operator", "_by_operand", "_unreached", "_region", "_integers",
+    "_factor", "_rows", "_addend", "_summands", "_operator", "_by_operand", "_unreached", "_integers",
     "_chosen", "_by_window", "_zero",
-)] + ["_attribute", "_upstream"]  # fmt: skip
+)] + ["_attribute"]  # fmt: skip
 
 
 class _Heard:

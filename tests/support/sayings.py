@@ -37,9 +37,10 @@ def shared_names(job: Job) -> set[str]:
 
 def unclear(text: str, job: Job) -> list[str]:
     """The names in the part of a sentence that says what is wanted that could be those of either program."""
-    _, *wanted = _BETWEEN.split(_PLACE.sub("", text), maxsplit=1)
+    wanted = [part for one in _PLACE.sub("", text).split("; ") for part in _BETWEEN.split(one, maxsplit=1)[1:]]
     said = " ".join(wanted).replace(_LABEL, "~")
-    return [name for name in shared_names(job) if re.search(rf"(?<![\w.~/-]){re.escape(name)}(?![\w.])", said)]
+    names = shared_names(job)
+    return [name for name in names if re.search(rf"(?<![\w.~/-]){re.escape(name)}(?![\w.]| of )", said)]
 
 
 def check_sentences(job: Job, report: Report) -> None:

@@ -45,15 +45,22 @@ def fingerprint(value: Array) -> tuple[tuple[int, ...], str]:
 
 
 def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
-    """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros, and of what is
-    not finite or whose projection is not."""
+    """A key that a tensor has in common with its multiples, and its scale among them; ``None`` of zeros, and without a
+    finite projection. What is not a number (roots of what is negative) says where it is, the rest says the rest."""
     flat = np.asarray(value, dtype=np.float64).reshape(-1)
     if not flat.size:
         return None
     magnitudes = np.abs(flat)
     largest = float(magnitudes.max())
+    holes: tuple[str, ...] = ()
     if isnan(largest):
-        return None
+        missing = np.isnan(flat)
+        if missing.all():
+            return None
+        holes = (f"{float(_weights(flat.size)[0] @ missing):.{_DIGITS}e}",)
+        flat = np.where(missing, 0.0, flat)
+        magnitudes = np.abs(flat)
+        largest = float(magnitudes.max())
     if isinf(largest):  # masks
         largest = _INFINITY * (float(magnitudes[np.isfinite(flat)].max(initial=0.0)) or 1.0)
         flat = np.where(np.isinf(flat), np.sign(flat) * largest, flat)
@@ -63,7 +70,7 @@ def direction(value: Array) -> tuple[tuple[str, ...], float] | None:
     scale = projected[0]
     if not all(map(isfinite, projected)) or abs(scale) < 1e-12 * max(1.0, largest) or scale == 0:
         return None
-    key = tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:])
+    key = tuple(f"{x / scale:.{_DIGITS}e}" for x in projected[1:]) + holes
     ordinary = _median(magnitudes[:: max(1, flat.size // _LOOKED_AT)])
     if ordinary and largest > _HUGE * ordinary:  # beside masked elements the others say nothing
         rest = _weights(flat.size) @ np.clip(flat, -_HUGE * ordinary, _HUGE * ordinary)
@@ -138,7 +145,7 @@ class Parts(Generic[P]):
         self._found: dict[object, list[tuple[P, float]]] = {}
 
     def add(self, part: P, value: Array) -> None:
-        """Remember a tensor; one that is not finite is not found again."""
+        """Remember a tensor; one without finite numbers is not found again."""
         key, scale = _key(value)
         if key is not None:
             self._found.setdefault(key, []).append((part, scale))

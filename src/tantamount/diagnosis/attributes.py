@@ -21,26 +21,6 @@ __all__ = ["Attributes"]
 class Attributes(Names):
     """An account of the numbers above the place of an edit, and what becomes of the outputs with others."""
 
-    def _upstream(self, wanted: Part) -> Account | None:
-        """The first operator above that has another number than the specification's operator, if that number repairs
-        the output."""
-        above = self.matches.replay.above([self.place]) - {self.place}
-        graph = self.matches.job.specification
-        open_ = [
-            n for n in graph.nodes if n.name in set(ancestors(graph, wanted[0])) and n.name not in self.matches.matched
-        ]
-        for c in self.matches.classes:
-            place = next((p for p in c.places if p in above), None)
-            if place is None or not self.matches.frontier(c):
-                continue
-            like = next((n for n in open_ if n.target == self.node(place).target), None)
-            found = None if like is None else self._literals_differ(place, like)
-            if like is not None and found is not None:
-                instead = {one: _with_numbers(self.node(one), like) for one in c.places}
-                lines = {one: put(node) for one, node in instead.items()}
-                return replace(found, hint=replace(found.hint, lines=lines)) if self._repairs(instead) else None
-        return None
-
     def _attribute(self, wanted: Part) -> Account | None:
         """Operators with other numbers than the only ones of their kind in the specification."""
         above = self.matches.replay.above([self.place])

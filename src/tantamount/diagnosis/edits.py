@@ -283,6 +283,7 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
     if unmatched and chooses:
         operands = (matches.aligned(operand) for place in c.places for operand in matches.replay.operands[place])
         matched |= {part[0] for part in operands if part is not None}
+    end = matches.end if not unmatched and matches.ends.issuperset(c.places) else ""  # another tensor is put out
     tried = 0
     for whole in sorted(matches.wholes, key=lambda w: (w.target != c.target, w.first[1] in matches.matched)):
         names = {name for _, name in whole.places}
@@ -293,7 +294,7 @@ def replaced(matches: ValueMatches, c: Class, kind: EditKind = EditKind.VALUE) -
         if not same:
             names -= matches.matched - matched  # some ranks may have what others should
         other = alike and chooses  # an operator that cuts may have cut out something else
-        if not names or not (unmatched or same or other or _inserts(matches, c, names, matched)):
+        if not names or not (unmatched or same or other or end in names or _inserts(matches, c, names, matched)):
             continue
         found = False
         for wanted, changes in _assignments(matches, c.places, names):

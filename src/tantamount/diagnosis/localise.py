@@ -454,6 +454,10 @@ class _Search:
     def _mismatch(self, name: str, twin: str, finding: Finding) -> Mismatch:
         node = self._named(self.job.specification, name)
         other = self._named(self.job.implementation[0], twin) if twin in self.job.implementation[0].by_name else None
+        numbers = None if other is None else _other_number(other, node)
+        if numbers is not None and finding.kind != "unreduced":
+            text = f"it has {numbers[0]!r} where {numbers[1]!r} is wanted"
+            finding = replace(finding, kind="attribute", text=text)
         equations = ()
         if finding.specification or finding.implementation:
             equations = (f"specification:  {finding.specification}", f"implementation: {finding.implementation}")
@@ -476,6 +480,16 @@ class _Search:
         while node.target == "getitem":
             node = graph.by_name[next(iter(references(node)))]
         return node
+
+
+def _other_number(mine: Node, theirs: Node) -> tuple[float, float] | None:
+    """The first number with a point, among the arguments of calls of one operator, in which they differ: an epsilon, a
+    scale, a probability. Integers are sizes and positions, which differ between right programs."""
+    if mine.target != theirs.target:
+        return None
+    pairs = [*zip(mine.args, theirs.args, strict=False)]
+    pairs += [(mine.kwargs[key], theirs.kwargs[key]) for key in mine.kwargs if key in theirs.kwargs]
+    return next(((a, b) for a, b in pairs if isinstance(a, float) and isinstance(b, float) and a != b), None)
 
 
 def _inputs_above(graph: Graph) -> dict[str, frozenset[str]]:

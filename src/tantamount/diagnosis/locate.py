@@ -25,6 +25,7 @@ __all__ = ["Location", "locate", "reads", "whole_reads"]
 class Location:
     """Classes of the implementation by their numbers in ``matches.classes``, in the order of the data flow.
 
+    ``ends``       are wrong outputs though they are parts of tensors, and what is moved there
     ``frontier``   do not correspond, though everything that they read does
     ``apart``      do not correspond, and reach a wrong output through such values only
     ``summands``   of which the apart reads one summand
@@ -38,6 +39,7 @@ class Location:
                    made of, in order
     """
 
+    ends: tuple[int, ...]
     frontier: tuple[int, ...]
     apart: tuple[int, ...]
     summands: tuple[int, ...]
@@ -86,7 +88,9 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
     here = {number[place] for place in apart}
     twins = {k for k in above - here - boundary - beside if matches.classes[k].target in targets}
     moving = {k for k in frontier if matches.facts(matches.classes[k].first).layout}
+    moved_there = [one for end in ends for one in _parts_above(matches, end)]
     return Location(
+        ends=tuple(sorted({number[one] for one in moved_there if one in number})),
         frontier=(*sorted(frontier - moving), *sorted(moving)),  # right programs move elements in other ways, too
         apart=tuple(sorted(here)),
         summands=tuple(sorted(summands)),
@@ -186,6 +190,17 @@ def _moved(matches: ValueMatches, place: Place) -> list[Place]:
         found.append(place)
         if not corresponds(matches, place):
             break
+    return found
+
+
+def _parts_above(matches: ValueMatches, end: Place) -> list[Place]:
+    """A wrong output and those above it from which its elements only moved there, as long as they are parts of
+    tensors: buffers of several tensors are not."""
+    found: list[Place] = []
+    for one in _moved(matches, end):
+        if matches.aligned(one) is None:
+            break
+        found.append(one)
     return found
 
 

@@ -192,7 +192,7 @@ class Names:
         whole = self.matches.part(part, self.matches.value(given).shape)
         node = self.matches.job.specification.by_name[part[0]]
         if node.op == "constant" and whole is not None and whole.size <= _TINY:
-            return f"{whole.tolist()} ({part[0]})"
+            return f"{whole.tolist()} ({self.theirs(part[0])})"
         return self.part(part)
 
     def _reader(self, name: str, target: str) -> str:

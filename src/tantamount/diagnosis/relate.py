@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches
 from tantamount.semantics.reference import Array
 
-__all__ = ["Addend", "Rows", "addend", "known_rows", "region", "rows_along", "unreached"]
+__all__ = ["Addend", "Rows", "addend", "known_rows", "rows_along", "unreached"]
 
 
 @dataclass(frozen=True)
@@ -118,21 +118,6 @@ def known_rows(whole: Array, value: Array, dim: int) -> tuple[int | None, ...]:
     """For each row of a value the number of the row of a tensor that it is; ``None`` for others."""
     rows = [rows_of(np.moveaxis(whole, dim, 0), row[None]) for row in np.moveaxis(value, dim, 0)]
     return tuple(None if row is None else row[0] for row in rows)
-
-
-def region(value: Array, wanted: Array) -> Mapping[int, tuple[int, ...]] | None:
-    """The indices along some dimension to which the difference is confined; ``None`` if it is everywhere."""
-    if value.shape != wanted.shape:
-        return None
-    largest = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0))
-    with np.errstate(all="ignore"):
-        wrong = ~(np.abs(value - wanted) <= 1e-9 * max(largest, 1e-300)) & ~(value == wanted)
-    for dim in range(value.ndim):
-        others = tuple(k for k in range(value.ndim) if k != dim)
-        rows = np.flatnonzero(wrong.any(axis=others) if others else wrong)
-        if 0 < len(rows) < value.shape[dim]:
-            return {dim: tuple(int(k) for k in rows)}
-    return None
 
 
 def unreached(matches: ValueMatches, place: Place, wanted: Part) -> list[Part]:

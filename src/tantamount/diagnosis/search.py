@@ -200,6 +200,7 @@ Pass = tuple[Sequence[int], tuple[EditKind, ...]]  # classes by number, and the 
 def _first_passes(location: Location) -> Iterator[Pass]:
     """The passes of the search at the place where values stop corresponding, in order: edits that can be said simply
     before those that only say what should be there."""
+    yield location.ends, _VALUE
     yield location.summands, _REDUCTIONS
     yield location.frontier, (*_REDUCTIONS, *_SIMPLE, EditKind.OPERAND)
     yield location.summands, _SIMPLE
@@ -340,12 +341,11 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
     matches = start.matches
     place = best.edit.places[0]
     above = reads(matches, place)
+    if matches.facts(place).view and matches.node(place).op == "call":
+        return _of_the_operand(start, best, 0)
     if best.edit.kind is EditKind.OPERAND:
         ref = list(references(matches.node(place)))[best.edit.position]
         above = [one for one in above if one[1] == ref]
-        found = _of_the_operand(start, best)
-        if found is not None:
-            return found
     classes = [matches.class_of[one] for one in above if one in matches.class_of]
     found = [
         one
@@ -358,13 +358,13 @@ def _one_above(start: _Start, best: _Candidate) -> _Candidate | None:
     return min(found, key=lambda one: one.cost, default=None)
 
 
-def _of_the_operand(start: _Start, best: _Candidate) -> _Candidate | None:
-    """The change of an operand itself, where that repairs as much as another operand does."""
+def _of_the_operand(start: _Start, best: _Candidate, position: int) -> _Candidate | None:
+    """The change of what a view shows, where that repairs as much as another view does."""
     matches = start.matches
     changes: dict[Place, Array] = {}
     wanted: dict[Place, Part] = {}
     for place in best.edit.places:
-        given = (place[0], list(references(matches.node(place)))[best.edit.position])
+        given = (place[0], list(references(matches.node(place)))[position])
         part = matches.part(best.edit.wanted[place], matches.value(given).shape)
         if part is None or matches.node(given).op != "call" or given not in matches.class_of:
             return None

@@ -46,7 +46,8 @@ class ValueMatches:
         self._calls: dict[object, Facts] = {}
         self.effort = replay.allowed
         graph = self.job.specification
-        end = next(o.node for o in graph.outputs if o.name == output)
+        self.end = end = next(o.node for o in graph.outputs if o.name == output)
+        self.ends = frozenset(replay.output_places(output))
         above = ancestors(graph, end)
         self.cone = replay.above(replay.output_places(output))
         self.used = replay.above(place for name in self.job.outputs for place in replay.output_places(name))

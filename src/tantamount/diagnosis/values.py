@@ -15,7 +15,7 @@ from tantamount.diagnosis.edits import Edit, EditKind, layouts, operands
 from tantamount.diagnosis.hints import NO_HINT, Hint, Line, added, applying, like, reduced, summed
 from tantamount.diagnosis.locate import whole_reads
 from tantamount.diagnosis.naming import LINES, Account, listed, named, number, runs, short, some, times
-from tantamount.diagnosis.relate import Rows, addend, known_rows, region, rows_along, unreached
+from tantamount.diagnosis.relate import Rows, addend, known_rows, rows_along, unreached
 from tantamount.diagnosis.replay import Place
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
 from tantamount.ir.graph import Node, references
@@ -75,8 +75,8 @@ class Values(Attributes):
             return [self._integers]
         found = [self._factor, self._rows, self._addend, self._summands]
         found += [self._operator, self._by_operand, self._attribute]
-        found += [self._unreached, self._region]
-        return [*found[:4], self._attribute, self._upstream, *found[4:]] if not self.matches.frontier(self.c) else found
+        found += [self._unreached]
+        return [*found[:4], self._attribute, *found[4:]] if not self.matches.frontier(self.c) else found
 
     def _rows_of_places(self) -> str:
         """One line for each of the first places: the part that it has, and the one that it needs."""
@@ -91,7 +91,11 @@ class Values(Attributes):
         return one is not None and two is not None and close(one, two)
 
     def _missing(self, aligned: Part, wanted: Part) -> Account:
-        """Something that the specification does to a tensor is not done."""
+        """Something that the specification does to a tensor is not done; or it is, and another tensor is read."""
+        there = self._instead() if self.matches.facts(self.place).layout else NO_HINT
+        if there and there.text.partition(" instead of ")[0] in self.matches.graph(self.place).by_name:
+            head = f"{self.impl(self.place)} takes {self.part(aligned)} where {self.part(wanted)} is needed"
+            return self.made("operand", head, self._rows_of_places(), there, wanted[0], wanted)
         graph = self.matches.job.specification
         facts = self.matches.whole_facts(wanted[0])
         if facts.adds or facts.reduction == "sum":
@@ -557,16 +561,3 @@ class Values(Attributes):
         if held == needed:
             return None
         return self.made("offset", head, self._rows_of_places(), NO_HINT, wanted[0], wanted)
-
-    def _region(self, wanted: Part) -> Account | None:
-        target = self.matches.part(wanted, self.matches.value(self.place).shape)
-        value = self.matches.value(self.place)
-        found = None if target is None or value.dtype.kind != "f" else region(value, target)
-        if found is None:
-            return None
-        ((dim, rows),) = found.items()
-        what = "rows" if dim == 0 else f"indices along dimension {dim}"
-        head = (
-            f"{self.impl(self.place)} differs from the specification's {self.part(wanted)} at {what} {some(rows)} only"
-        )
-        return replace(self.made("different", head, "", NO_HINT, wanted[0], wanted), sure=False)

@@ -160,6 +160,25 @@ def _moved(graph: Graph, name: str, facts: FactsOf) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _linear(graph: Graph, above: str, below: str, facts: FactsOf) -> tuple[str, ...]:
+    """The places at which a sum over ranks is the same sum: it may be taken before or after operators that are linear
+    in their one operand, since the sum of what they make of summands is what they make of the sum."""
+    found: list[str] = []
+    while (one := _linear_in(graph, above, facts)) is not None:
+        above = one
+        found.append(one)
+    while len(users := graph.users.get(below, ())) == 1 and _linear_in(graph, users[0], facts) == below:
+        below = users[0]
+        found.append(below)
+    return tuple(found)
+
+
+def _linear_in(graph: Graph, name: str, facts: FactsOf) -> str | None:
+    """The only operand of a node, if it is linear in it."""
+    refs = list(dict.fromkeys(references(graph.by_name[name])))
+    return refs[0] if len(refs) == 1 and any(refs[0] in one for one in facts(graph.by_name[name]).linear) else None
+
+
 def _is_float(node: Node) -> bool:
     return node.op == "call" and (node.type is None or node.type.dtype.is_float)
 
@@ -174,7 +193,9 @@ def _reductions(graph: Graph, node: Node, facts: FactsOf) -> Iterator[Made]:
     if not facts(node).sums and not facts(node).reduction:
         yield Class.MESSAGE, "not called", places, _passed_on(operand.name)
         return
-    yield Class.REDUCTION_MISSING, "not called", places, _passed_on(operand.name)
+    sums = facts(node).sums or facts(node).reduction == "sum"
+    linear = _linear(graph, operand.name, node.name, facts) if sums else ()
+    yield Class.REDUCTION_MISSING, "not called", (*places, *linear), _passed_on(operand.name)
     again = f"{node.name}_once"
     yield Class.REDUCTION_TWICE, "called twice", (again, *graph.users.get(node.name, ())), _twice(again, operand)
     yield from _added_before(graph, node, operand)

@@ -1,0 +1,133 @@
+"""What a wrong program costs beside the right one: CPU seconds of the answer, and how many times those of the proof.
+
+    python benchmarks/bench_failing.py [--only PART] [--mutants 12] [--seconds 60]
+
+Known bugs beside their repairs, a captured training step of transformers, mistakes in Megatron's GPT, and a wrong layer
+of four at several widths. The goal is three times the proof, and never more than ten seconds and three times the proof.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench_diagnosis import SHARED, programs, within
+from bench_growth import layers, wrong
+
+from tantamount import read_job
+from tantamount.errors import UserError
+from tantamount.ir.job import Job
+from tantamount.refinement.job import refine_job
+from tantamount.samples.mutants.edits import NotAProgram
+from tantamount.samples.mutants.mistakes import mistakes
+from tantamount.verdict import Report
+
+TIMES, SECONDS = 3.0, 10.0
+Pair = tuple[str, Job, Job]  # a name, what is wrong, what is right
+
+
+@dataclass(frozen=True)
+class Row:
+    """One wrong program. ``place`` is the node that is named."""
+
+    name: str
+    failing: float
+    proof: float
+    verdict: str
+    place: str
+
+    @property
+    def over(self) -> bool:
+        """True where it took more than ten seconds and three times the proof."""
+        return self.failing > SECONDS + TIMES * self.proof
+
+
+def bugs(mutants: int) -> Iterator[Pair]:
+    for path in sorted((SHARED.parent / "bugs").glob("*/bug.toml")):
+        yield path.parent.name, read_job(path), read_job(path.with_name("ok.toml"))
+
+
+def captured(mutants: int) -> Iterator[Pair]:
+    for name in ("hf_llama_tp2_train", "llama_hlo_tp2_l1"):
+        path = SHARED / name / "job.toml"
+        broken = SHARED / f"{name}_broken" / "job.toml"
+        if path.exists():
+            ((_, right),) = programs(path)
+            yield name, read_job(broken if broken.exists() else path), right
+
+
+def gpt(mutants: int) -> Iterator[Pair]:
+    for name in ("gpt_tp2_l1", "gpt_tp2_l2"):
+        if not (SHARED / name).exists():
+            continue
+        right = read_job(SHARED / name / "job.toml")
+        found = 0
+        for mistake in mistakes(right, 1):
+            if found >= mutants // 2:
+                break
+            try:
+                yield f"{name}: {mistake.kind.name} {mistake.node}", mistake.build(), right
+            except (NotAProgram, UserError):
+                continue
+            found += 1
+
+
+def widths(mutants: int) -> Iterator[Pair]:
+    with tempfile.TemporaryDirectory() as folder:
+        for width in (64, 256, 768, 4096):
+            jobs: list[Job] = []
+            for name, make in (("wrong", wrong(4, width=width)), ("right", layers(4, width=width))):
+                here = Path(folder) / f"{name}{width}"
+                here.mkdir()
+                jobs.append(read_job(make(here)))
+            yield f"a wrong layer of 4, {width} wide", jobs[0], jobs[1]
+
+
+PARTS = {"bugs": bugs, "captured": captured, "gpt": gpt, "widths": widths}
+
+
+def seconds_of(job: Job, most: float) -> tuple[float, Report | None]:
+    start = time.process_time()
+    report = within(most, lambda: refine_job(job))
+    return time.process_time() - start, report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=list(PARTS))
+    parser.add_argument("--mutants", type=int, default=12, help="of Megatron's GPT")
+    parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds for one answer")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    proofs: dict[int, float] = {}
+    for part in [options.only] if options.only else list(PARTS):
+        for name, failing, right in PARTS[part](options.mutants):
+            if id(right) not in proofs or part != "gpt":
+                proofs[id(right)] = seconds_of(right, options.seconds)[0]
+            spent, report = seconds_of(failing, options.seconds)
+            verdict = "late" if report is None else report.verdict.value
+            place = report.mismatch.implementation if report is not None and report.mismatch is not None else ""
+            row = Row(name, spent, proofs[id(right)], verdict, place)
+            rows.append(row)
+            times = row.failing / max(row.proof, 1e-3)
+            mark = " OVER" if row.over else ""
+            print(
+                f"{row.name[:56]:<58}{row.failing:>7.2f}{row.proof:>7.2f}{times:>7.1f} {row.verdict:<9}{place}{mark}",
+                flush=True,
+            )
+    ratios = sorted(row.failing / max(row.proof, 1e-3) for row in rows)
+    if rows:
+        total, middle = sum(row.failing for row in rows), ratios[len(ratios) // 2]
+        few, over = sum(one <= TIMES for one in ratios), sum(row.over for row in rows)
+        print(f"{len(rows)} wrong programs: {total:.1f} s, median {middle:.1f} times the proof")
+        print(f"{few} within {TIMES:g} times, {over} over {SECONDS:g} s and {TIMES:g} times")
+    return 1 if any(row.over for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
