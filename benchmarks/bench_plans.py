@@ -13,7 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from math import prod
+from math import log, prod
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,11 @@ PLANS: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+SWEEPS = {  # a plan that is larger in one size than the first, and how many times
+    "8b, 128 layers": ("layers", 4), "8b, dp 128": ("dp", 16), "8b, 64 microbatches": ("microbatches", 8),
+    "8b, pp 32": ("pp", 8), "8b, tp 8": ("tp", 2), "8b, batch 512": ("global batch", 8),
+    "8b, seq 65536": ("sequence", 16), "8b, hidden 16384": ("hidden", 4), "8b, 128 heads": ("heads", 4),
+}  # fmt: skip
 BEGIN, END = "<!-- measured by benchmarks/bench_plans.py -->", "<!-- end of what was measured -->"
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "plan.md"
 
@@ -68,6 +73,15 @@ def main() -> int:
         rows.append(_row(name))
         wrong += "| PROVED |" not in rows[-1]
         print(rows[-1], flush=True)
+    took = {row.split(" | ")[0].removeprefix("| "): float(row.split(" | ")[4]) for row in rows[2:]}
+    grown = [
+        f"{size} {log(took[name] / took['llama3-8b']) / log(times):.2f}"
+        for name, (size, times) in SWEEPS.items()
+        if name in took and "llama3-8b" in took
+    ]
+    if grown:
+        rows += ["", f"Exponents (CPU seconds grow as the size to that power): {', '.join(grown)}."]
+        print(rows[-1])
     if "--write" in sys.argv:
         text = DOCS.read_text(encoding="utf-8")
         before, rest = text.split(BEGIN)

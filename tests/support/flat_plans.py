@@ -19,6 +19,7 @@ from tantamount.ir.relation import (
     Placement,
     RankTensor,
     Replicate,
+    Shard,
     Slice,
 )
 from tantamount.plan.parts import Part, Plan, Runs
@@ -75,25 +76,46 @@ def _argument(argument: Argument, names: Mapping[str, str]) -> Argument:
 
 
 def flat_job(plan: Plan) -> Job:
-    """The job of a plan on one stage (an axis of one rank, the first of its mesh, where parts have the microbatches),
-    all of whose parts run one program on all ranks."""
+    """The job of a plan on one stage (an axis of one rank, the first of its mesh, where parts have the microbatches)
+    without shared parameters."""
     assert plan.devices == 1
+    assert not plan.tied
     inputs: dict[str, InputRelation] = {}
     outputs: dict[str, Expectation] = {}
     for piece in plan.pieces:
         part = plan.parts[piece.part]
-        for name in part.parameters:
+        for name in (*part.parameters, *part.frozen):
             placed = _placed(part.job.inputs[name])
             inputs[f"{piece}.{name}"] = InputRelation(f"{piece}.{name}", placed)
-            outputs[f"new {piece}.{name}"] = Expectation(f"new {piece}.{name}", placed, text="as it was")
+            if name in part.parameters:
+                outputs[f"new {piece}.{name}"] = Expectation(f"new {piece}.{name}", placed, text="as it was")
         for name in part.data:
             inputs[f"{piece}.{name}"] = _rows(plan, part, name, f"{piece}.{name}")
         for name in part.results:
             outputs[f"{piece}.{name}"] = Expectation(f"{piece}.{name}", _placed(part.job.outputs[name]), text="a sum")
+        for update in _of(plan, piece.part):
+            for name in update.state:
+                given = next(x for x, tensor in update.takes.items() if tensor == name)
+                relation = update.job.inputs[given]
+                assert relation.placements is not None
+                placed = (Replicate(), *relation.placements)
+                inputs[f"{piece}.{name}"] = InputRelation(f"{piece}.{name}", placed)
+                outputs[f"new {piece}.{name}"] = Expectation(f"new {piece}.{name}", placed, text="as it was")
     for name in plan.symbols:
         inputs[name] = InputRelation(name, (Replicate(),) * len(plan.mesh.names))
-    ranks = (_flat(plan, 0),) * plan.mesh.world_size
-    return Job("flat", _flat(plan, None), ranks, plan.mesh, inputs, outputs)
+    programs = {rank: tuple(map(id, _own(plan, rank))) for rank in range(plan.mesh.world_size)}
+    made = {key: _flat(plan, rank) for rank, key in reversed(programs.items())}
+    return Job("flat", _flat(plan, None), tuple(made[key] for key in programs.values()), plan.mesh, inputs, outputs)
+
+
+def _own(plan: Plan, rank: int) -> Iterator[Graph]:
+    """The programs that a rank runs."""
+    yield from (part.job.implementation[rank] for part in plan.parts.values())
+
+
+def _of(plan: Plan, name: str) -> Iterator[Part]:
+    """The parts that run once for every piece of a part."""
+    yield from (part for part in plan.parts.values() if part.runs is Runs.PIECE and part.of == name)
 
 
 def _placed(relation: InputRelation | Expectation) -> tuple[Placement, ...]:
@@ -103,27 +125,35 @@ def _placed(relation: InputRelation | Expectation) -> tuple[Placement, ...]:
 
 
 def _rows(plan: Plan, part: Part, name: str, label: str) -> InputRelation:
-    """Blocks of rows, by microbatch and then by data-parallel rank, of what the ranks hold one after the other."""
-    mesh = plan.mesh
+    """Blocks of rows, by microbatch and then by the axes that cut them, of what the ranks hold one after the other."""
+    mesh, placements = plan.mesh, part.job.inputs[name].placements
     local = part.job.implementation[0].by_name[name].type
     assert local is not None
-    rows, position = local.shape[0], mesh.names.index("dp")
+    assert placements is not None
+    cut = [(a, p.dim) for a, p in zip(part.job.mesh.names, placements, strict=True) if isinstance(p, Shard)]
+    axes = [axis for axis, _ in cut[1:]]  # after the microbatches
 
-    def first(dp: int) -> int:
-        return next(rank for rank in range(mesh.world_size) if mesh.coordinates(rank)[position] == dp)
+    def holder(at: Mapping[str, int]) -> int:
+        return mesh.rank(tuple(at.get(axis, 0) for axis in mesh.names))
 
-    def blocks() -> Iterator[Expression]:
-        rest = tuple((0, size, 1) for size in local.shape[1:])
-        for k in range(plan.microbatches):
-            for dp in range(mesh.axes["dp"]):
-                yield Slice(RankTensor(first(dp), label), ((k * rows, (k + 1) * rows, 1), *rest))
+    def blocks(at: dict[str, int]) -> Expression:
+        if len(at) == len(cut):
+            k = at[cut[0][0]]
+            rest = tuple((0, size, 1) for size in local.shape[1:])
+            return Slice(RankTensor(holder(at), label), ((k * local.shape[0], (k + 1) * local.shape[0], 1), *rest))
+        axis, dim = cut[len(at)]
+        return Concat(tuple(blocks({**at, axis: c}) for c in range(part.job.mesh.axes[axis])), dim)
+
+    def same(rank: int) -> int:
+        coordinates = dict(zip(mesh.names, mesh.coordinates(rank), strict=True))
+        return holder({axis: coordinates[axis] for axis in axes})
 
     equal = tuple(
-        (RankTensor(first(mesh.coordinates(rank)[position]), label), RankTensor(rank, label))
+        (RankTensor(same(rank), label), RankTensor(rank, label))
         for rank in range(mesh.world_size)
-        if rank != first(mesh.coordinates(rank)[position])
+        if rank != same(rank)
     )
-    return InputRelation(label, None, Concat(tuple(blocks()), 0), equal, "rows")
+    return InputRelation(label, None, blocks({}), equal, "rows")
 
 
 def _flat(plan: Plan, rank: int | None) -> Graph:
@@ -148,7 +178,7 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
     for turn in range(turns):
         for k, piece in enumerate(plan.pieces):
             part, given = plan.parts[piece.part], dict[str, str]()
-            for name in part.parameters:
+            for name in (*part.parameters, *part.frozen):
                 given[name] = f"{piece}.{name}"
                 if not turn:
                     entry(given[name], graph(part).by_name[name])
@@ -180,7 +210,11 @@ def _flat(plan: Plan, rank: int | None) -> Graph:
     for piece in plan.pieces:
         part = plan.parts[piece.part]
         outputs |= {f"{piece}.{name}": own[str(piece)][name] for name in part.results}
-        own[str(piece)] |= {name: f"{piece}.{name}" for name in part.parameters}
+        own[str(piece)] |= {name: f"{piece}.{name}" for name in (*part.parameters, *part.frozen)}
+        for update in _of(plan, piece.part):
+            for name in update.state:
+                given = next(x for x, tensor in update.takes.items() if tensor == name)
+                own[str(piece)][name] = entry(f"{piece}.{name}", graph(update).by_name[given])
     for name in (*plan.reduce, *plan.update):
         part = plan.parts[name]
         if part.runs is Runs.ONCE:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tantamount.answers import verify_plan
+from tantamount.errors import UserError
 from tantamount.plan.result import PlanReport
 from tantamount.verdict import Verdict
 
@@ -69,3 +70,19 @@ def test_microbatches_that_are_exchanged(tmp_path: Path) -> None:
     report = verify_plan(path)
     assert report.verdict is Verdict.REFUTED
     assert "1RECV_F0 gets 0SEND_F1 of device 0" in report.schedule[0]
+
+
+def test_embedding_and_loss_may_count_as_layers() -> None:
+    """Megatron's ``account_for_..._in_pipeline_split``: the first and the last stage have a layer less."""
+    pytest.importorskip("torch")
+    from tantamount.capture.torch.megatron.settings import settings_of
+
+    sizes = {
+        "num_layers": 6, "hidden_size": 8, "num_attention_heads": 2, "seq_length": 4, "padded_vocab_size": 8,
+        "micro_batch_size": 1, "global_batch_size": 4, "pipeline_model_parallel_size": 2,
+        "virtual_pipeline_model_parallel_size": 2, "untie_embeddings_and_output_weights": True,
+    }  # fmt: skip
+    both = {"account_for_embedding_in_pipeline_split": True, "account_for_loss_in_pipeline_split": True}
+    assert settings_of({**sizes, **both}).layers == (1, 2, 2, 1)
+    with pytest.raises(UserError, match="6 layers"):
+        settings_of(sizes)

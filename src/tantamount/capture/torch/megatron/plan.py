@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,9 @@ def plan_of_megatron(args: Any, *, folder: str | Path, name: str = "megatron") -
             front.add_reduce(kind)
             front.add_update(kind)
         front.add_norm()
-    stages = s.pipeline_model_parallel_size * s.chunks
-    per = s.num_layers // stages
-    owned = [[("layer", k) for k in range(stage * per, (stage + 1) * per)] for stage in range(stages)]
+    stages = len(s.layers)
+    ends = list(accumulate(s.layers))
+    owned = [[("layer", k) for k in range(end - own, end)] for own, end in zip(s.layers, ends, strict=True)]
     owned[0].insert(0, ("embedding", 0))
     owned[-1].append(("head", 0))
     return front.folder.write(

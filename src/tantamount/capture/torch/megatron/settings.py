@@ -27,6 +27,8 @@ class Settings:
     pipeline_model_parallel_size: int = 1
     virtual_pipeline_model_parallel_size: int | None = None
     data_parallel_size: int = 1
+    account_for_embedding_in_pipeline_split: bool = False
+    account_for_loss_in_pipeline_split: bool = False
     sequence_parallel: bool = False
     num_query_groups: int | None = None
     ffn_hidden_size: int | None = None
@@ -55,6 +57,14 @@ class Settings:
     @property
     def chunks(self) -> int:
         return self.virtual_pipeline_model_parallel_size or 1
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers of every virtual stage: as many each, where embedding and loss may count as one."""
+        first, last = self.account_for_embedding_in_pipeline_split, self.account_for_loss_in_pipeline_split
+        stages = self.pipeline_model_parallel_size * self.chunks
+        per = (self.num_layers + first + last) // stages
+        return tuple(per - (first and k == 0) - (last and k == stages - 1) for k in range(stages))
 
     @property
     def microbatches(self) -> int:
@@ -152,7 +162,7 @@ def _check(s: Settings) -> None:
          "untie_embeddings_and_output_weights = True"),
         (s.global_batch_size % (s.micro_batch_size * s.data_parallel_size), f"global_batch_size {s.global_batch_size}",
          f"a multiple of {s.micro_batch_size * s.data_parallel_size}"),
-        (s.num_layers % stages, f"{s.num_layers} layers", f"a multiple of {stages} stages"),
+        (sum(s.layers) != s.num_layers, f"{s.num_layers} layers", f"a multiple of {stages} stages"),
         (s.padded_vocab_size % s.tensor_model_parallel_size, f"padded_vocab_size {s.padded_vocab_size}",
          f"a multiple of {s.tensor_model_parallel_size}"),
         (s.position_embedding_type not in ("rope", "learned_absolute", "none"),

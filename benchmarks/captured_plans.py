@@ -1,0 +1,90 @@
+"""Plans of real sizes whose parts are captured from Megatron-Core: what it costs to capture and to verify them.
+
+    python benchmarks/captured_plans.py [--write] [NAME...]
+
+Needs Megatron-Core (``pip install 'tantamount[megatron]'``), no GPU. Sizes and degrees are those of Llama-3 as its
+authors publish them, the largest on 64 x 8 x 16 ranks. Every plan is captured in one process and verified in
+another; CPU seconds are those of the processes, start-up included. ``--write`` puts the table into docs/plan.md.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from math import prod
+from pathlib import Path
+from typing import Any
+
+LLAMA: dict[str, Any] = {
+    "num_query_groups": 8, "seq_length": 8192, "padded_vocab_size": 128256, "normalization": "RMSNorm", "swiglu": True,
+    "add_bias_linear": False, "position_embedding_type": "rope", "untie_embeddings_and_output_weights": True,
+    "micro_batch_size": 1, "sequence_parallel": True, "optimizer": "adam", "clip_grad": 1.0, "rotary_base": 500000,
+    "overlap_p2p_comm": True,
+}  # fmt: skip
+PLANS: dict[str, dict[str, Any]] = {
+    "llama3-8b": {
+        "num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "ffn_hidden_size": 14336,
+        "data_parallel_size": 8, "tensor_model_parallel_size": 4, "pipeline_model_parallel_size": 4,
+        "virtual_pipeline_model_parallel_size": 2, "global_batch_size": 128,
+    },
+    "llama3-70b": {
+        "num_layers": 80, "hidden_size": 8192, "num_attention_heads": 64, "ffn_hidden_size": 28672,
+        "data_parallel_size": 16, "tensor_model_parallel_size": 8, "pipeline_model_parallel_size": 8,
+        "virtual_pipeline_model_parallel_size": 2, "global_batch_size": 512,
+    },
+    "llama3-405b": {
+        "num_layers": 126, "hidden_size": 16384, "num_attention_heads": 128, "ffn_hidden_size": 53248,
+        "data_parallel_size": 64, "tensor_model_parallel_size": 8, "pipeline_model_parallel_size": 16,
+        "global_batch_size": 1024, "account_for_embedding_in_pipeline_split": True,
+        "account_for_loss_in_pipeline_split": True, "overlap_p2p_comm": False,
+    },
+}  # fmt: skip
+BEGIN, END = "<!-- captured by benchmarks/captured_plans.py -->", "<!-- end of what was captured -->"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "plan.md"
+MAKE = "import json, sys, tantamount; tantamount.plan_of_megatron(json.loads(sys.argv[1]), folder=sys.argv[2])"
+
+
+def _spent(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done
+
+
+def _row(name: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        made, done = _spent([sys.executable, "-c", MAKE, json.dumps({**LLAMA, **PLANS[name]}), folder])
+        if done.returncode:
+            raise SystemExit(done.stderr[-2000:])
+        out = Path(folder) / "report.json"
+        verify = [sys.executable, "-m", "tantamount", "plan", "verify", f"{folder}/plan.toml", "--json", str(out)]
+        took, _ = _spent(verify)
+        report = json.loads(out.read_text(encoding="utf-8"))
+    nodes = sum(part["nodes"] for part in report["parts"])
+    ranks = prod(report["mesh"].values())
+    return (
+        f"| {name} | {ranks:,} | {nodes:,} | {len(report['parts'])} | {made:.1f} | {took:.1f} | "
+        f"{report['megabytes']:.0f} | {report['verdict']} |"
+    )
+
+
+def main() -> int:
+    names = [name for name in sys.argv[1:] if not name.startswith("--")] or list(PLANS)
+    head = "| plan | ranks | operators that it stands for | proofs | CPU s to capture | to verify | MB | verdict |"
+    rows = [head, "|---|---|---|---|---|---|---|---|"]
+    print(*rows, sep="\n")
+    for name in names:
+        rows.append(_row(name))
+        print(rows[-1], flush=True)
+    if "--write" in sys.argv:
+        text = DOCS.read_text(encoding="utf-8")
+        before, rest = text.split(BEGIN)
+        DOCS.write_text(before + "\n".join((BEGIN, "", *rows, "", END)) + rest.split(END)[1], encoding="utf-8")
+    return int(not all(row.endswith("| PROVED |") for row in rows[2:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

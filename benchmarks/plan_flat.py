@@ -1,0 +1,81 @@
+"""Small plans on one stage, every way of spreading that ``plan new`` has, as parts and as one job of all ranks,
+microbatches and layers: the relations that are proved must be the same.
+
+    python benchmarks/plan_flat.py [NAME...]
+
+The flat job is proved by ``refine``'s engine as one program, which knows nothing of parts. Shared parameters are only
+composed where stages share them. PyTorch captures the plans.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from plan_ways import EXPERT, GROUPED, LATENT, TENSOR
+
+from support.flat_plans import flat_job
+from tantamount.answers import verify_plan
+from tantamount.capture.torch.llama.model import Shape
+from tantamount.capture.torch.llama.plan import write_plan
+from tantamount.capture.torch.llama.spread import Degrees
+from tantamount.effort import Effort, Stopped, stopping
+from tantamount.plan.read import read_plan
+from tantamount.proof import Options, prove
+from tantamount.verdict import Verdict
+
+PATIENCE = 60.0
+SMALL = Shape(1, 8, 2, 2, 4, 6)
+ONE = {**TENSOR, "pp": 1, "tp": 2, "dp": 2, "optimizer": "sgd"}
+WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "plain": (SMALL, ONE),
+    "adamw": (SMALL, {**ONE, "optimizer": "adamw"}),
+    "sp": (SMALL, {**ONE, "sp": True}),
+    "zero 1": (SMALL, {**ONE, "zero": 1}),
+    "zero 2": (SMALL, {**ONE, "zero": 2}),
+    "zero 3": (SMALL, {**ONE, "zero": 3}),
+    "recompute": (SMALL, {**ONE, "recompute": True}),
+    "cp gather": (SMALL, {**ONE, "cp": 2}),
+    "cp ulysses": (SMALL, {**ONE, "cp": 2, "context": "ulysses", "tp": 1}),
+    "experts": (LATENT, EXPERT),
+    "ep": (GROUPED, {**EXPERT, "ep": 2, "dispatch": True}),
+}  # fmt: skip
+
+
+def main() -> int:
+    wrong = 0
+    for way, (shape, degrees) in WAYS.items():
+        if sys.argv[1:] and way not in sys.argv[1:]:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            path = write_plan(Path(folder), way, shape, Degrees(**degrees))
+            begun = time.process_time()
+            composed = verify_plan(path)
+            middle = time.process_time()
+            effort = Effort(seconds=PATIENCE)
+            proof = prove(flat_job(read_plan(path)), Options(cut=False, effort=effort))
+            found: dict[str, str] = {}
+            try:
+                with stopping(effort):
+                    for name in proof.job.outputs:
+                        (output,) = proof.check(only=[name], infer=False)
+                        found[name] = output.verdict.value
+            except Stopped as stop:
+                found["rest"] = str(stop)
+        same = composed.verdict is Verdict.PROVED and set(found.values()) == {Verdict.PROVED.value}
+        wrong += not same
+        others = {name: verdict for name, verdict in found.items() if verdict != Verdict.PROVED.value}
+        print(
+            f"{'same' if same else 'NOT THE SAME':<12} {way:<12} {proof.job.mesh.world_size:3} ranks, "
+            f"{len(found):3} outputs, composed {composed.verdict.value} {middle - begun:.1f}, "
+            f"flat {time.process_time() - middle:.1f} CPU s {dict(list(others.items())[:3]) or ''}",
+            flush=True,
+        )
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
