@@ -8,7 +8,7 @@ from itertools import product
 from random import Random
 
 from tantamount.calculus.affine import coordinate, fixed, substitute_index, variable
-from tantamount.calculus.boxes import Weighted, decompose, progression
+from tantamount.calculus.boxes import Weighted, combination, decompose, progression
 from tantamount.calculus.naming import canonical
 from tantamount.calculus.sums import _explode, _merge_points, _Points  # pyright: ignore[reportPrivateUsage]
 from tantamount.calculus.terms import Factor, Factors
@@ -49,6 +49,33 @@ def test_progressions_have_every_point_once() -> None:
             for k in range(size)
         ]
         assert sorted(found) == sorted(given)
+
+
+def test_combinations_are_the_only_solution_in_integers() -> None:
+    """All combinations with small coefficients are listed: one of independent vectors is found, one of dependent ones,
+    or with quotients, is none."""
+    random = Random(5)
+    found = 0
+    for _ in range(300):
+        count, length = random.randint(0, 3), random.randint(0, 3)
+        vectors = [tuple(random.choice((0, 0, 1, -1, 2, 3)) for _ in range(length)) for _ in range(count)]
+        sums: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for t in product(range(-3, 4), repeat=count):
+            total = tuple(sum(a * v[j] for a, v in zip(t, vectors, strict=True)) for j in range(length))
+            sums.setdefault(total, []).append(t)
+        several = count > length or any(len(ts) > 1 for ts in sums.values())  # small ones depend by small numbers
+        target = (
+            random.choice(list(sums)) if random.random() < 0.7 else tuple(random.randint(-4, 4) for _ in range(length))
+        )
+        solution = combination(vectors, target)
+        if several:
+            assert solution is None
+        elif target in sums:
+            assert solution == sums[target][0]
+            found += 1
+        elif solution is not None:  # by larger numbers
+            assert target == tuple(sum(a * v[j] for a, v in zip(solution, vectors, strict=True)) for j in range(length))
+    assert found > 50
 
 
 def test_merged_sums_are_multisets() -> None:
