@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from support.calculus import escaped
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.evaluate import Evaluator
@@ -250,9 +251,10 @@ def check(
                 figures.unsure += 1
                 continue
             return Failure(kind, program.ending_at(k), seed, text)
-    if deep:
-        return compare_pairs(program, seed, store, forms, expected, figures)
-    return None
+    failure = compare_pairs(program, seed, store, forms, expected, figures) if deep else None
+    if failure is None and (atoms := escaped(store)):
+        return Failure("facts", program, seed, f"atoms {atoms} mention bound variables that nothing in them binds")
+    return failure
 
 
 def same(store: Store, f: Form, g: Form) -> bool:

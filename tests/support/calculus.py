@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tantamount.calculus.atoms import Store
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
 from tantamount.calculus.evaluate import Evaluator
@@ -15,12 +16,22 @@ from tantamount.calculus.expand import distribute
 from tantamount.calculus.forms import Form
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Symbolic, Trace
+from tantamount.calculus.terms import factors_of
 from tantamount.effort import Effort
 from tantamount.ir.types import DType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.builder import Builder
 from tantamount.ops.execute import apply
 from tantamount.ops.table import lookup
+
+
+def escaped(store: Store) -> list[int]:
+    """The atoms that mention bound variables which nothing in them binds: a sum that they are put in would."""
+    return [
+        atom.number
+        for atom in store.atoms
+        if any(v < -len(atom.ranges) for f in factors_of(*atom.arguments) for parts, _ in f.at for v, _ in parts)
+    ]
 
 
 class Workbench:

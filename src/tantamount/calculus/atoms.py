@@ -410,7 +410,9 @@ class Store(ABC):
                 for a, e, index in m:
                     guards |= self.atoms[a].guards
                     positional = positional or a == IOTA or self.atoms[a].positional
-                    factors.append(Factor(a, e, tuple(_refill(old, next(points)) for old in index)))
+                    # a sum binds; to any other atom a bound variable of what it is in is a coordinate like others
+                    axes = tuple(next(points) for _ in index)
+                    factors.append(Factor(a, e, tuple(map(_refill, index, axes)) if op == "sum" else axes))
                 terms.append(Term(tuple(factors), c))
             inner.append(tuple(terms))
         signature: tuple[tuple[int, Exponent], ...] = ((number, 1),)

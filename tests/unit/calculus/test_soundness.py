@@ -8,12 +8,18 @@ from math import inf
 import numpy as np
 import pytest
 
-from support.calculus import Workbench
+from support.agreement import Figures, check
+from support.calculus import Workbench, escaped
 from tantamount.calculus import infinities
+from tantamount.calculus.affine import Coordinate, variable
+from tantamount.calculus.atoms import ValueFacts
 from tantamount.calculus.expand import distribute
 from tantamount.calculus.forms import Form
+from tantamount.calculus.products import substitute_factors, substitute_polynomial
+from tantamount.calculus.terms import Polynomial, Term
 from tantamount.errors import Unsupported
 from tantamount.ir.types import DType
+from tantamount.samples.programs.steps import Input, Program, Step
 
 
 def distributed(w: Workbench, form: Form) -> Form:
@@ -31,6 +37,29 @@ def test_a_rebuild_inside_a_rebuild_does_not_capture_its_axes() -> None:
     expected = ((values - values.mean(0)) ** 2).sum(0)
     assert np.allclose(w.value(variance, data), expected)
     assert np.allclose(w.value(distributed(w, variance.value), data), expected)
+
+
+def test_an_atom_does_not_keep_bound_variables_of_what_it_is_in() -> None:
+    # under a guard a factor of a sum may become a difference over bound variables: one atom at these coordinates
+    w = Workbench()
+    ((_, x),) = w.input("x", 3, 3).value.pieces
+    at: dict[int, Coordinate] = {0: variable(-2, 1, 1), 1: variable(-1, -1, 2)}
+    bound: Polynomial = (Term((), 1), *(Term(substitute_factors(m, at), c) for m, c in x))
+    number, where = w.store.apply("polynomial", (), (bound,), ValueFacts())
+    assert substitute_polynomial(w.store.atoms[number].arguments[0], dict(enumerate(where))) == bound
+    assert not escaped(w.store)
+
+
+def test_a_comparison_inside_a_masked_softmax_of_a_sorted_row() -> None:
+    # the way by look-ups met a difference inside a sum; its bound variables used to stay inside the atom, unbound
+    steps = (
+        Step("add number", (0,), (0.1,)),
+        Step("sort", (1,), (1,)),
+        Step("equal", (2, 1), ()),
+        Step("masked softmax", (2, 3), (0,)),
+    )
+    failure = check(Program((Input("x", (3, 3), DType.FLOAT32),), steps), 1, Figures(), deep=True)
+    assert failure is None, str(failure)
 
 
 def test_a_count_of_equal_indices_is_not_a_boolean() -> None:
