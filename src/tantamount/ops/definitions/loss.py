@@ -16,6 +16,7 @@ from tantamount.ops.table import operator
 __all__ = ["class_dimension"]
 
 _LOSS = "loss"
+_LEAST_SPREAD = Fraction(9.999999960041972e-13)  # 1e-12 as a number of 32 bits, which is what kernels of all types have
 
 
 def _reduced(b: Builder, losses: Tensor, reduction: int) -> Tensor:
@@ -233,7 +234,7 @@ def binary_cross_entropy_backward(
 ) -> Tensor:
     """grad_output (self - target) / max(self (1 - self), 1e-12), times weight; divided by their number for the mean"""
     x = require_float(self)
-    spread = b.maximum(b.mul(x, b.sub(b.number(1, x.dtype), x)), b.number(Fraction(1, 10**12), x.dtype))
+    spread = b.maximum(b.mul(x, b.sub(b.number(1, x.dtype), x)), b.number(_LEAST_SPREAD, x.dtype))
     slope = b.div(_difference(b, x, target), spread)
     return _shared(b, grad_output, slope if weight is None else b.mul(slope, weight), reduction)
 
