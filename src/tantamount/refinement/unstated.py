@@ -23,6 +23,8 @@ def unless_draws_are_unstated(job: Job, found: Refinement, again: Callable[[Job]
     if job.assume.dropout or job.at is not None or found.verdict is Verdict.PROVED or not _both_draw(found):
         return found
     stated = again(replace(job, assume=replace(job.assume, dropout=True)))
+    if stated.verdict is not Verdict.PROVED and not _all_paired(stated):
+        return found
     verdicts = {output.name: output.verdict for output in stated.outputs}
     outputs = tuple(_unstated(output, verdicts.get(output.name, output.verdict)) for output in found.outputs)
     if outputs == found.outputs:
@@ -39,6 +41,12 @@ def unless_draws_are_unstated(job: Job, found: Refinement, again: Callable[[Job]
 def _both_draw(found: Refinement) -> bool:
     proof = found.proof
     return proof is not None and bool(proof.specification.masks) and bool(proof.implementation.masks)
+
+
+def _all_paired(stated: Refinement) -> bool:
+    """True if every draw of the implementation is known to be one of the specification's."""
+    proof = stated.proof
+    return proof is not None and not proof.implementation.fresh_draws and not proof.implementation.fresh_masks
 
 
 def _unstated(output: OutputReport, stated: Verdict) -> OutputReport:
