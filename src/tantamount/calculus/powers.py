@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import floor
 
 from tantamount.calculus import signs
-from tantamount.calculus.affine import Index, variable
+from tantamount.calculus.affine import variable
 from tantamount.calculus.atoms import Store, ValueFacts
 from tantamount.calculus.bits import bitwise
 from tantamount.calculus.infinities import (
@@ -40,7 +40,6 @@ from tantamount.calculus.products import (
     is_nonnegative,
     is_positive,
     known_positive,
-    monomial,
 )
 from tantamount.calculus.spread import is_spread
 from tantamount.calculus.terms import (
@@ -227,8 +226,7 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
         elif atom.op == "exp":
             parts.append(scale(pinned(store, atom.arguments[0], dict(enumerate(index))), e))
         else:
-            taken, left = _without_exponentials(store, a, index)
-            parts += [scale(taken, e), scale(_log_atom(store, left), e)]
+            parts.append(scale(_log_atom(store, single(a, index)), e))
     root = len(rest) == 1 and rest[0].exponent.denominator != 1  # of what is not negative: log(u^e) = e log(u)
     if c > 0 and root:
         (f,) = rest
@@ -241,29 +239,6 @@ def logarithm(store: Store, x: Polynomial, box: Ranges = None) -> Polynomial:
     for p, k in prime_powers(store, abs(c)).items():
         parts.append(scale(_log_atom(store, constant(p)), k))
     return add(store, *parts, box=box)
-
-
-def _without_exponentials(store: Store, a: int, index: Index) -> tuple[Polynomial, Polynomial]:
-    """u and y, if an atom is ``exp(u) y`` for a sum y in which no exponential is a divisor, or is in all terms:
-    ``log(1 + exp(-x)) = log(exp(x) + 1) - x``."""
-    whole = single(a, index)
-    if store.atoms[a].op != "polynomial":
-        return ZERO, whole
-    inside = pinned(store, store.atoms[a].arguments[0], dict(enumerate(index)))
-    least: dict[tuple[int, Index], Rational] = {}
-    for k, (m, _) in enumerate(inside):
-        here = {(f.atom, f.at): f.exponent for f in m if store.atoms[f.atom].op == "exp"}
-        for key in {*least, *here}:
-            e = here.get(key, 0)
-            least[key] = min(e, least.get(key, 0 if k else e))
-    shared = [Factor(b, e, at) for (b, at), e in sorted(least.items()) if e]
-    if not shared:
-        return ZERO, whole
-    u = ZERO
-    for b, e, at in shared:
-        u = add(store, u, scale(pinned(store, store.atoms[b].arguments[0], dict(enumerate(at))), e))
-    inverse = [Factor(b, exact(-e), at) for b, e, at in shared]
-    return u, polynomial(store, [monomial(store, c, (*m, *inverse)) for m, c in inside])
 
 
 def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
