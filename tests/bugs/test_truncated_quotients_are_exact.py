@@ -1,6 +1,6 @@
-"""Executions rounded x * (1 / y) towards 0 for quotients of integers: 49 * (1 / 49) is less than 1 in float64, and under
-other rounding errors so is 3 * (1 / 3). Remainders came out wrong, and a difference at a multiple of the divisor was
-taken for one of rounding: a wrong program was UNKNOWN."""
+"""Executions rounded x * (1 / y) towards 0 for quotients of integers: 49 * (1 / 49) is less than 1 in float64, and
+under other rounding errors so is 3 * (1 / 3). Remainders came out wrong, and a difference at a multiple of the divisor
+was taken for one of rounding: a wrong program was UNKNOWN."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.comparisons import compare, comparison, interval
 from tantamount.calculus.conditions import Condition, Reading, fraction_of
+from tantamount.calculus.exponential_forms import as_exponentials
 from tantamount.calculus.inequalities import Steps
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.members import position_in
@@ -154,7 +155,9 @@ def _summands(
         replace: dict[int, Coordinate] = dict(enumerate(chosen.at))
         replace.update({-1 - j: variable(axis) for j, axis in enumerate(fresh)})
         inner = [Factor(b, e, substitute_index(at, replace)) for b, e, at in store.atoms[chosen.atom].summand]
-        members.append([f for f in (*rest, *inner) if store.atoms[f.atom].op not in ("less", "equal")])
+        member = [f for f in (*rest, *inner) if store.atoms[f.atom].op not in ("less", "equal")]
+        if len(member) < len(rest) + len(inner):  # without comparisons there is nothing to be told apart
+            members.append(member)
         total.append(polynomial(store, [monomial(store, c, (*rest, *inner))]))
     for m, c in loose:
         found = next((y for y in (_as_summand(store, m, one, fresh, ranges, box) for one in members) if y), None)
@@ -239,6 +242,9 @@ class _Search:
     def is_zero(self, x: Polynomial, conditions: _Conditions) -> bool:
         """True if x is 0 where the conditions hold, in which nothing is left to be told apart."""
         if self.reading.is_zero(x, conditions):
+            return True
+        written = as_exponentials(self.store, x, self.box)
+        if written != x and (not written or self.reading.is_zero(written, conditions)):
             return True
         opposite = {c.value for c in conditions if not c.strict}
         for one in conditions:  # ``v >= 0`` and ``-v >= 0``

@@ -33,7 +33,14 @@ from tantamount.calculus.polynomials import (
     scale,
     sum_over,
 )
-from tantamount.calculus.products import exact, is_boolean, is_integer, is_nonnegative, is_positive, known_positive
+from tantamount.calculus.products import (
+    exact,
+    is_boolean,
+    is_integer,
+    is_nonnegative,
+    is_positive,
+    known_positive,
+)
 from tantamount.calculus.spread import is_spread
 from tantamount.calculus.terms import (
     IOTA,

@@ -22,6 +22,7 @@ from tantamount.proof.lemmas import InPieces, prove_in_pieces
 from tantamount.proof.outputs import PARTLY
 from tantamount.proof.simplified import prove_simplified
 from tantamount.refinement.result import Refinement, accepted, limits_hit, statistics
+from tantamount.refinement.unstated import unless_draws_are_unstated
 from tantamount.verdict import Assumption, Counterexample, Mismatch, OutputReport, Relation, Verdict, worst
 
 if TYPE_CHECKING:
@@ -111,7 +112,11 @@ def refine_job(
             raise
         state.stopped = how.out_of_memory()
         state.know_pieces_now()
-    return state.report()
+    found = state.report()
+    if found.stopped:
+        return found
+    again = partial(refine_job, strict=strict, fold=fold, limits=bounds, effort=how, cut_from=cut_from)
+    return unless_draws_are_unstated(job, found, again)
 
 
 _AGREEING = 2  # inputs on which both programs agree before a proof takes more effort

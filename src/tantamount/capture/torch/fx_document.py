@@ -162,6 +162,14 @@ class _Writer:
         value: Any = self.module
         for part in str(node.target).split("."):
             value = getattr(value, part)
+        if isinstance(value, torch.Generator):
+            users = ", ".join(str(user.target) for user in node.users)
+            raise UserError(
+                "capture", place=users or node.name, found="a random generator of the program's own",
+                needed="draws from the default one",
+                hint="leave generator= out: which draws are the same numbers is stated, "
+                'refine(..., assume={"dropout": "same mask"}); see docs/jobs.md',
+            )  # fmt: skip
         if not isinstance(value, Tensor):
             raise UserError(
                 "capture", place=node.name, found=f"a constant of type {type(value).__name__}", needed="a tensor"

@@ -16,6 +16,7 @@ from tantamount.ops.table import operator
 __all__ = ["class_dimension"]
 
 _LOSS = "loss"
+_LEAST_SPREAD = Fraction(9.999999960041972e-13)  # 1e-12 as a number of 32 bits, which is what kernels of all types have
 
 
 def _reduced(b: Builder, losses: Tensor, reduction: int) -> Tensor:
@@ -165,6 +166,77 @@ def smooth_l1_loss(b: Builder, self: Tensor, target: Tensor, reduction: int = 1,
     d = b.function("abs", _difference(b, self, target))
     near = b.mul(b.power(d, 2), 1 / (2 * width))
     return _reduced(b, b.where(b.less(d, width), near, b.sub(d, width / 2)), reduction)
+
+
+def _shared(b: Builder, gradient: Tensor, slope: Tensor, reduction: int) -> Tensor:
+    """The gradient of a loss with respect to its elements, given the slopes at these."""
+    if reduction not in (0, 1, 2):
+        raise ShapeProblem(f"reduction {reduction}")
+    whole = b.mul(slope, gradient)
+    return b.over(whole, max(1, prod(slope.shape))) if reduction == 1 else whole
+
+
+def _positive(value: float, name: str) -> Fraction:
+    width = Fraction(exact(value))
+    if width <= 0:
+        raise ShapeProblem(f"{name} = {value}")
+    return width
+
+
+@operator("aten.smooth_l1_loss_backward.default", category=_LOSS)
+def smooth_l1_loss_backward(
+    b: Builder, grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float
+) -> Tensor:
+    """grad_output clamp(self - target, -beta, beta) / beta, divided by the number of elements for the mean"""
+    width = _positive(beta, "beta")
+    x = _difference(b, self, target)
+    clamped = b.maximum(b.minimum(x, b.number(width, x.dtype)), b.number(-width, x.dtype))
+    return _shared(b, grad_output, b.mul(clamped, 1 / width), reduction)
+
+
+@operator("aten.huber_loss.default", category=_LOSS)
+def huber_loss(b: Builder, self: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
+    """d^2 / 2 where d = |self - target| <= delta, else delta (d - delta/2)"""
+    width = _positive(delta, "delta")
+    d = b.function("abs", _difference(b, self, target))
+    far = b.mul(b.sub(d, width / 2), width)
+    return _reduced(b, b.where(b.less(width, d), far, b.mul(b.power(d, 2), Fraction(1, 2))), reduction)
+
+
+@operator("aten.huber_loss_backward.default", category=_LOSS)
+def huber_loss_backward(
+    b: Builder, grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float
+) -> Tensor:
+    """grad_output clamp(self - target, -delta, delta), divided by the number of elements for the mean"""
+    width = _positive(delta, "delta")
+    x = _difference(b, self, target)
+    clamped = b.maximum(b.minimum(x, b.number(width, x.dtype)), b.number(-width, x.dtype))
+    return _shared(b, grad_output, clamped, reduction)
+
+
+@operator("aten.binary_cross_entropy.default", category=_LOSS)
+def binary_cross_entropy(
+    b: Builder, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1
+) -> Tensor:
+    """-target max(log(self), -100) - (1 - target) max(log(1 - self), -100), times weight"""
+    x = require_float(self)
+    if target.shape != x.shape:
+        raise ShapeProblem(f"targets {target.type} for {x.type}")
+    least = b.number(-100, x.dtype)
+    hit, missed = (b.maximum(b.log(y), least) for y in (x, b.sub(b.number(1, x.dtype), x)))
+    losses = b.neg(b.add(b.mul(target, hit), b.mul(b.sub(b.number(1, x.dtype), target), missed)))
+    return _reduced(b, losses if weight is None else b.mul(losses, weight), reduction)
+
+
+@operator("aten.binary_cross_entropy_backward.default", category=_LOSS)
+def binary_cross_entropy_backward(
+    b: Builder, grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1
+) -> Tensor:
+    """grad_output (self - target) / max(self (1 - self), 1e-12), times weight; divided by their number for the mean"""
+    x = require_float(self)
+    spread = b.maximum(b.mul(x, b.sub(b.number(1, x.dtype), x)), b.number(_LEAST_SPREAD, x.dtype))
+    slope = b.div(_difference(b, x, target), spread)
+    return _shared(b, grad_output, slope if weight is None else b.mul(slope, weight), reduction)
 
 
 @operator("aten.binary_cross_entropy_with_logits.default", category=_LOSS)

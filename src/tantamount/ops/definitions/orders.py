@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Doubt, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
@@ -138,6 +140,22 @@ def kthvalue(b: Builder, self: Tensor, k: int, dim: int = -1, keepdim: bool = Fa
     place = b.slice(reduction.chosen_order(b, self, along, False, k, "kthvalue"), along, k - 1, k)
     value = reduction.take_along(b, self, along, place)
     return (value, place) if keepdim else (b.squeeze(value, (along,)), b.squeeze(place, (along,)))
+
+
+@operator("aten.median.dim", category=_REDUCTION, assumes=(CHOICE,))
+def median(b: Builder, self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """the element in the middle of the order along dim, of two the smaller one, and its position"""
+    along = b.dim(self, dim)
+    if not self.rank or not self.shape[along]:
+        raise ShapeProblem(f"the median along dimension {dim} of {self.type}")
+    return kthvalue(b, self, (self.shape[along] + 1) // 2, dim, keepdim)
+
+
+@operator("aten.median.default", category=_REDUCTION, assumes=(CHOICE,))
+def median_of_all(b: Builder, self: Tensor) -> Tensor:
+    """the element in the middle of the order of all, of two the smaller one"""
+    flat = b.reshape(self, (prod(self.shape),))
+    return median(b, flat, 0)[0]
 
 
 @operator("aten.argsort.stable", category=_REDUCTION, assumes=(CHOICE,))

@@ -131,6 +131,30 @@ def diag_embed(b: Builder, self: Tensor, offset: int = 0, dim1: int = -2, dim2: 
                               for k in range(rank)])  # fmt: skip
 
 
+@operator("aten.diagonal_scatter.default", category=_MOVEMENT)
+def diagonal_scatter(b: Builder, self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """self with the elements [..., i, i + offset] along dim1 and dim2 replaced by src"""
+    if self.rank < 2:
+        raise ShapeProblem(f"the diagonal of {self.type}")
+    first, second = b.dim(self, dim1), b.dim(self, dim2)
+    rows, columns = self.shape[first], self.shape[second]
+    if first == second:
+        raise ShapeProblem(f"a diagonal in dimensions {dim1} and {dim2}")
+    above, left = max(-offset, 0), max(offset, 0)
+    count = max(0, min(rows - above, columns - left))
+    others = [k for k in range(self.rank) if k not in (first, second)]
+    if src.shape != (*(self.shape[k] for k in others), count):
+        raise ShapeProblem(f"{src.type} written into a diagonal of {self.type}")
+    if not count:
+        return self
+    spread = b.pad(b.cast(src, self.dtype), -1, above, max(rows - above - count, 0), 0)  # the value of every row
+    i, j = b.unsqueeze(b.iota(rows), 1), b.unsqueeze(b.iota(columns), 0)
+    inside = b.equal(b.add(i, offset), j)
+    order = [*others, first, second]
+    moved = b.where(inside, b.unsqueeze(spread, -1), b.permute(self, order))
+    return b.permute(moved, [order.index(k) for k in range(self.rank)])
+
+
 # ---------------------------------------------------------------------------------------------- other names
 @operator("aten.broadcast_to.default", category=_MOVEMENT)
 def broadcast_to(b: Builder, self: Tensor, size: Integers) -> Tensor:

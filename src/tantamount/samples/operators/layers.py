@@ -64,6 +64,7 @@ _FEWER_HEADS: list[Sample] = [
     call(_MATH, *_FEW, enable_gqa=True),
 ]
 
+_SHARE = Operand((2, 3), F32, 0.1, 0.9)
 _LOGITS, _TARGETS = f(6, 5), i(6, low=0, high=5)
 _IGNORING = i(6, data=(0, 3, 1, 1, 4, 1))
 
@@ -105,8 +106,24 @@ _LOSS: list[Sample] = [
     ],
     *[
         call(f"{name}.default", f(2, 3), f(2, 3), reduction)
-        for name in ("mse_loss", "l1_loss", "smooth_l1_loss")
+        for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
         for reduction in (0, 1, 2)
+    ],
+    call("huber_loss.default", f(2, 3), f(2, 3), 1, 0.5),
+    *[
+        call(f"{name}_backward.default", f(2, 3) if reduction == 0 else f(), f(2, 3), f(2, 3), reduction, width)
+        for name in ("smooth_l1_loss", "huber_loss")
+        for reduction, width in ((0, 1.0), (1, 0.5), (2, 1.0))
+    ],
+    *[
+        call("binary_cross_entropy.default", _SHARE, _SHARE, weight, reduction)
+        for weight in (None, positive(2, 3))
+        for reduction in (0, 1, 2)
+    ],
+    *[
+        call("binary_cross_entropy_backward.default", gradient, _SHARE, _SHARE, weight, reduction)
+        for weight in (None, positive(2, 3))
+        for gradient, reduction in ((f(2, 3), 0), (f(), 1), (f(), 2))
     ],
     call("smooth_l1_loss.default", f(2, 3), f(2, 3), 1, 0.5),
     call("mse_loss_backward.default", f(2, 3), f(2, 3), f(2, 3), 0),

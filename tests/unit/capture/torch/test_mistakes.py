@@ -199,3 +199,86 @@ def test_the_way_to_write_them_is_captured() -> None:
 
     found = tt.capture(program, (X,))
     assert tt.refine(found, found).verdict is tt.Verdict.PROVED
+
+
+def _stepping(optimizer: Callable[..., Any]) -> Any:
+    model = nn.Linear(8, 4)
+    update = optimizer(model.parameters())
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        update.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        update.step()
+        return loss
+
+    return tt.capture(step, (X,), modules={"": model}, optimizers=[update])
+
+
+def test_an_optimizer_that_computes_its_rate_from_its_steps() -> None:
+    """Adagrad divides its rate by a number that PyTorch takes out of the step count."""
+    decaying = lambda lr: lambda p: torch.optim.Adagrad(p, lr=lr, lr_decay=0.1)  # noqa: E731
+    each = lambda p: torch.optim.Adagrad(p, lr=0.01, lr_decay=0.1, foreach=False)  # noqa: E731
+    assert tt.refine(_stepping(decaying(0.01)), _stepping(each)).proved
+    assert tt.refine(_stepping(decaying(0.01)), _stepping(decaying(0.02))).verdict is tt.Verdict.REFUTED
+
+
+def test_an_optimizer_with_a_closure() -> None:
+    found = error(lambda: _stepping(torch.optim.LBFGS))
+    assert found.code == "capture-state"
+    assert "LBFGS" in found.place
+    assert "closure" in found.hint
+
+
+def test_parameters_without_a_shape() -> None:
+    found = error(lambda: tt.capture(nn.LazyLinear(3), (X,)))
+    assert found.code == "capture-state"
+    assert "no shape yet" in found.found
+
+
+def test_a_higher_order_operator() -> None:
+    found = error(lambda: tt.capture(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), (X,)))
+    assert found.code == "capture"
+    assert "torch.where" in found.hint
+
+
+def test_a_kernel_that_reads_memory() -> None:
+    """What a launcher of kernels raises when it is given tensors that have no memory."""
+
+    def launch(x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    found = error(lambda: tt.capture(launch, (X,)))
+    assert found.code == "capture"
+    assert "tt.opaque(" in found.hint
+    assert "tt.definition(" in found.hint
+
+
+def test_an_operator_of_a_library_is_to_be_declared() -> None:
+    from tantamount.ops.table import lookup
+
+    found = error(lambda: lookup("mine.kernel.default", "here"))
+    assert found.code == "operator-unknown"
+    assert 'tt.opaque("mine.kernel.default"' in found.hint
+
+
+def test_results_in_a_dataclass() -> None:
+    from dataclasses import dataclass
+
+    @dataclass
+    class Output:
+        logits: torch.Tensor
+        loss: torch.Tensor
+
+    program = tt.capture(lambda x: Output(x * 2, x.sum()), (X,))
+    assert [output.name for output in program.graph.outputs] == ["logits", "loss"]
+
+
+def test_random_numbers_of_which_nothing_is_said() -> None:
+    """One program against itself differs in its draws, unless these are said to be the same."""
+    noisy, more = (tt.capture(lambda x, k=k: x + k * torch.rand_like(x), (X,)) for k in (1, 2))
+    found = tt.refine(noisy, noisy)
+    assert found.verdict is tt.Verdict.UNKNOWN
+    assert any('{"dropout": "same mask"}' in note for note in found.notes)
+    assert tt.refine(noisy, noisy, assume={"dropout": "same mask"}).proved
+    assert tt.refine(noisy, more).verdict is tt.Verdict.REFUTED
