@@ -1,19 +1,17 @@
-"""vLLM's models under its own tensor parallelism, and JAX programs after XLA's SPMD partitioner.
+"""vLLM's models under its own tensor parallelism.
 
 vLLM is captured by the interpreter that ``TANTAMOUNT_VLLM_PYTHON`` names: an environment with vLLM's CPU build."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import resource
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
-from benchmarks.support.rows import absent, head, refining, row, timed
+from benchmarks.support.rows import absent, head, row
 
 from tantamount import read_job, refine
 
@@ -22,19 +20,11 @@ _EXAMPLES = _ROOT / "examples"
 
 
 def section() -> Iterator[str]:
-    """One row per model, one per program."""
+    """One row per model."""
     yield "## vLLM 0.32, two ranks, forward"
     yield ""
     yield from head("model, 2 layers")
     yield from _vllm()
-    yield ""
-    yield "## JAX 0.10, forward and gradient"
-    yield ""
-    yield from head("program")
-    if importlib.util.find_spec("jax") is None:
-        yield absent("JAX", "jax is not installed here")
-    else:
-        yield from _jax()
 
 
 def _vllm() -> Iterator[str]:
@@ -58,24 +48,3 @@ def _captured(python: str, folder: str, model: str, *options: str) -> tuple[Path
     subprocess.run(command, env=os.environ | {"PYTHONPATH": str(_ROOT / "src")}, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return target / "job.toml", after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def _jax() -> Iterator[str]:
-    from support.jax_programs import all_reduces, mlp_gradient, without
-
-    (specification, ranks), taken = timed(mlp_gradient)
-    twin = refine(specification, without(ranks, all_reduces(ranks)[0]))
-    yield row("MLP, dp 2 x tp 2 (its twin lost the first all-reduce)", taken, refine(specification, ranks), twin)
-    for stem, what, options in (
-        ("jax_sharding", "transformer block, tp 2", {"devices": (1, 2)}),
-        ("jax_sharding", "transformer block, dp 2 x tp 2", {}),
-        ("jax_shard_map", "`shard_map` by hand, 2 x 2", {}),
-    ):
-        found = importlib.util.spec_from_file_location(f"example_{stem}", _EXAMPLES / f"{stem}.py")
-        assert found is not None
-        assert found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-        report, taken = timed(partial(module.check, **options))
-        twin = module.check(broken=True, **options)
-        yield row(f"[{what}](../examples/{stem}.py)", taken - refining(report), report, twin)
