@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,18 @@ def write_suite(
     rules: Mapping[str, Rule],
     tell: Callable[[int], None],
 ) -> int:
-    """Write cases until there are ``count``: for each a folder with inputs and expected outputs (``data.npz``), and for
-    every form a program per format. Returns how many were written. Raises :class:`UserError` for an unknown format."""
+    """Write cases until there are ``count``: for each a folder with, for every form, inputs and expected outputs
+    (``FORM.npz``), their types and error bounds (``FORM.json``), and a program per format (``FORM.FORMAT.py``); beside
+    the folders ``check.py``, which compares a compiler with them. Returns how many were written. Raises
+    :class:`UserError` for an unknown format."""
     for name in formats:
         if name not in FORMATS:
             raise UserError("fuzz-format", place="--format", found=name, needed=f"one of {', '.join(FORMATS)}")
     chosen = [backends()[FORMATS[name]] for name in formats]
     maker = Maker(policy_of(chosen), rules)
+    folder.mkdir(parents=True, exist_ok=True)
+    script = resources.files("tantamount.fuzz.hosts").joinpath("check_suite.py")
+    (folder / "check.py").write_text(script.read_text())
     written = index = 0
     while written < count:
         case = maker.case(seed, index)

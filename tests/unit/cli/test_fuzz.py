@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
+from tantamount.fuzz.hosts import check_suite
+
 
 def fuzz(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -58,3 +62,30 @@ def test_a_suite_is_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     names = {path.name for path in tmp_path.glob("case-*/*")}
     assert {"original.torch.py", "original.onnx.py", "original.npz", "original.json"} <= names
+    assert (tmp_path / "check.py").read_text() == Path(check_suite.__file__).read_text()
+    found = [*check_suite.programs(tmp_path, "onnx")]
+    assert len(found) >= 4
+    for source, inputs, types, expected in found:
+        assert source.is_file()
+        assert len(inputs) == len(types)
+        right = [array for array, _ in expected]
+        assert check_suite.difference(expected, right) == ""
+        wrong = [array if array.dtype.kind == "b" else array + np.ones((), array.dtype) for array in right]
+        assert (
+            check_suite.difference(expected, [*wrong, np.zeros(3)])
+            == f"{len(right) + 1} outputs, {len(right)} expected"
+        )
+        if any(array.size and array.dtype.kind != "b" for array in right):
+            assert "expected" in check_suite.difference(expected, wrong)
+
+
+def test_the_script_of_a_suite_tells_what_fails(tmp_path: Path) -> None:
+    assert fuzz("suite", "--format", "tf", "--count", "1", "--out", str(tmp_path)).returncode == 0
+    for source in tmp_path.glob("case-*/*.tf.py"):
+        source.write_text("program = None\n")
+    (tmp_path / "mine.py").write_text("def run(module, inputs, types):\n    raise ValueError('nothing here')\n")
+    command = [sys.executable, str(tmp_path / "check.py"), f"{tmp_path / 'mine.py'}:run", "--format", "tf"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "original.tf.py: ValueError: nothing here" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith(" wrong")

@@ -229,7 +229,9 @@ def test_some_goals_leave_their_type_before_what_tells() -> None:
 
 
 def test_calls_made_twice_and_dead_calls_change_no_value() -> None:
-    graph = typed_graph("x: float32[4]\na = aten.neg.default(x)\nb = aten.relu.default(a)\nc = aten.abs.default(a)\n-> b, c")
+    graph = typed_graph(
+        "x: float32[4]\na = aten.neg.default(x)\nb = aten.relu.default(a)\nc = aten.abs.default(a)\n-> b, c"
+    )
     inputs = {"x": np.array([1.0, -2.0, 3.0, -4.0])}
     seen: set[int] = set()
     for seed in range(40):
