@@ -1,8 +1,9 @@
-"""`compare` of one model family by its number of layers: CPU seconds of capture, of loaders, and of the proof beyond them.
+"""``compare`` of a model family by its number of layers: CPU seconds of capture and loaders, and of the proof.
 
     python benchmarks/compare_depth.py [--layers 2,4,8,16] [gpt2 | llama | qwen2]
 
-Needs transformers. Eager attention against the fused operator, at small widths: the cost of a proof does not depend on widths.
+Needs transformers. Eager attention against the fused operator, at small widths, on which the cost of a proof does not
+depend.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ def main() -> int:
             proof = sum(answer.statistics.seconds.values())
             failed += not answer.proved
             print(
-                f"{family:6} {layers:3} layers  {answer.verdict.value:8} built {made - start:5.1f} s, captured and related "
-                f"{whole - proof:5.1f} s, proof {proof:5.2f} s, {answer.statistics.specification_nodes} nodes",
+                f"{family:6} {layers:3} layers  {answer.verdict.value:8} built {made - start:5.1f} s, "
+                f"captured and related {whole - proof:5.1f} s, proof {proof:5.2f} s, "
+                f"{answer.statistics.specification_nodes} nodes",
                 flush=True,
             )
     return int(failed > 0)

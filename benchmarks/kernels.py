@@ -1,9 +1,10 @@
-"""Definitions of kernels against the kernels, where they run on this machine: how far they are apart, relative to the largest element.
+"""Definitions of kernels against the kernels, where they run on this machine: how far they are apart.
 
     python benchmarks/kernels.py [--write docs/compare.md]
 
-A row calls a kernel of PyTorch on random numbers, captures the call, and executes what its operators are defined to be in
-float64. vLLM's kernels need vLLM: without it their rows say that formulas stand in for them (tests/tables/test_values_of_vllm.py).
+A row calls a kernel of PyTorch on random numbers, captures the call, and executes what its operators are defined to be
+in float64; what is printed is relative to the largest element. vLLM's kernels need vLLM: formulas stand in for them
+(tests/tables/test_values_of_vllm.py).
 """
 
 from __future__ import annotations
