@@ -440,16 +440,10 @@ class _Ways:
         if not in_cell:  # as they are written: multiplied out they may be too long to be looked at
             yield lambda: self._within_effort(lambda: vanishes(store, add(store, left, scale(right, -1)), box))
         for rewritten in (as_exponentials, looked_up):
-            steps = store.effort.steps
             one, other = rewritten(store, a, box), rewritten(store, b, box)
-            if in_cell:  # one of many: what each takes is taken from all
-                _spend(store, store.effort.steps - steps)
             if (one, other) != (a, b):
                 yield partial(self._search, one, other, of_itself=False)
-                steps = store.effort.steps
                 tidy = _tidy(store, one, box), _tidy(store, other, box)
-                if in_cell:
-                    _spend(store, store.effort.steps - steps)
                 if tidy != (one, other):
                     yield partial(self._search, *tidy, of_itself=False)
                 yield from self._without_denominators(one, other)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from tantamount.capture.fields import Place, shown
+from tantamount.errors import UserError
 from tantamount.ir.types import DType
 from tantamount.ops.expressions import ExpressionProblem, parse_python
 
-__all__ = ["graph_document"]
+__all__ = ["graph_document", "no_rule"]
 
 _BINARY: Mapping[type[ast.AST], str] = {
     ast.Add: "aten.add.Tensor", ast.Sub: "aten.sub.Tensor", ast.Mult: "aten.mul.Tensor", ast.Div: "aten.div.Tensor",
@@ -28,6 +29,11 @@ _COMPARED: Mapping[type[ast.AST], str] = {
 }  # fmt: skip
 
 
+def no_rule(place: Place, found: str, needed: str) -> UserError:
+    """The error for text that makes no rule."""
+    return UserError("job-rule", place=place.text, found=found, needed=needed, hint="tantamount explain job-rule")
+
+
 def graph_document(
     text: str, inputs: Mapping[str, tuple[str, list[Any]]], sizes: Mapping[str, Any], place: Place
 ) -> dict[str, Any]:
@@ -36,9 +42,9 @@ def graph_document(
     try:
         tree = parse_python(text)
     except ExpressionProblem as problem:
-        raise place.wrong(str(problem), "an expression in operators", code="rule") from None
+        raise no_rule(place, str(problem), "an expression in operators") from None
     if not tree.body or not isinstance(tree.body[-1], ast.Expr):
-        raise place.wrong(shown(text), "an expression, after assignments if need be", code="rule")
+        raise no_rule(place, shown(text), "an expression, after assignments if need be")
     writer = _Writer(frozenset(sizes.get("symbols", {})), place)
     for name, (dtype, shape) in inputs.items():
         writer.nodes.append({"name": name, "op": "placeholder", "target": name, "shape": shape, "dtype": dtype})
@@ -46,7 +52,7 @@ def graph_document(
     for statement in tree.body[:-1]:
         target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
         if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
-            raise place.wrong(ast.unparse(statement)[:60], "NAME = EXPRESSION", code="rule")
+            raise no_rule(place, ast.unparse(statement)[:60], "NAME = EXPRESSION")
         writer.names[target.id] = writer.tensor(statement.value)
     result = writer.tensor(tree.body[-1].value)
     document = {"format": "fx-nodes/1", "nodes": writer.nodes, "outputs": [{"name": "result", "node": result}]}
@@ -136,4 +142,4 @@ class _Writer:
         )
 
     def _wrong(self, tree: ast.AST, needed: str) -> Exception:
-        return self.place.wrong(shown(ast.unparse(tree)[:60]), needed, code="rule")
+        return no_rule(self.place, shown(ast.unparse(tree)[:60]), needed)

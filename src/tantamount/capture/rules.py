@@ -17,7 +17,7 @@ from tantamount.capture.fields import Fields, Place, shown
 from tantamount.capture.fx_json import graph_of
 from tantamount.capture.inplace import is_in_place
 from tantamount.capture.readers import Reader, named
-from tantamount.capture.rule_expressions import graph_document
+from tantamount.capture.rule_expressions import graph_document, no_rule
 from tantamount.capture.size_symbols import decode_domain
 from tantamount.errors import TantamountError, UserError
 from tantamount.ir.graph import Argument, CustomOperator, Graph, Node, Output, Ref
@@ -105,7 +105,7 @@ def parse_types(inputs: Mapping[str, object], place: Place) -> dict[str, tuple[s
         text = place.at(name).string(value)
         match = _INPUT.fullmatch(text)
         if match is None or DType.named(match[1]) is None or not name.isidentifier():
-            raise place.at(name).wrong(shown(text), 'a type such as "float32[B, 2*N]"', code="rule")
+            raise no_rule(place.at(name), shown(text), 'a type such as "float32[B, 2*N]"')
         sizes = [size.strip() for size in match[2].split(",") if size.strip()]
         found[name] = match[1], [int(size) if size.isdecimal() else size for size in sizes]
     return found
@@ -127,14 +127,14 @@ def sized(sizes: Mapping[str, Any], conditions: Sequence[str], place: Place) -> 
     try:
         found = [parse_condition(text, domain) for text in every]
     except SizeProblem as problem:
-        raise place.wrong(str(problem), "comparisons of expressions over the size symbols", code="rule") from None
+        raise no_rule(place, str(problem), "comparisons of expressions over the size symbols") from None
     domain = replace(domain, conditions=tuple(dict.fromkeys(one for one in found if one is not None)))
     random, names = Random(0), [s.name for s in domain.symbols]
     tries = (dict(zip(names, random.sample(range(3, _LARGEST + len(names)), len(names)), strict=True))
              for _ in range(_TRIES))  # fmt: skip
     values = next((one for one in tries if domain.contains(one)), None) or find_sizes(domain, []).sizes
     if values is None:
-        raise place.wrong(f"conditions {', '.join(every)}", "conditions that some sizes satisfy", code="rule")
+        raise no_rule(place, f"conditions {', '.join(every)}", "conditions that some sizes satisfy")
     symbols = {s.label: {**sizes["symbols"][s.label], "hint": values[s.name] - s.shift} for s in domain.symbols}
     table: dict[str, Any] = {"symbols": symbols, "conditions": every}
     decode_domain(table, place)

@@ -85,9 +85,11 @@ def check(
             more["engine"] = options.engine
         if options.rules:
             more["rules"] = options.rules
+        if options.accept_tested:
+            more["accept_tested"] = True
         with stopping(effort):
             job = read_job(path, allow_outside=options.allow_outside)
-        report = refine(job, strict=options.strict, progress=progress, accept_tested=options.accept_tested, **more)
+        report = refine(job, strict=options.strict, progress=progress, **more)
         if path in options.pages:  # here, where both programs still are
             report.save(options.pages[path])
         if options.limited and options.certificate is not None and report.proved:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tantamount.effort import Effort
+from tantamount.effort import Effort, Stopped, stopping
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import Job, UserRule
@@ -66,11 +66,30 @@ def with_rules(
         return found
     if found.verdict is Verdict.REFUTED:
         rules = _about_unknown(rules)
+        if not rules:
+            return found
     elif found.verdict is not Verdict.UNKNOWN:
         return found
     if job.at is not None:
         return replace(found, notes=(*found.notes, "rules are not applied to programs with size symbols"))
-    known = _Known(limits, effort, {})
+    try:
+        with stopping(effort):
+            return _settled(found, job, rules, again, _Known(limits, effort, {}), accept_tested, strict)
+    except Stopped as stop:
+        return replace(found, notes=(*found.notes, f"{stop} while rules were tried"), stopped=stop.limit)
+
+
+def _settled(
+    found: Refinement,
+    job: Job,
+    rules: Sequence[UserRule],
+    again: Callable[[Job], Refinement],
+    known: _Known,
+    accept_tested: bool,
+    strict: bool,
+) -> Refinement:
+    """The report with the help of rules. Raises :class:`Stopped` where time or memory are used up."""
+    limits, effort = known.limits, known.effort
     patterns = [Pattern.of(rule) for rule in rules]
     refused: dict[str, str] = {}
     occurring: set[str] = set()

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tantamount.capture.fx_json import graph_of
+from tantamount.capture.rule_expressions import no_rule
 from tantamount.capture.rules import make_rule, parse_types, rules_place, sized
 from tantamount.capture.torch.problems import said
 from tantamount.capture.torch.programs import capture
@@ -46,11 +47,11 @@ def _rule(function: Callable[..., Any], name: str, inputs: Mapping[str, str], wh
     types = parse_types(inputs, place)
     wanted = list(inspect.signature(function).parameters)
     if set(wanted) != set(types):
-        raise place.wrong(f"types of {', '.join(types) or 'nothing'}", f"types of {', '.join(wanted)}", code="rule")
+        raise no_rule(place, f"types of {', '.join(types) or 'nothing'}", f"types of {', '.join(wanted)}")
     names = {size for _, shape in types.values() for size in shape if isinstance(size, str)}
     plain = next((size for size in names if not size.isidentifier()), None)
     if plain is not None:
-        raise place.wrong(f"the size {plain}", "a number or a symbol for every dimension", code="rule")
+        raise no_rule(place, f"the size {plain}", "a number or a symbol for every dimension")
     symbols = {"symbols": {size: {"hint": _EXAMPLE, "min": 2} for size in sorted(names)}}
     values = {s: entry["hint"] for s, entry in sized(symbols, where, place)["symbols"].items()} if names else {}
     args = [_example(*types[argument], values) for argument in wanted]
@@ -61,7 +62,7 @@ def _rule(function: Callable[..., Any], name: str, inputs: Mapping[str, str], wh
         document["sizes"] = sized(document["sizes"], where, place)
     graph = graph_of(document, place.text, limits_from_environment())
     if len(graph.outputs) not in (2, 3):
-        raise place.wrong(f"{len(graph.outputs)} results", "both sides, and perhaps where they are equal", code="rule")
+        raise no_rule(place, f"{len(graph.outputs)} results", "both sides, and perhaps where they are equal")
     left, right, *holds = (_part(graph, k) for k in range(len(graph.outputs)))
     kernels = any(n.op == "call" and not n.target.startswith("aten.") and n.target != "getitem" for n in graph.nodes)
     native = _native(function, wanted, types) if kernels else None

@@ -176,7 +176,9 @@ def test_two_programs_have_a_table_of_their_parameters() -> None:
     weights = (Relation("qkv.weight", 'concat(rank(0, "q"), rank(0, "k"), dim=0)', ""), Relation("<b>", "1 + w", ""))
     text = page(replace(refuted(), sides=("first", "second"), weights=weights, refused=("tested-rules",)))
     assert "2 of the first program, made of those of the second" in text
-    assert "concat(rank(0, &#34;q&#34;)" in unescape(text).replace('"', "&#34;") or 'concat(rank(0, "q")' in unescape(text)
+    assert "concat(rank(0, &#34;q&#34;)" in unescape(text).replace('"', "&#34;") or 'concat(rank(0, "q")' in unescape(
+        text
+    )
     assert "<b></code>" not in text
     assert "<h2>Second program</h2>" in text
     assert "<h2>Not accepted</h2>" in text
