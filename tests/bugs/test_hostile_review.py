@@ -16,7 +16,7 @@ from tantamount.verdict import Report, Verdict
 
 REPLICATED = '[inputs]\ndefault = "Replicate()"\n'
 MASKS = '[assume]\ndropout = "same mask"\n'
-EMBEDDED = "w: float32[4, 3]\n i: int64[4]\n n = aten.bitwise_and.Tensor(i, i)\n h = embedding(w, n)\n a = mul(h, 0.0)\n e = embedding(w, i)\n h2 = add(e, a)\n y = relu(w)\n -> y, q=h2"
+EMBEDDED = "w: float32[4, 3]\n i: int64[4]\n n = aten.mul.Tensor(i, i)\n h = embedding(w, n)\n a = mul(h, 0.0)\n e = embedding(w, i)\n h2 = add(e, a)\n y = relu(w)\n -> y, q=h2"
 
 
 def _unshifted(call: str) -> list[str]:

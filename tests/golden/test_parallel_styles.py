@@ -30,7 +30,7 @@ TWINS = {
     "gradient_hooks": ("lambda gradient: 2 * gradient", "2 times too large", "grad 0.weight", "output"),
     "gradient_accumulation": ("mse_loss(model(part), wanted)", "3 times too large", "grad 0.weight", None),
     "zero1": ("chunk(RANKS)[owner]", "down.weight[0:4] is needed", "new up.weight", "new optimizer:up.weight.exp_avg"),
-    "training_step": ("norm = torch.stack", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
+    "training_step": ("norm = torch.stack", "a sum over tp is missing after sum_2", "new up.weight", "output"),
     "fsdp2_training_step": ("get_total_norm", "over 16 x 8 elements where 32 x 8", "new up.weight", "output"),
     "pipeline": ("(x - target).square().mean()", "4 times too large", "grad layers.0.up.weight", "output"),
     "pipeline_data_tensor": (

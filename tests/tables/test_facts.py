@@ -364,6 +364,7 @@ NOT_CLAIMED: Mapping[str, Mapping[str, str]] = {
             "aten._assert_tensor_metadata.default aten.eq.Scalar aten.eq.Tensor aten.isinf.default "
             "aten.isnan.default aten.isneginf.default aten.isposinf.default aten.logical_not.default "
             "aten.constant_pad_nd.default aten.masked_fill.Scalar aten.where.ScalarOther "
+            "aten.binary_cross_entropy.default "
             "aten.native_dropout.default aten.new_zeros.default aten.zero.default aten.zeros_like.default"
         ),
         _ASKS: ("aten.xlogy.Scalar_Other aten.xlogy.Tensor"),
@@ -374,7 +375,7 @@ NOT_CLAIMED: Mapping[str, Mapping[str, str]] = {
             "aten.argsort.default aten.argsort.stable aten.cummax.default aten.cummin.default "
             "aten.kthvalue.default aten.max.default aten.max.dim aten.max_pool2d.default "
             "aten.max_pool2d_with_indices.default aten.min.default aten.min.dim aten.scatter_reduce.two "
-            "aten.sort.default aten.sort.stable aten.topk.default"
+            "aten.median.default aten.median.dim aten.sort.default aten.sort.stable aten.topk.default"
         ),
         _DATA: (
             "aten.index.Tensor aten.index_put.default aten.masked_select.default aten.repeat_interleave.self_Tensor"
@@ -383,12 +384,13 @@ NOT_CLAIMED: Mapping[str, Mapping[str, str]] = {
     "elementwise": {
         _ONE: (
             "aten._assert_tensor_metadata.default aten.constant_pad_nd.default aten.einsum.default "
+            "aten.diagonal_scatter.default "
             "aten.scatter.src aten.scatter.value aten.select_scatter.default aten.slice_scatter.default "
             "aten.view_as_complex.default aten.view_as_complex_copy.default"
         ),
     },
     "commutative": {
-        _SIGN: ("aten.l1_loss.default aten.mse_loss.default aten.smooth_l1_loss.default"),
+        _SIGN: ("aten.huber_loss.default aten.l1_loss.default aten.mse_loss.default aten.smooth_l1_loss.default"),
         _TURNED: ("aten.einsum.default aten.inner.default"),
     },
 }

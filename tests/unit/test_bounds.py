@@ -409,7 +409,8 @@ NOT_HERE = {
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
     "repair_layouts", "repair_promising", "repair_seconds",
     "mismatch_depth", "reduced_rounds", "lifted_atoms", "told_tensors", "drawn_integers",
-    "implied_rounds", "repair_permuted", "repair_positions", "reduced_draws",
+    "bit_parts", "mask_runs", "compared_booleans", "member_terms", "member_variables", "residues", "residue_terms",
+    "residue_power", "written_runs", "implied_rounds", "repair_permuted", "repair_positions", "reduced_draws",
 }  # fmt: skip
 
 

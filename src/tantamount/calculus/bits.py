@@ -21,9 +21,6 @@ from tantamount.sizes.symbolic import is_size
 
 __all__ = ["bitwise"]
 
-_MOST_PARTS = 4  # that a function of bits is made of
-_MOST_RUNS = 8  # of ones in a mask
-
 _Parts = frozenset[Polynomial]
 _Bits = Mapping[_Parts, int]  # a sum of conjunctions; of nothing: -1
 
@@ -47,7 +44,7 @@ def _conjunction(store: Store, x: Polynomial, y: Polynomial) -> Polynomial:
     store.fired["conjunctions-of-bits"] += 1
     f, g = _read(store, x), _read(store, y)
     parts = frozenset(p for bits in (f, g) for conjunction in bits for p in conjunction)
-    if len(parts) > _MOST_PARTS:
+    if store.effort.exceeds("bit_parts", len(parts)):
         f, g = _one_part(store, x), _one_part(store, y)
         parts = frozenset(p for bits in (f, g) for conjunction in bits for p in conjunction)
     values = {chosen: _at(f, chosen) * _at(g, chosen) for chosen in _subsets(parts)}
@@ -74,7 +71,7 @@ def _masked(store: Store, x: Polynomial, mask: int) -> Polynomial | None:
         ones = ~(mask >> start)
         at = start + (ones & -ones).bit_length() - 1
         total += [_modulo(store, x, at), scale(_modulo(store, x, start), -1)]
-        if len(total) > 2 * _MOST_RUNS:
+        if store.effort.exceeds("mask_runs", len(total) // 2):
             return None
     return add(store, *total)
 
@@ -98,7 +95,9 @@ def _read(store: Store, x: Polynomial) -> _Bits:
             return _one_part(store, x)
         found[chosen] = found.get(chosen, 0) + sign * int(c)
     parts = frozenset(p for conjunction in found for p in conjunction)
-    if len(parts) > _MOST_PARTS or any(_at(found, chosen) not in (0, 1) for chosen in _subsets(parts)):
+    if store.effort.exceeds("bit_parts", len(parts)) or any(
+        _at(found, chosen) not in (0, 1) for chosen in _subsets(parts)
+    ):
         return _one_part(store, x)
     return found
 

@@ -62,7 +62,6 @@ __all__ = [
     "split_affine",
 ]
 
-_BOOLEANS = 3  # that are compared by the values that they may have
 _LIFTED = LAST_AXIS  # a bound variable v poses as axis _LIFTED - v, inside one function only
 
 
@@ -108,7 +107,11 @@ def compare(
         exponent = exponent_of(store, rest[0].monomial)
         if exponent is not None:  # c exp(u) - c, which has the sign of c u
             return compare(store, op, scale(exponent, 1 if offset < 0 else -1), ZERO, box, oriented=oriented)
-    if not parts and len(rest) <= _BOOLEANS and all(is_boolean(store, (Term(m, 1),)) for m, _ in rest):
+    if (
+        not parts
+        and all(is_boolean(store, (Term(m, 1),)) for m, _ in rest)
+        and not store.effort.exceeds("compared_booleans", len(rest))
+    ):
         return _of_booleans(store, op, rest, offset, box)
     g: Rational = content([*(c for _, c in rest), *parts.values()])
     sign = leading_sign(rest)

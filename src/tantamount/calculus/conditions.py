@@ -353,7 +353,9 @@ class Reading:
         if not quotients:
             return False
         equal = [self.value(c.value) for c in conditions if c.equal]
-        return self.steps.take(len(x)) and vanishes_by_residues(x, frozenset(self.whole), quotients, equal)
+        return self.steps.take(len(x)) and vanishes_by_residues(
+            self.store.effort, x, frozenset(self.whole), quotients, equal
+        )
 
     def _is_zero(self, x: Value, conditions: Sequence[Condition]) -> bool:
         if not x:

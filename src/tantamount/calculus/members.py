@@ -22,13 +22,12 @@ from tantamount.sizes.symbolic import is_size
 
 __all__ = ["never_negative", "position_in"]
 
-_MOST_TERMS = 12
-_MOST_VARIABLES = 4
-
 
 def never_negative(store: Store, x: Polynomial, box: Ranges) -> bool:
     """True if x was shown to be at least 0 wherever it is defined, on a box of the axes."""
-    if not 2 <= len(x) <= _MOST_TERMS or any(is_size(c) for _, c in x) or not any(c < 0 for _, c in x):
+    if len(x) < 2 or any(is_size(c) for _, c in x) or not any(c < 0 for _, c in x):
+        return False
+    if store.effort.exceeds("member_terms", len(x)):
         return False
     if unbounded(store, x):
         return False
@@ -203,7 +202,7 @@ def _is_sum_of_squares(store: Store, x: Polynomial) -> bool:
         i, j = sorted(number(p) for p in [*parts, None, None][:2])
         entries[i, j] = entries.get((i, j), Fraction(0)) + Fraction(c)
     n = len(variables)
-    if n > _MOST_VARIABLES:
+    if store.effort.exceeds("member_variables", n):
         return False
     form = [
         [entries.get((min(i, j), max(i, j)), Fraction(0)) / (1 if i == j else 2) for j in range(n)] for i in range(n)

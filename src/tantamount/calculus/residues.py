@@ -12,14 +12,11 @@ from itertools import product
 from math import floor, lcm
 from typing import Any, NamedTuple
 
+from tantamount.effort import Effort
 from tantamount.sizes import polynomials as forms
 from tantamount.sizes.polynomials import Polynomial as Value
 
 __all__ = ["Quotient", "vanishes_by_residues"]
-
-_MOST_RESIDUES = 96  # for all variables together
-_LONGEST = 64  # terms of a value
-_HIGHEST = 4  # power
 
 
 class Quotient(NamedTuple):
@@ -30,22 +27,25 @@ class Quotient(NamedTuple):
 
 
 def vanishes_by_residues(
-    x: Value, whole: frozenset[str], quotients: Mapping[str, Quotient], conditions: Sequence[Value]
+    effort: Effort, x: Value, whole: frozenset[str], quotients: Mapping[str, Quotient], conditions: Sequence[Value]
 ) -> bool:
     """True if x was shown to be 0 wherever all ``conditions`` are 0: for all residues of the whole variables that
     quotients are of. ``quotients`` are what whole variables are known to be."""
-    if not x or len(x) > _LONGEST or any(e < 0 or e > _HIGHEST for m, _ in x for _, e in m):
+    powers = [e for m, _ in x for _, e in m]
+    if not x or min(powers, default=0) < 0 or effort.exceeds("residue_terms", len(x)):
         return not x
+    if effort.exceeds("residue_power", max(powers, default=0)):
+        return False
     order: list[str] = []
     moduli: dict[str, int] = {}
     for name in _names(x):
-        if not _visit(name, quotients, order, moduli):
+        if not _visit(effort, name, quotients, order, moduli):
             return False
     bases = sorted({n for q in order for n in _names(quotients[q].above) if n not in quotients})
     if not order or any(name not in whole for name in bases):
         return False
     n = lcm(*(moduli[q] for q in order))
-    if n ** len(bases) > _MOST_RESIDUES:
+    if effort.exceeds("residues", n ** len(bases)):
         return False
     relevant = [c for c in conditions if set(_names(c)) <= {*bases, *order}]
     for residues in product(range(n), repeat=len(bases)):
@@ -68,7 +68,9 @@ def _names(x: Value) -> list[str]:
     return list(dict.fromkeys(name for m, _ in x for name, _ in m))
 
 
-def _visit(name: str, quotients: Mapping[str, Quotient], order: list[str], moduli: dict[str, int]) -> bool:
+def _visit(
+    effort: Effort, name: str, quotients: Mapping[str, Quotient], order: list[str], moduli: dict[str, int]
+) -> bool:
     """Put a quotient into the order after those it is made of, with a number modulo which what it is of decides it."""
     found = quotients.get(name)
     if found is None or name in order:
@@ -77,12 +79,12 @@ def _visit(name: str, quotients: Mapping[str, Quotient], order: list[str], modul
         return False  # of itself
     moduli[name] = 0
     inner = _names(found.above)
-    if not all(_visit(other, quotients, order, moduli) for other in inner):
+    if not all(_visit(effort, other, quotients, order, moduli) for other in inner):
         return False
     scale = lcm(*(Fraction(c).denominator for _, c in found.above))
     moduli[name] = found.below * scale * lcm(*(moduli.get(other) or 1 for other in inner))
     order.append(name)
-    return moduli[name] <= _MOST_RESIDUES
+    return not effort.exceeds("residues", moduli[name])
 
 
 def _put(x: Value, values: Mapping[str, Value]) -> Value:

@@ -23,8 +23,6 @@ from tantamount.sizes.symbolic import is_size
 
 __all__ = ["written"]
 
-_MOST = 64  # runs, and terms of a value: more is not looked at
-
 
 class _Run(NamedTuple):
     """The values ``slope * i + start`` for low <= i < high."""
@@ -103,7 +101,9 @@ def _runs(store: Store, form: Form, dim: int) -> list[_Run] | None:
     single = not form.dims[dim]
     found: list[_Run] = []
     for box, x in form.pieces:
-        if any(span != (0, form.sizes[v]) for v, span in enumerate(box) if v != axis) or len(x) > _MOST:
+        if any(span != (0, form.sizes[v]) for v, span in enumerate(box) if v != axis):
+            return None
+        if store.effort.exceeds("written_runs", len(x)):
             return None
         low, high = (0, 1) if single else box[axis]
         cuts = {low, high}
@@ -121,7 +121,7 @@ def _runs(store: Store, form: Form, dim: int) -> list[_Run] | None:
             if run is None:
                 return None
             found.append(run)
-    return found if len(found) <= _MOST else None
+    return None if store.effort.exceeds("written_runs", len(found)) else found
 
 
 def _run(store: Store, x: Polynomial, axis: int, low: int, high: int) -> _Run | None:

@@ -64,7 +64,10 @@ def holds(
     sizes = run.mesh.sizes
     partial = any(isinstance(p, Partial) for p in placements)
     if even(whole.shape, placements, sizes):
-        found = run.collapsed(store, name, placements)
+        try:
+            found = run.collapsed(store, name, placements)
+        except Unsupported as problem:  # a sum over ranks that hold infinities
+            return str(problem)
         if found is None:
             return "ranks hold tensors of different shapes"
         kept = [(p, size) for p, size in zip(placements, sizes, strict=True) if not isinstance(p, Partial)]
