@@ -19,7 +19,7 @@ help:
 	@echo "test-browser  install Chromium and Jupyter and run the tests of HTML reports and of the notebook"
 	@echo "test-models  install transformers and ONNX Runtime beside it and run the tests that need them"
 	@echo "test-ray  install Ray beside it and run tests/cluster on a local cluster of two nodes"
-	@echo "test-frameworks  install Megatron-Core beside it and run tests/frameworks: plans from what frameworks do"
+	@echo "test-frameworks  install Megatron-Core and torchtitan beside it and run tests/frameworks: plans from what frameworks do"
 	@echo "bench   measure cost and run the long soundness checks"
 	@echo "lint    ruff check, ruff format --check, pyright"
 	@echo "format  ruff format and ruff's safe fixes"
@@ -82,7 +82,7 @@ test-ray: $(RAY)
 	$(BIN)/python -m pytest tests/cluster
 
 $(MEGATRON): $(SETUP)
-	$(BIN)/python -m pip install --quiet --editable '.[megatron]'
+	$(BIN)/python -m pip install --quiet --editable '.[megatron,torchtitan]'
 	@touch $@
 
 test-frameworks: $(MEGATRON)
