@@ -211,7 +211,7 @@ def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     mesh = matches.job.mesh
     for position in range(len(list(references(matches.node(c.first))))) if mesh.world_size > 1 else ():
         read = {place: (place[0], list(references(matches.node(place)))[position]) for place in c.places}
-        if any(_drawn(matches, given) for given in read.values()):
+        if not matches.drawn.isdisjoint(read.values()):
             continue  # ranks that draw for themselves have other numbers: nothing is sent
         for axis, k in zip(mesh.names, range(len(mesh.sizes)), strict=True):
             for step in dict.fromkeys((1, mesh.sizes[k] - 1)) if mesh.sizes[k] > 1 else ():
@@ -235,18 +235,11 @@ def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     yield Edit(EditKind.PEER, tuple(some), some, parts, position=position, number=step, axis=axis)
 
 
-def _drawn(matches: ValueMatches, place: Place) -> bool:
-    """True if a value is made of random numbers."""
-    graph = matches.graph(place)
-    above = [graph.by_name[name] for name in (place[1], *graph.ancestors(place[1]))]
-    return any(node.op == "call" and matches.facts((place[0], node.name)).random for node in above)
-
-
 def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callable[..., Array]) -> Iterator[Edit]:
     if matches.value(c.first).dtype.kind != "f":
         return
     for axis, groups in matches.groups(c):
-        if " and " in axis and _reduced_below(matches, c):
+        if " and " in axis and not matches.reduced_later.isdisjoint(c.places):
             return  # what follows reduces over some of the axes: the others are missing there
         changes: dict[Place, Array] = {}
         for members in groups:
@@ -257,20 +250,6 @@ def _reduced(matches: ValueMatches, c: Class, kind: EditKind, reduction: Callabl
                     changes |= {place: total for place in members if not close(total, matches.value(place))}
         if changes:
             yield Edit(kind, tuple(changes), changes, axis=axis)
-
-
-def _reduced_below(matches: ValueMatches, c: Class) -> bool:
-    """True if summands are reduced over ranks further down."""
-    seen, pending = set(c.places), list(c.places)
-    while pending:
-        for reader in matches.replay.readers.get(pending.pop(), ()):
-            if reader in seen:
-                continue
-            seen.add(reader)
-            if matches.node(reader).op == "call" and matches.facts(reader).collective and matches.facts(reader).sums:
-                return True
-            pending.append(reader)
-    return False
 
 
 def scaled(matches: ValueMatches, c: Class) -> Iterator[Edit]:

@@ -155,6 +155,21 @@ class ValueMatches:
             yield " and ".join(some), rows
 
     @cached_property
+    def drawn(self) -> set[Place]:
+        """The values that are made of random numbers."""
+        return self.replay.below(found) if (found := self._calls_that(lambda facts: facts.random)) else set()
+
+    @cached_property
+    def reduced_later(self) -> set[Place]:
+        """The values that something further down reduces over ranks."""
+        reductions = self._calls_that(lambda facts: bool(facts.collective) and facts.sums)
+        operands = {operand for place in reductions for operand in self.replay.operands[place]}
+        return self.replay.above(operands) if operands else set()
+
+    def _calls_that(self, chosen: Callable[[Facts], bool]) -> list[Place]:
+        return [p for p in self.replay.operands if self.node(p).op == "call" and chosen(self.facts(p))]
+
+    @cached_property
     def led(self) -> Mapping[Place, Sequence[Sequence[Place]]]:
         """The groups of members that may belong together, under the first place of each, in the order of mesh axes."""
         found: dict[Place, list[Sequence[Place]]] = {}

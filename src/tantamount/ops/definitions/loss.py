@@ -183,15 +183,19 @@ def _positive(value: float, name: str) -> Fraction:
     return width
 
 
+def _clamped(b: Builder, x: Tensor, y: Tensor, width: Fraction) -> Tensor:
+    """clamp(x - y, -width, width)"""
+    d = _difference(b, x, y)
+    return b.maximum(b.minimum(d, b.number(width, d.dtype)), b.number(-width, d.dtype))
+
+
 @operator("aten.smooth_l1_loss_backward.default", category=_LOSS)
 def smooth_l1_loss_backward(
     b: Builder, grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float
 ) -> Tensor:
     """grad_output clamp(self - target, -beta, beta) / beta, divided by the number of elements for the mean"""
     width = _positive(beta, "beta")
-    x = _difference(b, self, target)
-    clamped = b.maximum(b.minimum(x, b.number(width, x.dtype)), b.number(-width, x.dtype))
-    return _shared(b, grad_output, b.mul(clamped, 1 / width), reduction)
+    return _shared(b, grad_output, b.mul(_clamped(b, self, target, width), 1 / width), reduction)
 
 
 @operator("aten.huber_loss.default", category=_LOSS)
@@ -209,9 +213,7 @@ def huber_loss_backward(
 ) -> Tensor:
     """grad_output clamp(self - target, -delta, delta), divided by the number of elements for the mean"""
     width = _positive(delta, "delta")
-    x = _difference(b, self, target)
-    clamped = b.maximum(b.minimum(x, b.number(width, x.dtype)), b.number(-width, x.dtype))
-    return _shared(b, grad_output, clamped, reduction)
+    return _shared(b, grad_output, _clamped(b, self, target, width), reduction)
 
 
 @operator("aten.binary_cross_entropy.default", category=_LOSS)
