@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 import tantamount as tt
+from support.amount import cases
 from support.symbolic import STYLES, symbolic_example
 from tantamount import Verdict
 
@@ -16,7 +17,8 @@ BLAMED = {
     "megatron_linear": "linear(self.copy.apply(x)",
     "symbolic_sizes": "square().sum()",
 }
-NAMES = [pytest.param(name, marks=pytest.mark.slow if "DTensor" in what else ()) for name, (what, *_) in STYLES.items()]
+LONG = ["sequence_parallel"]  # the other of two with DTensors
+NAMES = cases([name for name in STYLES if name not in LONG], LONG)
 AT = {"B": (2, 3), "S": (6, 4), "N": (2, 5)}
 
 

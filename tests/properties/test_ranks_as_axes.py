@@ -14,6 +14,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from support.amount import count
 from support.jobs import SHORT
 from tantamount.calculus.calculus import Calculus
 from tantamount.calculus.compare import equal
@@ -282,7 +283,7 @@ def check(spmd: Spmd, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["one_program", "numbers_by_rank", "programs_by_rank"])
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", range(count(3, 24)))
 def test_three_ways_agree(block: int, kind: str) -> None:
     """Values agree always. Forms may differ where the argument of a function simplifies at one mesh coordinate only:
     ``tanh(x_k - x_1)`` at ``k = 1`` is not yet ``tanh(0)``, nor a sum of mesh coordinates a number."""

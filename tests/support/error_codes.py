@@ -28,6 +28,7 @@ _DOCUMENTS = {"json": ("graph", "certificate"), "toml": ("job", "plan")}  # of t
 _CERTIFICATES = {"document.py"}
 _LEXER = "hlo_text.py"
 _ANYTHING = ".*"
+_RAISED = ("UserError", "EnvironmentFault", "Failure", "wrong")
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,10 @@ def sites() -> Mapping[str, tuple[Site, ...]]:
 
 def _of_file(path: Path) -> Iterator[tuple[str, Site]]:
     inside = path.relative_to(PACKAGE).as_posix()
-    for call in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    if not any(name in text for name in _RAISED):
+        return
+    for call in ast.walk(ast.parse(text)):
         if not isinstance(call, ast.Call):
             continue
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")

@@ -1,8 +1,8 @@
 """Python scripts in forks of one process that has imported PyTorch and this project: each costs what it does, not what
 it imports.
 
-``python -m support.warm`` reads requests, one line of JSON each (the script's arguments, and the file for what it
-prints), and answers with exit codes. A script sees a process of its own: what it changes, the next one does not see.
+``python -m support.warm`` reads requests, one line of JSON each (what follows ``python``, and the file for what is
+printed), and answers with exit codes. A script sees a process of its own: what it changes, the next one does not see.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def available() -> bool:
 
 def output_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     """What ``python ARGUMENTS`` prints (standard output and error) when it is run in the repository root."""
-    server = _server(tuple(sorted(environment.items())))
+    # The name of the test that runs is in the environment; with it, each test would have a process of its own.
+    server = _server(tuple(sorted(item for item in environment.items() if item[0] != "PYTEST_CURRENT_TEST")))
     assert server.stdin is not None
     assert server.stdout is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -81,10 +82,15 @@ def _run(arguments: Sequence[str], printed: str) -> int:
     os.dup2(target, 1)
     os.dup2(target, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.argv = list(arguments)
-    sys.path[0] = str(Path(arguments[0]).resolve().parent)
     try:
-        runpy.run_path(arguments[0], run_name="__main__")
+        if arguments[0] == "-m":
+            sys.argv = list(arguments[1:])
+            sys.path[0] = str(ROOT)
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = list(arguments)
+            sys.path[0] = str(Path(arguments[0]).resolve().parent)
+            runpy.run_path(arguments[0], run_name="__main__")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except BaseException:
