@@ -76,7 +76,7 @@ def limited(kind: str, most: int, *arguments: object) -> list[str]:
 
 
 def start(words: Sequence[str], **options: object) -> subprocess.Popen[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(words, text=True, env=environment, **(streams | options))  # type: ignore[call-overload]
 
@@ -107,33 +107,63 @@ ALSO: tuple[Command, ...] = (
 )
 
 
+_RULES = """format = "rules/1"
+[rules.doubled]
+inputs = { x = "float32[B, N]" }
+left = "x + x"
+right = "2 * x"
+"""
+_MODULE = """
+import torch
+
+
+def program():
+    return torch.nn.functional.relu, (torch.ones(2, 3),)
+"""
+
+
 @cache
 def made() -> tuple[Command, ...]:
-    """Commands on what other commands wrote: a certificate, the same one changed, a plan, findings; and those that
-    compare two graphs, show one, and look for new findings."""
+    """All commands that read or write something, on what other commands wrote: a certificate, the same one changed, a
+    plan, findings, rules, a module; each with the exit code that it has without a fault."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     good, changed = folder / "good.json", folder / "changed.json"
-    subprocess.run(command("refine", JOB, "--certificate", good), check=True, capture_output=True)
+    run(command("refine", JOB, "--certificate", good))
     changed.write_text(good.read_text().replace("PROVED", "PROVEN"))
+    (folder / "rules.toml").write_text(_RULES)
+    (folder / "given.py").write_text(_MODULE)
+    os.environ["PYTHONPATH"] = str(folder)
     sizes = {"layers": 2, "hidden": 16, "heads": 2, "kv-heads": 2, "ffn": 16, "vocab": 8}
     spread = {"dp": 2, "tp": 2, "pp": 1, "microbatches": 1}
     words = [word for key, value in (sizes | spread).items() for word in (f"--{key}", value)]
-    subprocess.run(command("plan", "new", "llama", *words, "-o", folder / "plan"), check=True, capture_output=True)
-    check = ("check", good, "--job", JOB)
+    new = ("plan", "new", "llama", *words, "-o")
+    run(command(*new, folder / "plan"))
     plan, graph = folder / "plan/plan.toml", Path(JOB).with_name("spec.json")
     campaign = ("fuzz", "run", "--backend", "planted", "--cases", "4", "-o")
-    found = subprocess.run(command(*campaign, folder / "found"), check=False, capture_output=True).returncode
-    return (
-        (check, 0),
-        (("check", changed, "--job", JOB), 2),
-        (("plan", "verify", plan), 0),
-        (("plan", "show", plan), 0),
-        (("compare", graph, graph, "--accept", "relation-guessed"), 0),
-        (("show", graph), 0),
-        (("fuzz", "triage", folder / "found"), 0),
-        ((*campaign, folder / "again"), found),
+    run(command(*campaign, folder / "found"))
+    commands: tuple[tuple[object, ...], ...] = (
+        ("check", good, "--job", JOB),
+        ("check", changed, "--job", JOB),
+        ("plan", "verify", plan),
+        ("plan", "show", plan),
+        (*new, folder / "another plan"),
+        ("plan", "mutate", plan, "-o", folder / "mutated", "--count", "2"),
+        ("plan", "schedule", "1f1b"),
+        ("compare", graph, graph, "--accept", "relation-guessed"),
+        ("show", graph),
+        ("suggest", JOB),
+        ("rules", folder / "rules.toml"),
+        ("capture", "given:program", "-o", folder / "captured"),
+        ("explain", "real-arithmetic"),
+        ("version",),
+        ("fuzz", "backends"),
+        ("fuzz", "triage", folder / "found"),
+        ("fuzz", "replay", folder / "found"),
+        ("fuzz", "suite", "--count", "2", "-o", folder / "suite"),
+        (*campaign, folder / "again"),
     )
+    return tuple((words, run(command(*words)).code) for words in commands)
 
 
 # ---------------------------------------------------------------------------------------------- kinds of faults
@@ -177,11 +207,23 @@ def memory(rng: random.Random, times: int) -> Iterator[Row]:
 
 
 def descriptors(_: random.Random, __: int) -> Iterator[Row]:
-    for words, code in ((("refine", JOB), 0), (("refine", WRONG, "--sarif", "-"), 1), (("refine", JOB, WRONG, JOB), 1)):
-        row = Row(f"RLIMIT_NOFILE 0 to 24, exit {code}")
-        for most in range(25):
-            row.note(run(limited("RLIMIT_NOFILE", most, *words)), [code, 5])
+    """Few descriptors, on every command; where they do not suffice, the message says so."""
+    few = (
+        (("refine", JOB), 0), (("refine", WRONG, "--sarif", "-"), 1), (("refine", JOB, WRONG, JOB), 1), *ALSO, *made(),
+    )  # fmt: skip
+    for words, code in few:
+        row = Row(f"RLIMIT_NOFILE, {_named(words)}, exit {code}")
+        for most in (*range(10), 12, 16, 24):
+            done = run(limited("RLIMIT_NOFILE", most, *words))
+            row.note(done, [code, 5])
+            if done.code == 5 and not done.error.strip():
+                row.wrong.append(f"{most} descriptors, and no message: {done.what}")
         yield row
+
+
+def _named(words: Sequence[object]) -> str:
+    """The words of a command that are no options or paths."""
+    return " ".join(word for word in map(str, words[:3]) if word.replace("-", "").isalpha() and word[0] != "-")
 
 
 def full_disk(rng: random.Random, times: int) -> Iterator[Row]:

@@ -21,7 +21,6 @@ from tantamount.semantics.reference import IntegerOverflow, Reference
 __all__ = ["NARROW", "Case", "cases", "outcome"]
 
 NARROW = (DType.INT8, DType.UINT8, DType.INT16)  # of uint16 eager has no arithmetic
-_ORDERED = ("searchsorted", "bucketize")  # of rows that are sorted
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,7 @@ def cases(samples: Sequence[Sample] = SAMPLES) -> Iterator[Case]:
         operands = [item for item in _flat(arguments) if isinstance(item, Operand)]
         if not any(map(_changes, operands)) or any(item.dtype.is_complex for item in operands):
             continue
-        if any(name in sample.target for name in _ORDERED) or any(
-            isinstance(item, DType) and item.is_complex for item in arguments
-        ):
+        if any(isinstance(item, DType) and item.is_complex for item in arguments):
             continue
         for dtype in NARROW:
             yield Case(sample, dtype, False)

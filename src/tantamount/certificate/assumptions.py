@@ -23,14 +23,12 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import operator_of
 from tantamount.ops.execute import Result
 from tantamount.ops.given_indices import assumed_from_start
+from tantamount.ops.widths import assumed_sentences
 from tantamount.verdict import Assumption
 
 __all__ = ["Seen", "compare_assumptions", "listed_domain"]
 
-_REAL = (
-    "numbers are real, integers of 32 and 64 bits unbounded: rounding and overflow are not modelled, "
-    "float-to-float casts are the identity"
-)
+_REAL = "numbers are real: rounding and overflow are not modelled, float-to-float casts are the identity"
 _LITERALS = "literals of all digits stand for the number they round: "
 _FRESH = "dropouts with a mask of their own"
 _DRAWS = "the k-th draw of every rank from a distribution is its part of the specification's k-th draw from it: "
@@ -192,7 +190,7 @@ def compare_assumptions(
 
 def _exactly(job: Job, ours: Uses, theirs: Sequence[Uses], last: Executed) -> list[Assumption]:
     """The assumptions that follow from the files."""
-    out = [Assumption("real-arithmetic", _REAL)]
+    out = [Assumption("real-arithmetic", text) for text in (_REAL, *assumed_sentences(job))]
     literals = {k: v for uses in (ours, *theirs) for k, v in uses.literals.items()}
     if literals:
         text = ", ".join(f"{_decimal(k)} is {v}" for k, v in sorted(literals.items()))

@@ -17,6 +17,7 @@ from tantamount.execution.plans import Execution, Leaves, Plan, execute
 from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation
 from tantamount.ir.types import Kind
+from tantamount.ops.calls import asserts
 from tantamount.ops.functions import Ties
 from tantamount.proof.outputs import output_node
 from tantamount.semantics.interpret import NodeValue
@@ -28,6 +29,7 @@ RELATIVE = 1e-6  # smaller differences of one element are "too small to tell"
 _OF_TENSOR = 1e-9  # the same against the largest element of the tensor
 _NOISE = 1e-10  # what rounding may do to an ordinary computation
 _STOPPED = {"out-of-range": "has an index out of range", "zero-divisor": "divides a whole number by 0"}
+_ASSERTS = "asserts what does not hold"
 _ROUNDING = 1e-15  # relative change of the inputs that shows how much rounding is amplified
 _OTHER_TIES = {"reversed ties": Ties.REVERSED, "mixed ties": Ties.MIXED}
 # kinds of executions with other rounding errors: numbers that rounding made equal stay in one order in one of a million
@@ -154,9 +156,10 @@ def _outside(job: Job, claim: Claim, execution: Execution, sides: Sequence[Compa
         graph = job.implementation[rank]
         above = graph.ancestors(claim.tensor(job, rank, claim.relation.name))
         others = {name for output in graph.outputs for name in graph.ancestors(output.node)} - above.keys()
-        stop = next((f"{flag.site} {_STOPPED[flag.what]}" for flag in flags if flag.site not in others), None)
-        if stop is None:
+        flag = next((flag for flag in flags if flag.site not in others), None)
+        if flag is None:
             continue
+        stop = f"{flag.site} {_ASSERTS if asserts(graph, flag.site) else _STOPPED[flag.what]}"
         for k, c in enumerate(sides):
             defined = np.isfinite(c.wanted) & (c.rank == rank)
             if defined.any():

@@ -12,9 +12,9 @@ from tantamount.ops.algebra import Tensor
 from tantamount.ops.custom import custom_operator
 from tantamount.ops.facts import NOTHING, Facts
 from tantamount.ops.functionalized import is_wrapper, unwrapped, wrapper
-from tantamount.ops.table import Operator, bind, lookup, table
+from tantamount.ops.table import ASSERTIONS, Operator, bind, lookup, table
 
-__all__ = ["facts_of", "operator_of"]
+__all__ = ["asserts", "facts_of", "operator_of"]
 
 
 def operator_of(graph: Graph, node: Node) -> Operator:
@@ -37,6 +37,16 @@ def operator_of(graph: Graph, node: Node) -> Operator:
             hint="functionalise the graph at capture (run_decompositions, or torch.func.functionalize)",
         )  # fmt: skip
     return row
+
+
+def asserts(graph: Graph, name: str) -> bool:
+    """True if a node of this name asserts something: it has no value, and the program stops at it or goes on."""
+    node = graph.by_name.get(name)
+    return node is not None and _calls(node) and operator_of(graph, node).category == ASSERTIONS
+
+
+def _calls(node: Node) -> bool:
+    return node.op == "call" and node.target != "getitem"
 
 
 def facts_of(

@@ -49,6 +49,7 @@ _HEADINGS = {
     "indexing": "Indexing",
     "complex": "Complex numbers",
     "numbers": "Numbers and sizes that data decide",
+    "assertions": "Assertions",
     "norm": "Normalisation",
     "attention": "Attention",
     "loss": "Losses",

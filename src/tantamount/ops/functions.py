@@ -228,6 +228,20 @@ def _running_place(x: Any, attributes: tuple[Any, ...], last: bool = True) -> tu
     return (np.maximum.accumulate(np.where(x > before, np.arange(size), 0), axis=-1),)
 
 
+def _searched(row: Any, wanted: Any, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``attributes = (right,)``. The place that a bisection finds for each number in a row that need not be sorted, as
+    PyTorch bisects it. The last element of ``row`` is not looked at: places go from 0 to the number of those before."""
+    (right,) = attributes
+    size = int(row.shape[-1]) - 1
+    low, high = np.zeros(np.shape(wanted), np.int64), np.full(np.shape(wanted), size, np.int64)
+    for _ in range(size.bit_length()):
+        middle = low + (high - low) // 2
+        value = np.take_along_axis(row, np.minimum(middle, size), axis=-1)
+        below = ~(value > wanted) if right else ~(value >= wanted)
+        low, high = np.where((low < high) & below, middle + 1, low), np.where((low < high) & ~below, middle, high)
+    return (low,)
+
+
 # f(*operands, attributes) -> results: float64 or int64 arrays with equal shapes but for the last axis, along which the
 # function acts; it returns one array per result (with another size there, if need be).
 ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
@@ -235,11 +249,12 @@ ROW_FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "order": _order,
     "first_unordered": _first_unordered,
     "running_place": _running_place,
+    "searched": _searched,
     "sinkhorn": _sinkhorn,
 }
 
 DISTINCT_IN_A_ROW = frozenset({"argsort", "order", "first_unordered"})  # no value occurs twice in a row of the result
-POSITIONS_IN_A_ROW = DISTINCT_IN_A_ROW | {"running_place"}  # every value is a position in the row
+POSITIONS_IN_A_ROW = DISTINCT_IN_A_ROW | {"running_place", "searched"}  # every value is a position in the row
 
 
 class Ties(Enum):

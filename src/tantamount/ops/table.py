@@ -23,6 +23,7 @@ from tantamount.ops.facts import Facts
 from tantamount.sizes.symbolic import is_number, is_size
 
 __all__ = [
+    "ASSERTIONS",
     "Booleans",
     "Group",
     "Integers",
@@ -43,6 +44,7 @@ __all__ = [
     "table",
 ]
 
+ASSERTIONS = "assertions"  # the category of operators without a value, at which a program stops or goes on
 Group = NewType("Group", str)  # a process-group name: its presence makes the operator a collective
 Peer = NewType("Peer", int)  # a position in the process group: the operator sends to it or receives from it
 Peers = NewType("Peers", "tuple[int, ...]")

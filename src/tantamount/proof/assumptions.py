@@ -17,12 +17,21 @@ from tantamount.calculus.terms import Polynomial
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ops.calls import operator_of
 from tantamount.ops.given_indices import assumed_from_start
+from tantamount.ops.widths import assumed_sentences
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.verdict import Assumption
 
-__all__ = ["gather_assumptions", "index_assumptions", "open_obligations", "operator_assumptions"]
+__all__ = [
+    "REAL_ARITHMETIC",
+    "arithmetic_assumptions",
+    "gather_assumptions",
+    "index_assumptions",
+    "open_obligations",
+    "operator_assumptions",
+]
 
+REAL_ARITHMETIC = "numbers are real: rounding and overflow are not modelled, float-to-float casts are the identity"
 _STOPPING = ("index", "divisor")  # kinds of obligations without which a whole program stops
 
 
@@ -30,13 +39,7 @@ def gather_assumptions(
     store: Store, job: Job, inputs: Inputs, specification: SpecificationRun, implementation: RanksRun
 ) -> tuple[Assumption, ...]:
     """Every assumption that this proof used, in a fixed order."""
-    out = [
-        Assumption(
-            "real-arithmetic",
-            "numbers are real, integers of 32 and 64 bits unbounded: rounding and overflow are not modelled, "
-            "float-to-float casts are the identity",
-        )
-    ]
+    out = arithmetic_assumptions(job)
     readings = {
         k: v for run in (specification, implementation) for trace in run.traces for k, v in trace.readings.items()
     }
@@ -102,6 +105,12 @@ def gather_assumptions(
             )
         )
     return tuple(out)
+
+
+def arithmetic_assumptions(job: Job) -> list[Assumption]:
+    """That numbers are real, and which integers are taken not to overflow."""
+    sentences = (REAL_ARITHMETIC, *assumed_sentences(job))
+    return [Assumption("real-arithmetic", text) for text in sentences]
 
 
 def index_assumptions(job: Job) -> list[Assumption]:

@@ -11,6 +11,7 @@ from tantamount.calculus.atoms import Store
 from tantamount.calculus.compare import Difference, equal
 from tantamount.calculus.forms import Form
 from tantamount.calculus.printing import axis_names, show_polynomial
+from tantamount.calculus.symbolic import Obligation
 from tantamount.calculus.terms import factors_of
 from tantamount.effort import further
 from tantamount.errors import Unsupported
@@ -20,6 +21,7 @@ from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Expectation, Expression, Partial, Placement, RankTensor, rank_tensors
 from tantamount.ir.relation_types import local_box
 from tantamount.ops.algebra import Tensor
+from tantamount.ops.calls import asserts
 from tantamount.ops.relations import even
 from tantamount.proof.assumptions import open_obligations
 from tantamount.proof.defined import undefined_clause
@@ -231,13 +233,18 @@ def _if_nothing_stops(
                 used.setdefault(node, frozenset(graph.ancestors(node)))
             if not any(name in used[node] for node in wanted) and any(name in nodes for nodes in used.values()):
                 continue  # another output needs it; what none needs would stop the program all the same
-        unproved = (
-            f"the index of {name} was not shown to lie in 0..{o.size} on every rank"
-            if o.kind == "index"
-            else f"the divisor of {name} was not shown to be other than 0 on every rank"
-        )
+        unproved = f"{_unproved(graph, o, name)} on every rank"
         return replace(report, verdict=Verdict.UNKNOWN, relation=None, reason=f"{PARTLY}{unproved}")
     return report
+
+
+def _unproved(graph: Graph, o: Obligation, name: str) -> str:
+    """What was not shown of the node with an obligation."""
+    if o.kind == "index":
+        return f"the index of {name} was not shown to lie in 0..{o.size}"
+    if asserts(graph, name):
+        return f"what {name} asserts was not shown to hold"
+    return f"the divisor of {name} was not shown to be other than 0"
 
 
 def _wanted(job: Job, report: OutputReport) -> set[str]:

@@ -145,7 +145,8 @@ def _report(
 ) -> Refinement:
     first = proofs[0]
     assumptions = list(dict.fromkeys(a for proof in proofs for a in proof.assumptions))
-    assumptions.insert(1, Assumption("sizes", f"for all sizes with {job.sizes}"))
+    first_other = sum(one.name == "real-arithmetic" for one in assumptions)
+    assumptions.insert(first_other, Assumption("sizes", f"for all sizes with {job.sizes}"))
     verdict = worst(output.verdict for output in first.outputs)
     outputs = first.outputs
     notes: tuple[str, ...] = ()
@@ -157,7 +158,7 @@ def _report(
             verdict = Verdict.UNKNOWN
             reason = f"only where {fixed[0]}" + (f", because of {places[fixed[0]]}" if fixed[0] in places else "")
             outputs = tuple(replace(output, verdict=Verdict.UNKNOWN, reason=reason) for output in outputs)
-        assumptions.insert(2, Assumption("sizes-covered", f"only where {regions}: {left}"))
+        assumptions.insert(first_other + 1, Assumption("sizes-covered", f"only where {regions}: {left}"))
     if len(proofs) > 1 and not left:
         notes = (f"{len(proofs)} proofs cover all sizes: sizes that coincide, or small ones, need one of their own",)
     verdict, refused = accepted(verdict, assumptions, strict, ("real-arithmetic", "sizes"))

@@ -16,6 +16,7 @@ from tantamount.ir.job import Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.ops.classes import RankClass
 from tantamount.proof import Options, Progress, Proof, prove
+from tantamount.proof.assumptions import arithmetic_assumptions
 from tantamount.proof.cuts import Align, Candidates
 from tantamount.proof.inputs import Inputs
 from tantamount.proof.lemmas import InPieces, prove_in_pieces
@@ -252,7 +253,8 @@ class _State:
     def keep_pieces(self, found: InPieces) -> None:
         """Keep the statements of the proofs of pieces about outputs, and what they rest on, as known."""
         self.pieces, self._made = found, None
-        self.assumptions = found.assumptions
+        rest = (one for one in found.assumptions if one.name != "real-arithmetic")  # pieces may lack what is simplified
+        self.assumptions = (*arithmetic_assumptions(self.job), *rest)
         self.outputs = {output.name: output for output in found.outputs}
 
     def forget_pieces(self) -> None:

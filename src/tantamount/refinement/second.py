@@ -16,7 +16,7 @@ from tantamount.execution.witness import Searched
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Options, prove
-from tantamount.proof.assumptions import index_assumptions, operator_assumptions
+from tantamount.proof.assumptions import arithmetic_assumptions, index_assumptions, operator_assumptions
 from tantamount.reduction import NotReduced, reduce_job
 from tantamount.refinement.result import Refinement, limits_hit, statistics
 from tantamount.sizes.domain import shown_sizes
@@ -25,11 +25,6 @@ from tantamount.smt.engine import Compared, Output, compare
 from tantamount.verdict import Assumption, Counterexample, Elementwise, OutputReport, Relation, Verdict, worst
 
 __all__ = ["refine_elementwise"]
-
-_ARITHMETIC = (
-    "numbers are real, integers of 32 and 64 bits unbounded: rounding and overflow are not modelled, "
-    "float-to-float casts are the identity"
-)
 
 
 def refine_elementwise(job: Job, *, limits: Limits | None = None, effort: Effort | None = None) -> Refinement:
@@ -164,7 +159,7 @@ class _State:
 
 
 def _assumptions(job: Job, found: Compared) -> tuple[Assumption, ...]:
-    out = [Assumption("real-arithmetic", _ARITHMETIC)]
+    out = arithmetic_assumptions(job)
     if found.restricted:
         text = "the input relation settles elements of inputs by others: " + ", ".join(found.restricted)
         out.append(Assumption("input-restriction", text))

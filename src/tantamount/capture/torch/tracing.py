@@ -280,6 +280,7 @@ def _clean(graph: fx.Graph) -> None:
             graph.erase_node(node)
 
 
+_ASSERTIONS = ("aten._assert_", "aten.sym_constrain_", "aten._functional_assert_", "aten._functional_sym_constrain_")
 _QUOTIENTS = {"aten.div.Tensor_mode", "aten.floor_divide.default", "aten.fmod.Tensor", "aten.remainder.Tensor"}
 _READERS = {"aten.embedding.default", "aten.gather.default", "aten.index.Tensor", "aten.index_select.default"}
 
@@ -288,7 +289,7 @@ def _matters(node: fx.Node) -> bool:
     """True if a node has an effect though nothing uses its value. Eager stops where whole numbers are divided by 0, an
     index is out of range, or an assertion does not hold."""
     name = str(node.target)
-    if name.startswith("aten._assert_async."):
+    if name.startswith(_ASSERTIONS):
         return True
     if name in _QUOTIENTS:
         value = node.meta.get("val")

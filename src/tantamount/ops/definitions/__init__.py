@@ -16,7 +16,7 @@ FAMILIES = (
     "norm", "attention", "loss", "random", "collective", "backward", "vendor", "vllm",
     "hlo", "hlo_indexing", "hlo_collective", "hlo_custom", "complex", "fourier",
     "functions", "orders", "searching", "views", "padding", "sampling", "foreach", "products", "overwrites",
-    "numbers", "aliases", "slopes", "convolution", "pooling",
+    "numbers", "assertions", "aliases", "slopes", "convolution", "pooling",
     "channel_norm", "quantised",
 )  # fmt: skip
 

@@ -211,6 +211,20 @@ def empty(
     return b.uninitialised(_checked(size), dtype or b.default)
 
 
+@operator("aten._make_dep_token.default", category=_CREATION)
+def make_dep_token(
+    b: Builder,
+    *,
+    dtype: DType | None = None,
+    layout: Layout = None,
+    device: Layout = None,
+    pin_memory: Layout = None,
+    memory_format: Layout = None,
+) -> Tensor:
+    """an unwritten number, which only orders the assertions that take and return it"""
+    return b.uninitialised((), dtype or b.default)
+
+
 @operator("aten.empty_like.default", category=_CREATION)
 def empty_like(
     b: Builder,

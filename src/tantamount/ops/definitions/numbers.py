@@ -1,4 +1,4 @@
-"""Numbers and sizes that a program computes: counts, sizes of tensors, their arithmetic, assertions about them.
+"""Numbers and sizes that a program computes: counts, sizes of tensors, their arithmetic.
 
 A number taken out of a tensor is a 0-d tensor that promotes as Python's numbers do (``weak``), so that arithmetic with
 it is arithmetic of tensors. Where a *size* is needed it is known in an execution only (``Builder.concrete``), and so is
@@ -11,12 +11,11 @@ from tantamount.ir.types import DType, Kind
 from tantamount.ops.algebra import Scalar, Tensor
 from tantamount.ops.builder import Builder, ShapeProblem
 from tantamount.ops.definitions import elementwise, indexing, logic, reduction
-from tantamount.ops.table import Integers, Layout, Operand, Scalars, operator
+from tantamount.ops.table import Layout, Operand, Scalars, operator
 
-__all__ = ["columns_of"]
+__all__ = ["columns_of", "number_of"]
 
 _NUMBERS = "numbers"
-_HOLDS = ("the assertions in the graphs hold",)
 
 
 # ---------------------------------------------------------------------------------------------- out of tensors
@@ -53,50 +52,51 @@ def sym_numel(b: Builder, self: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------------------- arithmetic of numbers
-def _number(b: Builder, x: Operand) -> Tensor:
+def number_of(b: Builder, x: Operand) -> Tensor:
+    """A number as a 0-d tensor; a tensor as it is."""
     return x if isinstance(x, Tensor) else b.number(x)
 
 
 @operator("operator.add", category=_NUMBERS)
 def add(b: Builder, a: Operand, c: Operand) -> Tensor:
     """a + c, of numbers"""
-    return _weak(b, elementwise.add(b, _number(b, a), c))
+    return _weak(b, elementwise.add(b, number_of(b, a), c))
 
 
 @operator("operator.sub", category=_NUMBERS)
 def sub(b: Builder, a: Operand, c: Operand) -> Tensor:
     """a - c, of numbers"""
-    return _weak(b, elementwise.sub(b, _number(b, a), c))
+    return _weak(b, elementwise.sub(b, number_of(b, a), c))
 
 
 @operator("operator.mul", category=_NUMBERS)
 def mul(b: Builder, a: Operand, c: Operand) -> Tensor:
     """a * c, of numbers"""
-    return _weak(b, elementwise.mul(b, _number(b, a), c))
+    return _weak(b, elementwise.mul(b, number_of(b, a), c))
 
 
 @operator("operator.truediv", category=_NUMBERS)
 def truediv(b: Builder, a: Operand, c: Operand) -> Tensor:
     """a / c, of numbers"""
-    return _weak(b, elementwise.div(b, _number(b, a), c))
+    return _weak(b, elementwise.div(b, number_of(b, a), c))
 
 
 @operator("operator.floordiv", category=_NUMBERS)
 def floordiv(b: Builder, a: Operand, c: Operand) -> Tensor:
     """floor(a / c), of numbers"""
-    return _weak(b, elementwise.floor_divide(b, _number(b, a), c))
+    return _weak(b, elementwise.floor_divide(b, number_of(b, a), c))
 
 
 @operator("operator.mod", category=_NUMBERS)
 def mod(b: Builder, a: Operand, c: Operand) -> Tensor:
     """a - c * floor(a / c), of numbers"""
-    return _weak(b, elementwise.remainder(b, _number(b, a), c))
+    return _weak(b, elementwise.remainder(b, number_of(b, a), c))
 
 
 @operator("operator.neg", category=_NUMBERS)
 def neg(b: Builder, a: Operand) -> Tensor:
     """-a, of a number"""
-    return _weak(b, elementwise.neg(b, _number(b, a)))
+    return _weak(b, elementwise.neg(b, number_of(b, a)))
 
 
 @operator("operator.eq", category=_NUMBERS)
@@ -138,13 +138,13 @@ def ge(b: Builder, a: Operand, c: Operand) -> Tensor:
 @operator("operator.and_", category=_NUMBERS)
 def and_(b: Builder, a: Operand, c: Operand) -> Tensor:
     """a and c, of booleans"""
-    return _weak(b, logic.bitwise_and(b, _number(b, a), c))
+    return _weak(b, logic.bitwise_and(b, number_of(b, a), c))
 
 
 @operator("operator.or_", category=_NUMBERS)
 def or_(b: Builder, a: Operand, c: Operand) -> Tensor:
     """a or c, of booleans"""
-    return _weak(b, logic.bitwise_or(b, _number(b, a), c))
+    return _weak(b, logic.bitwise_or(b, number_of(b, a), c))
 
 
 @operator("torch.sym_max", category=_NUMBERS)
@@ -162,19 +162,19 @@ def sym_min(b: Builder, a: Operand, c: Operand) -> Tensor:
 @operator("torch.sym_not", category=_NUMBERS)
 def sym_not(b: Builder, a: Operand) -> Tensor:
     """not a, of a boolean"""
-    return _weak(b, b.not_(_number(b, a)))
+    return _weak(b, b.not_(number_of(b, a)))
 
 
 @operator("torch.sym_float", category=_NUMBERS)
 def sym_float(b: Builder, a: Operand) -> Tensor:
     """a, as a float"""
-    return _weak(b, b.cast(_number(b, a), b.default))
+    return _weak(b, b.cast(number_of(b, a), b.default))
 
 
 @operator("torch.sym_int", category=_NUMBERS)
 def sym_int(b: Builder, a: Operand) -> Tensor:
     """a without its fraction"""
-    return _weak(b, b.cast(_number(b, a), DType.INT64))
+    return _weak(b, b.cast(number_of(b, a), DType.INT64))
 
 
 @operator("torch.sym_sum", category=_NUMBERS)
@@ -184,58 +184,6 @@ def sym_sum(b: Builder, args: Scalars) -> Tensor:
     for value in args:
         total = b.add(total, value)
     return _weak(b, total)
-
-
-# ---------------------------------------------------------------------------------------------- assertions
-@operator("aten._assert_scalar.default", category=_NUMBERS, assumes=_HOLDS)
-def assert_scalar(b: Builder, self: Operand, assert_msg: str) -> None:
-    """no value: self is assumed to hold"""
-
-
-@operator("aten._assert_async.default", category=_NUMBERS)
-def assert_async(b: Builder, self: Tensor) -> None:
-    """no value: the program stops where self is 0"""
-    _stop_at_zero(b, self)
-
-
-@operator("aten._assert_async.msg", category=_NUMBERS)
-def assert_async_message(b: Builder, self: Tensor, assert_msg: str) -> None:
-    """no value: the program stops where self is 0"""
-    _stop_at_zero(b, self)
-
-
-def _stop_at_zero(b: Builder, x: Tensor) -> None:
-    """A quotient of whole numbers by 1 where x is true and by 0 elsewhere, at which programs stop."""
-    true = b.cast(b.cast(x, DType.BOOL), DType.INT64)
-    b.function("floor_divide", true, true, floating=False)
-
-
-@operator(
-    "aten.sym_constrain_range.default",
-    "aten.sym_constrain_range_for_size.default",
-    category=_NUMBERS,
-    assumes=_HOLDS,
-)
-def sym_constrain_range(b: Builder, size: Operand, *, min: int | None = None, max: int | None = None) -> None:
-    """no value: min <= size <= max is assumed to hold"""
-
-
-@operator("aten._assert_tensor_metadata.default", category=_NUMBERS)
-def assert_tensor_metadata(
-    b: Builder,
-    a: Tensor,
-    size: Integers | None = None,
-    stride: Integers | None = None,
-    dtype: DType | None = None,
-    *,
-    device: Layout = None,
-    layout: Layout = None,
-) -> None:
-    """no value: a has that size and dtype; strides do not matter"""
-    if (dtype is not None and dtype is not a.dtype) or (size is not None and size != a.shape):
-        raise ShapeProblem(f"the assertion that {a.type} has size {size} and dtype {dtype}")
-    if stride is not None and len(stride) != a.rank:
-        raise ShapeProblem(f"{len(stride)} strides of {a.type}")
 
 
 # ---------------------------------------------------------------------------------------------- what masks select

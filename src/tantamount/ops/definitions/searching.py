@@ -9,6 +9,7 @@ from tantamount.ops.definitions import indexing
 from tantamount.ops.definitions.in_place import overwriting
 from tantamount.ops.definitions.reduction import cumsum, take_along
 from tantamount.ops.table import Layout, Operand, operator
+from tantamount.sizes.symbolic import is_number
 
 _INDEXING = "indexing"
 
@@ -30,17 +31,23 @@ def isin(
 
 
 # ---------------------------------------------------------------------------------------------- positions
-_SORTED = ("the sequences that searchsorted and bucketize search are sorted",)
-
-
-def _before(b: Builder, row: Tensor, x: Tensor, right: bool, out_int32: bool) -> Tensor:
-    """The number of entries of ``row`` that lie before x: those below it (``right``: those not above it). Last
-    dimensions are rows of their own; for a sorted row this is the position that a search finds."""
+def _found(b: Builder, row: Tensor, x: Tensor, right: bool, out_int32: bool) -> Tensor:
+    """The place that a search finds for x. Last dimensions are rows of their own. In a sorted row it is the number of
+    entries below x (``right``: not above it); in any other one that which bisecting comes to, as PyTorch does."""
     if row.rank > 1 and row.shape[:-1] != x.shape[:-1]:
         raise ShapeProblem(f"a search for {x.type} in {row.type}")
+    result, size = DType.INT32 if out_int32 else DType.INT64, row.shape[-1]
     entries, wanted = b.unsqueeze(row, -2) if row.rank > 1 else row, b.unsqueeze(x, x.rank)
     hits = b.not_(b.less(wanted, entries)) if right else b.less(entries, wanted)
-    return b.cast(b.sum(hits, (-1,)), DType.INT32 if out_int32 else DType.INT64)
+    count = b.cast(b.sum(hits, (-1,)), result)
+    if is_number(size) and size < 2:
+        return count
+    later, earlier = b.slice(row, -1, 1, size), b.slice(row, -1, 0, size - 1)
+    disorder = b.amax(b.cast(b.less(later, earlier), DType.INT64), (-1,))
+    disorder = b.cast(b.unsqueeze(disorder, -1) if row.rank > 1 else disorder, DType.BOOL)
+    rows = b.expand(b.concat([entries, b.slice(entries, -1, 0, 1)], -1), (*x.shape, size + 1))
+    (place,) = b.rows("searched", [rows, wanted], -1, (right,), [(1, DType.INT64)])
+    return b.where(disorder, b.cast(b.reshape(place, x.shape), result), count)
 
 
 def _searched(
@@ -52,10 +59,10 @@ def _searched(
         raise ShapeProblem(f"a search in {row.type}")
     if sorter is not None:
         row = take_along(b, row, -1, sorter)
-    return _before(b, row, x, right or side == "right", out_int32)
+    return _found(b, row, x, right or side == "right", out_int32)
 
 
-@operator("aten.searchsorted.Tensor", category=_INDEXING, assumes=_SORTED)
+@operator("aten.searchsorted.Tensor", category=_INDEXING)
 def searchsorted(
     b: Builder,
     sorted_sequence: Tensor,
@@ -66,11 +73,11 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """how many entries of the sorted sequence are below self (with `right`: not above it)"""
+    """how many entries of the sequence are below self (with `right`: not above it); where bisecting ends, if not sorted"""
     return _searched(b, sorted_sequence, self, right, out_int32, side, sorter)
 
 
-@operator("aten.searchsorted.Scalar", category=_INDEXING, assumes=_SORTED)
+@operator("aten.searchsorted.Scalar", category=_INDEXING)
 def searchsorted_number(
     b: Builder,
     sorted_sequence: Tensor,
@@ -81,19 +88,19 @@ def searchsorted_number(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """how many entries of the sorted sequence are below self (with `right`: not above it)"""
+    """how many entries of the sequence are below self (with `right`: not above it); where bisecting ends, if not sorted"""
     if sorted_sequence.rank != 1:
         raise ShapeProblem(f"a search for a number in {sorted_sequence.type}")
     return _searched(b, sorted_sequence, b.number(self), right, out_int32, side, sorter)
 
 
-@operator("aten.bucketize.Tensor", "aten.bucketize.Scalar", category=_INDEXING, assumes=_SORTED)
+@operator("aten.bucketize.Tensor", "aten.bucketize.Scalar", category=_INDEXING)
 def bucketize(b: Builder, self: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """how many boundaries are below self (with `right`: not above it)"""
+    """how many boundaries are below self (with `right`: not above it); where bisecting ends, if they are not sorted"""
     if boundaries.rank != 1:
         raise ShapeProblem(f"boundaries {boundaries.type}")
     x = self if isinstance(self, Tensor) else b.number(self)
-    return _before(b, boundaries, x, right, out_int32)
+    return _found(b, boundaries, x, right, out_int32)
 
 
 # ---------------------------------------------------------------------------------------------- reading

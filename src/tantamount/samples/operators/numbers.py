@@ -53,5 +53,10 @@ SAMPLES: tuple[Sample, ...] = (
     call("_assert_async.msg", m(data=(1,)), "holds"),
     call("sym_constrain_range.default", 3, min=2, max=4),
     call("sym_constrain_range_for_size.default", 3, min=2, max=4),
+    call("_make_dep_token.default"),
+    call("_functional_assert_scalar.default", True, "holds", f()),
+    call("_functional_assert_async.msg", m(data=(1,)), "holds", f()),
+    call("_functional_sym_constrain_range.default", 3, None, 4, f()),
+    call("_functional_sym_constrain_range_for_size.default", 3, None, 4, f()),
     call("_assert_tensor_metadata.default", f(2, 3), (2, 3), (3, 1), F32),
 )

@@ -81,6 +81,9 @@ SAMPLES: tuple[Sample, ...] = (
     call("bucketize.Tensor", i(2, 3), _SORTED),
     call("bucketize.Tensor", i(2, 3), _SORTED, right=True, out_int32=True),
     call("bucketize.Scalar", 1, _SORTED),
+    call("searchsorted.Tensor", i(7, data=(2, -1, 0, 3, 1, -2, 2)), i(2, 3)),
+    call("searchsorted.Tensor", f(2, 5), f(2, 4), right=True),
+    call("bucketize.Tensor", f(2, 3), f(6)),
     call("histc.default", f(7), 4, -1.0, 1.5),
     call("histc.default", f(2, 5), 100, -2, 2),
     # reading and writing

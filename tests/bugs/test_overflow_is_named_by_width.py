@@ -1,0 +1,37 @@
+"""That integers do not overflow was printed of both widths, whatever the programs compute in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tantamount as tt
+
+torch = pytest.importorskip("torch", reason="captures need PyTorch")
+from torch import Tensor  # noqa: E402
+
+FLOATS, LONGS, INTS = torch.ones(3), torch.arange(3), torch.arange(3, dtype=torch.int32)
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], set[str]]] = {
+    "no integers": (lambda x: x + x, (FLOATS,), set()),
+    "numbers that are only moved": (lambda x, i: (x * 2, i.view(3, 1)), (FLOATS, LONGS), set()),
+    "narrow integers": (lambda x: x + x, (torch.ones(3, dtype=torch.int8),), set()),
+    "one width": (lambda i: i + i, (LONGS,), {"int64"}),
+    "the other": (lambda i: i + i, (INTS,), {"int32"}),
+    "a promotion": (lambda i: i.sum(), (INTS,), {"int64"}),
+    "a conversion": (lambda i: i.to(torch.int32).float(), (LONGS,), {"int32"}),
+    "a conversion of floats": (lambda x: x.long(), (FLOATS,), {"int64"}),
+    "both": (lambda i, j: (i * i, j * j), (LONGS, INTS), {"int32", "int64"}),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("engine", ["calculus", "smt"])
+def test_the_widths_that_occur_are_named(name: str, engine: str) -> None:
+    program, inputs, wanted = PROGRAMS[name]
+    captured = tt.capture(program, inputs)
+    found = tt.refine(captured, captured, engine=engine)
+    said = [one.text for one in found.assumptions if one.name == "real-arithmetic"]
+    assert said[0].startswith("numbers are real")
+    assert set(said[1:]) == {f"{width} does not overflow" for width in wanted}
