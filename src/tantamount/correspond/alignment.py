@@ -83,7 +83,7 @@ def _candidates(
     """The candidates that an execution suggests for the classes, under the leaders of those that they are like."""
     try:
         plan = plan_execution(store, job, inputs, SpecificationRun(), RanksRun(job.mesh), limits)
-        execution = execute(plan, draw(plan, _SEED, Scale()), _SEED)
+        execution = execute(plan, draw(plan, _SEED, Scale()), _SEED, stacked=True)
     except TantamountError:
         return {}
     if execution is None:

@@ -31,6 +31,7 @@ from tantamount.proof.run import RanksRun, SpecificationRun
 from tantamount.semantics.draws import sample
 from tantamount.semantics.interpret import Constants, Evaluation, interpret, interpret_ranks, random_constants
 from tantamount.semantics.reference import STOPS, Array, IntegerOverflow, Masks
+from tantamount.semantics.stacked import interpret_stacked
 from tantamount.semantics.survey import survey
 
 __all__ = [
@@ -181,17 +182,20 @@ def draw(plan: Plan, seed: int, scale: Scale) -> dict[LeafName, Array]:
     return draw_leaves(plan.leaves, plan.pool, seed, scale)
 
 
-def execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL, noise: int = 0) -> Execution | None:
+def execute(
+    plan: Plan, leaves: Leaves, seed: int, ties: Ties = Ties.USUAL, noise: int = 0, stacked: bool = False
+) -> Execution | None:
     """Both programs on these leaves, with one of the choices that operators may make among equal elements, and with
     other rounding errors for every ``noise`` but 0; ``None`` if the numbers leave the range of exact integers.
+    ``stacked``: ranks that run one program may be executed as one (then flags are those of all of them).
 
     Raises :class:`NotExecuted` where the reference interpreter cannot, :class:`InternalError` if the inputs of the two
     sides do not satisfy the job's relation."""
     plan.store.effort.check()
     try:
-        return _execute(plan, leaves, seed, ties, noise)
+        return _execute(plan, leaves, seed, ties, noise, stacked)
     except _Unpaired:
-        return execute(replace(plan, paired=False), leaves, seed, ties, noise)
+        return execute(replace(plan, paired=False), leaves, seed, ties, noise, stacked)
     except IntegerOverflow:
         return None
     except Unsupported as problem:
@@ -224,7 +228,7 @@ def given(plan: Plan, leaves: Leaves, seed: int) -> Given:
     return Given(specification, ranks, _constants(job, seed), lambda rank: _masks(plan, evaluator, rank))
 
 
-def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int) -> Execution:
+def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int, stacked: bool) -> Execution:
     job = plan.job
     on = given(plan, leaves, seed)
     masks = [on.masks(rank) for rank in range(len(on.ranks))]
@@ -237,9 +241,18 @@ def _execute(plan: Plan, leaves: Leaves, seed: int, ties: Ties, noise: int) -> E
         ties=ties,
         noise=noise,
     )
-    actual = interpret_ranks(
-        job.implementation, job.mesh, on.ranks, seed=seed, constants=on.constants, masks=masks, ties=ties, noise=noise
-    )
+    actual = interpret_stacked(job.implementation, job.mesh, on.ranks, constants=on.constants) if stacked else None
+    if actual is None:
+        actual = interpret_ranks(
+            job.implementation,
+            job.mesh,
+            on.ranks,
+            seed=seed,
+            constants=on.constants,
+            masks=masks,
+            ties=ties,
+            noise=noise,
+        )
     return Execution(on.specification, expected, actual)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "interpret",
     "interpret_ranks",
     "constant_of",
+    "evaluation",
     "input_tensors",
     "random_array",
     "random_constants",
@@ -99,7 +100,7 @@ def interpret(
         constant=constant_of(constants),
         each=lambda node, result: naming(0, node, result),
     )
-    return _evaluation(environment, reference)
+    return evaluation(environment, reference)
 
 
 def interpret_ranks(
@@ -130,9 +131,7 @@ def interpret_ranks(
     environments = run_ranks(
         graphs, mesh, references, tensors, constant=constant_of(constants), each=_Naming(references)
     )
-    return [
-        _evaluation(environment, reference) for environment, reference in zip(environments, references, strict=True)
-    ]
+    return [evaluation(environment, reference) for environment, reference in zip(environments, references, strict=True)]
 
 
 def _reference(rank: int, seed: int, masks: Masks | None, ties: Ties, noise: int) -> Reference:
@@ -156,7 +155,9 @@ class _Naming:
         return result
 
 
-def _evaluation(environment: Mapping[str, Result], reference: Reference) -> Evaluation:
+def evaluation(environment: Mapping[str, Result], reference: Reference) -> Evaluation:
+    """What a run computed, and what the interpretation noted on the way."""
+
     def plain(tensor: Tensor | Unsized | None) -> Array | None:
         if not isinstance(tensor, Tensor):
             return None
