@@ -455,7 +455,7 @@ def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
 
 
 def _recomputed(matches: ValueMatches, place: Place, operand: int, value: Array) -> Array | None:
-    """The value of one node with another operand."""
+    """The value of one node with another operand; ``None`` if it cannot be computed."""
     node = matches.node(place)
     old = matches.replay.tensor((place[0], list(references(node))[operand]))
     if old is None:
