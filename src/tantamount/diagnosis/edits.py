@@ -6,7 +6,7 @@ Which are tried depends on whether a tensor is *unmatched*: no part of any tenso
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice, permutations
 from math import factorial
@@ -21,7 +21,7 @@ from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "layouts", "likened", "literals", "maximal", "operands",
+    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals", "maximal", "operands",
     "permuted", "replaced", "replacements", "scaled", "summed", "totals",
 ]  # fmt: skip
 
@@ -42,6 +42,7 @@ class EditKind(Enum):
     OPERAND = "the operand number ``position`` is the part ``wanted`` of the specification's tensor"
     VALUE = "the result is the part ``wanted``"
     LIKE = "the same, of tensors that the same operator makes"
+    FUNCTION = "the operator is ``target``, of the same operands"
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,14 @@ class Edit:
     number: int | float = 0
     axis: str = ""
     order: tuple[int, ...] = ()
+    target: str = ""
 
     @property
     def signature(self) -> object:
         """Equal for the same change on other inputs."""
         wanted = tuple((place, self.wanted[place]) for place in sorted(self.wanted))
-        return self.kind, frozenset(self.places), wanted, self.position, self.slot, self.number, self.axis, self.order
+        how = self.position, self.slot, self.number, self.axis, self.order, self.target
+        return self.kind, frozenset(self.places), wanted, how
 
     @property
     def replaces(self) -> bool:
@@ -203,6 +206,36 @@ def permuted(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     changes |= {} if close(value, matches.value(place)) else {place: value}
         for some in _subsets(matches, changes):
             yield Edit(EditKind.ORDER, tuple(some), some, order=order)
+
+
+_FUNCTIONS = (
+    ("exp", "exponential"), ("log",), ("tanh",), ("sigmoid", "logistic"), ("relu",), ("gelu",), ("silu",),
+    ("sqrt",), ("rsqrt",), ("sin", "sine"), ("cos", "cosine"), ("neg", "negate"), ("abs",), ("reciprocal",),
+)  # fmt: skip
+_OVERLOADS = {1: "default", 2: "Tensor"}
+_BINARY = (("add",), ("sub", "subtract"), ("mul", "multiply"), ("div", "divide"), ("maximum",), ("minimum",))
+
+
+def functions(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits by which operators, element by element and without other arguments, are another such function."""
+    node, facts = matches.node(c.first), matches.facts(c.first)
+    refs = list(references(node))
+    plain = len(node.args) == len(refs) and not node.kwargs and facts.elementwise and not facts.layout
+    if not plain or len(refs) not in (1, 2) or matches.value(c.first).dtype.kind != "f":
+        return
+    dialect, mine = node.target.partition(".")[0], node.target.split(".")[1:2]
+    for names in _FUNCTIONS if len(refs) == 1 else _BINARY:
+        if set(names) & set(mine):
+            continue
+        target = f"hlo.{names[-1]}" if dialect == "hlo" else f"aten.{names[0]}.{_OVERLOADS[len(refs)]}"
+        changes: dict[Place, Array] = {}
+        for place in c.places:
+            other = replace(matches.node(place), target=target)
+            value = matches.replay.computed(place, other)
+            if value is not None and value.shape == matches.value(place).shape and np.isfinite(value).all():
+                changes |= {} if close(value, matches.value(place)) else {place: value}
+        for some in _subsets(matches, changes) if changes else ():
+            yield Edit(EditKind.FUNCTION, tuple(some), some, target=target)
 
 
 def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:

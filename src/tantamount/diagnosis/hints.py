@@ -23,7 +23,7 @@ from tantamount.proof.simplified import prove_simplified
 from tantamount.verdict import OutputReport, Verdict
 
 __all__ = [
-    "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "other_number",
+    "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "named_so", "other_number",
     "passed_on", "proved_with", "put", "reading", "reduced", "summed",
 ]  # fmt: skip
 
@@ -171,6 +171,11 @@ def like(theirs: Node) -> Line:
         return (replace(node, target=other.target, args=other.args, kwargs=other.kwargs, type=None),)
 
     return line
+
+
+def named_so(target: str) -> Line:
+    """Another operator on the same operands."""
+    return lambda job, graph, node: (replace(node, target=target, type=None),)
 
 
 def applying(steps: Sequence[Node], of: str, held: Mapping[str, str]) -> Line:

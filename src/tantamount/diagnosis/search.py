@@ -248,6 +248,7 @@ def _first_passes(start: _Start) -> Iterator[Pass]:
 def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     """The passes of the search further below, and then everywhere."""
     yield location.apart, _SIMPLE
+    yield location.apart, (EditKind.FUNCTION,)
     yield location.apart, (EditKind.TOTAL,)
     yield location.apart, (EditKind.OPERAND, EditKind.LIKE)
     yield location.apart, _VALUE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from tantamount.diagnosis.hints import NO_HINT, Hint, other_number, passed_on, reading, reduced, summed
+from tantamount.diagnosis.hints import NO_HINT, Hint, named_so, other_number, passed_on, reading, reduced, summed
 from tantamount.diagnosis.instead import ranks, reordered
 from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
@@ -217,6 +217,15 @@ class Words(Values):
             Hint(f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}", lines),
             self.counterpart(),
         )
+
+    def function(self) -> Account:
+        """The account of another function than is needed."""
+        node = self.node(self.place)
+        refs, one, other = listed(list(references(node))), short(node.target), short(self.edit.target)
+        head = f"{self.impl(self.place)}{self._others()} applies {one} to {refs} where {other} is needed"
+        name = f"{self.place[1]}{self._others()}{ranks(self.matches, self.edit)}"
+        hint = Hint(f"{other} instead of {one} in {name}", dict.fromkeys(self.edit.places, named_so(self.edit.target)))
+        return self.made("operation", head, "", hint, self.counterpart())
 
     def _written(self, node: Node) -> Place | None:
         """The constant that a number is written in, if the number is no argument and nothing else reads it."""
