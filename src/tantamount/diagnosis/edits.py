@@ -21,7 +21,7 @@ from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals", "maximal", "operands",
+    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals", "maximal", "once", "operands",
     "permuted", "replaced", "replacements", "scaled", "summed", "totals",
 ]  # fmt: skip
 
@@ -43,6 +43,7 @@ class EditKind(Enum):
     VALUE = "the result is the part ``wanted``"
     LIKE = "the same, of tensors that the same operator makes"
     FUNCTION = "the operator is ``target``, of the same operands"
+    ONCE = "the operand number ``position`` is added on one rank along ``axis`` only: a share of it on each"
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,37 @@ def totals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     changes |= dict.fromkeys(members, np.asarray(np.sum(np.stack(values), axis=0)))
             if changes:
                 yield Edit(EditKind.TOTAL, tuple(changes), changes, axis=axis)
+
+
+def once(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits by which what every rank adds alike, before a sum over ranks, is added once: a bias of a product of
+    which every rank has a summand."""
+    first = matches.node(c.first)
+    if matches.job.mesh.world_size == 1 or not matches.facts(c.first).sums or matches.value(c.first).dtype.kind != "f":
+        return
+    refs = list(references(first))
+    for k in range(len(refs)) if len(refs) > 1 else ():
+        without: dict[Place, Array] = {}
+        for place in c.places:
+            operand = _operand(matches, place, k)
+            if not operand.any() or operand.dtype.kind != "f":
+                break
+            base = _recomputed(matches, place, k, np.zeros_like(operand))
+            if base is None or base.shape != matches.value(place).shape:
+                break
+            without[place] = base
+        for axis, groups in matches.groups(c) if len(without) == len(c.places) else ():
+            changes: dict[Place, Array] = {}
+            for members in groups:
+                added = matches.value(members[0]) - without[members[0]]
+                alike = all(close(matches.value(place) - without[place], added) for place in members[1:])
+                if not alike or not added.any() or not summable([without[place] for place in members]):
+                    continue
+                total = np.asarray(np.sum(np.stack([without[place] for place in members]), axis=0) + added)
+                if matches.is_part(total) is not None:
+                    changes |= {place: without[place] + added / len(members) for place in members}
+            if changes:
+                yield Edit(EditKind.ONCE, tuple(changes), changes, position=k, axis=axis)
 
 
 def permuted(matches: ValueMatches, c: Class) -> Iterator[Edit]:

@@ -24,7 +24,7 @@ from tantamount.verdict import OutputReport, Verdict
 
 __all__ = [
     "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "named_so", "other_number",
-    "passed_on", "proved_with", "put", "reading", "reduced", "summed",
+    "passed_on", "proved_with", "put", "reading", "reduced", "shared", "summed",
 ]  # fmt: skip
 
 Lines = tuple[Node, ...]  # that take a node's place, the last one under its name
@@ -176,6 +176,16 @@ def like(theirs: Node) -> Line:
 def named_so(target: str) -> Line:
     """Another operator on the same operands."""
     return lambda job, graph, node: (replace(node, target=target, type=None),)
+
+
+def shared(position: int, share: float) -> Line:
+    """A node that reads a share of one operand in its place."""
+
+    def line(job: Job, graph: Graph, node: Node) -> Lines:
+        part = call(f"{node.name}.share", "aten.mul.Tensor", Ref(list(references(node))[position]), share)
+        return part, renamed(node, {position: part.name})
+
+    return line
 
 
 def applying(steps: Sequence[Node], of: str, held: Mapping[str, str]) -> Line:

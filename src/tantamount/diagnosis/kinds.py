@@ -91,6 +91,10 @@ def _of_leaving_out(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 0 if matches.replay.partners.get(edit.places[0]) else 1  # a collective of what is right already
 
 
+def _of_what_is_added(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 1
+
+
 def _of_a_function(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 2
 
@@ -179,5 +183,6 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.OPERAND: Row(edits.operands, _of_an_operand, Words.operand),
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),
+    EditKind.ONCE: Row(edits.once, _of_what_is_added, Words.once),
     EditKind.FUNCTION: Row(edits.functions, _of_a_function, Words.function),
 }

@@ -230,8 +230,9 @@ class _Search:
         headline = found.headline
         if found.kind == "different" and local is not None:
             difference = local.text
-            headline = f"{headline}: {local.text}"
-            found = replace(found, kind=local.kind)
+            if local.kind not in ("different", "range"):
+                headline = f"{headline}: {local.text}"
+                found = replace(found, kind=local.kind)
         equations = ()
         if local is not None and local.specification != local.implementation:
             equations = (f"specification:  {local.specification}", f"implementation: {local.implementation}")

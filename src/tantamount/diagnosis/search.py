@@ -233,7 +233,7 @@ def _first_passes(start: _Start) -> Iterator[Pass]:
     location = start.location
     yield location.ends, _VALUE
     yield location.summands, _REDUCTIONS
-    yield location.frontier, (*_REDUCTIONS, *_SIMPLE, EditKind.OPERAND)
+    yield location.frontier, (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
     yield location.summands, _SIMPLE
     yield location.scalings, _SIMPLE
     yield start.suspects, (*_SIMPLE, EditKind.OPERAND)
