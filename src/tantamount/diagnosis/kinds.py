@@ -127,7 +127,18 @@ def _of_a_value(matches: ValueMatches, edit: Edit, c: Class) -> int:
     places = [place for place in edit.places if matches.aligned(place) is not None]
     if len(places) < len(edit.places):
         return 5 if all(_rearranged(matches, edit, place) for place in edit.places) else 4
-    return 2
+    return 4 if _applied_below(matches, edit) else 2
+
+
+def _applied_below(matches: ValueMatches, edit: Edit) -> bool:
+    """True if what should stand there is made of what does stand there by an operator that reads it there, too: it is
+    not missing, and something else that it reads, or a number, is wrong."""
+    place = edit.places[0]
+    aligned, wanted = matches.aligned(place), edit.wanted[place][0]
+    if aligned is None or not matches.follows(wanted, aligned[0]) or matches.cuts_whole(wanted):
+        return False
+    target = matches.job.specification.by_name[wanted].target
+    return any(matches.node(one).target == target for one in matches.replay.readers.get(place, ()))
 
 
 def _rearranged(matches: ValueMatches, edit: Edit, place: Place) -> bool:

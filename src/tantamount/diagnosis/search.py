@@ -40,6 +40,8 @@ _SCALES = (
     Scale(10.0),
     Scale(),
 )  # one seed after the other: what an epsilon does, small numbers show
+_FIRST = 6  # suspects at which simple changes are tried before others further up
+_RIGHT = 4  # outputs that seem right and are looked at before more wrong ones
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
 
@@ -66,8 +68,10 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     ``repair_seconds``."""
     effort = plan.store.effort
     every = list(dict.fromkeys((*outputs, *(o.name for o in plan.job.specification.outputs))))
-    names = effort.first("repair_outputs", every)
-    names = [name for name in names if _checkable(plan, name)]
+    right = [name for name in every if name not in outputs][:_RIGHT]  # they say where the mistake is not
+    most = max(effort.bounds.repair_outputs - len(right), 1)
+    names = effort.first("repair_outputs", [*outputs[:most], *right, *(x for x in every if x not in outputs[:most])])
+    names = [name for name in dict.fromkeys(names) if _checkable(plan, name)]
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
     budget = _budget(plan, seconds)
     start = _start(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)])
@@ -174,6 +178,8 @@ class _Start:
         """Of the classes that do not correspond, those that no right output depends on, in order: other values there
         leave all that is right as it is. None if right outputs depend on none of them, or there are none."""
         matches, right = self.matches, [name for name, count in self.wrong.items() if not count]
+        if not right:
+            return ()
         replay = matches.replay
         above = replay.above(place for name in right for place in replay.output_places(name))
         found: list[int] = []
@@ -185,7 +191,7 @@ class _Start:
             if not above.isdisjoint(places):
                 tried += 1
                 if matches.effort.exceeds("repair_suspects", tried):
-                    break
+                    break  # of those further below it is not known
                 values = {p: matches.value(p) for p in places}
                 others = {p: v + np.cos(np.arange(v.size)).reshape(v.shape) for p, v in values.items()}
                 try:
@@ -236,7 +242,7 @@ def _first_passes(start: _Start) -> Iterator[Pass]:
     yield location.frontier, (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
     yield location.summands, _SIMPLE
     yield location.scalings, _SIMPLE
-    yield start.suspects, (*_SIMPLE, EditKind.OPERAND)
+    yield start.suspects[:_FIRST], (*_SIMPLE, EditKind.OPERAND)
     yield location.silent, _SIMPLE
     yield (*location.frontier, *location.boundary, *location.beside), (EditKind.PEER,)
     yield location.frontier, _VALUE
