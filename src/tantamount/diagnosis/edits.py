@@ -6,7 +6,7 @@ Which are tried depends on whether a tensor is *unmatched*: no part of any tenso
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice, permutations
 from math import factorial
@@ -21,7 +21,7 @@ from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "layouts", "likened", "literals", "maximal", "operands",
+    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals", "maximal", "once", "operands",
     "permuted", "replaced", "replacements", "scaled", "summed", "totals",
 ]  # fmt: skip
 
@@ -42,6 +42,8 @@ class EditKind(Enum):
     OPERAND = "the operand number ``position`` is the part ``wanted`` of the specification's tensor"
     VALUE = "the result is the part ``wanted``"
     LIKE = "the same, of tensors that the same operator makes"
+    FUNCTION = "the operator is ``target``, of the same operands"
+    ONCE = "the operand number ``position`` is added on one rank along ``axis`` only: a share of it on each"
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,14 @@ class Edit:
     number: int | float = 0
     axis: str = ""
     order: tuple[int, ...] = ()
+    target: str = ""
 
     @property
     def signature(self) -> object:
         """Equal for the same change on other inputs."""
         wanted = tuple((place, self.wanted[place]) for place in sorted(self.wanted))
-        return self.kind, frozenset(self.places), wanted, self.position, self.slot, self.number, self.axis, self.order
+        how = self.position, self.slot, self.number, self.axis, self.order, self.target
+        return self.kind, frozenset(self.places), wanted, how
 
     @property
     def replaces(self) -> bool:
@@ -185,6 +189,37 @@ def totals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                 yield Edit(EditKind.TOTAL, tuple(changes), changes, axis=axis)
 
 
+def once(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits by which what every rank adds alike, before a sum over ranks, is added once: a bias of a product of
+    which every rank has a summand."""
+    first = matches.node(c.first)
+    if matches.job.mesh.world_size == 1 or not matches.facts(c.first).sums or matches.value(c.first).dtype.kind != "f":
+        return
+    refs = list(references(first))
+    for k in range(len(refs)) if len(refs) > 1 else ():
+        without: dict[Place, Array] = {}
+        for place in c.places:
+            operand = _operand(matches, place, k)
+            if not operand.any() or operand.dtype.kind != "f":
+                break
+            base = _recomputed(matches, place, k, np.zeros_like(operand))
+            if base is None or base.shape != matches.value(place).shape:
+                break
+            without[place] = base
+        for axis, groups in matches.groups(c) if len(without) == len(c.places) else ():
+            changes: dict[Place, Array] = {}
+            for members in groups:
+                added = matches.value(members[0]) - without[members[0]]
+                alike = all(close(matches.value(place) - without[place], added) for place in members[1:])
+                if not alike or not added.any() or not summable([without[place] for place in members]):
+                    continue
+                total = np.asarray(np.sum(np.stack([without[place] for place in members]), axis=0) + added)
+                if matches.is_part(total) is not None:
+                    changes |= {place: without[place] + added / len(members) for place in members}
+            if changes:
+                yield Edit(EditKind.ONCE, tuple(changes), changes, position=k, axis=axis)
+
+
 def permuted(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """The edits by which operators read their operands in another order."""
     refs = list(references(matches.node(c.first)))
@@ -203,6 +238,36 @@ def permuted(matches: ValueMatches, c: Class) -> Iterator[Edit]:
                     changes |= {} if close(value, matches.value(place)) else {place: value}
         for some in _subsets(matches, changes):
             yield Edit(EditKind.ORDER, tuple(some), some, order=order)
+
+
+_FUNCTIONS = (
+    ("exp", "exponential"), ("log",), ("tanh",), ("sigmoid", "logistic"), ("relu",), ("gelu",), ("silu",),
+    ("sqrt",), ("rsqrt",), ("sin", "sine"), ("cos", "cosine"), ("neg", "negate"), ("abs",), ("reciprocal",),
+)  # fmt: skip
+_OVERLOADS = {1: "default", 2: "Tensor"}
+_BINARY = (("add",), ("sub", "subtract"), ("mul", "multiply"), ("div", "divide"), ("maximum",), ("minimum",))
+
+
+def functions(matches: ValueMatches, c: Class) -> Iterator[Edit]:
+    """The edits by which operators, element by element and without other arguments, are another such function."""
+    node, facts = matches.node(c.first), matches.facts(c.first)
+    refs = list(references(node))
+    plain = len(node.args) == len(refs) and not node.kwargs and facts.elementwise and not facts.layout
+    if not plain or len(refs) not in (1, 2) or matches.value(c.first).dtype.kind != "f":
+        return
+    dialect, mine = node.target.partition(".")[0], node.target.split(".")[1:2]
+    for names in _FUNCTIONS if len(refs) == 1 else _BINARY:
+        if set(names) & set(mine):
+            continue
+        target = f"hlo.{names[-1]}" if dialect == "hlo" else f"aten.{names[0]}.{_OVERLOADS[len(refs)]}"
+        changes: dict[Place, Array] = {}
+        for place in c.places:
+            other = replace(matches.node(place), target=target)
+            value = matches.replay.computed(place, other)
+            if value is not None and value.shape == matches.value(place).shape and np.isfinite(value).all():
+                changes |= {} if close(value, matches.value(place)) else {place: value}
+        for some in _subsets(matches, changes) if changes else ():
+            yield Edit(EditKind.FUNCTION, tuple(some), some, target=target)
 
 
 def from_peers(matches: ValueMatches, c: Class) -> Iterator[Edit]:
@@ -455,7 +520,7 @@ def operands(matches: ValueMatches, c: Class) -> Iterator[Edit]:
 
 
 def _recomputed(matches: ValueMatches, place: Place, operand: int, value: Array) -> Array | None:
-    """The value of one node with another operand."""
+    """The value of one node with another operand; ``None`` if it cannot be computed."""
     node = matches.node(place)
     old = matches.replay.tensor((place[0], list(references(node))[operand]))
     if old is None:

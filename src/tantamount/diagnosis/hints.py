@@ -23,8 +23,8 @@ from tantamount.proof.simplified import prove_simplified
 from tantamount.verdict import OutputReport, Verdict
 
 __all__ = [
-    "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "other_number",
-    "passed_on", "proved_with", "put", "reading", "reduced", "summed",
+    "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "named_so", "other_number",
+    "passed_on", "proved_with", "put", "reading", "reduced", "shared", "summed",
 ]  # fmt: skip
 
 Lines = tuple[Node, ...]  # that take a node's place, the last one under its name
@@ -169,6 +169,21 @@ def like(theirs: Node) -> Line:
     def line(job: Job, graph: Graph, node: Node) -> Lines:
         other = renamed(theirs, dict(enumerate(references(node))))
         return (replace(node, target=other.target, args=other.args, kwargs=other.kwargs, type=None),)
+
+    return line
+
+
+def named_so(target: str) -> Line:
+    """Another operator on the same operands."""
+    return lambda job, graph, node: (replace(node, target=target, type=None),)
+
+
+def shared(position: int, share: float) -> Line:
+    """A node that reads a share of one operand in its place."""
+
+    def line(job: Job, graph: Graph, node: Node) -> Lines:
+        part = call(f"{node.name}.share", "aten.mul.Tensor", Ref(list(references(node))[position]), share)
+        return part, renamed(node, {position: part.name})
 
     return line
 

@@ -91,6 +91,14 @@ def _of_leaving_out(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 0 if matches.replay.partners.get(edit.places[0]) else 1  # a collective of what is right already
 
 
+def _of_what_is_added(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 1
+
+
+def _of_a_function(matches: ValueMatches, edit: Edit, c: Class) -> int:
+    return 2
+
+
 def _of_a_factor(matches: ValueMatches, edit: Edit, c: Class) -> int:
     return 3
 
@@ -119,7 +127,18 @@ def _of_a_value(matches: ValueMatches, edit: Edit, c: Class) -> int:
     places = [place for place in edit.places if matches.aligned(place) is not None]
     if len(places) < len(edit.places):
         return 5 if all(_rearranged(matches, edit, place) for place in edit.places) else 4
-    return 2
+    return 4 if _applied_below(matches, edit) else 2
+
+
+def _applied_below(matches: ValueMatches, edit: Edit) -> bool:
+    """True if what should stand there is made of what does stand there by an operator that reads it there, too: it is
+    not missing, and something else that it reads, or a number, is wrong."""
+    place = edit.places[0]
+    aligned, wanted = matches.aligned(place), edit.wanted[place][0]
+    if aligned is None or not matches.follows(wanted, aligned[0]) or matches.cuts_whole(wanted):
+        return False
+    target = matches.job.specification.by_name[wanted].target
+    return any(matches.node(one).target == target for one in matches.replay.readers.get(place, ()))
 
 
 def _rearranged(matches: ValueMatches, edit: Edit, place: Place) -> bool:
@@ -175,4 +194,6 @@ KINDS: Mapping[EditKind, Row] = {
     EditKind.OPERAND: Row(edits.operands, _of_an_operand, Words.operand),
     EditKind.VALUE: Row(edits.replaced, _of_a_value, Words.value, calls=False, again=_same_parts),
     EditKind.LIKE: Row(edits.likened, _of_a_value, Words.value, calls=False, again=_same_parts),
+    EditKind.ONCE: Row(edits.once, _of_what_is_added, Words.once),
+    EditKind.FUNCTION: Row(edits.functions, _of_a_function, Words.function),
 }

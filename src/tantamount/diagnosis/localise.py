@@ -21,6 +21,7 @@ from tantamount.diagnosis.explain import Finding, describe
 from tantamount.diagnosis.hints import NO_HINT, Hint, proved_with
 from tantamount.diagnosis.kinds import account
 from tantamount.diagnosis.naming import Account
+from tantamount.diagnosis.parted import Parted, unrepaired
 from tantamount.diagnosis.relations import relation_that_proves
 from tantamount.diagnosis.search import Repair, find_repairs
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
@@ -58,7 +59,11 @@ def find_mismatch(
     refuted = [report.name for report in failing if report.verdict is Verdict.REFUTED]
     repair: Repair | None = None
     told: Account | None = None
+    parted: Parted | None = None
     for found in find_repairs(plan, refuted, seconds) if plan is not None and refuted else ():
+        if isinstance(found, Parted):
+            parted = found
+            break
         said = account(found.matches, found.edit, found.c, proof.job)
         if found.repaired:
             repair, told = found, said if found.right else replace(said, hint=NO_HINT)
@@ -92,9 +97,32 @@ def find_mismatch(
         left = proof.options.effort.left()
         if left is not None and left <= 0:
             raise
-    if first is None and told is not None:
-        first = search.repaired(told, nodes, failing)
-    return first, reductions
+    return _told_of_place(search, first, told, parted, nodes, failing), reductions
+
+
+def _told_of_place(
+    search: _Search,
+    first: Mismatch | None,
+    told: Account | None,
+    parted: Parted | None,
+    nodes: Mapping[str, str],
+    failing: Sequence[OutputReport],
+) -> Mismatch | None:
+    """What is said where no change says why: values tell the place, if they part somewhere; forms, ``first``, say more
+    of it, if theirs is the same place."""
+    if told is not None and told.sure:
+        return first or search.repaired(told, nodes, failing)
+    if first is not None and (parted is None or first.kind == "unreduced"):
+        return first
+    found = None if parted is None else unrepaired(parted)
+    sure = found is not None and found.sure
+    if parted is not None and first is not None and not sure and parted.begins_at((0, first.implementation)):
+        return first
+    if parted is not None and told is not None and not sure and parted.begins_at(told.place):
+        return search.repaired(told, nodes, failing)
+    if found is not None:
+        return search.repaired(found, nodes, failing)
+    return first or (None if told is None else search.repaired(told, nodes, failing))
 
 
 def _by_forms(
@@ -202,7 +230,9 @@ class _Search:
         headline = found.headline
         if found.kind == "different" and local is not None:
             difference = local.text
-            headline = f"{headline}: {local.text}"
+            if local.kind not in ("different", "range"):
+                headline = f"{headline}: {local.text}"
+                found = replace(found, kind=local.kind)
         equations = ()
         if local is not None and local.specification != local.implementation:
             equations = (f"specification:  {local.specification}", f"implementation: {local.implementation}")

@@ -33,7 +33,7 @@ class Location:
     ``beside``     correspond, and are read by the rest of the apart, or are moved there
     ``scalings``   of the apart: numbers and reductions just above an output that is a multiple of what it should be;
                    then multiples of something that nothing read there is the same multiple of
-    ``silent``     of boundary and beside, what no input decides
+    ``silent``     of boundary and beside, what no input decides, and what that is made of
     ``twins``      correspond, and are made by an operator that also makes one of ``missing``
     ``missing``    tensors of the specification that nothing corresponds to, though something does to all they are
                    made of, in order
@@ -78,7 +78,7 @@ def locate(matches: ValueMatches, wrong: Iterable[Place], output: str) -> Locati
             (boundary if first else beside).update(number[m] for m in moved if m in number)
             pending.extend(m for m in moved if not corresponds(matches, m))
     summands = _summands(matches, number, boundary | beside | {number[place] for place in ends})
-    silent = {k for k in boundary | beside if matches.says_nothing(matches.classes[k].first)}
+    silent = _silent(matches, number, boundary | beside)
     several = [end for end in ends if _factor(matches, end) is not None or _is_multiple(matches, end)]
     scalings = [place for end in several for place in _scaled(matches, end, apart)]
     scalings += sorted((place for place in apart if _scales(matches, place)), key=number.__getitem__)
@@ -127,6 +127,19 @@ def _summands(matches: ValueMatches, number: Mapping[Place, int], among: Iterabl
             continue
         found.add(k)
         pending.extend(number[one] for one in reads(matches, c.first) if one in number)
+    return found
+
+
+def _silent(matches: ValueMatches, number: Mapping[Place, int], among: Iterable[int]) -> set[int]:
+    """The classes that no input decides, and those of which they are made: masks, tables of positions."""
+    found: set[int] = set()
+    pending = list(among)
+    while pending:
+        k = pending.pop()
+        first = matches.classes[k].first
+        if k not in found and matches.says_nothing(first):
+            found.add(k)
+            pending.extend(number[one] for one in reads(matches, first) if one in number)
     return found
 
 

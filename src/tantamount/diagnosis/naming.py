@@ -23,7 +23,9 @@ __all__ = [
 
 _WHOSE = "the specification's "
 _MOVED = 4  # operators between a constant and what reads it as a number
+_DENOMINATOR = 4096  # of what is said as a fraction; beyond it a number is an epsilon or a constant with a point
 _TINY = 4  # elements of a tensor that are printed
+_RESHAPES = ("view", "_unsafe_view", "reshape")
 _SHOWN = 8  # rows that are listed
 LINES = 4  # of a difference: one for each place, of the first few
 
@@ -184,9 +186,15 @@ class Names:
                 texts.append(self.held(place))
                 break
             numbers = [shown(a) for a in node.args if isinstance(a, (int, float)) and not isinstance(a, bool)]
-            texts.append(f"{short(node.target)}{f'({chr(44).join(numbers)})' if numbers else ''}")
+            texts.append(f"{short(node.target)}{f'({chr(44).join(numbers)})' if numbers else ''}{self._sizes(node)}")
             place = (place[0], refs[0])
         return " of ".join(texts)
+
+    def _sizes(self, node: Node) -> str:
+        """The sizes that elements are rearranged to, of a node of the job itself: `` as 2 x 4 x 8``."""
+        given = next((a for a in node.args if isinstance(a, tuple) and len(a) > 1), ())
+        same = self.matches.job is self.job and all(isinstance(x, int) for x in given)
+        return f" as {' x '.join(map(str, given))}" if given and same and short(node.target) in _RESHAPES else ""
 
     def _wanted(self, part: Part, given: Place) -> str:
         whole = self.matches.part(part, self.matches.value(given).shape)
@@ -220,7 +228,8 @@ class Names:
             return self.theirs(name)
         if node.target != "getitem":
             texts = [self._cut(ref, self._box(ref, of)) for ref in refs]
-            return f"{short(node.target)} of {' and '.join(texts[:2])}" if len(refs) < 3 else self.theirs(name)
+            what = f"{short(node.target)}{self._sizes(node)}"
+            return f"{what} of {' and '.join(texts[:2])}" if len(refs) < 3 else self.theirs(name)
         return self._cut(name, self._box(name, of))
 
     def _box(self, name: str, of: Part | None) -> Box | None:
@@ -294,6 +303,8 @@ def named(graph: Graph, name: str) -> Node:
 def number(x: float | Fraction) -> str:
     """A number as it is written, without a point if it can be."""
     if isinstance(x, Fraction):
+        if x.denominator > _DENOMINATOR:
+            return f"{float(x):.6g}"
         return str(x.numerator) if x.denominator == 1 else f"{x.numerator}/{x.denominator}"
     return str(int(x)) if float(x).is_integer() else f"{x:.6g}"
 

@@ -274,6 +274,19 @@ class Replay:
             for place, value in found.items()
         )
 
+    def affects(self, changes: Changes, output: str) -> bool:
+        """True if an output has other values, right or wrong, once values are changed; or cannot be computed then."""
+        try:
+            environments = self._changed(changes, {}, [output])
+        except TantamountError:
+            return True
+        for rank, name in self.output_places(output):
+            before, after = self.environments[rank].get(name), environments[rank].get(name)
+            if isinstance(before, Tensor) and isinstance(after, Tensor):
+                if not close(np.asarray(before.value), np.asarray(after.value)):
+                    return True
+        return False
+
     def _near(self, changes: Changes, count: int) -> set[Place]:
         """The first places below some, by their positions in the graphs, all members of a collective at once."""
         pending = [(self.position[place], place) for place in changes]

@@ -19,6 +19,7 @@ from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
 from tantamount.diagnosis.locate import Location, locate, reads
+from tantamount.diagnosis.parted import Parted
 from tantamount.diagnosis.replay import Place, Replay
 from tantamount.diagnosis.value_matches import Part, ValueMatches, summable
 from tantamount.effort import Effort
@@ -39,6 +40,8 @@ _SCALES = (
     Scale(10.0),
     Scale(),
 )  # one seed after the other: what an epsilon does, small numbers show
+_FIRST = 6  # suspects at which simple changes are tried before others further up
+_RIGHT = 4  # outputs that seem right and are looked at before more wrong ones
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
 
@@ -59,13 +62,16 @@ class Repair:
         return self.edit.replaces and self.matches.node(self.edit.places[0]).op == "input"
 
 
-def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Iterator[Repair]:
+def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> Iterator[Repair | Parted]:
     """The change that repairs the first of the failing ``outputs``, and more of them if it can; then one that makes
-    most of what follows right. ``seconds`` of CPU time may be taken beyond the bound ``repair_seconds``."""
+    most of what follows right; then the place alone. ``seconds`` of CPU time may be taken beyond the bound
+    ``repair_seconds``."""
     effort = plan.store.effort
     every = list(dict.fromkeys((*outputs, *(o.name for o in plan.job.specification.outputs))))
-    names = effort.first("repair_outputs", every)
-    names = [name for name in names if _checkable(plan, name)]
+    right = [name for name in every if name not in outputs][:_RIGHT]  # they say where the mistake is not
+    most = max(effort.bounds.repair_outputs - len(right), 1)
+    names = effort.first("repair_outputs", [*outputs[:most], *right, *(x for x in every if x not in outputs[:most])])
+    names = [name for name in dict.fromkeys(names) if _checkable(plan, name)]
     seeds = range(_FIRST_SEED, _FIRST_SEED + effort.bounds.repair_inputs)
     budget = _budget(plan, seconds)
     start = _start(plan, names, [(seed, _SCALES[k % len(_SCALES)]) for k, seed in enumerate(seeds)])
@@ -73,7 +79,7 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
         effort.hit("repair_inputs")
         return
     tried: set[object] = set()
-    found = _accepted(start, _first_passes(start.location), effort, budget, tried)
+    found = _accepted(start, _first_passes(start), effort, budget, tried)
     nearest = None if found else _nearest(start, budget)
     if not _enough(start, found):
         found += _accepted(start, _passes(start.matches, start.location), effort, budget, tried)
@@ -89,6 +95,7 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
             break
     if nearest is not None:
         yield nearest
+    yield Parted(start.matches, start.location, start.suspects)
 
 
 def _nearest(start: _Start, budget: Budget) -> Repair | None:
@@ -166,6 +173,35 @@ class _Start:
         node = next(output.node for output in self.matches.job.specification.outputs if output.name == first)
         return locate(self.matches, replay.output_places(first), node)
 
+    @cached_property
+    def suspects(self) -> tuple[int, ...]:
+        """Of the classes that do not correspond, those that no right output depends on, in order: other values there
+        leave all that is right as it is. None if right outputs depend on none of them, or there are none."""
+        matches, right = self.matches, [name for name, count in self.wrong.items() if not count]
+        if not right:
+            return ()
+        replay = matches.replay
+        above = replay.above(place for name in right for place in replay.output_places(name))
+        found: list[int] = []
+        tried = 0
+        for number in self.location.apart:
+            places = [p for p in matches.classes[number].places if matches.value(p).dtype.kind == "f"]
+            if not places:
+                continue
+            if not above.isdisjoint(places):
+                tried += 1
+                if matches.effort.exceeds("repair_suspects", tried):
+                    break  # of those further below it is not known
+                values = {p: matches.value(p) for p in places}
+                others = {p: v + np.cos(np.arange(v.size)).reshape(v.shape) for p, v in values.items()}
+                try:
+                    if any(replay.wrong(right, others).values()):
+                        continue
+                except TantamountError:
+                    continue
+            found.append(number)
+        return tuple(found) if len(found) < len(self.location.apart) else ()
+
 
 @dataclass(frozen=True)
 class _Candidate:
@@ -197,14 +233,16 @@ _SMALL = 120  # nodes of all ranks: below changes of so small a program everythi
 Pass = tuple[Sequence[int], tuple[EditKind, ...]]  # classes by number, and the kinds of changes that are tried there
 
 
-def _first_passes(location: Location) -> Iterator[Pass]:
+def _first_passes(start: _Start) -> Iterator[Pass]:
     """The passes of the search at the place where values stop corresponding, in order: edits that can be said simply
     before those that only say what should be there."""
+    location = start.location
     yield location.ends, _VALUE
     yield location.summands, _REDUCTIONS
-    yield location.frontier, (*_REDUCTIONS, *_SIMPLE, EditKind.OPERAND)
+    yield location.frontier, (*_REDUCTIONS, EditKind.ONCE, *_SIMPLE, EditKind.OPERAND)
     yield location.summands, _SIMPLE
     yield location.scalings, _SIMPLE
+    yield start.suspects[:_FIRST], (*_SIMPLE, EditKind.OPERAND)
     yield location.silent, _SIMPLE
     yield (*location.frontier, *location.boundary, *location.beside), (EditKind.PEER,)
     yield location.frontier, _VALUE
@@ -216,6 +254,7 @@ def _first_passes(location: Location) -> Iterator[Pass]:
 def _passes(matches: ValueMatches, location: Location) -> Iterator[Pass]:
     """The passes of the search further below, and then everywhere."""
     yield location.apart, _SIMPLE
+    yield location.apart, (EditKind.FUNCTION,)
     yield location.apart, (EditKind.TOTAL,)
     yield location.apart, (EditKind.OPERAND, EditKind.LIKE)
     yield location.apart, _VALUE
@@ -276,16 +315,18 @@ def _lands(matches: ValueMatches, edit: Edit) -> bool:
 def _promising(start: _Start, some: Sequence[tuple[int, Edit, Class]], budget: Budget) -> list[_Candidate]:
     """The candidates among changes: those that help most nearby are followed to the outputs."""
     effort = start.matches.effort
+    first = {*start.location.frontier, *start.suspects}
     gains: list[tuple[int, int, int]] = []
     for k, (number, edit, _) in enumerate(some):
         if budget.spent(effort, start.matches):
             break
         gain = _gain(start, edit)
-        if gain > 0 or (gain == 0 and number in start.location.frontier):  # what helps may be further below
+        if gain > 0 or (gain == 0 and number in first):  # what helps may be further below
             gains.append((-gain, number, k))
     found: list[_Candidate] = []
-    for _, number, k in effort.first("repair_promising", sorted(gains)):
-        found += _followed(start, some[k][1], some[k][2], number)
+    for here in ([one for one in sorted(gains) if one[0]], [one for one in gains if not one[0]]):
+        for _, number, k in effort.first("repair_promising", here):
+            found += _followed(start, some[k][1], some[k][2], number)
     return found
 
 

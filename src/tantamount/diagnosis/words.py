@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 
-from tantamount.diagnosis.hints import NO_HINT, Hint, other_number, passed_on, reading, reduced, summed
+import numpy as np
+
+from tantamount.diagnosis.hints import (
+    NO_HINT,
+    Hint,
+    named_so,
+    other_number,
+    passed_on,
+    reading,
+    reduced,
+    shared,
+    summed,
+)
 from tantamount.diagnosis.instead import ranks, reordered
 from tantamount.diagnosis.naming import Account, listed, number, short, shown, times
 from tantamount.diagnosis.replay import Place
@@ -132,7 +146,8 @@ class Words(Values):
             rest, factor = next((x, c) for x, c in facts.combination.items() if x != read)
             what = rest or number(abs(factor))
             rank = self.place[0]
-            cone = [p for p in self.matches.replay.order if p in self.matches.cone and p[0] == rank]
+            near = [self.place, (rank, read)]  # of a number: every layer adds its own
+            cone = [p for p in self.matches.replay.order if p in (self.matches.cone if rest else near) and p[0] == rank]
             adders = [p[1] for p in cone if self._adds(p, rest, factor)]
             head = f"{name} {'adds' if factor > 0 else 'subtracts'} {what} once too often"
             if len(adders) > 1 and factor > 0:
@@ -217,6 +232,38 @@ class Words(Values):
             Hint(f"{number(new)} instead of {shown(old)} in {self.place[1]}{self._others()}", lines),
             self.counterpart(),
         )
+
+    def once(self) -> Account:
+        """The account of what every rank adds before a sum over ranks, so that it is added as often."""
+        axes = self.edit.axis.split(" and ")
+        mesh = self.matches.job.mesh
+        count = prod(mesh.sizes[mesh.names.index(axis)] for axis in axes)
+        ref = list(references(self.node(self.place)))[self.edit.position]
+        what = self._describe((self.place[0], ref))
+        head = f"{self.impl(self.place)} adds {what} on every rank, before the sum over {self.edit.axis}: it is added "
+        head += f"{count} times"
+        line = shared(self.edit.position, 1 / count)
+        hint = Hint(f"add {ref} once, after the sum over {self.edit.axis}", dict.fromkeys(self.edit.places, line))
+        total = np.sum(np.stack([self.edit.changes[place] for place in self._members()]), axis=0)
+        part = self.matches.is_part(np.asarray(total))
+        return self.made("extra", head, "", hint, self.counterpart() if part is None else part[0])
+
+    def _members(self) -> Sequence[Place]:
+        """The places whose values are added up, of those of the edit: the ones with the first."""
+        for axis, groups in self.matches.groups(self.c):
+            for members in groups if axis == self.edit.axis else ():
+                if self.place in members:
+                    return members
+        return (self.place,)
+
+    def function(self) -> Account:
+        """The account of another function than is needed."""
+        node = self.node(self.place)
+        refs, one, other = listed(list(references(node))), short(node.target), short(self.edit.target)
+        head = f"{self.impl(self.place)}{self._others()} applies {one} to {refs} where {other} is needed"
+        name = f"{self.place[1]}{self._others()}{ranks(self.matches, self.edit)}"
+        hint = Hint(f"{other} instead of {one} in {name}", dict.fromkeys(self.edit.places, named_so(self.edit.target)))
+        return self.made("operation", head, "", hint, self.counterpart())
 
     def _written(self, node: Node) -> Place | None:
         """The constant that a number is written in, if the number is no argument and nothing else reads it."""

@@ -47,11 +47,11 @@ class Searched:
 
 SCALES = (
     Scale(),
-    Scale(),
+    Scale(0.1),  # before a proof takes more effort: another epsilon shows on small numbers only
     Scale(3.0),
     Scale(1.0, positive=True),
     Scale(10.0),
-    Scale(0.1),
+    Scale(),
     Scale(10.0, positive=True),
     Scale(),
     Scale(sparse=True),
