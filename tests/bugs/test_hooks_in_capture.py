@@ -104,6 +104,19 @@ def test_data_is_a_new_value() -> None:
     assert {output.name for output in tt.capture(step, (torch.ones(4),)).graph.outputs} == {"new weight", "new bias"}
 
 
+def test_data_that_are_given_back_are_no_change() -> None:
+    """Backward passes said that a weight had been modified since the forward pass."""
+    model = nn.Linear(4, 4, bias=False)
+
+    def step(x: Tensor) -> Tensor:
+        y = model(x)
+        model.weight.data = model.weight.data.to(torch.float32)
+        y.square().sum().backward()
+        return y
+
+    assert {output.name for output in tt.capture(step, (torch.ones(4),)).graph.outputs} == {"output", "grad weight"}
+
+
 def test_python_state_is_as_it_was() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -140,3 +141,14 @@ def test_what_is_not_known_is_refused_by_name(more: dict[str, Any], found: str, 
         plan_of_megatron({**ARGUMENTS, **more}, folder=tmp_path)
     assert caught.value.code == "plan-model"
     assert found in caught.value.found
+
+
+def test_experts_with_a_capacity() -> None:
+    """What is dropped depends on which tokens are routed together."""
+    path = Path(__file__).resolve().parents[2] / "examples" / "megatron_experts.py"
+    example = run_path(str(path), run_name="example")
+    proved = example["check"]()
+    assert {output.verdict for output in proved.outputs} == {Verdict.PROVED}, str(proved)
+    assert len(proved.outputs) == 10
+    broken = {output.name: output.verdict for output in example["check"](broken=True).outputs}
+    assert broken["output"] is broken["grad layer.router.weight"] is Verdict.REFUTED

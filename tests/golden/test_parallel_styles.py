@@ -119,6 +119,14 @@ def test_causal_ring_on_more_ranks(ranks: int) -> None:
     assert ring.check(ranks=ranks, broken=True).verdict is Verdict.REFUTED
 
 
+@pytest.mark.slow
+def test_experts_that_drop_nothing() -> None:
+    """Data decide how many tokens each of them gets."""
+    dropless = example("expert_parallel_dropless")
+    assert set(verdicts(dropless.check()).values()) == {Verdict.PROVED}
+    assert set(verdicts(dropless.check(broken=True)).values()) == {Verdict.REFUTED}
+
+
 @pytest.mark.parametrize("name", ["zero1", "training_step", "fsdp2_training_step"])
 def test_step_with_another_optimizer_is_proved(name: str) -> None:
     report = example(name).check(optimizer="sgd")

@@ -192,6 +192,10 @@ class Memo:
     mentions_order: dict[int, bool] = field(default_factory=dict[int, bool])  # of the elements of a row
     mentions_position: dict[int, bool] = field(default_factory=dict[int, bool])  # in a row
     angles: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])  # sines and cosines inside
+    conditions: dict[Any, Polynomial] = field(default_factory=dict[Any, Polynomial])  # on boxes: how they are written
+    conditions_met: dict[Any, list[Polynomial]] = field(
+        default_factory=dict[Any, "list[Polynomial]"]
+    )  # on the same data
     boolean_maxima: set[int] = field(default_factory=set[int])
     kinds_of_undefined: dict[int, str] = field(default_factory=dict[int, str])
     rebuilt: dict[Any, Polynomial] = field(default_factory=dict[Any, Polynomial])  # factors computed anew, on boxes

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from tantamount.calculus.affine import Coordinate, Index, coordinate, substitute_index, variable
 from tantamount.calculus.atoms import Store
-from tantamount.calculus.comparisons import compare, comparison, interval
+from tantamount.calculus.comparisons import Comparison, compare, comparison, interval
 from tantamount.calculus.conditions import Condition, Reading, fraction_of
 from tantamount.calculus.exponential_forms import as_exponentials
+from tantamount.calculus.ignored_labels import known_unless, spared
 from tantamount.calculus.inequalities import Steps
 from tantamount.calculus.infinities import unbounded
 from tantamount.calculus.members import position_in
@@ -56,8 +57,27 @@ def vanishes(store: Store, x: Polynomial, box: Ranges) -> bool:
         return True
     if _holds(store, x, _known(box), _Search.is_zero):
         return True
+    if _vanishes_inside(store, x, box):
+        return True
+    groups = _by_ranges(store, x)
+    return bool(groups) and all(_vanishes_inside(store, group, box) for group in groups)
+
+
+def _vanishes_inside(store: Store, x: Polynomial, box: Ranges) -> bool:
+    """True if the summand of sums over the same ranges was shown to be 0."""
     opened = _summands(store, x, _known(box))
     return opened is not None and _holds(store, opened[0], _known(box) | opened[1], _Search.is_zero)
+
+
+def _by_ranges(store: Store, x: Polynomial) -> list[Polynomial]:
+    """The terms of x that are sums over the same ranges, for each of several: if all of these vanish, so does x."""
+    groups: dict[tuple[int, ...], list[Term]] = {}
+    for term in x:
+        sums = [f for f in term.monomial if store.atoms[f.atom].op == "sum" and f.exponent == 1]
+        if len(sums) != 1:
+            return []
+        groups.setdefault(store.atoms[sums[0].atom].ranges, []).append(term)
+    return [tuple(group) for group in groups.values()] if len(groups) > 1 else []
 
 
 def within(store: Store, x: Polynomial, size: int | None, box: Ranges) -> bool:
@@ -324,7 +344,8 @@ class _Search:
             t = add(store, guard.rest, iota(guard.affine))
             if op == "less":
                 return [_Case(ONE, (Condition(scale(t, -1), True),)), _Case(ZERO, (Condition(t),))]
-            apart = [_Case(ZERO, (Condition(scale(t, s), True),)) for s in (1, -1)]
+            known = self._unless_ignored(factor, guard)
+            apart = [_Case(ZERO, (Condition(scale(t, s), True), *known)) for s in (1, -1)]
             return [_Case(ONE, (Condition(t, equal=True),)), *apart]
         if op == "sum" and place is not None:
             last = add(store, constant(place.size), constant(-1), scale(place.value, -1))
@@ -346,6 +367,19 @@ class _Search:
                 low = scale(u, -1)
                 return [_Case(u, (Condition(u),), 2), _Case(low, (Condition(low, True),), 2)]
         return []
+
+    def _unless_ignored(self, factor: Factor, guard: Comparison) -> tuple[Condition, ...]:
+        """What is known of t where ``[t == k]`` does not hold: of ``t (1 - [t == k])`` the range is assumed, if labels
+        that are k are ignored."""
+        store = self.store
+        if guard.affine.parts or not guard.rest or -guard.affine.offset not in spared(store):
+            return ()
+        here = polynomial(store, [monomial(store, 1, [factor._replace(exponent=1)])])
+        known = known_unless(store, guard.rest, add(store, ONE, scale(here, -1)), self.box)
+        if known is None:
+            return ()
+        low, high = (add(store, guard.rest, constant(-end)) for end in known)
+        return Condition(low), Condition(scale(high, -1))
 
     def _truncated(self, factor: Factor, u: Polynomial, conditions: _Conditions) -> list[_Case]:
         """``u = above / below`` towards 0: ``t <= u < t + 1`` where u is not negative, else ``t - 1 < u <= t``."""

@@ -11,7 +11,7 @@ from tantamount.calculus.products import substitute_factors
 from tantamount.calculus.rebuild import refresh, refresh_ranges
 from tantamount.calculus.terms import ONE, Factor, Factors, Polynomial, Ranges, factors_of
 
-__all__ = ["found_or_ignored"]
+__all__ = ["found_or_ignored", "known_unless", "spared"]
 
 
 def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Factors | None:
@@ -27,30 +27,35 @@ def found_or_ignored(store: Store, factor: Factor, size: int, box: Ranges) -> Fa
     if abs(stride) != 1 or any(map(bound_variables, factors_of(guard.rest))):
         return None
     low, high = (-offset - size + 1, -offset) if stride == 1 else (-offset, -offset + size - 1)
-    for k in _spared(store):
+    for k in spared(store):
         if low <= k <= high:
             continue
         counted = add(store, ONE, scale(compare(store, "equal", guard.rest, constant(k), box), -1))
-        refresh_ranges(store)
-        known = fact_about(store, refresh(store, multiply(store, guard.rest, counted)), box)
+        known = known_unless(store, guard.rest, counted, box)
         if known is not None and low <= known[0] and known[1] <= high:
             weight, factors = as_factors(store, counted)
             return factors if weight == 1 else None
     return None
 
 
-def _spared(store: Store) -> tuple[int, ...]:
+def known_unless(store: Store, t: Polynomial, counted: Polynomial, box: Ranges) -> tuple[int, int] | None:
+    """The recorded least and greatest value of ``t counted``, ``counted`` being ``1 - [t == k]``."""
+    refresh_ranges(store)
+    return fact_about(store, refresh(store, multiply(store, t, counted)), box)
+
+
+def spared(store: Store) -> tuple[int, ...]:
     """The k of facts about ``t (1 - [t == k])``."""
     memo = store.ranges.spared
     facts = store.ranges.assumed
     found = memo.get(len(facts))
     if found is None:
-        numbers = {k for x, _, _ in facts for k in _values_spared(store, x)}
+        numbers = {k for x, _, _ in facts for k in _valuesspared(store, x)}
         found = memo[len(facts)] = tuple(sorted(numbers))
     return found
 
 
-def _values_spared(store: Store, x: Polynomial) -> set[int]:
+def _valuesspared(store: Store, x: Polynomial) -> set[int]:
     found: set[int] = set()
     for m, _ in x:
         for a, _, index in m:

@@ -46,6 +46,7 @@ RuleName = Literal[
     "exponentials-against-one",
     "monotone-functions",
     "compared-maxima",
+    "written-conditions",
     "guards",
     "solved-equalities",
     "cut-ranges",

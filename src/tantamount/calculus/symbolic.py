@@ -31,6 +31,7 @@ from tantamount.calculus.polynomials import add, affine_polynomial, constant, io
 from tantamount.calculus.products import is_boolean, is_integer
 from tantamount.calculus.records import body
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, Rational, Term, single, sole_number
+from tantamount.calculus.written_conditions import written
 from tantamount.errors import Unsupported
 from tantamount.ir.mesh import Mesh
 from tantamount.ir.types import DType, Kind, Shape
@@ -282,7 +283,9 @@ class Symbolic(Interpretation):
 
     # -- pointwise
     def convert(self, x: Form, source: Kind, target: Kind) -> Form:
-        return x
+        if source is not Kind.BOOL:
+            return x
+        return contraction.pointwise(self.store, lambda box, xs: written(self.store, xs[0], box), [x])
 
     def add(self, x: Form, y: Form) -> Form:
         def apply(box: Box, xs: list[Polynomial]) -> Polynomial:
@@ -419,6 +422,7 @@ class Symbolic(Interpretation):
                 return b
             if c == ONE:
                 return a
+            c = written(self.store, c, box)
             if not is_boolean(self.store, c):  # a choice must be a factor that is known to be 0 or 1
                 c = comparisons.compare(self.store, "equal", c, ONE, box)
             other = add(self.store, ONE, scale(c, -1))

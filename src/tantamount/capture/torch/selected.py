@@ -150,6 +150,18 @@ def _are_positions(values: Tensor, indices: Sequence[Any], places: Sequence[int]
     )
 
 
+def _are_beside(values: Tensor, indices: Sequence[Any], places: Sequence[int], written: Any) -> bool:
+    """True if selected rows are added where the numbers beside them say, other numbers than where they came from: rows
+    that are not selected add 0, in the first place."""
+    columns = [indices[place] for place in places]
+    if not isinstance(written, Rows) or not all(isinstance(one, Rows) and one.data.dim() == 1 for one in columns):
+        return False
+    mask = _one_mask([written, *columns])
+    together = list(places) == list(range(places[0], places[0] + len(places)))
+    whole = written.data.dim() == values.dim() - len(places) + 1 and written.dim == places[0]
+    return together and whole and not _are_positions(values, indices, places, mask)
+
+
 def _one_mask(values: Sequence[Any]) -> Mask:
     masks = [value.mask for value in values if isinstance(value, Rows)]
     if not masks or any(mask is not masks[0] for mask in masks):
@@ -188,6 +200,8 @@ def _index_put(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Gi
     first = places[0]
     if isinstance(values, Rows):
         raise refused("a write to selected rows")
+    if accumulate and _are_beside(values, indices, places, written):
+        return aten.index_put.default(values, [_filled(index) for index in indices], written.kept(), True)
     if len(places) == 1 and isinstance(indices[first], Tensor) and indices[first].dtype == torch.bool:
         mask = whole.selects(_origin(n.args[1][first]))  # type: ignore[index]
     elif (mask := _one_mask(indices)) and not _are_positions(values, indices, places, mask):
@@ -213,6 +227,18 @@ def _index_add(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Gi
     if _are_positions(values, [None] * dim + [index], [dim], index.mask):
         return torch.add(values, source.kept(), **kwargs)
     return aten.index_add.default(values, dim, index.kept(), source.kept(), **kwargs)
+
+
+@handles(aten.scatter_add.default)
+def _scatter_add(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
+    """Rows that are not selected add 0, in the first place."""
+    values, dim, index, source = args
+    if not isinstance(values, Tensor) or not isinstance(index, Rows) or not isinstance(source, Rows):
+        raise refused("scatter_add of selected rows to places that are not theirs")
+    _one_mask([index, source])
+    if {index.dim, source.dim} != {dim % values.dim()}:
+        raise refused("scatter_add along another dimension than that of the rows")
+    return aten.scatter_add.default(values, dim, index.kept(), source.kept())
 
 
 @handles(aten.masked_scatter.default)
@@ -407,9 +433,23 @@ def _embedding(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Gi
     return whole.made(n, aten.embedding.default(args[0], args[1].kept(), *args[2:], **kwargs), args[1].mask)
 
 
+@handles(aten.index_select.default)
+def _index_select(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
+    values, dim, index = args
+    if isinstance(values, Rows) and isinstance(index, Tensor) and dim % values.data.dim() != values.dim:
+        return whole.made(n, aten.index_select.default(values.data, dim, index), values.mask)
+    if not isinstance(values, Tensor) or not isinstance(index, Rows):
+        raise refused(f"{n.target} of selected rows")
+    if _are_positions(values, [None] * (dim % values.dim()) + [index], [dim % values.dim()], index.mask):
+        return Rows(values, dim % values.dim(), index.mask)
+    return whole.made(n, aten.index_select.default(values, dim, index.kept()), index.mask)
+
+
 @handles(aten.gather.default)
 def _gather(whole: Whole, n: fx.Node, args: list[Given], kwargs: dict[str, Given]) -> Any:
     values, dim, index = args
+    if isinstance(values, Tensor) and isinstance(index, Rows) and index.dim == dim % values.dim():
+        return whole.made(n, aten.gather.default(values, dim, index.kept(), **kwargs), index.mask)
     if not isinstance(values, Rows) or not isinstance(index, Rows) or dim % values.data.dim() == values.dim:
         raise refused(f"{n.target} across selected rows")
     if index.dim != values.dim:

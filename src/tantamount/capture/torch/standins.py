@@ -163,9 +163,23 @@ def _rebind(tensor: Tensor, value: Tensor) -> None:
             "capture-state", place="tensor.data = ...",
             found=f"{_type(value)} in place of {_type(tensor)}", needed="a tensor of the same shape and dtype",
         )  # fmt: skip
+    if _is_same_memory(tensor, value):
+        return  # what was saved for a backward pass is still what it was
     with torch.no_grad():
         rebound: Any = tensor  # PyTorch's types know storages only
         rebound.set_(value.detach())
+
+
+def _is_same_memory(a: Tensor, b: Tensor) -> bool:
+    """True if two tensors of one shape and dtype have their numbers at the same places of one memory."""
+    if type(a) is not type(b) and not isinstance(a, nn.Parameter):
+        return False
+    found = _memory(a)
+    return found is not None and found == _memory(b) and _places(a) == _places(b)
+
+
+def _places(tensor: Tensor) -> tuple[int, tuple[int, ...], bool, bool]:
+    return tensor.storage_offset(), tensor.stride(), tensor.is_conj(), tensor.is_neg()
 
 
 def _type(tensor: Tensor) -> str:

@@ -56,6 +56,24 @@ def normalised(x: Tensor, m: Tensor) -> Tensor:
     return torch.zeros_like(x).index_put((m,), F.layer_norm(x[m], (4,)))
 
 
+def of_an_expert(x: Tensor, m: Tensor) -> Tensor:
+    """The gradient of what an expert makes of tokens that chose it as one of two."""
+    x = x.clone().requires_grad_()
+    chosen = torch.stack([m.long(), (x[:, 0] > 0).long()], 1)
+    token, place = torch.where(chosen == 1)
+    y = torch.zeros_like(x).index_add(0, token, x[token].square() * x[token, place][:, None])
+    return torch.autograd.grad(y.exp().sum(), x)[0]
+
+
+def permuted(x: Tensor, m: Tensor) -> Tensor:
+    """Tokens side by side, as many as there are choices, and back."""
+    chosen = torch.stack([m, x[:, 0] > 0])
+    tokens = torch.arange(ROWS).expand(2, -1).masked_select(chosen)
+    y = x.index_select(0, tokens) * x[:, :2].t().masked_select(chosen)[:, None]
+    at = tokens[:, None].expand(-1, 4)
+    return torch.zeros_like(x).scatter_add(0, at, y.relu() + x.gather(0, at))
+
+
 PROGRAMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "sum": lambda x, m: x[m].sum(0),
     "mean": lambda x, m: torch.where(m.any(), x[m].mean(), 0.0),
@@ -76,6 +94,11 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "masked_scatter": scattered,
     "gradient": gradient,
     "layer_norm": normalised,
+    "experts": of_an_expert,
+    "permuted": permuted,
+    "index_select": lambda x, m: (
+        x.index_select(0, m.nonzero()[:, 0]).sum(0) + x[m].index_select(1, torch.tensor([2, 0])).sum()
+    ),
 }
 
 
