@@ -237,6 +237,9 @@ class Bounds:
     # execution
     witness_inputs: int = _bound(10, EXECUTION, "Random inputs on which both programs are executed.")
     rule_tests: int = _bound(48, EXECUTION, "Random inputs on which a user's rule is tested that was not proved.")
+    rule_pieces: int = _bound(8, EXECUTION, "Pieces of two programs that are tried as a rule that a proof lacks.")
+    rule_nodes: int = _bound(60, EXECUTION, "Nodes of a piece of a program that is tried as a side of a rule.")
+    rule_steps: int = _bound(100_000, EXECUTION, "Steps of the proof that says which pieces of two programs are open.")
     refuting_inputs: int = _bound(2, EXECUTION, "Random inputs that are tried once one output is refuted.", "fixed")
     simplified_trials: int = _bound(400, EXECUTION, "Executions that simplify a counterexample.")
     simplified_work: int = _bound(4_000_000_000, EXECUTION, "Element operations of all executions that simplify one.")
