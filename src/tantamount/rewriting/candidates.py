@@ -2,8 +2,8 @@
 
 A candidate says that a piece of the first program is the piece of the second. Sizes become symbols where the rule then
 still holds; what is known of the sign of an input becomes its condition, where it does not hold without. It is known as
-well as any rule (:mod:`tantamount.rewriting.evidence`): proved, it may be used at once; tested, it is shown to the user, who
-may give it.
+well as any rule (:mod:`tantamount.rewriting.evidence`): proved, it may be used at once; tested, it is shown to the
+user, who may give it.
 """
 
 from __future__ import annotations
@@ -155,11 +155,12 @@ def _offered(found: Refinement, every: Sequence[Candidate], note: str) -> Refine
 
 
 _ENOUGH = (
-    "pieces of the programs agree on all tests and are not proved to be equal; nothing else is missing. Look at these rules: "
-    "saved in a file (`--save-rules FILE`), `--rules FILE --accept-tested` takes them as they are"
+    "pieces of the programs agree on all tests and are not proved to be equal; nothing else is missing. Look at these "
+    "rules: saved in a file (`--save-rules FILE`), `--rules FILE --accept-tested` takes them as they are"
 )
 _NOT_ENOUGH = (
-    "pieces of the programs agree on all tests and are not proved to be equal; with these rules, more would still be missing"
+    "pieces of the programs agree on all tests and are not proved to be equal; with these rules, more would still be "
+    "missing"
 )
 
 
@@ -198,5 +199,3 @@ def _said(piece: Piece, sizes: Sizes, holds: tuple[str, ...], name: str = "piece
         return rule_text(name, piece.left, piece.right, sizes, holds)
     except TantamountError:
         return None
-
-

@@ -96,12 +96,26 @@ def evidence_of(rule: UserRule, limits: Limits, effort: Effort) -> Evidence:
         trials = try_rule(rule, limits, effort, wanted, also)
     if trials.difference:
         return _refuted(rule, trials)
-    solved = None if unknown_operators(rule) or not (rule.holds is None or trials.satisfied) else equal_elements(rule, effort)
+    solved = (
+        None
+        if unknown_operators(rule) or not (rule.holds is None or trials.satisfied)
+        else equal_elements(rule, effort)
+    )
     if solved is not None:
         domain = rule.sides.sizes
-        where = f"all sizes with {domain}" if domain.symbols else "all sizes" if solved.everywhere else "the sizes that it has"
+        where = (
+            f"all sizes with {domain}"
+            if domain.symbols
+            else "all sizes"
+            if solved.everywhere
+            else "the sizes that it has"
+        )
         return Evidence(
-            rule.name, Standing.PROVED, f"proved by z3 for {where}", everywhere=solved.everywhere, first_only=solved.indices
+            rule.name,
+            Standing.PROVED,
+            f"proved by z3 for {where}",
+            everywhere=solved.everywhere,
+            first_only=solved.indices,
         )
     if not trials.compared:
         why = trials.problem or "no input satisfies its condition"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tantamount.calculus.compare import equal
 from tantamount.calculus.forms import Form
+from tantamount.capture.rules import renamed
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Graph, Node, Output, references
 from tantamount.ir.relation import Sign
@@ -20,7 +21,6 @@ from tantamount.ops.check import check_graph
 from tantamount.ops.execute import Result
 from tantamount.proof.cuts import sign_of
 from tantamount.proof.proof import Proof
-from tantamount.capture.rules import renamed
 
 __all__ = ["Open", "Piece"]
 
@@ -30,8 +30,8 @@ _ROUNDS = 16  # of making both pieces start from the same tensors
 
 @dataclass(frozen=True)
 class Piece:
-    """What computes the tensor ``first`` of the first program, and ``second`` of the second, from the same inputs, which
-    are named alike; ``signs`` is what is known of every element of an input."""
+    """What computes the tensor ``first`` of the first program, and ``second`` of the second, from the same inputs,
+    which are named alike; ``signs`` is what is known of every element of an input."""
 
     first: str
     second: str
@@ -42,8 +42,8 @@ class Piece:
 
 @dataclass
 class Open:
-    """The open pairs of a proof with cuts, of two programs of one rank. ``known``: the tensors of the first program that
-    tensors of the second are, proved or taken to be."""
+    """The open pairs of a proof with cuts, of two programs of one rank. ``known``: the tensors of the first program
+    that tensors of the second are, proved or taken to be."""
 
     proof: Proof
     most: int  # nodes of a piece

@@ -1,10 +1,11 @@
-"""What z3 says of a rule: both sides equal, element by element; inputs that satisfy its condition, or that there are none.
+"""What z3 says of a rule: both sides equal, element by element; inputs that satisfy its condition, or that there are
+none.
 
 Where both sides, and the condition, compute every element from the elements of the inputs at its own place, by the same
-function everywhere, they are equal at all sizes if they are at sizes of 1: an element of any tensor is then that function of
-as many numbers as there are inputs. Any other rule is compared at the sizes that it has, element by element, which says
-nothing of other sizes. That is about real numbers, as all proofs are; z3 takes exponentials, roots and other functions
-for more than they are, so its "equal" holds of them.
+function everywhere, they are equal at all sizes if they are at sizes of 1: an element of any tensor is then that
+function of as many numbers as there are inputs. Any other rule is compared at the sizes that it has, element by
+element, which says nothing of other sizes. That is about real numbers, as all proofs are; z3 takes exponentials, roots
+and other functions for more than they are, so its "equal" holds of them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Solved:
 
 
 def equal_elements(rule: UserRule, effort: Effort) -> Solved | None:
-    """What z3 shows of a rule: at all sizes, or at those that it has; ``None`` if nothing, or if it is not installed."""
+    """What z3 shows of a rule: at all sizes, or at those that it has; ``None`` if nothing, or if it is not
+    installed."""
     sides = (rule.sides.specification, rule.sides.implementation[0], *(() if rule.holds is None else (rule.holds,)))
     if all(map(_is_elementwise, sides)):
         found = _compared(_of_single_elements(rule.guarded), effort)

@@ -45,8 +45,8 @@ _WRITTEN = 6  # literals of which products and quotients are taken
 class Trials:
     """The outcome of executions: how many inputs satisfied the condition, on how many of them both sides were compared,
     at which sizes; ``difference`` says where the sides differ, ``problem`` why nothing could be executed; both may be
-    empty. ``native``: the rule was executed as it was given. ``undefined``: the left side was not finite somewhere where
-    the right side was."""
+    empty. ``native``: the rule was executed as it was given. ``undefined``: the left side was not finite somewhere
+    where the right side was."""
 
     satisfied: int
     compared: int
@@ -195,7 +195,9 @@ def _boundaries(rule: UserRule) -> Array:
     """Numbers at which the sides of a rule may change what they do: those that they are written with, products and
     quotients of two, with both signs."""
     graphs = (rule.sides.specification, rule.sides.implementation[0], *(() if rule.holds is None else (rule.holds,)))
-    written = {abs(float(x)) for graph in graphs for node in graph.nodes for x in _numbers((node.args, *node.kwargs.values()))}
+    written = {
+        abs(float(x)) for graph in graphs for node in graph.nodes for x in _numbers((node.args, *node.kwargs.values()))
+    }
     plain = sorted(x for x in written if 0 < x < _FAR)[:_WRITTEN]
     both = {a * b for a in plain for b in plain} | {a / b for a in plain for b in plain}
     found = sorted({*plain, *(x for x in both if 1 / _FAR < x < _FAR)})
@@ -210,9 +212,7 @@ def _numbers(argument: object) -> Iterator[float]:
         yield cast(float, argument)
 
 
-def _drawn(
-    type_: TensorType, bound: int | None, generator: np.random.Generator, seed: int, boundaries: Array
-) -> Array:
+def _drawn(type_: TensorType, bound: int | None, generator: np.random.Generator, seed: int, boundaries: Array) -> Array:
     shape, kind = type_.stored.shape, type_.stored.dtype.kind
     if kind is Kind.BOOL:
         return np.asarray(generator.integers(0, 2, shape), dtype=np.bool_)

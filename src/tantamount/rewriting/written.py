@@ -64,7 +64,7 @@ class Sizes:
 def size_symbols(left: Graph) -> Sizes:
     """A symbol for every size from 2 on that an input has."""
     found = dict.fromkeys(n for node in left.inputs if node.type for n in node.type.shape if type(n) is int and n > 1)
-    return Sizes({n: name for n, name in zip(found, _NAMES, strict=False)})
+    return Sizes(dict(zip(found, _NAMES, strict=False)))
 
 
 def rule_text(name: str, left: Graph, right: Graph, sizes: Sizes, holds: Sequence[str] = (), about: str = "") -> str:
@@ -85,7 +85,7 @@ def rule_text(name: str, left: Graph, right: Graph, sizes: Sizes, holds: Sequenc
 def read_rule(text: str, name: str, limits: Limits) -> UserRule:
     """The rule that a table says. Raises :class:`TantamountError` where it makes none."""
     place = rules_place(f"rule {name}")
-    top = parse_toml(HEADER + text, place)
+    top = place.table(parse_toml(HEADER + text, place), "a table")
     files = GraphFiles(Path(), False, limits, {}, {}, READERS)
     (rule,) = rules_of(top["rules"], place, files)
     return rule

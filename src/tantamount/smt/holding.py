@@ -20,8 +20,8 @@ __all__ = ["satisfying"]
 
 
 def satisfying(graph: Graph, effort: Effort) -> Mapping[str, tuple[Fraction, ...]] | bool | None:
-    """Inputs, flat, row-major, of which every element of a program's only output is true; ``True`` if it is true of all,
-    ``False`` if of none, ``None`` if that is not known. The inputs are to be tried: functions may be others than
+    """Inputs, flat, row-major, of which every element of a program's only output is true; ``True`` if it is true of
+    all, ``False`` if of none, ``None`` if that is not known. The inputs are to be tried: functions may be others than
     those that z3 thought of. Raises :class:`Unsupported` for what has no terms, :class:`UserError` without z3."""
     z3 = load_z3()
     table = Table()
