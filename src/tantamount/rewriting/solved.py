@@ -21,6 +21,7 @@ from tantamount.ir.types import TensorType
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import facts_of
 from tantamount.ops.check import check_graph
+from tantamount.semantics.survey import survey
 from tantamount.sizes.domain import NO_SIZES
 from tantamount.smt.engine import Compared, compare
 from tantamount.smt.holding import satisfying
@@ -75,6 +76,9 @@ def condition_of(rule: UserRule, effort: Effort) -> Mapping[str, float] | bool |
 def _compared(job: Job, effort: Effort) -> Compared | None:
     """What the second engine found, if that is that all is equal and rests on nothing but indices in range."""
     try:
+        work = sum(survey(graph).work for graph in (job.specification, *job.programs))
+        if effort.exceeds("rule_work", work):
+            return None
         found = compare(job, effort)
     except (TantamountError, ArithmeticError):
         return None

@@ -30,6 +30,11 @@ _SHAPES = frozenset(  # operators whose lists of whole numbers are sizes
     )
 )  # fmt: skip
 _BOUNDS = frozenset({"aten.slice.Tensor", "aten.arange.default", "aten.narrow.default", "aten.split.Tensor"})
+_FILLED = {  # what is written over: a rule has no memory that may hold anything, and evidence says whether it is
+    "aten.empty_like.default": "aten.zeros_like.default",
+    "aten.empty.memory_format": "aten.zeros.default",
+    "aten.new_empty.default": "aten.new_zeros.default",
+}
 _NAMES = "ABCDEFGHKLMNPQRSTUVW"
 _PARTS = (2, 3, 4)  # a size may be cut into so many
 
@@ -121,7 +126,7 @@ def _statements(graph: Graph, sizes: Sizes) -> Iterator[tuple[str, str]]:
                 for key, one in node.kwargs.items()
                 if not isinstance(one, (Device, Setting))
             ]
-            yield node.name, f"{node.target}({', '.join(args)})"
+            yield node.name, f"{_FILLED.get(node.target, node.target)}({', '.join(args)})"
 
 
 def _number_of(graph: Graph, node: Node) -> str:
