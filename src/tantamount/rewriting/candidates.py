@@ -181,7 +181,7 @@ def candidates(job: Job, limits: Limits, effort: Effort) -> tuple[tuple[Candidat
     try:
         with effort.watching(effort.bounds.rule_steps):
             proof = prove(job, Options(cut=True, align=align, limits=limits, effort=effort))
-            pairs = Open(proof, effort.bounds.rule_nodes)
+            pairs = Open(proof)
     except Grown:
         effort.hit("rule_steps")
         return (), ()

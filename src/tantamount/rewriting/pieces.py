@@ -46,7 +46,6 @@ class Open:
     that tensors of the second are, proved or taken to be."""
 
     proof: Proof
-    most: int  # nodes of a piece
     known: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
@@ -114,12 +113,17 @@ class Open:
     # ------------------------------------------------------------------------------------------- pieces
     def _piece(self, first: str, second: str) -> Piece | None:
         """The pieces of a pair, started from the nearest tensors that both programs have and both pieces need."""
+        effort = self.proof.options.effort
+        most = effort.bounds.rule_nodes
         known = {mine: other for mine, other in self.known.items() if mine != second}
         given = set(self._inputs(self.first))
         for _ in range(_ROUNDS):
-            ours = _frontier(self.first, first, set(known.values()) - {first}, self.most)
-            theirs = _frontier(self.second, second, set(known), self.most)
-            if ours is None or theirs is None or any(name not in known for name in theirs):
+            ours = _frontier(self.first, first, set(known.values()) - {first}, most)
+            theirs = _frontier(self.second, second, set(known), most)
+            if ours is None or theirs is None:
+                effort.hit("rule_nodes")
+                return None
+            if any(name not in known for name in theirs):
                 return None
             needed = {known[name] for name in theirs}
             if needed <= set(ours):
