@@ -19,6 +19,7 @@ from tantamount.limits import Limits, limits_from_environment
 from tantamount.proof import Progress
 from tantamount.refinement import Captured, Refinement, job_of, refine_job, whole_proof
 from tantamount.verdict import Picture
+from tantamount.writing import write_file
 
 if TYPE_CHECKING:
     from tantamount.plan.flat import Generated
@@ -192,6 +193,7 @@ def compare(
     memory: int | None = None,
     rules: Sequence[UserRule | str | Path] = (),
     accept_tested: bool = False,
+    save_rules: str | Path | None = None,
 ) -> Answer:
     """Prove that two implementations of one model compute the same, or show the operator where they part.
 
@@ -205,9 +207,9 @@ def compare(
     does; without loaders, inputs that they leave out are guessed from names and shapes, and the verdict is UNKNOWN
     unless ``accept`` has ``"relation-guessed"``. ``save_relations`` names a file that what was found is written to,
     ``relations`` may name such a file, or three or more of
-    smaller models of the same kind, from which those of these sizes follow: no loader is run then. The other
-    arguments are those of :func:`refine`. Raises
-    :class:`UserError`."""
+    smaller models of the same kind, from which those of these sizes follow: no loader is run then. ``save_rules`` names
+    a file for the rules that a proof lacks, if pieces of both programs agree in values and are not proved to be equal:
+    nothing is written otherwise. The other arguments are those of :func:`refine`. Raises :class:`UserError`."""
     from tantamount.comparison import Comparing, compare_pair, pair_to_compare
     from tantamount.comparison.relation_files import save_relations as save_file
 
@@ -222,7 +224,10 @@ def compare(
     spent = effort if isinstance(effort, Effort) else effort_of(effort, timeout, memory)
     how = Comparing(strict=strict, accept=accept, progress=progress, limits=limits, effort=spent,
                     rules=_rules(pair.job, rules), accept_tested=accept_tested)  # fmt: skip
-    return _answer(compare_pair(pair, how))
+    answer = _answer(compare_pair(pair, how))
+    if save_rules is not None and answer.rules:
+        write_file(Path(save_rules), answer.rules)
+    return answer
 
 
 def check_engine(name: str) -> str:

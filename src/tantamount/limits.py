@@ -219,6 +219,9 @@ class Bounds:
         1, PROOF, "Times the steps so far that proving further outputs of a refuted job may take.", "fixed"
     )
     refuted_steps: int = _bound(20_000, PROOF, "Steps that proving further outputs of a refuted job may always take.")
+    multiplied_steps: int = _bound(
+        150_000, PROOF, "Steps that multiplying out whole outputs may take where cutting both programs proved nothing."
+    )
     implied_cases: int = _bound(6, PROOF, "Booleans that are taken to be true and false to see what follows.", "depth")
     implied_rounds: int = _bound(3, PROOF, "Times that booleans are added up to see whether one follows.", "depth")
     paired_ranks: int = _bound(16, PROOF, "Ranks along an axis that are compared pair by pair.", "fixed")
@@ -241,6 +244,10 @@ class Bounds:
     # execution
     witness_inputs: int = _bound(10, EXECUTION, "Random inputs on which both programs are executed.")
     rule_tests: int = _bound(48, EXECUTION, "Random inputs on which a user's rule is tested that was not proved.")
+    rule_work: int = _bound(20_000, SMT, "Element operations of both sides of a rule that z3 is asked about.")
+    rule_pieces: int = _bound(8, EXECUTION, "Pieces of two programs that are tried as a rule that a proof lacks.")
+    rule_nodes: int = _bound(60, EXECUTION, "Nodes of a piece of a program that is tried as a side of a rule.")
+    rule_steps: int = _bound(100_000, EXECUTION, "Steps of the proof that says which pieces of two programs are open.")
     refuting_inputs: int = _bound(2, EXECUTION, "Random inputs that are tried once one output is refuted.", "fixed")
     simplified_trials: int = _bound(400, EXECUTION, "Executions that simplify a counterexample.")
     simplified_work: int = _bound(4_000_000_000, EXECUTION, "Element operations of all executions that simplify one.")

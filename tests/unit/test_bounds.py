@@ -15,6 +15,7 @@ import pytest
 from support.calculus import Workbench
 from support.jobs import job_files
 from tantamount import limits, read_job
+from tantamount.answers import compare as compare_programs
 from tantamount.answers import refine
 from tantamount.calculus.compare import equal
 from tantamount.calculus.forms import Form, join_axes
@@ -317,8 +318,22 @@ def a_tested_rule(effort: Effort, folder: Path) -> None:
         evidence_of(rule, Limits(), effort)
 
 
+def an_open_piece(effort: Effort, folder: Path) -> None:
+    head = "x: float32[2, 3]\nw: float32[3, 3]\nh = mm(x, w)\n"
+    tail = "".join(f"z{k} = aten.sigmoid.default({'a' if not k else f'z{k - 1}'})\n" for k in range(8)) + "-> y=z7"
+    logarithm = "s = mul(h, h)\nt = add(s, 1)\nr = aten.sqrt.default(t)\nu = add(r, h)\na = aten.log.default(u)\n"
+    tables = '[inputs]\nx = "Replicate()"\nw = "Replicate()"\n[outputs]\ny = "Replicate()"'
+    first = f"{head}a = aten.asinh.default(h)\n{tail}"
+    compare_programs(read_job(job_files(folder, first, [f"{head}{logarithm}{tail}"], tables, {}, {})), effort=effort)
+
+
 HITS: dict[str, tuple[Work, int]] = {
     "rule_tests": (a_tested_rule, 2),
+    "rule_work": (a_tested_rule, 0),
+    "rule_pieces": (an_open_piece, 0),
+    "rule_nodes": (an_open_piece, 0),
+    "rule_steps": (an_open_piece, 1),
+    "multiplied_steps": (an_open_piece, 1),
     "search_effort": (squares, 1),
     "expanded_terms": (squares, 1),
     "multiplied_angles": (angles, 1),

@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "diagnosis": DIAGNOSIS,
     "smt": BASE | {"ops", "semantics"},  # neither calculus nor proof: it is to be wrong in other places
     "refinement": REFINEMENT | {"smt"},
-    "rewriting": REFINEMENT | {"refinement", "capture"},
+    "rewriting": REFINEMENT | {"refinement", "capture", "smt"},
     "comparison": REFINEMENT | {"refinement", "capture", "rewriting"},
     "rules": PROOF | {"proof"},
     "saturate": BASE | {"ops", "rules"},

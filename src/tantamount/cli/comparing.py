@@ -28,6 +28,7 @@ class Request:
     allow_outside: bool = False
     given: Sequence[Path] = ()  # files of relations
     save: Path | None = None
+    rules: Path | None = None  # where the rules that a proof lacks are written to
 
 
 def swept(request: Request, sweeps: Sequence[str]) -> Iterator[tuple[str, Request]]:
@@ -83,7 +84,8 @@ def compared(request: Request, **options: Any) -> Answer:
             raise UserError(
                 "job-arguments", place="compare", found="relations beside a job", needed="a job alone: it has its own"
             )
-        return compare(read_job(request.first, allow_outside=request.allow_outside), **options)
+        job = read_job(request.first, allow_outside=request.allow_outside)
+        return compare(job, save_rules=request.rules, **options)
     relations: Any = relations_of(request.inputs, "--input")
     if request.given:
         if relations:
@@ -91,7 +93,7 @@ def compared(request: Request, **options: Any) -> Answer:
                 "command-line", place="--relations", found="--input beside it", needed="relations in the file alone"
             )
         relations = request.given
-    options["save_relations"] = request.save
+    options |= {"save_relations": request.save, "save_rules": request.rules}
     outputs = relations_of(request.outputs, "--output")
     names = request.first, request.second
     models = [":" in name and not Path(name).exists() for name in names]

@@ -230,6 +230,9 @@ def check(certificate: Path, job: Path | None, allow_outside: bool, operators: t
     help="How parameters or inputs correspond (three or more: of smaller models); no loader is run.",
 )  # fmt: skip
 @click.option("--save-relations", type=FILE, metavar="OUT", help="Write what was found to correspond, to be edited.")
+@click.option(
+    "--save-rules", type=FILE, metavar="OUT", help="Write the rules that a proof lacks, if pieces agree in values."
+)
 @click.option("--accept", multiple=True, metavar="NAME", help="Let the verdict rest on it: relation-guessed.")
 @click.option(
     "--sweep", multiple=True, metavar="KEY=V,W,...", help="Every value of a key of both models (a.KEY: of A)."
@@ -255,6 +258,7 @@ def compare(
     outputs: tuple[str, ...],
     relations: tuple[Path, ...],
     save_relations: Path | None,
+    save_rules: Path | None,
     accept: tuple[str, ...],
     sweep: tuple[str, ...],
     json: Path | None,
@@ -284,7 +288,9 @@ def compare(
     load(operators)
     if save_relations is not None:
         check_writable(save_relations, "--save-relations")
-    request = Request(first, second, inputs, outputs, allow_outside, relations, save_relations)
+    if save_rules is not None:
+        check_writable(save_rules, "--save-rules")
+    request = Request(first, second, inputs, outputs, allow_outside, relations, save_relations, save_rules)
     options: dict[str, Any] = {"accept": accept, "strict": strict, "effort": effort}
     options |= {"timeout": timeout, "memory": memory, "rules": rules, "accept_tested": accept_tested}
     requests = list(swept(request, sweep)) if sweep else [("", request)]

@@ -94,6 +94,11 @@ def compare_pair(pair: Pair, how: Comparing) -> Refinement:
             found, rewritten, how.rules, one, limits=how.limits or limits_from_environment(), effort=how.effort,
             accept_tested=how.accept_tested, strict=how.strict,
         )  # fmt: skip
+    if found.verdict is Verdict.UNKNOWN:
+        from tantamount.rewriting.candidates import with_candidates
+
+        limits = how.limits or limits_from_environment()
+        found = with_candidates(found, rewritten, one, limits=limits, effort=how.effort, strict=how.strict)
     answer = _answer(found, assumed, pair, how)
     apart = _far_apart(pair) if answer.verdict is Verdict.PROVED else ""
     return replace(answer, notes=(*answer.notes, apart)) if apart else answer

@@ -353,7 +353,8 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
 
     clock = state.clock
     searched = _executed(state, proof, before)
-    if _may_need_cuts(proof, searched.outputs, state.cut_from):
+    apart = _may_need_cuts(proof, searched.outputs, state.cut_from)
+    if apart:
         state.at = "proving it with cuts"
         cut = prove(proof.job, replace(proof.options, cut=True))
         again = cut.check(expand=False)
@@ -364,7 +365,7 @@ def _with_effort(state: _State, proof: Proof, before: tuple[OutputReport, ...]) 
             state.notes = ()
             return cut, Searched(again)
     reasons = {output.name: output.reason for output in before}
-    more = _proved_with_effort(state, proof, reasons, searched.outputs)
+    more = _proved_with_effort(state, proof, reasons, searched.outputs, apart)
     checked = tuple(_with_more(output, more.get(output.name), reasons) for output in searched.outputs)
     clock.lap("outputs")
     rest, left = searched.rest, [output.name for output in _open(checked)]
@@ -432,13 +433,24 @@ def _searched(state: _State, proof: Proof, search: Callable[[], Searched]) -> Se
 
 
 def _proved_with_effort(
-    state: _State, proof: Proof, reasons: Mapping[str, str | None], checked: tuple[OutputReport, ...]
+    state: _State, proof: Proof, reasons: Mapping[str, str | None], checked: tuple[OutputReport, ...], apart: bool
 ) -> dict[str, OutputReport]:
-    """The outputs that no execution refuted, with products multiplied out; of those that are still open, why."""
+    """The outputs that no execution refuted, with products multiplied out; of those that are still open, why.
+    ``apart``: cuts proved nothing: what each step leaves open is unlikely to be seen in the whole."""
     names = _unrefuted(checked, reasons)
     if not names:
         return {}
-    return {o.name: o for o in _multiplied_out(state, proof, names, refuted=_refuted(checked))}
+    effort = state.effort
+    if not apart or _refuted(checked):
+        return {o.name: o for o in _multiplied_out(state, proof, names, refuted=_refuted(checked))}
+    found: list[OutputReport] = []
+    try:
+        with effort.watching(effort.bounds.multiplied_steps):
+            for name in names:
+                found += _checked(state, proof, expand=True, only=[name])
+    except Grown:
+        effort.hit("multiplied_steps")
+    return {o.name: o for o in found}
 
 
 def _unrefuted(checked: tuple[OutputReport, ...], reasons: Mapping[str, str | None]) -> list[str]:

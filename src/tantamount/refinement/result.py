@@ -18,11 +18,13 @@ __all__ = ["Refinement", "accepted", "limits_hit", "statistics"]
 @dataclass(frozen=True)
 class Refinement(Report):
     """A report, the job that it is about, and the proof behind it (``None`` where there is no single one, as for all
-    sizes, or ``in_pieces``); both keep every normal form alive."""
+    sizes, or ``in_pieces``); both keep every normal form alive. ``rules``: a file of rules that a comparison lacks to
+    be a proof, as text (empty, if none are known)."""
 
     subject: Job | None = field(default=None, compare=False, repr=False)
     proof: Proof | None = field(default=None, compare=False, repr=False)
     in_pieces: bool = field(default=False, compare=False, repr=False)
+    rules: str = field(default="", compare=False, repr=False)
 
 
 def accepted(

@@ -128,6 +128,10 @@ def _refusal(rule: UserRule, evidence: Evidence, at: Occurrence, first: bool, li
     if not evidence.usable:
         return evidence.text
     if evidence.standing is Standing.TESTED:
+        if evidence.first_only and not first:
+            return (
+                "its left side is undefined where its right side is not: that would hide an error of the second program"
+            )
         return "it was tested for another element type" if at.dtype is not None else ""
     if evidence.first_only and not first:
         return "it takes indices to be in range, which holds of the first program only"

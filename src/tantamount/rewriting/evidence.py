@@ -20,6 +20,7 @@ from tantamount.ir.types import DType
 from tantamount.limits import Limits
 from tantamount.refinement import Refinement, refine_job
 from tantamount.rewriting.match import retyped
+from tantamount.rewriting.solved import condition_of, equal_at, equal_elements
 from tantamount.rewriting.trials import Trials, try_rule, unknown_operators
 from tantamount.verdict import Assumption, Verdict
 
@@ -43,7 +44,8 @@ class Standing(Enum):
 class Evidence:
     """What is known of a rule, in one clause (``text``). ``assumptions``: what its proof rests on beyond real
     arithmetic. ``everywhere``: it is proved at all sizes of its domain. ``first_only``: of the specification alone, as
-    the left side's indices were taken to be in range. ``report``: the proof or the refutation."""
+    the left side's indices were taken to be in range, or (of a rule that was tested) as the left side is undefined
+    where the right side is not. ``report``: the proof or the refutation."""
 
     rule: str
     standing: Standing
@@ -65,13 +67,21 @@ class Evidence:
 def evidence_of(rule: UserRule, limits: Limits, effort: Effort) -> Evidence:
     """The strongest evidence that there is for a rule."""
     wanted = effort.bounds.rule_tests
+    also: Mapping[str, float] = {}
     trials = try_rule(rule, limits, effort, wanted if rule.native is not None else 1 if rule.holds is not None else 0)
+    if rule.holds is not None and not trials.satisfied and not trials.problem and not trials.difference:
+        known = condition_of(rule, effort)
+        if known is False:
+            return Evidence(rule.name, Standing.REJECTED, "no input satisfies its condition: it would say nothing")
+        if isinstance(known, Mapping):
+            also = known
+            trials = try_rule(rule, limits, effort, wanted, also)
+        if not trials.satisfied and not trials.problem:
+            return Evidence(
+                rule.name, Standing.REJECTED, "no input was found that satisfies its condition: it would say nothing"
+            )
     if trials.difference:
         return _refuted(rule, trials)
-    if rule.holds is not None and not trials.satisfied and not trials.problem:
-        return Evidence(
-            rule.name, Standing.REJECTED, "no input was found that satisfies its condition: it would say nothing"
-        )
     report = _proof(rule.guarded, limits, effort)
     if report is not None and report.verdict is Verdict.PROVED and (rule.holds is None or trials.satisfied):
         more, first_only = _rests_on(report)
@@ -83,16 +93,38 @@ def evidence_of(rule: UserRule, limits: Limits, effort: Effort) -> Evidence:
     if report is not None and report.verdict is Verdict.REFUTED and not unknown_operators(rule):
         return Evidence(rule.name, Standing.REFUTED, f"it is wrong: {_reason(report)}", report=report)
     if rule.native is None:
-        trials = try_rule(rule, limits, effort, wanted)
+        trials = try_rule(rule, limits, effort, wanted, also)
     if trials.difference:
         return _refuted(rule, trials)
+    solved = (
+        None
+        if unknown_operators(rule) or not (rule.holds is None or trials.satisfied)
+        else equal_elements(rule, effort)
+    )
+    if solved is not None:
+        domain = rule.sides.sizes
+        where = (
+            f"all sizes with {domain}"
+            if domain.symbols
+            else "all sizes"
+            if solved.everywhere
+            else "the sizes that it has"
+        )
+        return Evidence(
+            rule.name,
+            Standing.PROVED,
+            f"proved by z3 for {where}",
+            everywhere=solved.everywhere,
+            first_only=solved.indices,
+        )
     if not trials.compared:
         why = trials.problem or "no input satisfies its condition"
         return Evidence(rule.name, Standing.UNKNOWN, f"neither proved nor executed: {why}")
     effort.hit("rule_tests")
     where = f" at {'; '.join(trials.sizes)}" if trials.sizes else ""
     how = ", executed as it was given" if trials.native else ""
-    return Evidence(rule.name, Standing.TESTED, f"only tested, on {trials.compared} random inputs{where}{how}")
+    text = f"only tested, on {trials.compared} random inputs{where}{how}"
+    return Evidence(rule.name, Standing.TESTED, text, first_only=trials.undefined)
 
 
 def proved_at(
@@ -107,7 +139,9 @@ def proved_at(
         implementation=tuple(retyped(graph, dtype) for graph in one.implementation),
     )
     report = _proof(one, limits, effort)
-    return report is not None and report.verdict is Verdict.PROVED
+    if report is not None and report.verdict is Verdict.PROVED:
+        return True
+    return not unknown_operators(rule) and equal_at(one, effort) is False
 
 
 def _proof(job: Job, limits: Limits, effort: Effort) -> Refinement | None:

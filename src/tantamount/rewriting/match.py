@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 from tantamount.errors import TantamountError
-from tantamount.ir.graph import Graph, Node, Ref
+from tantamount.ir.graph import Device, Graph, Node, Ref, Setting
 from tantamount.ir.job import UserRule
 from tantamount.ir.types import DType, Kind, TensorType
 from tantamount.ops.algebra import Tensor
@@ -207,11 +207,18 @@ class _Matcher:
             items = cast("tuple[Any, ...]", mine)
             if isinstance(theirs, tuple) and len(cast("tuple[Any, ...]", theirs)) == len(items):
                 yield from self._arguments([*zip(items, cast("tuple[Any, ...]", theirs), strict=True), *rest], state)
+        elif _says_nothing(mine) and _says_nothing(theirs):
+            yield from self._arguments(rest, state)
         elif is_size(mine):
             if isinstance(theirs, int) and not isinstance(theirs, bool):
                 yield from self._arguments(rest, replace(state, equations=(*state.equations, (mine, theirs))))
         elif type(mine) is type(theirs) and repr(mine) == repr(theirs):
             yield from self._arguments(rest, state)
+
+
+def _says_nothing(value: object) -> bool:
+    """True of devices and memory formats, given or not: they never change a value."""
+    return value is None or isinstance(value, (Device, Setting))
 
 
 def _counted(value: Any, rank: int | None) -> Any:

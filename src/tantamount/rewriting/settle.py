@@ -57,11 +57,12 @@ def with_rules(
     effort: Effort,
     accept_tested: bool,
     strict: bool = False,
+    known: Mapping[str, Evidence] | None = None,
 ) -> Refinement:
     """The report, or that on a rewritten job which is proved: ``again`` refines one. A proof with rules that were only
     tested is UNKNOWN, with ``tested-rules`` refused, unless ``accept_tested``; with ``strict``, so is one with anything
     that is assumed. Notes say which rules were used, and why
-    others were not."""
+    others were not. ``known`` is the evidence of rules of which there is some already."""
     if found.stopped or not rules:
         return found
     if found.verdict is Verdict.REFUTED:
@@ -74,7 +75,7 @@ def with_rules(
         return replace(found, notes=(*found.notes, "rules are not applied to programs with size symbols"))
     try:
         with stopping(effort):
-            return _settled(found, job, rules, again, _Known(limits, effort, {}), accept_tested, strict)
+            return _settled(found, job, rules, again, _Known(limits, effort, dict(known or {})), accept_tested, strict)
     except Stopped as stop:
         return replace(found, notes=(*found.notes, f"{stop} while rules were tried"), stopped=stop.limit)
 

@@ -23,7 +23,7 @@ from tantamount.smt.functions import maximum
 from tantamount.smt.interpretation import Array, Elements, array_of
 from tantamount.smt.terms import Element, Table, Term, whole
 
-__all__ = ["Inputs", "build_inputs"]
+__all__ = ["Inputs", "build_inputs", "variables"]
 
 
 @dataclass
@@ -39,9 +39,9 @@ class Inputs:
 
 def build_inputs(table: Table, job: Job) -> Inputs:
     """The inputs of both sides. Raises :class:`Unsupported` where shapes do not fit."""
-    wholes = {node.name: _variables(table, job.specification, node.name, "spec") for node in job.specification.inputs}
+    wholes = {node.name: variables(table, job.specification, node.name, "spec") for node in job.specification.inputs}
     locals_ = {
-        (rank, node.name): _variables(table, graph, node.name, "rank", rank)
+        (rank, node.name): variables(table, graph, node.name, "rank", rank)
         for rank, graph in enumerate(job.implementation)
         for node in graph.inputs
     }
@@ -69,7 +69,8 @@ def _type(graph: Graph, name: str) -> TensorType:
     return graph.by_name[name].type or TensorType((), DType.FLOAT32)
 
 
-def _variables(table: Table, graph: Graph, name: str, side: str, rank: int = 0) -> Array:
+def variables(table: Table, graph: Graph, name: str, side: str, rank: int = 0) -> Array:
+    """The elements of an input, as free numbers of its kind."""
     type_ = _type(graph, name).stored
     kind = type_.dtype.kind
     count = int(np.prod(type_.shape, dtype=np.int64))

@@ -21,6 +21,8 @@ from tantamount.smt.terms import Condition, Element, Term, children
 
 __all__ = ["Solver", "Tally", "load_z3"]
 
+_DIGITS = 12  # of an irrational number in an answer
+
 
 def load_z3() -> Any:
     """The solver's module. Raises :class:`UserError` where it is not installed."""
@@ -84,6 +86,45 @@ class Solver:
             return False
         return self._asked((condition.kind, condition.term, condition.size), lambda x: False) is True
 
+    def model(self, conditions: Sequence[Element]) -> Mapping[Term, Fraction] | bool | None:
+        """Values of variables at which all conditions (numbers that are not 0) hold, each rounded; ``True`` if they
+        hold whatever these are, ``False`` if they never do, ``None`` if that is not known. What z3 takes for a function
+        of its own is more than what there is: "never" holds all the same, values need not do."""
+        z3 = self.z3
+        if any(type(one) is not Term and not one for one in conditions):
+            return False
+        translation = _Translation(z3, self.knowledge, lambda x: False)
+        formulas = [translation.of(one) != 0 for one in conditions if type(one) is Term]
+        if not formulas:
+            return True
+        solver = self._solver()
+        solver.add(*formulas, *translation.facts)
+        try:
+            answer = solver.check()
+        except z3.Z3Exception:  # out of memory
+            answer = z3.unknown
+        if answer == z3.unknown:
+            self.effort.hit("smt_steps")
+        if answer != z3.sat:
+            return False if answer == z3.unsat else None
+        found, model = dict[Term, Fraction](), solver.model()
+        for term, value in translation.known.items():
+            if term.op == "var":
+                number = model.eval(value, model_completion=True)
+                if z3.is_algebraic_value(number):
+                    number = number.approx(_DIGITS)
+                found[term] = Fraction(str(number.as_fraction()))
+        return found
+
+    def _solver(self) -> Any:
+        """A solver that takes no more steps and time than there are."""
+        solver = self.z3.Solver()
+        solver.set("rlimit", self.effort.bounds.smt_steps)
+        left = self.effort.left()
+        if left is not None:
+            solver.set("timeout", max(1, round(1000 * left)))
+        return solver
+
     def _below(self, x: Element, ends: Collection[Term]) -> frozenset[Term]:
         """The terms that a term is made of, down to the terms ``ends``, without itself; nothing of one that is too
         large."""
@@ -139,11 +180,7 @@ class Solver:
 
     def _solve(self, translation: _Translation, negated: Any) -> bool | None:
         z3 = self.z3
-        solver = z3.Solver()
-        solver.set("rlimit", self.effort.bounds.smt_steps)
-        left = self.effort.left()
-        if left is not None:
-            solver.set("timeout", max(1, round(1000 * left)))
+        solver = self._solver()
         solver.add(negated)
         for a, b in self.equalities:
             solver.add(translation.of(a) == translation.of(b))

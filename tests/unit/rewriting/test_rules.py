@@ -94,6 +94,62 @@ def test_what_is_known_of_a_rule(tmp_path: Path, text: str, wanted: Standing) ->
     assert standing(rule(tmp_path, text)) is wanted
 
 
+ONE = '[rules.one]\ninputs = { x = "float32[B, N]", y = "float32[B, N]" }\n'
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("aten.asinh.default(aten.clamp.default(x, -20000.0, 20000.0)) * y", "aten.asinh.default(x) * y"),  # far away
+        ("aten.asinh.default(x) * aten.relu.default(x - 150) + y", "x * 0 + y"),
+        (
+            "aten.where.self(x > y, aten.asinh.default(x), x)",
+            "aten.where.self(x >= y, aten.asinh.default(x), x)",
+        ),  # ties
+        ("aten.asinh.default(x) + y", "aten.asinh.default(aten.abs.default(x)) + y"),  # negative
+        (
+            "aten.asinh.default(x) + y * 0",
+            "aten.asinh.default(x) + y * (aten.sum.default(x * 0 + 1) - 6) * 1e-3",
+        ),  # a size
+        ("aten.where.self(x == 3, aten.asinh.default(y), y)", "y * 1"),  # at one number
+        ("aten.where.self(x * 8 > 7000, aten.asinh.default(y), y)", "y * 1"),  # beyond a quotient
+    ],
+)
+def test_what_is_wrong_somewhere_is_refuted(tmp_path: Path, left: str, right: str) -> None:
+    assert standing(rule(tmp_path, f'{ONE}left = "{left}"\nright = "{right}"')) is Standing.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("holds", "wanted"),
+    [
+        ("x * x < x - 1", "no input satisfies its condition"),
+        ("x == 0.3", "proved"),
+        ("(x > 1) & (x < 1.0001)", "proved"),
+    ],
+)
+def test_conditions_that_drawing_misses_are_solved(tmp_path: Path, holds: str, wanted: str) -> None:
+    pytest.importorskip("z3")
+    text = f'{X}\nholds = "{holds}"\nleft = "aten.relu.default(x) + x"\nright = "x * 2"\n'
+    assert wanted in evidence_of(rule(tmp_path, f"[rules.one]\n{text}"), Limits(), Effort()).text
+
+
+def test_z3_proves_what_forms_do_not_show(tmp_path: Path) -> None:
+    pytest.importorskip("z3")
+    text = ONE + 'left = "aten.where.self(x * x > 4, y, x)"\n'
+    right = 'right = "aten.where.self(aten.logical_or.default(x > 2, x < -2), y, x)"'
+    found = evidence_of(rule(tmp_path, text + right), Limits(), Effort())
+    assert found.text == "proved by z3 for all sizes with B >= 1, N >= 1"
+    assert found.everywhere
+    assert standing(rule(tmp_path, text + right.replace("x < -2", "x <= -2"))) is Standing.REFUTED
+
+
+def test_a_rule_that_hides_where_its_left_side_is_undefined_is_for_the_first_program(tmp_path: Path) -> None:
+    left, right = "aten.log.default(x + aten.sqrt.default(x*x + 1)) * (x / x)", "aten.asinh.default(x)"
+    one = rule(tmp_path, f'[rules.one]\n{X}\nleft = "{left}"\nright = "{right}"\n')
+    found = evidence_of(one, Limits(), Effort())
+    assert (found.standing, found.first_only) == (Standing.TESTED, True)
+
+
 def test_a_proof_says_for_which_sizes_it_is_one(tmp_path: Path) -> None:
     right = 'right = "aten.sum.dim_IntList(aten.slice.Tensor(x, 1, 0, N//2), [1])'
     whole = right + ' + aten.sum.dim_IntList(aten.slice.Tensor(x, 1, N//2, N), [1])"'
