@@ -92,6 +92,7 @@ def find_mismatch(
         left = proof.options.effort.left()
         if left is not None and left <= 0:
             raise
+        proof.options.effort.hit("doubtful_seconds")
     if first is None and told is not None:
         first = search.repaired(told, nodes, failing)
     return first, reductions

@@ -120,7 +120,6 @@ def refine_job(
 
 
 _AGREEING = 2  # inputs on which both programs agree before a proof takes more effort
-_PATIENCE = 1.0  # CPU seconds for what forms say of a job that is doubtful
 _LESS = 2.0  # CPU seconds that looking for a repair of it may take less than the bound says
 
 
@@ -173,7 +172,8 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
     proof.relations()
     clock.lap("relation")
     if _open(checked):
-        proof, checked = _not_proved(state, proof, checked, _PATIENCE if doubtful else None)
+        patience = proof.options.effort.bounds.doubtful_seconds if doubtful else None
+        proof, checked = _not_proved(state, proof, checked, patience)
     state.know(proof, checked)
     if not doubtful or not _open(checked):
         state.assumptions = proof.assumptions()
