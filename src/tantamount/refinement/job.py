@@ -412,15 +412,15 @@ def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
 
 
 def _executed(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> Searched:
-    """What a search for a counterexample finds, which is interrupted where both programs agree at first: that they are
-    equal, as they probably are, takes less time to show than more executions."""
+    """The result of a search for a counterexample, which is interrupted where both programs agree at first: that they
+    are equal, as they probably are, takes less time to show than more executions."""
     from tantamount.execution.reduced import find_differences
 
     return _searched(state, proof, lambda: find_differences(proof, before, proof.options.limits, _AGREEING))
 
 
 def _searched(state: _State, proof: Proof, search: Callable[[], Searched]) -> Searched:
-    """What a search finds, which the state knows from then on."""
+    """The result of a search, which the state knows from then on."""
     state.at = "looking for a counterexample"
     searched = search()
     state.clock.lap("witness")

@@ -1,4 +1,4 @@
-"""Where the left side of a rule occurs in a program: by operators and attributes, up to what changes no value.
+"""Occurrences of the left side of a rule in a program: by operators and attributes, up to what changes no value.
 
 An occurrence is a node of the program, and what the inputs and size symbols of the rule are there. Operators are the
 same rows of the table with the same attributes; sizes among these, and shapes, are equations for the rule's symbols,
