@@ -236,6 +236,11 @@ class Bounds:
     generic_sizes: int = _bound(5_000, SIZES, "Orders of primes that are tried as sizes of the symbols.")
     tried_sizes: int = _bound(20_000, SIZES, "Combinations of small sizes that are tried.")
     solver_steps: int = _bound(1_000_000, SIZES, "Steps of the solver for one question about sizes.")
+    # plans, and rules of users
+    part_ranks: int = _bound(64, EXECUTION, "Ranks of a part of a plan that is executed and explained.", "fixed")
+    part_seconds: int = _bound(60, PROOF, "Seconds for outputs of a part that were not proved in any simpler way.")
+    rewriting_rounds: int = _bound(3, PROOF, "Times that rules are used on what rules made of a program.", "depth")
+    rewriting_matches: int = _bound(256, PROOF, "Ways in which the left side of a rule is laid over one operator.")
     # the second engine
     smt_work: int = _bound(2_500_000, SMT, "Element operations of all programs that are executed with terms.")
     smt_terms: int = _bound(4_000, SMT, "Terms of one question to z3.")
@@ -271,6 +276,9 @@ class Bounds:
     repair_suspects: int = _bound(32, DIAGNOSIS, "Values that are changed to see whether right outputs depend on them.")
     repair_seconds: int = _bound(
         3, DIAGNOSIS, "CPU seconds that looking for a repair may take, more the longer the proof took."
+    )
+    doubtful_seconds: int = _bound(
+        1, DIAGNOSIS, "CPU seconds that forms are compared for, of a job that is likely to be wrong."
     )
     repair_outputs: int = _bound(16, DIAGNOSIS, "Outputs, and repairs, that are looked at.")
     repair_wholes: int = _bound(8, DIAGNOSIS, "Specification tensors that are tried in place of one value.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.amount import cases
 from support.jobs import job_files
 from tantamount import read_job
 from tantamount.answers import refine
@@ -80,10 +81,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), WRONG)
-@pytest.mark.parametrize(("implementation", "both"), [(SAMPLES, True), (CHANNELS, False)], ids=["samples", "channels"])
-def test_wrong_attributes_are_refuted(tmp_path: Path, implementation: str, old: str, new: str, both: bool) -> None:
-    """On all ranks, or on the second one only."""
+WAYS = {"samples": (SAMPLES, True), "channels": (CHANNELS, False)}  # wrong on all ranks, or on the second one only
+_EACH = [(way, *wrong) for k, wrong in enumerate(WRONG) for way in list(WAYS)[:: 1 - 2 * (k % 2)]]  # by turns first
+
+
+@pytest.mark.parametrize(("way", "old", "new"), cases(_EACH[::2], _EACH[1::2]))
+def test_wrong_attributes_are_refuted(tmp_path: Path, way: str, old: str, new: str) -> None:
+    implementation, both = WAYS[way]
     extra = {"y_ =": "c_pooled = aten.avg_pool2d.default(c, [2, 2])", "c =": "bordered = pad(x, [1, 1, 1, 1], 1.0)"}
     given = implementation
     for line, before in extra.items():

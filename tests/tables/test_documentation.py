@@ -18,20 +18,17 @@ ROWS = list({id(row): row for row in table().values()}.values())
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_operator_states_its_mathematics_on_one_line(row: Operator) -> None:
+def test_every_operator_states_its_mathematics_on_one_line_and_shows_its_definition(row: Operator) -> None:
     first, _, rest = row.doc.partition("\n")
     assert first
     assert not first.endswith(".")
     assert not rest or rest.startswith("\n")
     assert row.category in FAMILIES
-    value, attributes, *_ = operator_topic(row).sections
+    sections = operator_topic(row).sections
+    value, attributes, *_ = sections
     assert value.code == mathematics(row)
     assert [name for name, *_ in attributes.rows[1:]] == list(row.parameters)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_operator_shows_its_definition(row: Operator) -> None:
-    found = [section for section in operator_topic(row).sections if section.heading == "Definition"]
+    found = [section for section in sections if section.heading == "Definition"]
     assert found or row.opaque
     for section in found:
         assert re.search(rf"(def {inspect.unwrap(row.define).__name__}\(|lambda )", section.code)

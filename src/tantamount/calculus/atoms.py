@@ -298,7 +298,8 @@ class Store(ABC):
         return found
 
     def rebuilt(self) -> dict[Any, Polynomial]:
-        """What was computed anew since atoms were last joined, or ranges assumed: after that it may be simpler."""
+        """The terms that were computed anew since atoms were last joined, or ranges assumed: after that it may be
+        simpler."""
         now = len(self.redirects), len(self.ranges.assumed)
         if self.memo.rebuilt_at != now:
             self.memo.rebuilt.clear()

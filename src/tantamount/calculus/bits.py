@@ -111,7 +111,7 @@ def _one_part(store: Store, x: Polynomial) -> _Bits:
 
 
 def _parts(store: Store, x: Polynomial) -> _Parts | None:
-    """What x is the conjunction of: itself, if it is none; ``None`` if it is no integer."""
+    """The parts that x is the conjunction of: itself, if it is none; ``None`` if it is no integer."""
     if not is_integer(store, x):
         return None
     (m, _) = x[0]

@@ -125,7 +125,7 @@ def _element_sum(store: Store, maximum: Factor) -> Factor | None:
 
 
 def _member_terms(store: Store, row: Factor) -> tuple[Polynomial, int] | None:
-    """What is in the set of a maximum over one range, with the bound variable -1, and the length of the range."""
+    """The member of the set of a maximum over one range, with the bound variable -1, and the length of the range."""
     atom = store.atoms[row.atom]
     if len(atom.ranges) != 1 or is_size(atom.ranges[0]):
         return None

@@ -387,7 +387,8 @@ class _Parser:
         return is_entry, Computation(name, tuple(instructions), line, signature)
 
     def head(self) -> tuple[bool, str, HloType, str]:
-        """Whether it is the root, its name, type and opcode; the position is then at its operands."""
+        """The start of an instruction: True if it is the root, its name, type and opcode; the position is then at its
+        operands."""
         plain = _HEAD.match(self.text, self.at)
         if plain is not None and plain[3] in self.types and plain[2] != "ROOT":
             self.at = plain.end()

@@ -348,7 +348,7 @@ def capture(
 @EFFORT
 @exits
 def rules(files: tuple[Path, ...], operators: tuple[Path, ...], effort: str) -> int:
-    """What is known of rules that you give: proved, tested, refuted."""
+    """Say what is known of rules that you give: proved, tested or refuted."""
     from tantamount.cli.checking import load
     from tantamount.cli.lemmas import known_rules
 

@@ -98,8 +98,8 @@ def _lifted(
     several: Sequence[GivenRelations],
     checkpoint: Mapping[str, Sequence[int]] | None,
 ) -> GivenRelations:
-    """What files of relations at smaller sizes say of two models. The checkpoint's shapes are those given, or those of
-    the state dict that has its names."""
+    """The relations of two models that files of relations at smaller sizes say. The checkpoint's shapes are those
+    given, or those of the state dict that has its names."""
     from tantamount.capture.torch.models import parameter_shapes, state_shapes
 
     if not all(models) or not all(one.of_models for one in several):

@@ -55,8 +55,8 @@ _HEAD = "# Read by `tantamount compare --relations`: edit what is wrong.\n"
 
 @dataclass(frozen=True)
 class GivenRelations:
-    """What a file says. ``first`` and ``second``: sources of parameters in tensors of a checkpoint, whose shapes are
-    ``checkpoint``; ``inputs`` and ``outputs`` as a job has them."""
+    """The content of a file. ``first`` and ``second``: sources of parameters in tensors of a checkpoint, whose shapes
+    are ``checkpoint``; ``inputs`` and ``outputs`` as a job has them."""
 
     path: str
     checkpoint: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
@@ -72,10 +72,9 @@ class GivenRelations:
 
 
 def lifted_relations(given: Sequence[GivenRelations], shapes: Mapping[str, Shape], *, sides: Sides) -> GivenRelations:
-    """What files for models of at least three smaller sizes say of those at hand: ``shapes`` are those of the
-    checkpoint's tensors, ``sides`` those of the parameters of both. Raises :class:`UserError` where the files do not
-    agree on
-    one formula."""
+    """The relations of the models at hand, lifted from files for at least three smaller sizes: ``shapes`` are those of
+    the checkpoint's tensors, ``sides`` those of the parameters of both. Raises :class:`UserError` where the files do
+    not agree on one formula."""
     sources: list[dict[str, Source]] = []
     for side, parameters in zip(("first", "second"), sides, strict=True):
         found: dict[str, Source] = {}
@@ -166,8 +165,7 @@ def _value(value: object) -> str:
 
 # ------------------------------------------------------------------------------------------------ reading
 def read_relations(path: Path, limits: Limits | None = None) -> GivenRelations:
-    """What a file of relations says. Raises :class:`UserError` for files of another format, tables that are unknown,
-    and
+    """The content of a file of relations. Raises :class:`UserError` for files of another format, unknown tables, and
     expressions that do not fit the checkpoint."""
     limits = limits or limits_from_environment()
     top = Place("job", str(path), limits)

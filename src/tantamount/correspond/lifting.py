@@ -98,7 +98,8 @@ class _Lift:
         return None if None in numbers else [n for n in numbers if n is not None]
 
     def number(self, values: Sequence[int]) -> int | None:
-        """What explains all values, at the wanted size; ``None`` if nothing does, or several things that differ."""
+        """The value at the wanted size of what explains all values; ``None`` if nothing does, or several things that
+        differ."""
         candidates: set[Fraction] = set()
         if len(set(values)) == 1:
             candidates.add(Fraction(values[0]))

@@ -27,8 +27,8 @@ __all__ = [
 
 
 class EditKind(Enum):
-    """What a change does to the result of a node. ``kinds.KINDS`` has a row for each: where it is tried, how it is made
-    on another input, how much it says, and in which words."""
+    """The ways in which a change acts on the result of a node. ``kinds.KINDS`` has a row for each: where it is tried,
+    how it is made on another input, how much it says, and in which words."""
 
     BYPASS = "the operator is left out: its result is its operand number ``position``"
     LITERAL = "the argument at ``slot`` is ``number``"

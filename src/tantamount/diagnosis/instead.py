@@ -1,4 +1,5 @@
-"""What would have to stand on the line: another tensor of the implementation, other numbers of a slice, another order.
+"""Hints that say what would have to stand on the line: another tensor of the implementation, other numbers of a slice,
+another order.
 
 A change of values says what a node should give. A person changes a line: what is found here computes just those values
 there, on every rank that is to change, from tensors that are there already."""
@@ -97,7 +98,7 @@ def _positions(matches: ValueMatches, edit: Edit, job: Job) -> Iterator[tuple[st
 
 
 def _span(matches: ValueMatches, whole: Array, part: Array) -> _Span | None:
-    """Where a part lies in a tensor of as many dimensions, of which it is shorter in one."""
+    """The place of a part in a tensor of as many dimensions, of which it is shorter in one."""
     if whole.ndim != part.ndim:
         return None
     dims = [k for k, (n, m) in enumerate(zip(whole.shape, part.shape, strict=True)) if n != m]

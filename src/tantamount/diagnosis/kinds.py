@@ -24,10 +24,10 @@ GOOD = 2  # a change of this weight says why: nothing further is looked for
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of one kind of change. ``find`` gives the changes of a class, as facts of its operator allow them;
-    ``weight`` is the less, the more a change says; ``told`` makes the sentence, the difference and the hint. ``calls``:
-    of operators only, not of inputs; ``again``: on another input the changes of the class are found anew, and the one
-    with the same signature is taken (``None``), or it is made from the wanted parts."""
+    """A row of the table of kinds of changes. ``find`` gives the changes of a class, as facts of its operator allow
+    them; ``weight`` is the less, the more a change says; ``told`` makes the sentence, the difference and the hint.
+    ``calls``: of operators only, not of inputs; ``again``: on another input the changes of the class are found anew,
+    and the one with the same signature is taken (``None``), or it is made from the wanted parts."""
 
     find: Callable[[ValueMatches, Class], Iterator[Edit]]
     weight: Callable[[ValueMatches, Edit, Class], int]

@@ -97,6 +97,7 @@ def find_mismatch(
         left = proof.options.effort.left()
         if left is not None and left <= 0:
             raise
+        proof.options.effort.hit("doubtful_seconds")
     return _told_of_place(search, first, told, parted, nodes, failing), reductions
 
 

@@ -138,7 +138,7 @@ def search(
 
 
 def _executing(outputs: tuple[OutputReport, ...], search: Callable[[], Searched]) -> Searched:
-    """What a search finds; or why nothing was executed."""
+    """The result of a search, or the reason why nothing was executed."""
     try:
         return search()
     except TooLarge:

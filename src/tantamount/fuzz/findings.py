@@ -280,7 +280,7 @@ def _finding(path: Path) -> Mapping[str, Any]:
 
 
 class NoRecord(Exception):
-    """What a file has instead of a JSON object, as one clause."""
+    """One clause that says what a file has instead of a JSON object."""
 
 
 def read_record(path: Path) -> Mapping[str, Any]:

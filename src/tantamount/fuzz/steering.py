@@ -114,10 +114,10 @@ def _told(goal: Goal) -> str:
 
 @dataclass
 class Coverage:
-    """What was seen. ``behind``: the makers that an operator of an element type was seen behind; ``tried``: how often
-    it was a goal; ``chosen``: how often a maker of an element type was chosen, and was before an operator; ``makes``:
-    the operators that were seen to make an element type; ``fruit``: of an operator the cases it was in, and those of
-    them that had new kernels."""
+    """A record of what was seen. ``behind``: the makers that an operator of an element type was seen behind; ``tried``:
+    how often it was a goal; ``chosen``: how often a maker of an element type was chosen, and was before an operator;
+    ``makes``: the operators that were seen to make an element type; ``fruit``: of an operator the cases it was in, and
+    those of them that had new kernels."""
 
     behind: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], "set[str]"])
     ranks: dict[tuple[str, str], set[int]] = field(default_factory=dict[tuple[str, str], "set[int]"])

@@ -1,5 +1,5 @@
-"""What a compiler must not notice: constants that become inputs and inputs that become constants, calls that are made
-twice, and calls that nothing needs."""
+"""Changes that a compiler must not notice: constants that become inputs and inputs that become constants, calls that
+are made twice, and calls that nothing needs."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class RelationProblem(Exception):
 
 
 def operands(expression: Expression) -> tuple[Expression, ...]:
-    """What an expression is made of, in order; of a tensor of a rank nothing."""
+    """The expressions that an expression is made of, in order; a tensor of a rank is made of none."""
     if isinstance(expression, RankTensor):
         return ()
     return expression.parts if isinstance(expression, (Concat, Sum)) else (expression.operand,)

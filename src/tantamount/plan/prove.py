@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tantamount.calculus.infinities import is_real
-from tantamount.effort import Effort, Grown, Stopped, stopping, within
+from tantamount.effort import TIMEOUT, Effort, Grown, Stopped, stopping, within
 from tantamount.errors import Unsupported, UserError
 from tantamount.ir.job import Job
 from tantamount.ops.algebra import Tensor
@@ -26,8 +26,6 @@ __all__ = ["part_checker"]
 Refine = Callable[[Job], Report]
 
 _LONG = 4  # axes of so many ranks or fewer are as short as they get
-_RANKS = 64  # of a part that is looked at closely
-_PATIENCE = 60.0  # seconds for what was not proved in any simpler way
 _AT_ONCE = 1.0  # seconds to see what is equal
 _STEPS = 2000  # of work to see what is equal after products are multiplied out
 _BRIEF = 0.8  # CPU seconds to compare all outputs where everything is small
@@ -176,16 +174,20 @@ def _passed_on(part: Part, proof: Proof) -> tuple[Assumption, ...]:
 def _with_effort(proof: Proof, known: Mapping[str, OutputReport], effort: Effort) -> dict[str, OutputReport]:
     """A report on every output that is not proved, products multiplied out, for as long as that may take."""
     found: dict[str, OutputReport] = {}
-    left, most = effort.left(), _PATIENCE * effort.factor
+    left, most = effort.left(), effort.bounds.part_seconds
     open_ = [name for name in proof.job.outputs if name not in known or known[name].verdict is not Verdict.PROVED]
     try:
         with stopping(Effort(effort.factor, seconds=most if left is None else min(left, most))):
             for name in open_:
                 (found[name],) = proof.check(only=[name], infer=False)
     except Stopped as stop:  # nothing more is asked of the proof, whose work may be half done
+        why = str(stop)
+        if stop.limit == TIMEOUT and (left is None or most < left):
+            effort.hit("part_seconds")
+            why = f"limit-part-seconds was hit ({most} s)"
         for name in open_:
             expected = proof.job.outputs[name].text
-            found.setdefault(name, OutputReport(name, Verdict.UNKNOWN, None, expected, str(stop)))
+            found.setdefault(name, OutputReport(name, Verdict.UNKNOWN, None, expected, why))
     return found
 
 
@@ -268,8 +270,8 @@ def _smaller(job: Job, axes: tuple[str, ...], effort: Effort) -> tuple[Job | Non
     if long:  # sizes that were made small before may have come to stand in the way
         other = _shortened(job, (*long, *(axis for axis in axes if axis not in long)), effort)
         small = min(small, other, key=lambda found: found.mesh.world_size)
-    if small.mesh.world_size > _RANKS:
-        return None, f"no form of it on {_RANKS} ranks or fewer was found"
+    if effort.exceeds("part_ranks", small.mesh.world_size):
+        return None, f"no form of it on {effort.bounds.part_ranks} ranks or fewer was found (limit-part-ranks)"
     if small is job:
         try:
             small = reduce_job(job, effort).job

@@ -1,4 +1,4 @@
-"""What a job says about a plan without naming it: which ranks are stages of one pipeline, and how many microbatches
+"""A plan read off a job that does not name it: which ranks are stages of one pipeline, and how many microbatches
 their programs write out one after the other. Both are seen in the structure of the programs alone, as proofs see it
 (:mod:`tantamount.proof.stages`, :mod:`tantamount.proof.microbatches`)."""
 

@@ -114,7 +114,7 @@ def arithmetic_assumptions(job: Job) -> list[Assumption]:
 
 
 def index_assumptions(job: Job) -> list[Assumption]:
-    """What is assumed of indices that the specification is given and may count from the end."""
+    """The assumption about indices that the specification is given and may count from the end."""
     counted = assumed_from_start(job)
     text = "indices that the specification is given are not negative, though PyTorch counts such from the end"
     return [Assumption("index-range", text, counted)] if counted else []

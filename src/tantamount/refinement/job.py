@@ -121,7 +121,6 @@ def refine_job(
 
 
 _AGREEING = 2  # inputs on which both programs agree before a proof takes more effort
-_PATIENCE = 1.0  # CPU seconds for what forms say of a job that is doubtful
 _LESS = 2.0  # CPU seconds that looking for a repair of it may take less than the bound says
 
 
@@ -174,7 +173,8 @@ def _refine(state: _State, options: Options, doubtful: bool) -> None:
     proof.relations()
     clock.lap("relation")
     if _open(checked):
-        proof, checked = _not_proved(state, proof, checked, _PATIENCE if doubtful else None)
+        patience = proof.options.effort.bounds.doubtful_seconds if doubtful else None
+        proof, checked = _not_proved(state, proof, checked, patience)
     state.know(proof, checked)
     if not doubtful or not _open(checked):
         state.assumptions = proof.assumptions()
@@ -415,15 +415,15 @@ def _may_need_ranks(proof: Proof, checked: Sequence[OutputReport]) -> bool:
 
 
 def _executed(state: _State, proof: Proof, before: tuple[OutputReport, ...]) -> Searched:
-    """What a search for a counterexample finds, which is interrupted where both programs agree at first: that they are
-    equal, as they probably are, takes less time to show than more executions."""
+    """The result of a search for a counterexample, which is interrupted where both programs agree at first: that they
+    are equal, as they probably are, takes less time to show than more executions."""
     from tantamount.execution.reduced import find_differences
 
     return _searched(state, proof, lambda: find_differences(proof, before, proof.options.limits, _AGREEING))
 
 
 def _searched(state: _State, proof: Proof, search: Callable[[], Searched]) -> Searched:
-    """What a search finds, which the state knows from then on."""
+    """The result of a search, which the state knows from then on."""
     state.at = "looking for a counterexample"
     searched = search()
     state.clock.lap("witness")

@@ -89,7 +89,7 @@ def rewritten(
     found: dict[str, _Found] = {}
     for pattern in patterns:
         rule = pattern.rule
-        for at in occurrences(pattern, graph, types):
+        for at in occurrences(pattern, graph, types, effort):
             if at.root in found or Use(rule.name, at.root) in done:
                 continue
             evidence = known(rule)

@@ -31,7 +31,7 @@ _SYMMETRIC = frozenset({"rounded-literals", "opaque-operator"})  # what they say
 
 
 class Standing(Enum):
-    """What is known of a rule."""
+    """The kinds of knowledge of a rule."""
 
     PROVED = "PROVED"
     TESTED = "tested"
@@ -42,7 +42,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a rule, in one clause (``text``). ``assumptions``: what its proof rests on beyond real
+    """The knowledge of a rule, in one clause (``text``). ``assumptions``: what its proof rests on beyond real
     arithmetic. ``everywhere``: it is proved at all sizes of its domain. ``first_only``: of the specification alone, as
     the left side's indices were taken to be in range, or (of a rule that was tested) as the left side is undefined
     where the right side is not. ``report``: the proof or the refutation."""

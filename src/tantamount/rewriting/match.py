@@ -1,4 +1,4 @@
-"""Where the left side of a rule occurs in a program: by operators and attributes, up to what changes no value.
+"""Occurrences of the left side of a rule in a program: by operators and attributes, up to what changes no value.
 
 An occurrence is a node of the program, and what the inputs and size symbols of the rule are there. Operators are the
 same rows of the table with the same attributes; sizes among these, and shapes, are equations for the rule's symbols,
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
+from tantamount.effort import Effort
 from tantamount.errors import TantamountError
 from tantamount.ir.graph import Device, Graph, Node, Ref, Setting
 from tantamount.ir.job import UserRule
@@ -33,7 +34,6 @@ _SHAPED = frozenset(  # operators whose only attribute is the shape of the resul
 )
 _POSITIONS = frozenset({"dim", "dim0", "dim1", "dims"})
 _NEW_AXES = frozenset({"aten.unsqueeze.default", "aten.stack.default"})  # count dimensions of the result
-_ALTERNATIVES = 256  # ways of matching one node that are tried
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Pattern:
         return Pattern(rule, graph, root, check_graph(graph, None), rule.sides.sizes, generic)
 
 
-def occurrences(pattern: Pattern, graph: Graph, types: Mapping[str, Result]) -> Iterator[Occurrence]:
+def occurrences(pattern: Pattern, graph: Graph, types: Mapping[str, Result], effort: Effort) -> Iterator[Occurrence]:
     """The occurrences of a pattern in a program whose nodes have these types, one for every node that is one."""
-    matcher = _Matcher(pattern, graph, types)
+    matcher = _Matcher(pattern, graph, types, effort)
     for node in graph.nodes:
         if node.op == "call" and node.target != "getitem":
             found = matcher.at(node.name)
@@ -99,17 +99,18 @@ class _Matcher:
     pattern: Pattern
     graph: Graph
     types: Mapping[str, Result]
+    effort: Effort
 
     def at(self, root: str) -> Occurrence | None:
         for tried, state in enumerate(self._node(self.pattern.root.name, root, _State({}))):
+            if self.effort.exceeds("rewriting_matches", tried):
+                break
             sizes = _solved(state.equations, self.pattern.domain)
             if sizes is not None:
                 given = {node.name: state.nodes[node.name] for node in self.pattern.graph.inputs}
                 own = self.pattern.generic
                 other = None if own is None or state.dtype in (None, own) else (own, state.dtype)
                 return Occurrence(root, given, sizes, cast("tuple[DType, DType] | None", other))
-            if tried > _ALTERNATIVES:
-                break
         return None
 
     def _node(self, mine: str, theirs: str, state: _State) -> Iterator[_State]:

@@ -29,7 +29,6 @@ __all__ = ["TESTED", "with_rules"]
 
 TESTED = "tested-rules"
 _SIDES = ((True, True), (True, False), (False, True))
-_ROUNDS = 3  # a right side may be what another rule starts from
 _SHOWN = 4  # places of a rule's use
 
 
@@ -149,7 +148,7 @@ def _rewritings(
     def apply(graph: Graph, sizes: Mapping[str, int] | None, first: bool) -> tuple[Graph, tuple[Use, ...]]:
         uses: list[Use] = []
         done: set[Use] = set()
-        for _ in range(_ROUNDS):
+        for _ in range(effort.bounds.rewriting_rounds):
             step: Rewritten = rewritten(
                 graph, sizes, patterns, known, first=first, limits=limits, effort=effort, done=frozenset(done)
             )
@@ -159,6 +158,8 @@ def _rewritings(
             graph = step.graph
             uses += step.uses
             done |= {*step.uses, *step.made}
+        else:
+            effort.hit("rewriting_rounds")
         return graph, tuple(uses)
 
     specification = apply(job.specification, None, True)

@@ -12,20 +12,13 @@ import pytest
 
 from support.cross_check import cross_check
 from support.jobs import job_files
+from support.puzzle import one
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.limits import Limits
 from tantamount.verdict import Report, Verdict
 
-ONE = """
-    x: float32[2, 3]
-    angle = aten.atan.default(x)
-    c = aten.cos.default(angle)
-    cc = mul(c, c)
-    xx = mul(x, x)
-    s = add(xx, 1)
-    one = mul(cc, s)
-"""
+ONE = one(2, 3)
 EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
 
 

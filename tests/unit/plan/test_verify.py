@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from support.plans import document, verified, write_plan
 from tantamount.answers import refine, verify_plan
+from tantamount.effort import Effort
 from tantamount.errors import UserError
+from tantamount.limits import Bounds
 from tantamount.plan import prove as prove_module
 from tantamount.plan.read import read_plan
 from tantamount.verdict import Verdict
@@ -321,6 +326,25 @@ def test_a_smaller_form_that_is_another_program_refutes_nothing(
     monkeypatch.setattr(prove_module, "_smaller", lambda *_: (wrong.job, "made smaller"))
     assert checked(wrong).verdict is Verdict.REFUTED
     assert checked(right).verdict is Verdict.PROVED
+
+
+def test_a_part_with_too_many_ranks_is_not_looked_at_closely_and_it_is_said(tmp_path: Path) -> None:
+    job = read_plan(write_plan(tmp_path, {"last": ("(x, 32)", "(x, 16)")})).parts["last"]
+    effort = Effort(bounds=replace(Bounds(), part_ranks=0))
+    found = prove_module.part_checker(refine, effort)(job)
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.notes == ("no form of it on 0 ranks or fewer was found (limit-part-ranks)",)
+    assert effort.hits["part_ranks"].bound == 0
+
+
+def test_the_time_for_a_part_is_bounded_and_it_is_said(tmp_path: Path) -> None:
+    job = read_plan(write_plan(tmp_path)).parts["last"].job
+    proof: Any = SimpleNamespace(job=job, check=lambda **_: sleep(5))
+    effort = Effort(bounds=replace(Bounds(), part_seconds=0))
+    found = prove_module._with_effort(proof, {}, effort)
+    assert found.keys() == job.outputs.keys()
+    assert {output.reason for output in found.values()} == {"limit-part-seconds was hit (0 s)"}
+    assert "part_seconds" in effort.hits
 
 
 def test_nothing_is_known_after_no_time(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from support.jobs import job_files
 from support.layers import MUTANTS, Sizes, caught_less, elements, layer, mutants
+from support.puzzle import one
 from tantamount import read_job
 from tantamount.answers import refine
 from tantamount.execution import reduced
@@ -208,17 +209,7 @@ def test_the_report_says_at_which_sizes_values_were_found(tmp_path: Path) -> Non
     assert as_job(report)["counterexample"]["sizes"]["131072"] == [*report.counterexample.sizes[131072]]
 
 
-PUZZLE = """
-    x: float32[20, 30]
-    angle = aten.atan.default(x)
-    c = aten.cos.default(angle)
-    cc = mul(c, c)
-    xx = mul(x, x)
-    s = add(xx, 1)
-    one = mul(cc, s)
-    y = mul(one, {})
-    -> y
-"""
+PUZZLE = one(20, 30) + "y = mul(one, {})\n-> y"
 TRUTH = "x: float32[20, 30]\ny = aten.ones_like.default(x)\n-> y"
 
 

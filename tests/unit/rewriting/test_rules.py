@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ from tantamount.effort import Effort
 from tantamount.errors import UserError
 from tantamount.ir.graph import Graph
 from tantamount.ir.job import UserRule
-from tantamount.limits import Limits
+from tantamount.limits import Bounds, Limits
 from tantamount.ops.check import check_graph
+from tantamount.refinement.job import refine_job
 from tantamount.rewriting.apply import Rewritten, rewritten
 from tantamount.rewriting.evidence import Standing, evidence_of
 from tantamount.rewriting.match import Pattern, occurrences
+from tantamount.rewriting.settle import with_rules
 
 X = 'inputs = { x = "float32[B, N]" }'
 DOUBLED = f"""[rules.doubled]
@@ -74,7 +77,7 @@ def used(one: UserRule, text: str, *, first: bool = True) -> Rewritten:
 
 def places(one: UserRule, text: str) -> list[Mapping[str, str]]:
     program = graph(text)
-    return [found.inputs for found in occurrences(Pattern.of(one), program, check_graph(program, None))]
+    return [found.inputs for found in occurrences(Pattern.of(one), program, check_graph(program, None), Effort())]
 
 
 # ---------------------------------------------------------------------------------------------- evidence
@@ -197,6 +200,13 @@ def test_operands_that_can_be_exchanged_are(tmp_path: Path) -> None:
     assert places(one, RELU + "c = aten.clone.default(a)\ny = add(x, c)\n-> y") == [{"x": "x"}]
 
 
+@pytest.mark.parametrize("most", [-1, 0])
+def test_ways_of_matching_are_bounded_and_it_is_said(tmp_path: Path, most: int) -> None:
+    program, effort = graph(RELU + "y = add(a, x)\n-> y"), Effort(bounds=replace(Bounds(), rewriting_matches=most))
+    found = list(occurrences(Pattern.of(rule(tmp_path, DOUBLED)), program, check_graph(program, None), effort))
+    assert (len(found), "rewriting_matches" in effort.hits) == ((0, True) if most < 0 else (1, False))
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -282,6 +292,17 @@ l = aten.log.default(t)
 y = mul(l, l)
 -> y
 """
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_rounds_of_rewriting_are_bounded_and_it_is_said(tmp_path: Path, most: int) -> None:
+    job = tt.read_job(job_file(tmp_path, SPEC, IMPL))
+    effort = Effort(bounds=replace(Bounds(), rewriting_rounds=most))
+    found = refine_job(job, effort=effort)
+    with_rules(
+        found, job, rules(tmp_path, ASINH), refine_job, limits=Limits(), effort=effort, accept_tested=True
+    )  # fmt: skip
+    assert ("rewriting_rounds" in effort.hits) is (most == 1)
 
 
 def test_a_rule_that_is_only_tested_is_no_proof(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""What a program may ask of a tensor and that is no number in it: where its memory is, how often it was written, what
-it was computed from. Fake tensors have other answers than the tensors whose place they take, so that a program which
-decides anything by them is refused; PyTorch's own code may ask."""
+"""Questions of a program about a tensor that no number in it answers: where its memory is, how often it was written,
+what it was computed from. Fake tensors have other answers than the tensors whose place they take, so that a program
+which decides anything by them is refused; PyTorch's own code may ask."""
 
 # pyright: basic
 from __future__ import annotations

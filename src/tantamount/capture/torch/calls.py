@@ -39,22 +39,24 @@ def same_at_every_call(
     must record the same graph, leave the same state, and register no more; then every later call does. State of Python
     and hooks are afterwards what they were. Raises :class:`UserError` for a call whose next call may do something
     else."""
-    before = _hooks(tensors, state)
-    originals = registered(list(tensors.items()), {}, ())
+    originals = _of_tensors(tensors)
+    before = {**originals, **_of_others(state)}
     named = [(f"hook {owner}", hook) for (owner, _), hook in before.items()]
     watched = watch([*roots_of(function, state.modules), *named])
     described = watched.described()
     try:
         first = trace()
-        check_same_hooks(originals, registered(list(tensors.items()), {}, ()))
-        left = {**registered_since(before, _hooks(tensors, state)), **first.left}
+        now = _of_tensors(tensors)
+        check_same_hooks(originals, now)
+        left = {**registered_since(before, {**now, **_of_others(state)}), **first.left}
         changed = watched.changed(described)
         if changed or left:
             named += [(f"hook {owner}", hook) for (owner, _), hook in left.items()]
             again = watch([*roots_of(function, state.modules), *named])
             start = again.described()
             second = trace()
-            check_same_hooks({**before, **left}, {**_hooks(tensors, state), **second.left})
+            now = {**_of_tensors(tensors), **_of_others(state)}
+            check_same_hooks({**before, **left}, {**now, **second.left})
             end = again.described()
             still = [name for name in (*start, *end) if start.get(name, "") != end.get(name, "")]
             if still or not _same(first.graph, second.graph):
@@ -69,11 +71,17 @@ def same_at_every_call(
         return first.graph
     finally:
         watched.restore()
-        forget(_hooks(tensors, state).keys() - before.keys(), state.modules, state.optimizers)
+        forget(_of_others(state).keys() - before.keys(), state.modules, state.optimizers)
 
 
-def _hooks(tensors: Mapping[str, Tensor], state: State) -> dict[tuple[str, int], Callable[..., Any]]:
-    return registered(list(tensors.items()), state.modules, state.optimizers)
+def _of_tensors(tensors: Mapping[str, Tensor]) -> dict[tuple[str, int], Callable[..., Any]]:
+    """The hooks of tensors. PyTorch shows those of a node only to who registers one: ask once, and keep the answer."""
+    return registered(list(tensors.items()), {}, ())
+
+
+def _of_others(state: State) -> dict[tuple[str, int], Callable[..., Any]]:
+    """The hooks of modules and optimizers, and PyTorch's global ones."""
+    return registered((), state.modules, state.optimizers)
 
 
 def _same(first: fx.GraphModule, second: fx.GraphModule) -> bool:

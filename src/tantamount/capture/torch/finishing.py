@@ -1,5 +1,6 @@
-"""What follows the step of a generated plan: gradients scaled and clipped, and the optimizer's step, on one device and
-on every rank, as one job. The user's functions are run; what nnScaler's runtime does around them is written here.
+"""The part of training that follows the step of a generated plan: gradients scaled and clipped, and the optimizer's
+step, on one device and on every rank, as one job. The user's functions are run; what nnScaler's runtime does around
+them is written here.
 
 State that a rank has a part of is given as the whole, of which its program takes that part, and what ranks have
 afterwards is put together again: a rank holds the slice of the whole that the program takes, before and after.
@@ -37,8 +38,8 @@ _PLACE = "--finish"
 
 @dataclass(frozen=True)
 class RankOfPlan:
-    """What a user's ``rank_gradients`` is told of the rank that it runs on: its ``number`` in a world of so many, the
-    process group of ``everyone``, and how many ranks have the same part of a tensor (``copies``)."""
+    """The rank that a user's ``rank_gradients`` runs on, as it is told: its ``number`` in a world of so
+    many, the process group of ``everyone``, and how many ranks have the same part of a tensor (``copies``)."""
 
     number: int
     world: int
@@ -176,8 +177,9 @@ def finish_job(modules: Sequence[GeneratedModule], model: object, data: Sequence
 
 
 def _relations(mesh: Mesh, wholes: Sequence[Whole], state: Mapping[str, bool], *, new: bool) -> dict[str, Any]:
-    """What ranks hold. Of what one coordinate along an axis alone has, others are given a copy that they do not use and
-    leave zeros: what it has is then the sum. So it is for gradients, of which the passes leave zeros elsewhere."""
+    """The relations of the tensors that ranks hold. Of what one coordinate along an axis alone has, others are given a
+    copy that they do not use and leave zeros: what it has is then the sum. So it is for gradients, of which the passes
+    leave zeros elsewhere."""
     found: dict[str, Any] = {}
     summed = 'Partial("sum")'
     prefix = "new " if new else ""
@@ -232,7 +234,7 @@ def _parameter(value: Tensor, gradient: Tensor) -> Tensor:
 
 
 def _updated(finish: _Finish, own: Mapping[str, Tensor], kept: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """What the optimizer's step makes of parameters and state: new values by name."""
+    """The parameters and state after the optimizer's step: new values by name."""
     if not own:
         return {}
     optimizer = _made(finish, list(own.values()))

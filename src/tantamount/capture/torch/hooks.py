@@ -37,7 +37,7 @@ class _Kind:
     and how one is registered."""
 
     name: str
-    hooks: Callable[[Tensor], _Hooks | None]
+    hooks: Callable[[Tensor, Any], _Hooks | None]  # given the tensor, and its node if it is a leaf
     register: Callable[[Tensor, Callable[..., Any]], Any]
 
 
@@ -45,11 +45,11 @@ def _node(tensor: Tensor) -> Any:
     return get_gradient_edge(tensor).node
 
 
-def _probed(method: str) -> Callable[[Tensor], _Hooks | None]:
+def _probed(method: str) -> Callable[[Tensor, Any], _Hooks | None]:
     """The hooks of a node: PyTorch shows their dictionary only to those who register one."""
 
-    def hooks(tensor: Tensor) -> _Hooks | None:
-        handle = getattr(_node(tensor), method)(_nothing)
+    def hooks(_: Tensor, node: Any) -> _Hooks | None:
+        handle = getattr(node, method)(_nothing)
         found = handle.hooks_dict_ref()
         handle.remove()
         return found
@@ -62,13 +62,13 @@ def _nothing(*_: Any) -> None:
 
 
 _KINDS = (
-    _Kind("Tensor.register_hook", lambda x: x._backward_hooks, lambda x, hook: x.register_hook(hook)),
+    _Kind("Tensor.register_hook", lambda x, _: x._backward_hooks, lambda x, hook: x.register_hook(hook)),
     _Kind(
         "AccumulateGrad.register_prehook", _probed("register_prehook"),
         lambda x, hook: _node(x).register_prehook(hook),
     ),
     _Kind(
-        "Tensor.register_post_accumulate_grad_hook", lambda x: x._post_accumulate_grad_hooks,
+        "Tensor.register_post_accumulate_grad_hook", lambda x, _: x._post_accumulate_grad_hooks,
         lambda x, hook: x.register_post_accumulate_grad_hook(hook),
     ),
     _Kind("AccumulateGrad.register_hook", _probed("register_hook"), lambda x, hook: _node(x).register_hook(hook)),
@@ -121,11 +121,12 @@ def carry(stand_ins: StandIns, tensors: Sequence[tuple[str, Tensor, Tensor]]) ->
     for index, (name, original, stand_in) in enumerate(tensors):
         if not (stand_in.requires_grad and original.requires_grad and stand_in.is_leaf):
             continue
-        if original.is_leaf:
-            stand_ins.add_nodes(_node(original), _node(stand_in))
-        carried.nodes.append(_node(stand_in))
+        node, own = _node(original) if original.is_leaf else None, _node(stand_in)
+        if node is not None:
+            stand_ins.add_nodes(node, own)
+        carried.nodes.append(own)
         for kind in _KINDS:
-            hooks = kind.hooks(original) if original.is_leaf or kind is _KINDS[0] else None
+            hooks = kind.hooks(original, node) if original.is_leaf or kind is _KINDS[0] else None
             if not hooks:
                 continue
             place = index, kind.name
@@ -167,9 +168,11 @@ def registered(
     their number there. Call it where no :class:`StandIns` is on."""
     found: dict[tuple[str, int], Callable[..., Any]] = {}
     for name, tensor in tensors:
-        for kind in _KINDS:
-            if tensor.requires_grad and (tensor.is_leaf or kind is _KINDS[0]):
-                _note(found, f"{kind.name} of {name}", kind.hooks(tensor))
+        if not tensor.requires_grad:
+            continue
+        node = _node(tensor) if tensor.is_leaf else None
+        for kind in _KINDS if tensor.is_leaf else _KINDS[:1]:
+            _note(found, f"{kind.name} of {name}", kind.hooks(tensor, node))
     for owner, hooks in _tables(modules, optimizers):
         _note(found, owner, hooks)
     return found

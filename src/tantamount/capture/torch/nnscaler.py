@@ -68,7 +68,7 @@ def model_of(name: str, data: Sequence[str]) -> tuple[nn.Module, Any]:
 
 
 def called(name: str, option: str) -> Any:
-    """What ``FILE.py:NAME`` or ``MODULE:NAME`` returns when it is called, with numbers if need be. This runs the user's
+    """The result of ``FILE.py:NAME`` or ``MODULE:NAME``, called with numbers if need be. This runs the user's
     code. Raises :class:`UserError`, which names the ``option``."""
     where, _, rest = name.partition(":")
     attribute, _, rest = rest.partition("(")

@@ -32,8 +32,8 @@ class NotSaid(BaseException):
 
 
 class _Said(NamedTuple):
-    """What one rank gave to a collective: which it called, after how many collectives of tensors of the same ranks, and
-    the object, written down (``None`` if it only takes)."""
+    """The object that one rank gave to a collective: which it called, after how many collectives of tensors of the same
+    ranks, and the object, written down (``None`` if it only takes)."""
 
     name: str
     after: int
@@ -135,7 +135,8 @@ class Exchange:
         scatter_object_output_list[0] = found[members.index(dist.get_rank())]
 
     def _exchanged(self, name: str, members: tuple[int, ...], given: Any) -> list[Any]:
-        """What the members of a group give to this collective, in their order (``_NOTHING`` of those that only take).
+        """The objects that the members of a group give to this collective, in their order (``_NOTHING`` of those that
+        only take).
 
         Raises :class:`NotSaid` if one of them has not run that far, and :class:`UserError` if they take part in other
         collectives in its place, or say something else than before."""
@@ -159,7 +160,7 @@ class Exchange:
         return [_NOTHING if content is None else _read(content) for content in contents]
 
     def missing(self, name: str, member: int) -> BaseException:
-        """What is raised where a rank needs an object that another has not given."""
+        """Raised where a rank needs an object that another has not given."""
         return NotSaid(name, member)
 
 
@@ -213,7 +214,7 @@ _NOTHING: Any = object()
 
 
 def in_turn(ranks: Sequence[int], run: Callable[[int], _T], exchange: Exchange) -> list[_T]:
-    """What ``run`` returns for every rank. A rank that waits for another's objects runs again after it.
+    """The results of ``run`` for all ranks. A rank that waits for another's objects runs again after it.
 
     Raises :class:`UserError` if ranks wait for each other for ever."""
     found: dict[int, _T] = {}

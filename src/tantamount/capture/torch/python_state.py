@@ -186,7 +186,7 @@ def _named_globals(function: types.FunctionType) -> list[tuple[str, Any]]:
         names |= set(code.co_names)
         codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     known = function.__globals__
-    # A name that nobody can write, "@pytest_ar", is of what rewrote the code: pytest's asserts lead to its whole session.
+    # A name that nobody can write, "@pytest_ar", is of who rewrote the code: pytest, whose session it leads to.
     found = [(name, known[name]) for name in sorted(names) if name in known and name.isidentifier()]
     for name, value in list(found):
         if isinstance(value, types.ModuleType) and is_user_file(getattr(value, "__file__", None) or "<"):

@@ -1,4 +1,4 @@
-"""What stands for rows that data select, while a program is computed on whole rows: :mod:`selected` has the rules."""
+"""Stand-ins for rows that data select, while a program is computed on whole rows: :mod:`selected` has the rules."""
 
 # pyright: basic
 from __future__ import annotations
@@ -25,7 +25,7 @@ def unknown(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What selects rows: a boolean tensor, in one dimension, and the sizes that it has in the program."""
+    """A selection of rows: a boolean tensor, in one dimension, and the sizes that it has in the program."""
 
     flat: Tensor  # [rows]
     shape: tuple[int, ...]

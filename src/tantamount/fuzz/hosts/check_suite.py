@@ -50,8 +50,8 @@ def programs(folder: Path, form: str) -> Iterator[tuple[Path, list[Any], list[st
 
 
 def difference(expected: Sequence[tuple[Any, float]], found: Sequence[Any]) -> str:
-    """What is otherwise than expected: of exact outputs any element (0 and -0 are equal), of others those beyond four
-    times the bound; empty if nothing is."""
+    """The elements that are otherwise than expected: of exact outputs any element (0 and -0 are equal), of others those
+    beyond four times the bound; empty if nothing is."""
     if len(found) != len(expected):
         return f"{len(found)} outputs, {len(expected)} expected"
     for k, ((right, bound), output) in enumerate(zip(expected, found, strict=True)):

@@ -234,7 +234,7 @@ def _of_two(report: Report) -> bool:
 
 
 def _called(report: Report, side: int) -> str:
-    """What prose calls a program."""
+    """The name that prose has for a program."""
     return f"{report.sides[side]} program" if _of_two(report) else report.sides[side]
 
 

@@ -87,8 +87,8 @@ def pass_step(module: nn.Module, roles: Roles, split: bool) -> Step:
 
 
 def _in_reduced_precision(module: nn.Module) -> dict[str, Any]:
-    """What FSDP2 has of the parameters that it computes with in one precision, and whose gradients it adds up in
-    another, by name: these gradients are not in ``.grad``."""
+    """The state that FSDP2 has of the parameters that it computes with in one precision, and whose gradients it adds up
+    in another, by name: these gradients are not in ``.grad``."""
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
     found: dict[int, Any] = {}

@@ -120,7 +120,7 @@ class _Parts:
         return x if (start, end) == (0, x.meta["val"].shape[0]) else None
 
     def _again(self, x: fx.Node, operand: Any, start: int, end: int) -> fx.Node | None:
-        """What ``x`` does with its first operand, done with a part of that."""
+        """The operation of ``x``, done with a part of its first operand."""
         found = self.part(operand, start, end)
         return None if found is None else self._made(x, (found, *x.args[1:]), end - start)
 
