@@ -292,6 +292,11 @@ def double_grad(parameter: Tensor) -> None:
     parameter.grad.mul_(2)
 
 
+def halve_grad(parameter: Tensor) -> None:
+    if parameter.grad is not None:
+        parameter.grad.div_(2)
+
+
 HOOKED = family(
     H, "hooks of modules", X,
     hooked(lambda layer, x: None),
@@ -311,7 +316,7 @@ HOOKED = family(
     hooked(lambda layer, x: None, twice=True),
     hooked(lambda layer, x: layer.weight.register_hook(doubled), twice=True),
     hooked(lambda layer, x: layer.weight.register_post_accumulate_grad_hook(double_grad), twice=True),
-    hooked(lambda layer, x: x.register_post_accumulate_grad_hook(lambda p: p.grad.div_(2)), twice=True),
+    hooked(lambda layer, x: x.register_post_accumulate_grad_hook(halve_grad), twice=True),
 )  # fmt: skip
 
 FAMILIES: tuple[Family, ...] = (
