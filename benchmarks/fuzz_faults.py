@@ -77,7 +77,8 @@ def limited(kind: str, most: int, *arguments: object) -> list[str]:
 
 
 def start(words: Sequence[str], **options: object) -> subprocess.Popen[str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))}
+    paths = (str(ROOT / "src"), os.environ.get("PYTHONPATH", ""))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(words, text=True, env=environment, **(streams | options))  # type: ignore[call-overload]
 
