@@ -33,7 +33,8 @@ Change = Callable[[Node], Node]
 Mutation = Callable[[Job], Job]
 
 NAMES_OF_ASSUMPTIONS = [
-    "real-arithmetic", "rounded-literals", "dropout", "constants", "index-range", "index-range", "domain",
+    "real-arithmetic", "real-arithmetic", "rounded-literals", "dropout", "constants", "index-range", "index-range",
+    "domain",
 ]  # fmt: skip
 
 

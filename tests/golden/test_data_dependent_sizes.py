@@ -82,13 +82,43 @@ def test_what_does_not_depend_on_data_is_decided(tmp_path: Path, fold: bool, red
     assert verdicts(report) == {"out": "UNKNOWN", "aux": "PROVED", "rows": "UNKNOWN"}
     reasons = [note for output in report.outputs for note in output.notes]
     assert any("places has no normal form: the number of elements that are not zero" in note for note in reasons)
-    assert "data-dependent-sizes" in {assumption.name for assumption in report.assumptions}
+    (assumed,) = [one for one in report.assumptions if one.name == "data-dependent-sizes"]
+    assert {"places", "index"} <= {*assumed.places}
+    assert not {"holds", "bounded"} & {*assumed.places}  # those are shown
 
 
 def test_a_wrong_factor_is_refuted_by_execution(tmp_path: Path) -> None:
     report = judged(tmp_path, routed(factor=3.0))
     assert verdicts(report) == {"out": "REFUTED", "aux": "PROVED", "rows": "REFUTED"}
     assert report.counterexample is not None
+
+
+def asserting(**bounds: int) -> Any:
+    """The same programs with another assertion about the number of the tokens."""
+    made = routed()
+    bounded = call("bounded", "aten.sym_constrain_range.default", [ref("count")], None, **bounds)
+    return made | {"nodes": [bounded if node["name"] == "bounded" else node for node in made["nodes"]]}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "holds"),
+    [
+        ({}, True),
+        ({"min": 0}, True),
+        ({"min": -1, "max": T}, True),
+        ({"min": 1}, False),
+        ({"max": T - 1}, False),
+        ({"min": 0, "max": T // 2}, False),
+    ],
+)
+def test_assertions_about_such_numbers_have_to_hold(tmp_path: Path, bounds: dict[str, int], holds: bool) -> None:
+    there = tmp_path / "one", tmp_path / "other"
+    for folder in there:
+        folder.mkdir()
+    found = judged(there[0], asserting(**bounds))
+    assert (verdicts(found)["aux"] == "PROVED") is holds
+    path = write_job(there[1], JOB, {"spec.json": asserting(**bounds), "impl.json": asserting(**bounds)})
+    assert verdicts(refine(read_job(path)))["aux"] == "PROVED"  # the specification stops there, too
 
 
 def test_what_does_not_depend_on_data_is_refuted(tmp_path: Path) -> None:

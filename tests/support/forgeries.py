@@ -290,6 +290,9 @@ _NEEDING = {
         "k = embedding(w, i)\nl = embedding(v, j)\ny = add(k, l)",
         "a = mul(i, 2)\ny = embedding(w, a)",
     ),
+    "real-arithmetic": ("y = add(i, j)",),
+    "rounded-literals": ("y = mul(x, 0.7071067811865476)",),
+    "operator": ("y = aten.argsort.default(x)",),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from tantamount.ir.job import Job
 from tantamount.ir.relation import Expectation, RankTensor, Replicate
 from tantamount.ops.calls import operator_of
 
-__all__ = ["same_program"]
+__all__ = ["same_calls", "same_program"]
 
 _OF_ITS_OWN = frozenset({"random", "collective"})  # what other ranks, or nothing, decides
 
@@ -30,10 +30,12 @@ def same_program(job: Job, specification: str, implementation: Sequence[str], ex
     elif not isinstance(expectation.expression, RankTensor) or job.mesh.world_size > 1:
         return False
     pairs = {(id(graph), name): graph for graph, name in zip(job.implementation, implementation, strict=True)}
-    return all(_same(job, graph, specification, name) for (_, name), graph in pairs.items())
+    return all(same_calls(job, graph, specification, name) for (_, name), graph in pairs.items())
 
 
-def _same(job: Job, graph: Graph, specification: str, implementation: str) -> bool:
+def same_calls(job: Job, graph: Graph, specification: str, implementation: str) -> bool:
+    """True if a node of the specification and one of a rank's graph are the same calls of the same operators down to
+    inputs that are the specification's and numbers that are recorded."""
     pending = [(specification, implementation)]
     seen: set[tuple[str, str]] = set()
     while pending:

@@ -23,6 +23,7 @@ from tantamount.ir.relation_types import local_box
 from tantamount.ops.algebra import Tensor
 from tantamount.ops.calls import asserts
 from tantamount.ops.relations import even
+from tantamount.proof.asserted import unshown_assertions
 from tantamount.proof.assumptions import open_obligations
 from tantamount.proof.defined import undefined_clause
 from tantamount.proof.identical import same_program
@@ -221,6 +222,10 @@ def _if_nothing_stops(
     be in range, and every divisor of integers not to be 0. ``used`` remembers the nodes that a node needs."""
     if report.verdict is not Verdict.PROVED:
         return report
+    asserted = unshown_assertions(job, implementation.undecided)
+    if asserted:
+        unproved = f"what {asserted[0]} asserts of a number that data decide was not shown to hold"
+        return replace(report, verdict=Verdict.UNKNOWN, relation=None, reason=f"{PARTLY}{unproved}")
     sites = open_obligations(store, specification, implementation)
     if not sites:
         return report

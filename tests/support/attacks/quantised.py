@@ -199,6 +199,13 @@ MEMBERS = family(
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- nothing is left
+
+
+def shifted(x: Tensor, by: Tensor) -> Tensor:
+    """The logarithm of the sum of the exponentials of a row, computed with another number subtracted."""
+    return by + (x - by[:, None]).exp().sum(1).log()
+
+
 MASKED = {**X, "m": (torch.bool, (3, 4))}
 LEFT = family(
     M, "sums of exponentials of what is left", MASKED,
@@ -210,9 +217,9 @@ LEFT = family(
     lambda x, m: torch.where(m.all(1), -INF, x.masked_fill(m, -INF).logsumexp(1)),
     lambda x, m: torch.where(m.all(1), 0.0, x.masked_fill(m, -INF).logsumexp(1)),
     lambda x, m: x.masked_fill(m, -INF).logsumexp(1).clamp(min=-1e4),
-    lambda x, m: x.masked_fill(m, -INF).amax(1) + (x.masked_fill(m, -INF) - x.masked_fill(m, -INF).amax(1, True)).exp().sum(1).log(),
-    lambda x, m: x.masked_fill(m, -INF).amax(1).nan_to_num(neginf=0.0) + (x.masked_fill(m, -INF) - x.masked_fill(m, -INF).amax(1, True).nan_to_num(neginf=0.0)).exp().sum(1).log(),
-    lambda x, m: torch.logaddexp(x[:, :2].masked_fill(m[:, :2], -INF).logsumexp(1), x[:, 2:].masked_fill(m[:, 2:], -INF).logsumexp(1)),
+    lambda x, m: shifted(x.masked_fill(m, -INF), x.masked_fill(m, -INF).amax(1)),
+    lambda x, m: shifted(x.masked_fill(m, -INF), x.masked_fill(m, -INF).amax(1).nan_to_num(neginf=0.0)),
+    lambda x, m: torch.logaddexp(*(part.logsumexp(1) for part in x.masked_fill(m, -INF).split(2, 1))),
     lambda x, m: x.masked_fill(m, -INF).logcumsumexp(1)[:, -1],
     lambda x, m: x.masked_fill(m, -INF).logsumexp(1).nan_to_num(neginf=0.0),
     lambda x, m: x.masked_fill(m, -INF).logsumexp(1).exp().log(),
@@ -235,7 +242,9 @@ WEIGHTS = family(
     lambda x, m: (x.softmax(1) * ~m) / (x.softmax(1) * ~m).sum(1, True),
     lambda x, m: torch.where(m.all(1, True), 0.0, (x.softmax(1) * ~m) / (x.softmax(1) * ~m).sum(1, True)),
     lambda x, m: torch.where(m.all(1, True), 0.25, x.masked_fill(m, -INF).softmax(1)),
-    lambda x, m: F.scaled_dot_product_attention(x[:, None, :1], torch.ones(3, 4, 1, dtype=F64), torch.eye(4, dtype=F64).expand(3, 4, 4), attn_mask=~m[:, None])[:, 0],
+    lambda x, m: F.scaled_dot_product_attention(
+        x[:, None, :1], torch.ones(3, 4, 1, dtype=F64), torch.eye(4, dtype=F64).expand(3, 4, 4), attn_mask=~m[:, None]
+    )[:, 0],
 )  # fmt: skip
 LABELS = family(
     M, "labels that are all ignored", {"x": (F64, (4, 3)), "i": (torch.int64, (4,))},
@@ -250,7 +259,8 @@ LABELS = family(
     lambda x, i: torch.where((i == -1).all(), 0.0, F.cross_entropy(x, i, ignore_index=-1)),
     lambda x, i: F.cross_entropy(x, i.clamp(min=0), reduction="none").mul(i != -1).sum() / (i != -1).sum(),
     lambda x, i: F.cross_entropy(x, i.clamp(min=0)),
-    lambda x, i: F.cross_entropy(x[:2], i[:2], ignore_index=-1, reduction="sum").add(F.cross_entropy(x[2:], i[2:], ignore_index=-1, reduction="sum")) / (i != -1).sum(),
+    lambda x, i: sum(F.cross_entropy(x[k : k + 2], i[k : k + 2], ignore_index=-1, reduction="sum") for k in (0, 2))
+    / (i != -1).sum(),
     lambda x, i: (F.cross_entropy(x[:2], i[:2], ignore_index=-1) + F.cross_entropy(x[2:], i[2:], ignore_index=-1)) / 2,
     values={"i": (-1, -1, 0, 1, 2)},
 )  # fmt: skip
@@ -268,8 +278,7 @@ def hooked(place: Callable[[torch.nn.Module, Tensor], Any], twice: bool = False)
         place(layer, given)
         for _ in range(1 + twice):
             layer(given * 2).square().sum().backward()
-        assert layer.weight.grad is not None and given.grad is not None
-        return torch.cat([layer.weight.grad.flatten(), given.grad.flatten()])
+        return torch.cat([x.grad.flatten() for x in (layer.weight, given) if x.grad is not None])
 
     return program
 
@@ -281,6 +290,11 @@ def doubled(grad: Tensor) -> Tensor:
 def double_grad(parameter: Tensor) -> None:
     assert parameter.grad is not None
     parameter.grad.mul_(2)
+
+
+def halve_grad(parameter: Tensor) -> None:
+    if parameter.grad is not None:
+        parameter.grad.div_(2)
 
 
 HOOKED = family(
@@ -302,10 +316,10 @@ HOOKED = family(
     hooked(lambda layer, x: None, twice=True),
     hooked(lambda layer, x: layer.weight.register_hook(doubled), twice=True),
     hooked(lambda layer, x: layer.weight.register_post_accumulate_grad_hook(double_grad), twice=True),
-    hooked(lambda layer, x: x.register_post_accumulate_grad_hook(lambda p: p.grad.div_(2)), twice=True),
+    hooked(lambda layer, x: x.register_post_accumulate_grad_hook(halve_grad), twice=True),
 )  # fmt: skip
 
 FAMILIES: tuple[Family, ...] = (
-    ROUNDED, CALLED, PRODUCTS, POINTS, SCALES, HALVED, SEARCHED, RUNNING, RUNNING_PLACES, MEMBERS, LEFT, WEIGHTS, LABELS,
-    HOOKED,
+    ROUNDED, CALLED, PRODUCTS, POINTS, SCALES, HALVED, SEARCHED, RUNNING, RUNNING_PLACES, MEMBERS, LEFT, WEIGHTS,
+    LABELS, HOOKED,
 )  # fmt: skip

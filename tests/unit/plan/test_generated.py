@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -254,3 +255,12 @@ def test_layouts_are_placements_or_nothing() -> None:
     assert layouts(mesh, (4,), dict.fromkeys(range(4), whole)) == ((("pp", Replicate()), ("tp", Replicate())), ())
     assert layouts(mesh, (4,), {0: high, 1: low}) is None
     assert layouts(mesh, (4,), {0: whole, 3: whole}) is None
+
+
+def test_warnings_of_the_compiler_about_a_file_are_not_told(tmp_path: Path) -> None:
+    folder = write_modules(tmp_path / "plan", tensor_parallel, 4)
+    for path in folder.glob("gencode*.py"):
+        path.write_text(path.read_text() + "\nNUMBER = 1if True else 2\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(read_folder(folder, Limits())) == 4

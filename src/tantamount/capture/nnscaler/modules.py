@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,9 @@ def _module(path: Path, limits: Limits) -> GeneratedModule:
     text = read_text(path, limits)
     shown = str(path)
     try:
-        tree = ast.parse(text)
+        with warnings.catch_warnings():  # of Python's compiler, about a text that is not ours
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         line = getattr(problem, "lineno", None) or 1
         raise refused(shown, line, f"{type(problem).__name__}: {problem}", "Python") from None

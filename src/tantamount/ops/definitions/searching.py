@@ -73,7 +73,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """how many entries of the sequence are below self (with `right`: not above it); where bisecting ends, if not sorted"""
+    """how many entries of the sequence are below self (`right`: not above it); if not sorted, where bisecting ends"""
     return _searched(b, sorted_sequence, self, right, out_int32, side, sorter)
 
 
@@ -88,7 +88,7 @@ def searchsorted_number(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """how many entries of the sequence are below self (with `right`: not above it); where bisecting ends, if not sorted"""
+    """how many entries of the sequence are below self (`right`: not above it); if not sorted, where bisecting ends"""
     if sorted_sequence.rank != 1:
         raise ShapeProblem(f"a search for a number in {sorted_sequence.type}")
     return _searched(b, sorted_sequence, b.number(self), right, out_int32, side, sorter)
@@ -96,7 +96,7 @@ def searchsorted_number(
 
 @operator("aten.bucketize.Tensor", "aten.bucketize.Scalar", category=_INDEXING)
 def bucketize(b: Builder, self: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """how many boundaries are below self (with `right`: not above it); where bisecting ends, if they are not sorted"""
+    """how many boundaries are below self (`right`: not above it); if not sorted, where bisecting ends"""
     if boundaries.rank != 1:
         raise ShapeProblem(f"boundaries {boundaries.type}")
     x = self if isinstance(self, Tensor) else b.number(self)
