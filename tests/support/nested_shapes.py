@@ -55,7 +55,7 @@ class _Row:
         last = names[-1]
         shape = self.inputs.partition("x: ")[2].partition("\n")[0].partition("[")[2]
         flat = 72 if "6, 6" in shape else 16
-        detour = f"x_flat = view(x, [{flat}])\nx_again = view(x_flat, [{shape}\n{self.first.replace('(x', '(x_again')}"
+        detour = f"x_flat = view(x, [{flat}])\nx_again = view(x_flat, [{shape})\n{self.first.replace('(x', '(x_again')}"
         first, second, third = (
             "\n".join([self.inputs, head, *body, f"y = add({operands})", "-> y"])
             for head, operands in (

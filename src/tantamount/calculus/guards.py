@@ -282,12 +282,17 @@ def _guards_inside(
     """The comparisons inside a composite boolean (such as ``1 - P Q``) that an equality decides."""
     found: dict[tuple[int, tuple[Coordinate, ...]], int] = {}
     pending = [boolean]
-    while pending:
+    seen = {(boolean.atom, boolean.at)}  # what is inside of several is looked at once: there are as many ways to it as
+    while pending:  # a tree has leaves
         factor = pending.pop()
         atom = store.atoms[factor.atom]
         if atom.op == "polynomial":
             replace = dict(enumerate(factor.at))
-            pending.extend(f for m, _ in atom.arguments[0] for f in substitute_factors(m, replace))
+            for m, _ in atom.arguments[0]:
+                for f in substitute_factors(m, replace):
+                    if (f.atom, f.at) not in seen:
+                        seen.add((f.atom, f.at))
+                        pending.append(f)
             continue
         decided = _decide_under(store, equal, factor, box, ranges)
         if decided is not None:
