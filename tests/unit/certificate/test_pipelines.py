@@ -60,8 +60,8 @@ def test_microbatches_in_another_order_are_rejected(proved: tuple[Path, Path]) -
             text = relation["relation"].get("relation", "")
             parts = re.findall(r'rank\(\d+, "\w+"\)', text)
             if text.startswith(f"concat({parts[0]}, " if parts else "concat(rank(") and len(set(parts)) == HOW.mb:
-                relation["relation"]["relation"] = text.replace(parts[0], "?").replace(parts[1], parts[0]).replace(
-                    "?", parts[1]
+                relation["relation"]["relation"] = (
+                    text.replace(parts[0], "?").replace(parts[1], parts[0]).replace("?", parts[1])
                 )
                 return
         raise AssertionError
