@@ -108,17 +108,19 @@ def main() -> int:
     broken: list[str] = []
     print(f"{'programs':<70}{'verdict':<12}{'read s':>8}{'prove s':>9}  bounds that were hit")
 
-    def show(cost: Cost, most: float, proved: bool) -> None:
+    def show(cost: Cost, most: float, proved: bool, wrong: bool = False) -> None:
         print(f"{cost.name:<70}{cost.verdict:<12}{cost.reading:>8.2f}{cost.proving:>9.2f}  {cost.limits}", flush=True)
         if cost.proving > most:
             broken.append(f"{cost.name} takes {cost.proving:.1f} s, at most {most:.1f}")
         if proved and cost.verdict != "PROVED":
             broken.append(f"{cost.name} is {cost.verdict}, not PROVED")
+        if wrong and cost.verdict == "PROVED":
+            broken.append(f"{cost.name} is PROVED, and wrong")
 
     for pair in pairs():
         if options.only in pair.name:
             cost = of_pair(pair)
-            show(cost, options.seconds, pair.equal)
+            show(cost, options.seconds, pair.equal, pair.wrong)
     for path, name in graphs():
         if options.only in name:
             cost = of_graph(path, name)

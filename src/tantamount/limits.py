@@ -204,6 +204,7 @@ class Bounds:
     floor_steps: int = _bound(64, FORMS, "Boxes that a rounded index is cut into.")
     form_cells: int = _bound(1 << 14, FORMS, "Cells of the common boxes of an operator's operands.")
     layout_boxes: int = _bound(1 << 14, FORMS, "Boxes that a reshape may cut a tensor into.")
+    concatenated_boxes: int = _bound(1 << 12, FORMS, "Boxes of all parts of a concatenation.")
     mask_candidates: int = _bound(64, FORMS, "Positions that are tried for one that a mask always keeps.")
     undefined_terms: int = _bound(64, FORMS, "Terms that say where one piece of a tensor is undefined.")
     undefined_pieces: int = _bound(2_048, FORMS, "Pieces of a tensor that say where it is undefined.")

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from .nested_shapes import nested_shapes
+
 __all__ = ["MIXED", "Pair", "commuted", "pairs", "tower"]
 
 MIXED = (
@@ -28,12 +30,14 @@ _DETOUR = "x_flat = view(x, [16])\nx_again = view(x_flat, [4, 4])"
 
 @dataclass(frozen=True)
 class Pair:
-    """Two programs that compute the same; ``equal``: that is to be proved, and not only to be given up in time."""
+    """Two programs; ``equal``: they compute the same, and that is to be proved, not only to be given up in time;
+    ``wrong``: they do not compute the same."""
 
     name: str
     first: str
     second: str
     equal: bool = True
+    wrong: bool = False
 
 
 def tower(nodes: int, seed: int, calls: Sequence[str] = MIXED) -> str:
@@ -138,6 +142,9 @@ def pairs() -> Iterator[Pair]:
     yield Pair("60,000 parts", _split(60_000, 59_999), _split(60_000, 7))
     yield from _symmetric()
     yield from _long()
+    for shape in nested_shapes():
+        yield Pair(f"{shape.name}: otherwise written", shape.program, shape.equal, shape.provable)
+        yield Pair(f"{shape.name}: another first step", shape.program, shape.wrong, False, True)
 
 
 def _symmetric() -> Iterator[Pair]:

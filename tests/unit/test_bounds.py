@@ -380,6 +380,7 @@ HITS: dict[str, tuple[Work, int]] = {
     "floor_steps": (rounded, 1),
     "form_cells": (pieces, 1),
     "layout_boxes": (layout, 1),
+    "concatenated_boxes": (layout, 1),
     "table_elements": (constants, 1),
     "table_pieces": (constants, 1),
     "table_ranks": (by_rank, 1),

@@ -408,16 +408,15 @@ class _Ways:
     problem: str = ""
 
     def of(self, x: Polynomial, y: Polynomial) -> Iterator[Callable[[], bool]]:
-        """Products multiplied out (not in a cell, where more is known); the terms that differ computed anew at the
-        positions where they are compared (operands that coincide there, guards that are decided there);
+        """The terms that differ computed anew at the positions where they are compared (operands that coincide there,
+        guards that are decided there); products multiplied out;
         elements at chosen positions whatever the choice; sums cut into cells; products of sines and cosines as sums,
-        where they are of other angles; denominators cleared; case by case."""
+        where they are of other angles; denominators cleared; case by case; products of what was computed anew
+        multiplied out as they were."""
         store, box = self.store, self.box
         in_cell = isinstance(box, Mapping)
         if in_cell:
             _spend(store, _CELL_EFFORT)
-        else:
-            yield lambda: self._search(x, y)
         common = set(x) & set(y)
         a, b = (tuple(t for t in side if t not in common) for side in (x, y))
         rebuild = Rebuild(store, budget=store.effort.bounds.recomputed_factors, box=box)
@@ -425,11 +424,13 @@ class _Ways:
             left, right = rebuild.polynomial(a), rebuild.polynomial(b)
         except Unsupported as problem:
             self._cannot(problem)
+            if not in_cell:
+                yield lambda: self._search(x, y)
             return
-        store.fired["computed-anew"] += (left, right) != (a, b)
+        anew = (left, right) != (a, b)
+        store.fired["computed-anew"] += anew
         yield lambda: left == right
-        if in_cell or (left, right) != (a, b):
-            yield lambda: self._search(left, right)
+        yield lambda: self._search(left, right)
         chosen = _tidy(store, a, box), _tidy(store, b, box)
         if chosen != (a, b):
             yield lambda: self._search(*chosen, of_itself=False)
@@ -451,6 +452,8 @@ class _Ways:
         if written is not None:
             yield partial(self._search, *written, of_itself=False)
             yield from self._without_denominators(*written)
+        if anew and not in_cell:
+            yield lambda: self._search(x, y, of_itself=False)
 
     def _without_denominators(self, x: Polynomial, y: Polynomial) -> Iterator[Callable[[], bool]]:
         cleared = _cleared(self.store, add(self.store, x, scale(y, -1)))

@@ -369,6 +369,9 @@ def concat(store: Store, forms: Sequence[Form], dim: int) -> Form:
         else:
             common = factorisation(options)
             want.append(common if common is not None else (prod(options[0]),))
+    boxes = sum(len(form.pieces) for form in forms)
+    if store.effort.exceeds("concatenated_boxes", boxes):
+        raise Unsupported(f"a concatenation of {boxes} boxes (limit-concatenated-boxes)")
     parts: list[Form] = []
     for form, outer in zip(forms, outers, strict=True):
         target = (*(() if is_one(outer) else (outer,)), *inner)

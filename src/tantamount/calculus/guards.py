@@ -118,21 +118,29 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
     ]
     if not literals and not composite:
         return None
+    guards: dict[Factor, Comparison | None] = {}
+
+    def read(factor: Factor) -> Comparison | None:
+        """The comparison that a literal is: each is read back once, though it is held against all others."""
+        if factor not in guards:
+            guards[factor] = comparison(store, factor)
+        return guards[factor]
+
     known: dict[tuple[int, tuple[Coordinate, ...]], int] = {}
     for _, (factor, value) in literals:
         key = (factor.atom, factor.at)
         if known.setdefault(key, value) != value:
             return []  # P * (1 - P)
     for factor, (inner, value) in literals:
-        cut = _cut(store, flat, factor, comparison(store, inner), value, box)
+        cut = _cut(store, flat, factor, read(inner), value, box)
         if cut is not None:
             store.fired["cut-ranges"] += 1
             return cut
-        number = counted(store, flat, factor, comparison(store, inner), value, box)
+        number = counted(store, flat, factor, read(inner), value, box)
         if number is not None:
             return number
     for factor, (inner, value) in literals:
-        guard = comparison(store, inner) if value else None
+        guard = read(inner) if value else None
         if guard is None or guard.op != "equal":
             continue
         solved = _eliminate(store, flat, factor, guard, box)
@@ -153,7 +161,7 @@ def simplify(store: Store, flat: Flat, box: Ranges) -> list[Flat] | None:
             if together is not None:
                 store.fired["solved-equalities"] += 1
                 return together
-            decided = _decide_under(store, guard, other_inner, box, flat.ranges)
+            decided = _decide_under(guard, read(other_inner), box, flat.ranges)
             if decided is None:
                 continue
             if decided != other_value:
@@ -264,9 +272,8 @@ def _variables(index: Index) -> set[int]:
     return {v for parts, _ in index for v, _ in parts}
 
 
-def _decide_under(store: Store, equal: Comparison, other: Factor, box: Ranges, ranges: tuple[int, ...]) -> int | None:
+def _decide_under(equal: Comparison, guard: Comparison | None, box: Ranges, ranges: tuple[int, ...]) -> int | None:
     """The truth of another comparison of the same quantity, given that ``equal`` holds."""
-    guard = comparison(store, other)
     if guard is None or guard.rest != equal.rest:
         return None
     parts = dict(guard.affine.parts)
@@ -282,14 +289,19 @@ def _guards_inside(
     """The comparisons inside a composite boolean (such as ``1 - P Q``) that an equality decides."""
     found: dict[tuple[int, tuple[Coordinate, ...]], int] = {}
     pending = [boolean]
-    while pending:
+    seen = {(boolean.atom, boolean.at)}  # what is inside of several is looked at once: there are as many ways to it as
+    while pending:  # a tree has leaves
         factor = pending.pop()
         atom = store.atoms[factor.atom]
         if atom.op == "polynomial":
             replace = dict(enumerate(factor.at))
-            pending.extend(f for m, _ in atom.arguments[0] for f in substitute_factors(m, replace))
+            for m, _ in atom.arguments[0]:
+                for f in substitute_factors(m, replace):
+                    if (f.atom, f.at) not in seen:
+                        seen.add((f.atom, f.at))
+                        pending.append(f)
             continue
-        decided = _decide_under(store, equal, factor, box, ranges)
+        decided = _decide_under(equal, comparison(store, factor), box, ranges)
         if decided is not None:
             found[factor.atom, factor.at] = decided
     return found

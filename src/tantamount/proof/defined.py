@@ -204,12 +204,21 @@ def _negated(store: Store, factor: Factor) -> Factors | None:
     return substitute_factors(inner[1].monomial, dict(enumerate(factor.at)))
 
 
-def _truth(store: Store, factor: Factor, known: _Known) -> int | None:
-    inner = _negated(store, factor)
-    if inner is None:
-        return known.get((factor.atom, factor.at))
-    truths = [_truth(store, f, known) for f in inner]
-    return 1 if 0 in truths else None if None in truths else 0
+def _truth(
+    store: Store, factor: Factor, known: _Known, found: dict[tuple[int, Index], int | None] | None = None
+) -> int | None:
+    """The truth value of a boolean, if it follows from those that are known. ``found`` has those of the booleans that
+    were looked at on the way: what is inside of several of them is looked at once."""
+    found = {} if found is None else found
+    key = factor.atom, factor.at
+    if key not in found:
+        inner = _negated(store, factor)
+        if inner is None:
+            found[key] = known.get(key)
+        else:
+            truths = [_truth(store, f, known, found) for f in inner]
+            found[key] = 1 if 0 in truths else None if None in truths else 0
+    return found[key]
 
 
 def _instance(store: Store, conditions: Factors, other: Factors, box: Box) -> bool:
