@@ -333,7 +333,6 @@ HITS: dict[str, tuple[Work, int]] = {
     "rule_pieces": (an_open_piece, 0),
     "rule_nodes": (an_open_piece, 0),
     "rule_steps": (an_open_piece, 1),
-    "multiplied_steps": (an_open_piece, 1),
     "search_effort": (squares, 1),
     "expanded_terms": (squares, 1),
     "multiplied_angles": (angles, 1),
@@ -421,7 +420,7 @@ HITS: dict[str, tuple[Work, int]] = {
 # What takes more than a small job: the bound is asked about as any other (tests/unit/test_effort.py).
 NOT_HERE = {
     "settled_factors", "settled_elements", "mask_candidates", "undefined_terms", "undefined_pieces",
-    "implied_cases", "cover_tiles", "repair_numbers", "refuted_effort", "refuted_steps",
+    "implied_cases", "cover_tiles", "repair_numbers", "refuted_effort", "refuted_steps", "multiplied_steps",
     "size_regions", "size_executions", "repair_orders", "repair_members", "repair_windows", "mismatch_ranks",
     "repair_layouts", "repair_promising", "repair_seconds",
     "mismatch_depth", "reduced_rounds", "lifted_atoms", "told_tensors", "drawn_integers",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from tantamount.correspond.numbering import RUNS, Source, loads, sources_of
 from tantamount.errors import UserError
 from tantamount.ir.relation import Expression
 from tantamount.ir.types import Shape
+from tantamount.semantics.reference import Array
 from tantamount.verdict import Assumption, Relation
 
 __all__ = ["Side", "call_of", "each_inputs", "models_as_given", "models_of", "pair_of_models"]
@@ -116,16 +118,19 @@ def _weights(first: Side, second: Side) -> tuple[Relation, ...]:
     own = {node.name for node in second.program.graph.inputs}
     held = {name: source for name, source in second.sources.items() if source.sources is not None and name in own}
     wholes = numbered({name: s.sources.shape for name, s in held.items() if s.sources is not None})
+    alike: dict[tuple[Fraction, Fraction], list[Whole]] = {}
+    for whole in wholes:
+        alike.setdefault((held[whole.name].factor, held[whole.name].shift), []).append(whole)
+    last = max(map(_highest, (*first.sources.values(), *held.values())), default=0)
+    places = {way: _places(found, held, last) for way, found in alike.items()}
     out: list[Relation] = []
     for node in first.program.graph.inputs:
         source = first.sources.get(node.name)
         if source is None or source.expression is None:
             continue
-        ways = dict.fromkeys((held[whole.name].factor, held[whole.name].shift) for whole in wholes)
-        same = [way for way in ways if way == (source.factor, source.shift)]
-        for way in (*same, *(way for way in ways if way not in same)):
-            alike = [whole for whole in wholes if (held[whole.name].factor, held[whole.name].shift) == way]
-            expression = _composed(source, alike, held)
+        same = [way for way in alike if way == (source.factor, source.shift)]
+        for way in (*same, *(way for way in alike if way not in same)):
+            expression = _composed(source, alike[way], places[way])
             if expression is not None:
                 factor = source.factor / way[0]
                 shift = source.shift - factor * way[1]
@@ -135,21 +140,27 @@ def _weights(first: Side, second: Side) -> tuple[Relation, ...]:
     return tuple(out)
 
 
-def _composed(source: Source, wholes: Sequence[Whole], held: Mapping[str, Source]) -> Expression | None:
-    """The elements of the checkpoint behind a parameter as an expression of other parameters that hold them."""
-    if source.sources is None or not source.sources.size:
-        return None
-    places = np.full(max(_highest(source), *(_highest(held[whole.name]) for whole in wholes)) + 1, -1)
+def _places(wholes: Sequence[Whole], held: Mapping[str, Source], last: int) -> Array:
+    """Where some parameters hold each element of the checkpoint, up to number ``last``, first of all; -1 for
+    nowhere."""
+    places = np.full(last + 1, -1)
     for whole in reversed(wholes):
         numbers = held[whole.name].sources
         if numbers is not None:
             places[numbers.reshape(-1)] = np.arange(whole.start, whole.stop)
+    return places
+
+
+def _composed(source: Source, wholes: Sequence[Whole], places: Array) -> Expression | None:
+    """The elements of the checkpoint behind a parameter as an expression of other parameters that hold them."""
+    if source.sources is None or not source.sources.size:
+        return None
     mapped = places[source.sources]
     return expression_of(mapped, wholes) if (mapped >= 0).all() else None
 
 
 def _highest(source: Source) -> int:
-    return 0 if source.sources is None else int(source.sources.max())
+    return 0 if source.sources is None or not source.sources.size else int(source.sources.max())
 
 
 def _quoted(name: str) -> str:

@@ -7,7 +7,7 @@ columns, unless it takes few operators as it is. Nothing is assumed: both have t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, prod
 
@@ -40,8 +40,10 @@ def with_masks_as_bands(job: Job) -> tuple[Job, tuple[Assumption, ...]]:
 
 def _rewritten(graph: Graph) -> Graph:
     bands: dict[str, tuple[Node, ...]] = {}
-    for node in _masks(graph):
-        value = _value(graph, node.name)
+    masks = [*_masks(graph)]
+    known = _values(graph, [node.name for node in masks]) if masks else {}
+    for node in masks:
+        value = known.get(node.name) if known else _values(graph, [node.name]).get(node.name)
         band = None if value is None else _band(value)
         if band is not None and node.type is not None:
             bands[node.name] = tuple(_comparison(node.name, node.type, *band))
@@ -75,17 +77,20 @@ def _masks(graph: Graph) -> Iterator[Node]:
             yield node
 
 
-def _value(graph: Graph, name: str) -> Array | None:
-    """The value of a node that depends on no inputs; ``None`` where it is not known."""
-    needed = graph.ancestors(name)
-    part = replace(graph, nodes=tuple(n for n in graph.nodes if n.name in needed), outputs=(Output(name, name),))
+def _values(graph: Graph, names: Sequence[str]) -> dict[str, Array]:
+    """The values of nodes that depend on no inputs; empty where one is not known."""
+    needed = {above for name in names for above in graph.ancestors(name)}
+    nodes = tuple(node for node in graph.nodes if node.name in needed)
+    part = replace(graph, nodes=nodes, outputs=tuple(Output(name, name) for name in names))
     try:
-        values = [interpret(part, {}, seed=seed) for seed in (0, 1)]
+        first, second = (interpret(part, {}, seed=seed) for seed in (0, 1))
     except TantamountError:
-        return None
-    first, second = (value.array(name) for value in values)
-    flagged = any(value.flags or value.left_range for value in values)
-    return first if not flagged and np.array_equal(first, second, equal_nan=first.dtype.kind == "f") else None
+        return {}
+    if any(value.flags or value.left_range for value in (first, second)):
+        return {}
+    found = {name: (first.array(name), second.array(name)) for name in names}
+    same = all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in found.values())
+    return {name: a for name, (a, _) in found.items()} if same else {}
 
 
 def _band(value: Array) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tantamount.fuzz.draft import Draft, Policy
-from tantamount.fuzz.goals import LEAVES, Goal, maker_names
+from tantamount.fuzz.goals import LEAVES, REDUCING, Goal, maker_names
 from tantamount.fuzz.samplers import SAMPLERS
 from tantamount.ir.graph import Graph, Node, Output, references
 from tantamount.ir.types import DType, Kind
@@ -99,11 +99,13 @@ def _reached(draft: Draft, goal: Goal) -> int:
     calls = len(draft.nodes)
     draft.ends = goal.ends
     name = _made(draft, goal)
-    for target in (goal.target, goal.also):
-        if name is not None and target:
+    for target in (goal.target, *goal.also):
+        if name is not None:
             draft.wish = name
+            if goal.also and target in REDUCING and draft.random.random() < 0.5:  # what loops over is fused with
+                draft.place = "last"
             SAMPLERS[target].draw(draft, target)
-            draft.wish = None
+            draft.wish = draft.place = None
     draft.ends = False
     return sum(node.op == "call" for node in draft.nodes[calls:])
 

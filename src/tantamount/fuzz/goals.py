@@ -23,7 +23,7 @@ class Goal:
     """A call that a graph should have: an operator on what ``maker`` made (an operator, ``input`` or ``constant``), of
     an element type, and of that rank where it is an input or constant. ``place``: one of ``PLACES``, the dimensions
     that a reduction among makers goes over; ``ends``: new integer leaves have elements at the ends of their type;
-    ``chosen``: the maker was chosen before the operator; ``also``: one operator more on what the maker made, or none.
+    ``chosen``: the maker was chosen before the operator; ``also``: more operators on what the maker made.
     """
 
     maker: str
@@ -33,7 +33,7 @@ class Goal:
     place: str | None = None
     ends: bool = False
     chosen: bool = False
-    also: str = ""
+    also: tuple[str, ...] = ()
 
 
 def place_of(dims: Sequence[int], rank: int) -> str:

@@ -8,9 +8,9 @@ compiler made of a program, names stripped, if its host tells).
 A case is given goals: operators that were seen behind the fewest makers for its element types, each behind a maker
 that it was not yet seen behind. One goal in three is a reduction or a product with a pointwise operator behind it,
 which compilers make one kernel of; where integers may wrap around, one a case is a call that leaves its type, and
-behind it two operators that tell what wrapped around from what did not. Operators after which compilers were seen to
-make new kernels are drawn more often. The goals of a case and what it showed first are in its line of the log: a
-campaign that goes on has what it had.
+behind it operators that tell what wrapped around from what did not: one of each kind. Operators after which compilers
+were seen to make new kernels are drawn more often. The goals of a case and what it showed first are in its line of the
+log: a campaign that goes on has what it had.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _LEAVING = (  # operators whose results may leave their type
     "aten.abs.default", "aten.neg.default", "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor",
     "aten.cumsum.default", "aten.sum.dim_IntList", _CAST,
 )  # fmt: skip
+_ADDING = frozenset({"aten.sum.dim_IntList", "aten.cumsum.default", "aten.mean.dim"})
 _RING = frozenset({  # give the same modulo 2 ** n, whether their operands were wrapped or not
     "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.neg.default",
 })  # fmt: skip
@@ -108,8 +109,8 @@ def _module(target: str) -> str:
 def _told(goal: Goal) -> str:
     """A goal as its line of the log has it; of one whose maker was chosen, the maker, too."""
     maker = f"{goal.maker}/{goal.place}" if goal.place else goal.maker
-    words = (goal.target, goal.dtype.label, *((maker, goal.also) if goal.chosen else ()))
-    return " ".join(word for word in words if word)
+    words = (goal.target, goal.dtype.label, *((maker, *goal.also) if goal.chosen else ()))
+    return " ".join(words)
 
 
 @dataclass
@@ -181,17 +182,31 @@ class Coverage:
         return Goal(maker, target, dtype, rank, place or None, dtype.kind is Kind.INT and random.random() < _ENDS)
 
     def _leaving(self, policy: Policy, dtype: DType, random: Random) -> list[Goal]:
-        """A call whose result leaves its type, and behind it what was least behind it, twice; none if there is none."""
+        """A call whose result leaves its type, and behind it what was least behind it: of what adds up or chooses, of
+        what computes, a cast, since each may compute in another type. None if there is none."""
         rows = self._row(policy, dtype)
         readers = [target for target in rows if target not in _RING and _module(target) != "layout"]
         if random.random() < 0.5:  # those that may compute in a wider type
             readers = [target for target in readers if target == _CAST or _module(target) == "sums"] or readers
         makers = [maker for maker in _LEAVING if maker in rows]
         found = self._least(makers, readers, dtype, random, ends=True)
-        if found and len(readers) > 1:
-            also = self._next(found[0].maker, [name for name in readers if name != found[0].target], dtype, random)
-            found = [replace(found[0], also=also)]
-        return found
+        if not found:
+            return found
+        first = found[0]
+        groups: dict[str, list[str]] = {}
+        for target in rows:
+            if target not in _RING and _module(target) != "layout":
+                groups.setdefault(_CAST if target == _CAST else _module(target), []).append(target)
+        if random.random() < 0.5:  # those that add up, in a wider type
+            groups["sums"] = [target for target in groups.get("sums", ()) if target in _ADDING] or groups.get(
+                "sums", []
+            )
+        also = [
+            self._next(first.maker, names, dtype, random)
+            for names in groups.values()
+            if names and first.target not in names
+        ]
+        return [replace(first, also=tuple(also))]
 
     def _fused(self, dtype: DType, random: Random) -> list[Goal]:
         """A reduction or a product, and behind it the pointwise operator that was least behind it; none if there is

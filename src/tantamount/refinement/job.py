@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Captured", "job_of", "refine_job", "whole_proof"]
 
 _LONG = 300  # nodes of a specification from which on a proof is tried with cuts, too
+_MORE = 4  # times the steps so far that multiplying out whole outputs may take after cuts, in long programs
 _SHARE = 10  # of the time of comparing outputs is what writing down what was proved so far may take, one of so many
 
 
@@ -445,7 +446,7 @@ def _proved_with_effort(
         return {o.name: o for o in _multiplied_out(state, proof, names, refuted=_refuted(checked))}
     found: list[OutputReport] = []
     try:
-        with effort.watching(effort.bounds.multiplied_steps):
+        with effort.watching(max(effort.bounds.multiplied_steps, _MORE * effort.steps)):
             for name in names:
                 found += _checked(state, proof, expand=True, only=[name])
     except Grown:

@@ -21,6 +21,7 @@ from tantamount.smt.terms import Condition, Element, Term, children
 
 __all__ = ["Solver", "Tally", "load_z3"]
 
+_LARGEST_POWER = 64  # numerator and denominator of an exponent that is written as a product
 _DIGITS = 12  # of an irrational number in an answer
 
 
@@ -370,6 +371,12 @@ class _Translation:
     def _power(self, base: Term, exponent: int | Fraction) -> Any:
         value = self.known[base]
         n = Fraction(exponent)
+        if max(n.denominator, abs(n.numerator)) > _LARGEST_POWER:  # 0.1 as a float has a denominator of 17 digits
+            real = self.z3.RealSort()
+            value = self.z3.Function(f"power_{n}", real, real)(value)
+            if self.knowledge.sign(base) == 2:
+                self.facts.append(value > 0)
+            return value
         if n.denominator > 1:
             root = self.z3.Real(f"r{base.number}_{n.denominator}")
             power = self.z3.Product(*[root] * n.denominator)

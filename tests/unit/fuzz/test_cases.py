@@ -223,7 +223,7 @@ def test_some_goals_leave_their_type_before_what_tells() -> None:
             if node.target == goal.maker and node.type is not None and node.type.dtype is goal.dtype:
                 values = sample.values[node.name].value.array
                 if values.size and (np.min(values) <= low + 1 or np.max(values) >= high - 1):
-                    left.update({goal.target, goal.also} & {target for _, target, _ in found})
+                    left.update({goal.target, *goal.also} & {target for _, target, _ in found})
     assert len(left) >= 12
     assert not left & {"aten.add.Tensor", "aten.mul.Tensor", "aten.permute.default"}
 

@@ -44,6 +44,14 @@ def reason(specification: str, implementation: str) -> str:
     return output.reason
 
 
+def test_exponents_that_are_no_products_are_functions() -> None:
+    head = "x: float32[2]\ne = aten.exp.default(x)\np = aten.pow.Tensor_Scalar(e, {0})\n"
+    first = head + "q = add(p, x)\ny = mul(q, 2)\n-> y"
+    second = head + "a = mul(p, 2)\nb = mul(x, 2)\ny = add(a, b)\n-> y"
+    assert equal(first.format(0.1), second.format(0.1))
+    assert not equal(first.format(0.1), second.format(0.10000000149011612))
+
+
 # ------------------------------------------------------------------------------------------------ pairs of programs
 ATTENTION = """
     q: float32[2, 3]
