@@ -247,6 +247,14 @@ def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
     return single(a, index)
 
 
+def _is_power(store: Store, x: Polynomial, y: Polynomial) -> bool:
+    """True if ``x ** y`` is a product of x with itself, or a power of a positive number, by a number that is known."""
+    exponent = sole_number(y)
+    if not isinstance(exponent, int | Fraction):
+        return False
+    return strictly_positive(store, x) or (exponent >= 0 and exponent.denominator == 1)
+
+
 def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     """An opaque pointwise function, with what its declaration says: parity, values at whole numbers and at 0."""
     declared = FUNCTIONS[name]
@@ -273,6 +281,9 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
         return _sign(store, xs[0])
     if name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
         return bitwise(store, name, *xs)
+    if name == "pow" and _is_power(store, *xs):
+        store.fired["powers"] += 1
+        return power(store, xs[0], Fraction(sole_number(xs[1]) or 0))
     if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
         store.fired["declared-functions"] += 1
         return constant(value)
