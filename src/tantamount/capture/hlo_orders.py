@@ -4,7 +4,6 @@ pairs (argmax), reduce-window. A computation is recognised by what it computes, 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from tantamount.capture.fields import shown
@@ -52,7 +51,7 @@ def sort(step: Translation, row: Row) -> Any:
         for direction in ("LT", "GT")
         for a, b in zip(_key(0), _key(1), strict=True)
     }
-    direction = directions.get(found) if isinstance(found, tuple) else None
+    direction = next((way for known, way in directions.items() if known == found), None)
     stable = boolean(step.instruction.attributes.get("is_stable", "false"), step.place.at("is_stable"))
     dims = integers(step.instruction.attributes.get("dimensions", "{}"), step.place.at("dimensions"))
     if direction is None or len(dims) != 1 or not (stable or len(step.operands) == 1):
@@ -98,7 +97,7 @@ def extreme_of_pairs(step: Translation, row: Row) -> Any:
     the positions, reduced by the computation that JAX writes for ``argmax`` (``argmin``)."""
     found = _expression(step.computation("to_apply"))
     kinds = {_pair(way, nan): kind for way, kind in (("GT", "maximum"), ("LT", "minimum")) for nan in (True, False)}
-    kind = kinds.get(found) if isinstance(found, tuple) else None
+    kind = next((kind for known, kind in kinds.items() if known == found), None)
     dims = integers(step.instruction.attributes.get("dimensions", "{}"), step.place.at("dimensions"))
     neither = kind is None or len(dims) != 1 or step.number(3) != 0
     if neither or step.number(2) != neutral(kind or "", step.types[0].type.dtype) or step.counts(1) != dims[0]:
@@ -151,5 +150,5 @@ def reduce_window(step: Translation, row: Row) -> Any:
     return step.emit("hlo.reduce-window", step.operands[:1], kwargs, type_)
 
 
-def _sizes(text: str) -> Sequence[int]:
+def _sizes(text: str) -> tuple[int, ...]:
     return tuple(int(part) if part.isdecimal() else 0 for part in text.split("x"))

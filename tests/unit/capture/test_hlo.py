@@ -466,6 +466,11 @@ def test_windows_that_are_refused(window: str, start: str, because: str) -> None
     assert because in str(caught.value)
 
 
+def test_running_sums_from_the_end() -> None:
+    body = "x = f32[3] parameter(0)\n c = f32[] constant(0)\n ROOT r = f32[3] reduce-window(x, c), window={size=3 pad=0_2}, to_apply=add"
+    assert value(body, [1.0, 2.0, 4.0], before=ADD).tolist() == [7.0, 6.0, 4.0]
+
+
 def test_branches() -> None:
     first, second = BRANCH.format(name="first", what="negate(x)"), BRANCH.format(name="second", what="add(x, x)")
     body = "p = pred[] parameter(1)\n x = f32[2] parameter(0)\n ROOT c = f32[2] conditional(p, x, x), true_computation=first, false_computation=second"

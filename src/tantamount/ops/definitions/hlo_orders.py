@@ -126,9 +126,9 @@ def _along(b: Builder, x: Tensor, k: int, window: tuple[int, int, int, int], kin
         windows = b.concat([b.unsqueeze(b.slice(x, k, t, t + ends, stride), x.rank) for t in range(size)], x.rank)
         return reduce_over(b, windows, (x.rank,), kind)
     if kind == "add" and stride == 1 and size == n and (low, high) in ((n - 1, 0), (0, n - 1)):
-        turned = x if low else b.flip(x, k)
+        turned = x if low else b.flip(x, (k,))
         total = b.cast(reduction.cumsum(b, turned, k), x.dtype)
-        return total if low else b.flip(total, k)
+        return total if low else b.flip(total, (k,))
     if count > _MOST_PIECES:
         raise ShapeProblem(f"{count} windows that leave the tensor along dimension {k}, more than {_MOST_PIECES}")
     pieces: list[Tensor] = []
