@@ -247,6 +247,15 @@ def _log_atom(store: Store, argument: Polynomial) -> Polynomial:
     return single(a, index)
 
 
+def _power_of(store: Store, x: Polynomial, y: Polynomial) -> Polynomial | None:
+    """``x ** y`` as a product of x with itself, or a power of a positive number, if y is a number that is known."""
+    exponent = sole_number(y)
+    if not isinstance(exponent, int | Fraction):
+        return None
+    whole = exponent >= 0 and exponent.denominator == 1
+    return power(store, x, exponent) if whole or strictly_positive(store, x) else None
+
+
 def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
     """An opaque pointwise function, with what its declaration says: parity, values at whole numbers and at 0."""
     declared = FUNCTIONS[name]
@@ -273,6 +282,9 @@ def function(store: Store, name: str, xs: tuple[Polynomial, ...]) -> Polynomial:
         return _sign(store, xs[0])
     if name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
         return bitwise(store, name, *xs)
+    if name == "pow" and (raised := _power_of(store, *xs)) is not None:
+        store.fired["powers"] += 1
+        return raised
     if name == "integer_pow" and (value := _whole_power(*xs)) is not None:
         store.fired["declared-functions"] += 1
         return constant(value)

@@ -167,7 +167,7 @@ def _guesses(
     for strides in ways:
         low = sum(min(s, 0) * (n - 1) for s, n in zip(strides, sizes, strict=True))
         high = sum(max(s, 0) * (n - 1) for s, n in zip(strides, sizes, strict=True))
-        at = sum((s * place for s, place in zip(strides, points, strict=True)), -low * np.ones_like(points[0]))
+        at: _Positions = np.tensordot(np.array(strides, dtype=np.int64), points, 1) - low
         held = _held(mask, at, high - low + 1)
         if held is not None:
             yield strides, held

@@ -258,6 +258,8 @@ class _Translator:
             return self.printed([self.call(instruction, operands, prefix, depth)], instruction)
         if opcode == "while":
             return self.printed([self.loop(instruction, operands, prefix, depth)], instruction)
+        if opcode == "conditional":
+            return self.branches(instruction, operands, prefix, depth)
         if opcode in ("async-update", "async-done"):
             self.consumed(instruction, {"calls", "async_execution_thread"})
             return self.printed(operands, instruction)
@@ -360,6 +362,41 @@ class _Translator:
             )  # fmt: skip
         return holds
 
+    def branches(self, instruction: Instruction, operands: list[_Value], prefix: str, depth: int) -> _Value:
+        """The results of all branches, put in place, among which a number (of a pred: whether it holds) chooses."""
+        place = self.at(instruction)
+        self.consumed(instruction, {"branch_computations", "true_computation", "false_computation"})
+        listed = instruction.attributes.get("branch_computations", "").strip().removeprefix("{").removesuffix("}")
+        pair = [instruction.attributes.get(key, "").strip() for key in ("true_computation", "false_computation")]
+        names = [name.strip().removeprefix("%") for name in (listed.split(",") if listed else pair)]
+        index = operands[0] if operands else None
+        if len(operands) != len(names) + 1 or not isinstance(index, _Tensor) or index.type.type.shape:
+            raise place.wrong(f"{len(operands)} operands", f"a number, and one for each of {len(names)} branches")
+        before, results = len(self.nodes), list[_Value]()
+        for k, (name, operand) in enumerate(zip(names, operands[1:], strict=True)):
+            if name not in self.module.computations:
+                raise place.wrong(
+                    f"the branch {shown(name)}", "the name of a computation of the module",
+                    code="unknown-computation", hint=nearest(name, self.module.computations),
+                )  # fmt: skip
+            branch = self.module.computations[name]
+            results.append(self.computation(branch, [operand], f"{prefix}{instruction.name}.{k}/", depth + 1))
+        if any("group" in node.kwargs for node in self.nodes[before:]):
+            raise place.wrong("a collective in a branch", "branches without any", code="hlo-opcode")
+        return self.chosen(instruction, index, results, f"{prefix}{instruction.name}")
+
+    def chosen(self, instruction: Instruction, index: _Tensor, results: Sequence[_Value], name: str) -> _Value:
+        """One of the results of branches: a tensor, or tuples of such."""
+        first = results[0]
+        if isinstance(first, tuple) and all(isinstance(r, tuple) and len(r) == len(first) for r in results):
+            parts = zip(*(r for r in results if isinstance(r, tuple)), strict=True)
+            return tuple(self.chosen(instruction, index, part, f"{name}[{k}]") for k, part in enumerate(parts))
+        tensors = [result for result in results if isinstance(result, _Tensor)]
+        if len(tensors) != len(results) or any(one.type.type != tensors[0].type.type for one in tensors):
+            raise self.at(instruction).wrong("branches with other results", "tensors of one type from every branch")
+        args = Ref(index.node), tuple(Ref(one.node) for one in tensors)
+        return self.emit(name, "hlo.choose", args, {}, tensors[0].type, self.source(instruction))
+
     def counter(self, instruction: Instruction, operands: Sequence[_Value], prefix: str) -> _Value:
         """The value of an instruction in a loop as a constant, if it is arithmetic with counters; else ``None``."""
         type_ = instruction.type
@@ -458,6 +495,19 @@ class _Step:
     def number(self, operand: int) -> bool | int | float | None:
         """The value of an operand that is one constant, the same everywhere."""
         return self.translator.numbers.get(self.tensors[operand].node)
+
+    def counts(self, operand: int) -> int | None:
+        """The dimension along which an operand is 0, 1, ..., if it is written as that; else ``None``."""
+        by_name = {node.name: node for node in self.translator.nodes}
+        node = by_name[self.tensors[operand].node]
+        if node.target == "hlo.broadcast":
+            (inner, dims) = node.args[0], node.kwargs["dimensions"]
+            of = by_name[inner.name] if isinstance(inner, Ref) else None
+            if of is None or not isinstance(dims, tuple) or len(dims) != 1 or of.target != "hlo.iota":
+                return None
+            return dims[0] if isinstance(dims[0], int) else None
+        found = node.kwargs.get("dimension") if node.target == "hlo.iota" else None
+        return found if isinstance(found, int) else None
 
     def computation(self, key: str) -> Computation:
         return self.translator.called(self.instruction, key)

@@ -7,11 +7,14 @@ An attribute is an argument of the node (``Row.attributes``), or it is known and
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tantamount.capture.fields import Place, nearest, shown
+from tantamount.capture.hlo_orders import extreme_of_pairs, reduce_window, sort, topk
 from tantamount.capture.hlo_rows import (
     Decoder,
     Row,
+    Translation,
     all_to_all,
     bitcast,
     collective,
@@ -46,9 +49,13 @@ _CHANNEL = frozenset({
 })  # fmt: skip
 _UNARY = """
     abs negate sign floor ceil exponential exponential-minus-one log log-plus-one logistic tanh cosine sine tan sqrt
-    rsqrt cbrt erf not round-nearest-even
+    rsqrt cbrt erf not round-nearest-even is-finite
 """
 _BINARY = "add subtract multiply divide maximum minimum power remainder and or xor"
+
+
+def _reduce(step: Translation, row: Row) -> Any:
+    return extreme_of_pairs(step, row) if len(step.operands) == 4 else reduce(step, row)
 
 
 def _named(*names: str) -> dict[str, tuple[str, Decoder]]:
@@ -78,7 +85,10 @@ ROWS: Mapping[str, Row] = {
     "dot": Row(
         _named("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims"), 2, ("dtype",)
     ),
-    "reduce": Row(_named("dimensions"), None, without_effect=frozenset({"to_apply"}), special=reduce),
+    "reduce": Row(_named("dimensions"), None, without_effect=frozenset({"to_apply"}), special=_reduce),
+    "reduce-window": Row({}, None, without_effect=frozenset({"to_apply", "window"}), special=reduce_window),
+    "sort": Row({}, None, without_effect=frozenset({"to_apply", "is_stable", "dimensions"}), special=sort),
+    "topk": Row({}, 1, without_effect=frozenset({"k", "largest"}), special=topk),
     "gather": Row(
         _named("offset_dims", "collapsed_slice_dims", "start_index_map", "slice_sizes", "operand_batching_dims",
                "start_indices_batching_dims") | {"index_vector_dim": ("index_vector_dim", integer)},
@@ -127,16 +137,12 @@ def _single(values: tuple[int, ...], place: Place) -> int:
 
 
 # ---------------------------------------------------------------------------------------------- refusals
-_CONTROL = {
-    "conditional": "a branch: take the program that is really run, or write it with select",
-}
-
-
 def refusal(instruction: Instruction, place: Place) -> UserError:
     """The error for an opcode that has no row."""
     opcode = instruction.opcode
-    hint = f"it is {_CONTROL[opcode]}" if opcode in _CONTROL else nearest(opcode, ROWS)
-    return place.wrong(f"the instruction {opcode}", "an HLO instruction that is known", code="hlo-opcode", hint=hint)
+    return place.wrong(
+        f"the instruction {opcode}", "an HLO instruction that is known", code="hlo-opcode", hint=nearest(opcode, ROWS)
+    )
 
 
 def check_header(module: Module, place: Place) -> tuple[str, int] | None:

@@ -16,7 +16,7 @@ from tantamount.ir.types import DType, Kind
 
 __all__ = [
     "HARMLESS", "Decoder", "Row", "Translation", "all_to_all", "bitcast", "collective", "compare", "custom_call",
-    "joined", "pad", "permute", "rank_number", "reduce", "scatter", "slice_", "window", "word",
+    "joined", "neutral", "pad", "permute", "rank_number", "reduce", "reducer", "scatter", "slice_", "window", "word",
 ]  # fmt: skip
 
 # Where the value is, who wrote the program, hints to a compiler, precision: over the reals none of it matters.
@@ -40,6 +40,8 @@ class Translation(Protocol):
     def types(self) -> tuple[Array, ...]: ...
     @abstractmethod
     def number(self, operand: int) -> bool | int | float | None: ...
+    @abstractmethod
+    def counts(self, operand: int) -> int | None: ...
     @abstractmethod
     def computation(self, key: str) -> Computation: ...
     @abstractmethod
@@ -111,7 +113,7 @@ def word(*known: str) -> Decoder:
     return decode
 
 
-def _reducer(step: Translation, key: str, overwrites: bool = False) -> str:
+def reducer(step: Translation, key: str, overwrites: bool = False) -> str:
     """The operation ``f(p0, p1)`` that a computation of two numbers is; ``second`` for p1 (a scatter that writes)."""
     computation = step.computation(key)
     root = computation.root
@@ -205,20 +207,20 @@ def bitcast(step: Translation, row: Row) -> Any:
 
 def reduce(step: Translation, row: Row) -> Any:
     """Its computation recognised; an initial value that changes nothing is left out."""
-    kind = _reducer(step, "to_apply") if len(step.operands) == 2 else ""
+    kind = reducer(step, "to_apply") if len(step.operands) == 2 else ""
     if not kind:
         raise step.place.wrong(
             f"a reduce of {len(step.operands) // 2} tensors at once", "one tensor and its initial value",
-            code="hlo-reducer", hint="reductions of pairs (argmax) are not supported",
+            code="hlo-reducer", hint="of pairs, the extreme element and its first position (argmax) is known",
         )  # fmt: skip
     type_, given = step.array(step.instruction.type), step.types[0].type
     operands: tuple[Argument, ...] = step.operands
-    if 0 not in given.shape and step.number(1) is not None and step.number(1) == _neutral(kind, given.dtype):
+    if 0 not in given.shape and step.number(1) is not None and step.number(1) == neutral(kind, given.dtype):
         operands = operands[:1]
     return step.emit("hlo.reduce", operands, {**row.keywords(step, type_), "kind": kind}, type_)
 
 
-def _neutral(kind: str, dtype: DType) -> bool | int | float:
+def neutral(kind: str, dtype: DType) -> bool | int | float:
     """The value that changes no other one of that type: of integers, an extreme one for maximum and minimum."""
     if kind in ("add", "multiply"):
         return int(kind == "multiply")
@@ -238,7 +240,7 @@ def scatter(step: Translation, row: Row) -> Any:
             f"{len(step.operands)} operands", "3: a scatter into several tensors is not known", code="hlo-operands"
         )
     type_ = step.array(step.instruction.type)
-    kind = _reducer(step, "to_apply", overwrites=True)
+    kind = reducer(step, "to_apply", overwrites=True)
     return step.emit("hlo.scatter", step.operands, {**row.keywords(step, type_), "kind": kind}, type_)
 
 
@@ -260,7 +262,7 @@ def collective(step: Translation, row: Row) -> Any:
     for k, (operand, part) in enumerate(zip(step.operands, parts, strict=True)):
         kwargs = {**row.keywords(step, part), "group": group}
         if "to_apply" in step.instruction.attributes:
-            kwargs["kind"] = _reducer(step, "to_apply")
+            kwargs["kind"] = reducer(step, "to_apply")
         suffix = f"[{k}]" if len(parts) > 1 else ""
         results.append(step.emit(f"hlo.{step.instruction.opcode}", (operand,), kwargs, part, suffix))
     return tuple(results) if isinstance(step.instruction.type, Tuple) else results[0]

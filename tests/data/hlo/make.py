@@ -175,6 +175,44 @@ def shmap(body, ins, outs):
 
 
 RING = [(0, 1), (1, 0)]
+
+later = np.random.default_rng(1)  # numbers of their own: those of the cases around stay what they are
+
+
+def g(*shape):
+    return np.round(later.standard_normal(shape), 3)
+
+
+def few(*shape):
+    return later.integers(-2, 3, shape)
+
+
+ONE |= {
+    "is_finite": (lax.is_finite, g(3)),
+    "cbrt": (lax.cbrt, np.array([-8.0, 0.0, 0.3, 27.0])),
+    "cumsum": (lambda x: lax.cumsum(x, 1), g(2, 5)),
+    "cumsum_reverse": (lambda x: lax.cumsum(x, 0, reverse=True), few(4, 2)),
+    "cumprod": (lambda x: lax.cumprod(x, 1), g(2, 4)),
+    "cummax": (lambda x: lax.cummax(x, 1), few(2, 5)),
+    "cummin_reverse": (lambda x: lax.cummin(x, 1, reverse=True), g(2, 4)),
+    "average_pool": (lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 3, 2), (1, 2, 1), "VALID"), g(2, 7, 4)),
+    "max_pool": (lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (3, 2), (2, 2), ((1, 1), (0, 1))), g(6, 5)),
+    "argmax": (lambda x: jnp.argmax(x, 1), few(4, 5)),
+    "argmin_float": (lambda x: jnp.argmin(x, 0), g(4, 3)),
+    "argmax_flat": (lambda x: jnp.argmax(x), g(3, 4)),
+    "top_k": (lambda x: lax.top_k(x, 3), g(3, 5)),
+    "top_k_ties": (lambda x: lax.top_k(x, 3), few(3, 5)),
+    "sort": (lambda x: jnp.sort(x, 0), g(4, 2)),
+    "argsort": (lambda x: jnp.argsort(x), few(2, 6)),
+    "argsort_descending": (lambda x: jnp.argsort(x, descending=True), few(2, 6)),
+    "sort_with": (lambda x, y: lax.sort((x, y), dimension=1, num_keys=1), few(2, 6), g(2, 6)),
+    "cond": (lambda x, y: lax.cond(x[0] > 0, lambda y: (y * 2, x), lambda y: (y + 1, x * 3), y), g(2), g(3)),
+    **{
+        f"switch_{k}": (lambda k, x: lax.switch(k, [lambda x: x, lambda x: x * x, lambda x: -x], x), np.array(k), g(3))
+        for k in (-1, 0, 1, 5)
+    },
+}  # fmt: skip
+
 RANKS = {
     "mlp": (mlp, (P("dp", None), P(None, "tp"), P("tp", None)), P("dp", None), f(4, 6), f(6, 8), f(8, 6)),
     "mlp_sequence": (mlp, (P("tp", None), P(None, "tp"), P("tp", None)), P("tp", None), f(4, 6), f(6, 8), f(8, 6)),

@@ -237,7 +237,8 @@ P = "p = f32[4] parameter(0)\n"
         (P + "a = f32[4] negate(p)", 7, "0 in computation main"),
         (P + "p = f32[4] negate(p)", 6, "two instructions named p"),
         (P + "ROOT a = f32[4] while(p), condition=c, body=second", 6, "condition='c'"),
-        (P + "ROOT a = f32[4] conditional(p), branch_computations={}", 6, "a branch"),
+        (P + "ROOT a = f32[4] conditional(p), branch_computations={}", 6, "one for each of"),
+        (P + "i = s32[] constant(0)\nROOT a = f32[4] conditional(i, p), branch_computations={nowhere}", 7, "nowhere"),
         (P + "ROOT a = f32[4] rng(p, p), distribution=rng_uniform", 6, "the instruction rng"),
         (P + "ROOT a = f32[4] convolution(p, p)", 6, "the instruction convolution"),
         (P + "ROOT a = s32[4] bitcast(p)", 6, "the bits of a number"),
@@ -404,3 +405,77 @@ def test_strings_without_an_end_are_read_once() -> None:
         parse_hlo('HloModule m, a="' + '\\"' * 300_000, "a.hlo", Limits())
     with pytest.raises(UserError):
         read("x = f32[2] parameter(0)\n ROOT y = f32[2] negate(" + "a" * 300_000 + "!)")
+
+
+BY = "{name} {{ x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT c = pred[] compare({a}, {b}), direction={way}\n}}\n"
+BRANCH = "{name} {{ x = f32[2] parameter(0)\n ROOT y = f32[2] {what}\n}}\n"
+PAIRS = """by {{ a = f32[] parameter(0)\n i = s32[] parameter(1)\n b = f32[] parameter(2)\n j = s32[] parameter(3)
+ gt = pred[] compare(a, b), direction=GT\n v = f32[] select(gt, a, b)\n eq = pred[] compare(a, b), direction=EQ
+ lt = pred[] compare(i, j), direction={tie}\n both = pred[] and(eq, lt)\n or = pred[] or(gt, both)
+ k = s32[] select(or, i, j)\n ROOT t = (f32[], s32[]) tuple(v, k)\n}}\n"""
+
+
+def extreme(tie: str = "LT", along: int = 1, value: str = "-inf", place: int = 0) -> str:
+    body = f"""x = f32[2,2] parameter(0)\n i = s32[2,2] iota(), iota_dimension={along}\n s = f32[] constant({value})
+        t = s32[] constant({place})\n r = (f32[2], s32[2]) reduce(x, i, s, t), dimensions={{1}}, to_apply=by
+        ROOT k = s32[2] get-tuple-element(r), index=1"""
+    return value_of(body, PAIRS.format(tie=tie))
+
+
+def value_of(body: str, before: str) -> Any:
+    return value(body, [[1.0, 1.0], [0.0, 2.0]], before=before).tolist()
+
+
+def test_positions_of_extremes_are_those_of_one_computation() -> None:
+    assert extreme() == [0, 1]
+    for other in ({"tie": "GT"}, {"along": 0}, {"value": "0"}, {"place": 1}):
+        with pytest.raises(UserError, match="other reductions of pairs"):
+            extreme(**other)  # type: ignore[arg-type]
+
+
+def test_orders_of_one_computation() -> None:
+    def sorted_by(way: str, a: str = "x", b: str = "y", more: str = "") -> Any:
+        body = f"x = f32[2,2] parameter(0)\n ROOT s = f32[2,2] sort(x), dimensions={{1}}{more}, to_apply=by"
+        return value_of(body, BY.format(name="by", a=a, b=b, way=way))
+
+    assert sorted_by("LT") == [[1.0, 1.0], [0.0, 2.0]]
+    assert sorted_by("GT") == [[1.0, 1.0], [2.0, 0.0]]
+    for wrong in (("LE",), ("LT", "y", "x"), ("EQ",)):
+        with pytest.raises(UserError, match="the order of the first operand"):
+            sorted_by(*wrong)
+    pair = "x = f32[2] parameter(0)\n ROOT s = (f32[2], f32[2]) sort(x, x), dimensions={0}, to_apply=by"
+    with pytest.raises(UserError, match="which is not stable"):
+        read(pair, BY.format(name="by", a="x", b="y", way="LT"))
+
+
+@pytest.mark.parametrize(
+    ("window", "start", "because"),
+    [
+        ("size=2 rhs_dilate=2", "0", "size, stride and pad"),
+        ("stride=2", "0", "size, stride and pad"),
+        ("size=2", "1", "an initial value that changes"),
+        ("size=2 pad=3_0", "0", "beyond dimension"),
+        ("size=5", "0", "a window of 5"),
+        ("size=0", "0", "a window of sizes"),
+    ],
+)
+def test_windows_that_are_refused(window: str, start: str, because: str) -> None:
+    body = f"x = f32[4] parameter(0)\n c = f32[] constant({start})\n"
+    with pytest.raises(UserError) as caught:
+        read(f"{body} ROOT r = f32[3] reduce-window(x, c), window={{{window}}}, to_apply=add", ADD)
+    assert because in str(caught.value)
+
+
+def test_running_sums_from_the_end() -> None:
+    body = "x = f32[3] parameter(0)\n c = f32[] constant(0)\n ROOT r = f32[3] reduce-window(x, c), window={size=3 pad=0_2}, to_apply=add"
+    assert value(body, [1.0, 2.0, 4.0], before=ADD).tolist() == [7.0, 6.0, 4.0]
+
+
+def test_branches() -> None:
+    first, second = BRANCH.format(name="first", what="negate(x)"), BRANCH.format(name="second", what="add(x, x)")
+    body = "p = pred[] parameter(1)\n x = f32[2] parameter(0)\n ROOT c = f32[2] conditional(p, x, x), true_computation=first, false_computation=second"
+    assert value(body, [1.0, 2.0], True, before=first + second).tolist() == [-1.0, -2.0]
+    assert value(body, [1.0, 2.0], False, before=first + second).tolist() == [2.0, 4.0]
+    sends = BRANCH.format(name="second", what="all-reduce(x), replica_groups={{0,1}}, to_apply=add")
+    with pytest.raises(UserError, match="a collective in a branch"):
+        read(body, ADD + first + sends)

@@ -178,7 +178,7 @@ def _is_same_memory(a: Tensor, b: Tensor) -> bool:
     return found is not None and found == _memory(b) and _places(a) == _places(b)
 
 
-def _places(tensor: Tensor) -> tuple[int, tuple[int, ...], bool, bool]:
+def _places(tensor: Tensor) -> tuple[Any, ...]:
     return tensor.storage_offset(), tensor.stride(), tensor.is_conj(), tensor.is_neg()
 
 
