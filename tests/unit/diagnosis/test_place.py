@@ -50,7 +50,7 @@ NORM = """
 
 
 def test_another_epsilon_is_found_before_a_proof_takes_more_effort(tmp_path: Path) -> None:
-    proof = prove(job(tmp_path, NORM, [NORM.replace("1e-06", "2e-06")]))
+    proof = prove(job(tmp_path, NORM, [NORM.replace("1e-06", "1.1e-06")]))
     found = search(proof, proof.check(expand=False), Limits(), agreeing=2)
     assert found.counterexample is not None
 
