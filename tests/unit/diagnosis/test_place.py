@@ -64,9 +64,7 @@ BIASED = """
     y = mul(a, 3)
     -> y
 """
-ROWS = (
-    '[inputs]\nx = "Shard(1)"\nw = "Shard(0)"\nb = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
-)
+ROWS = '[inputs]\nx = "Shard(1)"\nw = "Shard(0)"\nb = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
 REDUCED = """
     x: float32[4, 3]
     w: float32[3, 8]
