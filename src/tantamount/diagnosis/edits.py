@@ -119,10 +119,7 @@ def _operand(matches: ValueMatches, place: Place, k: int) -> Array:
 def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
     """Another number among the arguments: one that the specification has, one more or less, some ranks' worth."""
     first = matches.node(c.first)
-    neutral = any(
-        close(_operand(matches, c.first, k), matches.value(c.first)) for k in range(len(list(references(first))))
-    )
-    if neutral and not matches.unmatched(c):
+    if any(close(_operand(matches, c.first, k), matches.value(c.first)) for k in range(len(list(references(first))))):
         return  # adds 0, multiplies by 1: the number is not there for its value
     for slot in matches.slots(c.first):
         values = {place: matches.number_at(place, slot) for place in c.places}
