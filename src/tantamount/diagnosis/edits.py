@@ -21,8 +21,8 @@ from tantamount.ir.graph import Ref, references
 from tantamount.semantics.reference import Array
 
 __all__ = [
-    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals", "maximal", "once", "operands",
-    "permuted", "replaced", "replacements", "scaled", "summed", "totals",
+    "Edit", "EditKind", "averaged", "bypassed", "from_peers", "functions", "layouts", "likened", "literals", "maximal",
+    "once", "operands", "permuted", "replaced", "replacements", "scaled", "summed", "totals",
 ]  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def literals(matches: ValueMatches, c: Class) -> Iterator[Edit]:
         values = {place: matches.number_at(place, slot) for place in c.places}
         for argument in dict.fromkeys(values.values()):
             same = [place for place, value in values.items() if value == argument]
-            for number in _numbers(matches, first.target, slot, argument, len(same)) if argument is not None else ():
+            for number in _numbers(matches, c.first, slot, argument, len(same)) if argument is not None else ():
                 changes: dict[Place, Array] = {}
                 for place in same:
                     value = _with_number(matches, place, slot, number)
@@ -148,16 +148,18 @@ def _with_number(matches: ValueMatches, place: Place, slot: Slot, number: float)
     return _recomputed(matches, place, list(references(node)).index(argument.name), full)
 
 
-def _numbers(matches: ValueMatches, target: str, slot: Slot, argument: int | float, members: int) -> list[int | float]:
+def _numbers(matches: ValueMatches, place: Place, slot: Slot, argument: int | float, members: int) -> list[int | float]:
     """Numbers that may be right there: those that the specification has, the argument times or over a size, and one
     more or less."""
     sizes = sorted({2, *matches.job.mesh.sizes, members} - {0, 1})
     options = [number for ratio in matches.ratios for number in (argument * ratio, argument / ratio)]
-    options += matches.literals(target, slot)
+    options += matches.literals(matches.node(place).target, slot)
     options += [argument * n for n in sizes]
     options += [argument // n if isinstance(argument, int) and argument % n == 0 else argument / n for n in sizes]
     options += [argument + 1, argument - 1] if isinstance(argument, int) else []
-    return [x for x in dict.fromkeys(options) if x != argument]
+    facts = matches.facts(place)
+    real = not isinstance(argument, int) or facts.combination or facts.exponent is not None  # else a size, a position
+    return [x for x in dict.fromkeys(options) if x != argument and (real or float(x).is_integer())]
 
 
 def summed(matches: ValueMatches, c: Class) -> Iterator[Edit]:

@@ -23,8 +23,8 @@ from tantamount.proof.simplified import prove_simplified
 from tantamount.verdict import OutputReport, Verdict
 
 __all__ = [
-    "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "named_so", "other_number",
-    "passed_on", "proved_with", "put", "reading", "reduced", "shared", "summed",
+    "NO_HINT", "Hint", "Line", "Lines", "added", "applying", "call", "cut_at", "followed", "like", "named_so",
+    "other_number", "passed_on", "proved_with", "put", "reading", "reduced", "shared", "summed",
 ]  # fmt: skip
 
 Lines = tuple[Node, ...]  # that take a node's place, the last one under its name

@@ -281,10 +281,9 @@ class Replay:
         except TantamountError:
             return True
         for rank, name in self.output_places(output):
-            before, after = self.environments[rank].get(name), environments[rank].get(name)
-            if isinstance(before, Tensor) and isinstance(after, Tensor):
-                if not close(np.asarray(before.value), np.asarray(after.value)):
-                    return True
+            before, after = self.held((rank, name)), environments[rank].get(name)
+            if before is not None and isinstance(after, Tensor) and not close(before, np.asarray(after.value)):
+                return True
         return False
 
     def _near(self, changes: Changes, count: int) -> set[Place]:

@@ -41,6 +41,7 @@ _SCALES = (
     Scale(),
 )  # one seed after the other: what an epsilon does, small numbers show
 _FIRST = 6  # suspects at which simple changes are tried before others further up
+_SUSPECTING = 10_000  # nodes that are computed again to see whether right outputs depend on something
 _RIGHT = 4  # outputs that seem right and are looked at before more wrong ones
 _CONFIRMATIONS = 1  # more inputs that a change must repair
 
@@ -183,14 +184,14 @@ class _Start:
         replay = matches.replay
         above = replay.above(place for name in right for place in replay.output_places(name))
         found: list[int] = []
-        tried = 0
+        tried, before = 0, replay.effort
         for number in self.location.apart:
             places = [p for p in matches.classes[number].places if matches.value(p).dtype.kind == "f"]
             if not places:
                 continue
             if not above.isdisjoint(places):
                 tried += 1
-                if matches.effort.exceeds("repair_suspects", tried):
+                if matches.effort.exceeds("repair_suspects", tried) or replay.effort - before > _SUSPECTING:
                     break  # of those further below it is not known
                 values = {p: matches.value(p) for p in places}
                 others = {p: v + np.cos(np.arange(v.size)).reshape(v.shape) for p, v in values.items()}

@@ -202,6 +202,8 @@ class Words(Values):
         if written is not None:
             reader, self.place = self.place, written
             head = f"{self.impl(written)} is {shown(old)} where {number(new)} is needed, in {self.impl(reader)}"
+            why = self._ranks(Fraction(str(new)) / Fraction(str(old))) if old and new else ""
+            head += f": {why}" if why else ""
             hint = Hint(f"{number(new)} instead of {shown(old)} in {written[1]}", lines)
             self.place = reader
             spec = self.counterpart()

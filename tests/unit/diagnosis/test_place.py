@@ -1,0 +1,139 @@
+"""The place where two programs part: named by values where no change repairs, and changes that are tried there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.jobs import job_files
+from tantamount import read_job
+from tantamount.answers import refine
+from tantamount.diagnosis.kinds import KINDS
+from tantamount.execution.witness import search
+from tantamount.ir.job import Job
+from tantamount.limits import Limits
+from tantamount.proof import prove
+from tantamount.verdict import Mismatch, Verdict
+
+EVERYTHING = '[inputs]\ndefault = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+
+
+def job(folder: Path, specification: str, ranks: list[str], tables: str = EVERYTHING) -> Job:
+    mesh = {} if len(ranks) == 1 else {"tp": len(ranks)}
+    return read_job(job_files(folder, specification, ranks, tables, mesh, {"tp": tuple(mesh)}))
+
+
+def mismatch(one: Job) -> Mismatch:
+    report = refine(one)
+    assert report.verdict is Verdict.REFUTED
+    assert report.mismatch is not None
+    return report.mismatch
+
+
+@pytest.fixture
+def nothing_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, row in KINDS.items():
+        monkeypatch.setitem(KINDS, kind, replace(row, find=lambda matches, c: iter(())))  # type: ignore[arg-type]
+
+
+NORM = """
+    x: float32[4, 6]
+    s = mul(x, x)
+    m = aten.mean.dim(s, [-1], True)
+    e = add(m, 1e-06)
+    r = aten.rsqrt.default(e)
+    y = mul(x, r)
+    -> y
+"""
+
+
+def test_another_epsilon_is_found_before_a_proof_takes_more_effort(tmp_path: Path) -> None:
+    proof = prove(job(tmp_path, NORM, [NORM.replace("1e-06", "1.1e-06")]))
+    found = search(proof, proof.check(expand=False), Limits(), agreeing=2)
+    assert found.counterexample is not None
+
+
+BIASED = """
+    x: float32[4, 6]
+    w: float32[6, 8]
+    b: float32[8]
+    m = {first}
+    a = aten.gelu.default(m)
+    y = mul(a, 3)
+    -> y
+"""
+ROWS = '[inputs]\nx = "Shard(1)"\nw = "Shard(0)"\nb = "Replicate()"\n[outputs]\ndefault = "Replicate()"\n'
+REDUCED = """
+    x: float32[4, 3]
+    w: float32[3, 8]
+    b: float32[8]
+    p = aten.addmm.default(b, x, w)
+    m = _c10d_functional.all_reduce.default(p, "sum", "tp")
+    a = aten.gelu.default(m)
+    y = mul(a, 3)
+    -> y
+"""
+
+
+def test_what_every_rank_adds_before_a_sum_is_said_with_a_hint_that_is_proved(tmp_path: Path) -> None:
+    specification = BIASED.format(first="aten.addmm.default(b, x, w)")
+    found = mismatch(job(tmp_path, specification, [REDUCED, REDUCED], ROWS))
+    assert (found.implementation, found.kind) == ("p", "extra")
+    assert found.headline == "p adds b on every rank, before the sum over tp: it is added 2 times"
+    assert found.hint == "add b once, after the sum over tp"
+
+
+SOFTMAX = "x: float32[4, 6]\ny = aten._log_softmax.default(x, -1, False)\n-> y"
+COMPOSED = """
+    x: float32[4, 6]
+    a = aten.amax.default(x, [-1], True)
+    d = sub(x, a)
+    e = aten.exp.default(d)
+    s = aten.sum.dim_IntList(e, [-1], True)
+    l = aten.log.default(s)
+    y = sub(d, l)
+    -> y
+"""
+
+
+def test_another_function_is_named_where_the_specification_has_no_such_step(tmp_path: Path) -> None:
+    found = mismatch(job(tmp_path, SOFTMAX, [COMPOSED.replace("aten.exp", "aten.tanh")]))
+    assert found.headline == "e applies tanh to d where exp is needed"
+    assert found.hint == "exp instead of tanh in e"
+
+
+MASKED = """
+    x: float32[4, 4]
+    o = aten.ones.default([4, 4])
+    t = aten.tril.default(o, 0)
+    k = aten.eq.Scalar(t, 0)
+    f = aten.masked_fill.Scalar(x, k, -1e4)
+    y = aten._softmax.default(f, -1, False)
+    -> y
+"""
+
+
+def test_the_number_that_makes_a_mask_is_named_above_the_mask(tmp_path: Path) -> None:
+    found = mismatch(job(tmp_path, MASKED, [MASKED.replace("(o, 0)", "(o, 1)")]))
+    assert found.headline == "t has 1 in tril where 0 is needed"
+    assert found.hint == "0 instead of 1 in t"
+
+
+@pytest.mark.usefixtures("nothing_repairs")
+def test_where_no_change_repairs_the_first_value_that_is_none_of_the_specifications_is_named(tmp_path: Path) -> None:
+    layers = "\n".join(f"a{k} = mm(a{k - 1}, w)\nb{k} = aten.tanh.default(a{k})" for k in range(1, 4))
+    layers = layers.replace("mm(a", "mm(b").replace("b0", "x")
+    text = f"x: float32[6, 6]\nw: float32[6, 6]\n{layers}\n-> b3"
+    found = mismatch(job(tmp_path, text, [text.replace("mm(b1, w)", "mm(w, b1)")]))
+    assert found.implementation == "a2"
+
+
+@pytest.mark.usefixtures("nothing_repairs")
+def test_memory_that_nothing_was_written_to_is_named(tmp_path: Path) -> None:
+    text = "x: float32[4, 6]\ns = aten.sin.default(x)\nt = mul(s, x)\nu = aten.exp.default(t)\n-> u"
+    memory = "x: float32[4, 6]\ne = aten.empty.memory_format([4, 6])\nt = mul(e, x)\nu = aten.exp.default(t)\n-> u"
+    found = mismatch(job(tmp_path, text, [memory]))
+    assert (found.implementation, found.kind) == ("e", "missing")
+    assert found.headline == "e is read by t, and no input decides it: it comes of e"
