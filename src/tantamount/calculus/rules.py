@@ -33,6 +33,7 @@ RuleName = Literal[
     "log-of-products",
     "declared-functions",
     "functions-of-rows",
+    "orders-of-equal-elements",
     "maxima",
     "infinity",
     "obligations",
