@@ -59,6 +59,7 @@ RuleName = Literal[
     "found-once",
     "ignored-labels",
     "distinct-writes",
+    "written-in-place",
     "laid-writes",
     "some-mask-holds",
     # where a program is undefined

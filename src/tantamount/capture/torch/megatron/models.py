@@ -94,12 +94,13 @@ def _with_room_for_all(layer: Any, s: Settings) -> None:
     original = dispatcher.dispatch_preprocess
     dispatcher.dispatch_preprocess = lambda x, routing_map, probs: original(x, torch.ones_like(routing_map), probs)
     # a little less, that it does not become one more when it is rounded up
-    dispatcher.moe_expert_capacity_factor = s.num_experts / s.moe_router_topk * (1 - 1e-12)
+    dispatcher.moe_expert_capacity_factor = (s.num_experts or 1) / s.moe_router_topk * (1 - 1e-12)
     experts.config = SimpleNamespace(**{**vars(experts.config), "bf16": True})  # what kernels need that are not used
     for name, rows in (("weight1", s.hidden_size), ("weight2", -1)):
         whole = getattr(experts, name)
         matrices = nn.Parameter(whole.detach().view(experts.num_local_experts, rows, -1 if rows > 0 else s.hidden_size))
-        matrices.__dict__.update(whole.__dict__)
+        for mark, value in vars(whole).items():
+            setattr(matrices, mark, value)
         setattr(experts, name, matrices)
     experts.sharded_state_dict = lambda *_, **__: {}
 
