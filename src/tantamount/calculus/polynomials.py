@@ -361,10 +361,14 @@ def product(store: Store, coefficient: Rational, factors: Factors, box: Ranges =
 
 
 def as_factors(store: Store, x: Polynomial, exponent: Exponent = 1) -> tuple[Rational, Factors]:
-    """``x ** exponent`` as a coefficient and factors, for a non-zero x. What all terms share is pulled out of a sum.
+    """``x ** exponent`` as a coefficient and factors. What all terms share is pulled out of a sum. Zero is the
+    coefficient 0 without factors; it has no negative powers (``Unsupported``).
 
     (c f)^p = c^p f^p holds for integer p; for other p only parts that are never negative may leave the base."""
-    if len(x) == 1:
+    m: Monomial
+    if not x:
+        m, c = (), 0
+    elif len(x) == 1:
         m, c = x[0]
     else:
         c, m, inner = _split_content(store, x)
@@ -372,7 +376,7 @@ def as_factors(store: Store, x: Polynomial, exponent: Exponent = 1) -> tuple[Rat
     if exponent == 1:
         return c, m
     store.fired["powers"] += 1
-    if not c:  # the sum cancelled once what its terms share was pulled out
+    if not c:  # also a sum that cancelled once what its terms share was pulled out
         if exponent < 0:
             raise Unsupported("a negative power of zero")
         return 0, ()

@@ -99,3 +99,11 @@ def test_the_order_of_a_product_with_a_factor_that_may_be_zero_says_nothing_of_t
     row = w.b.mul(x, s)
     one, other = (_at(w, x, POSITIONS[name](w, row)) for name in ("sort", "topk"))
     assert not w.equivalent(one, other)  # where s is 0, all of s x tie, and x does not
+
+
+def test_a_row_of_zeros_has_no_value_to_be_read_by() -> None:
+    w = Workbench()
+    x = w.input("x", 6, 6)
+    chosen = w.aten("aten.argmax.default", w.b.sub(x, x), 1)
+    read = w.aten("aten.embedding.default", w.b.function("sin", x), chosen)
+    assert not w.equivalent(read, x)
