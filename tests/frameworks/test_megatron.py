@@ -47,7 +47,7 @@ def test_a_step_is_proved(more: dict[str, Any], tmp_path: Path) -> None:
     assert report.verdict is Verdict.PROVED, report.text()
 
 
-EXPERTS: dict[str, Any] = {  # latent attention, a dense layer, then shared and routed experts on the tensor-parallel ranks
+EXPERTS: dict[str, Any] = {  # latent attention; a dense layer, then shared and routed experts, these over tp
     "num_layers": 4, "seq_length": 8, "num_query_groups": None, "virtual_pipeline_model_parallel_size": None,
     "overlap_p2p_comm": False, "multi_latent_attention": True, "qk_layernorm": True, "q_lora_rank": 6,
     "kv_lora_rank": 10, "qk_head_dim": 4, "qk_pos_emb_head_dim": 2, "v_head_dim": 4, "rope_type": "rope",
