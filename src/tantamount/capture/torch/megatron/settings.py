@@ -263,6 +263,8 @@ def _of_experts(s: Settings) -> Iterator[tuple[Any, str, str]]:
     yield aux, f"moe_aux_loss_coeff {s.moe_aux_loss_coeff}", "0, or moe_router_load_balancing_type none"
     yield (s.moe_token_dispatcher_type != "alltoall", f"moe_token_dispatcher_type {s.moe_token_dispatcher_type}",
            "alltoall")  # fmt: skip
+    yield (s.moe_router_num_groups, f"moe_router_num_groups {s.moe_router_num_groups}",
+           "experts in one group: scores of others would be minus infinity, of which sums are taken")  # fmt: skip
     yield spread, f"expert_model_parallel_size {ep}", f"a multiple of tensor_model_parallel_size {tp} within dp x tp"
     yield ep == 1 and tp > 1, "experts on one rank of several that are tensor-parallel", "expert_model_parallel_size"
     yield (ep > 1 and tp > 1 and s.expert_tensor_parallel_size != 1,
