@@ -51,6 +51,7 @@ DEEPSEEK: dict[str, Any] = {
     "expert_tensor_parallel_size": 1, "pipeline_model_parallel_size": 8, "moe_token_dispatcher_type": "alltoall",
     "moe_router_load_balancing_type": "none", "moe_grouped_gemm": True,
 }  # fmt: skip
+# By name only: layers with experts are proved at small sizes, and were not within a minute at these.
 EXPERTS: dict[str, dict[str, Any]] = {  # sizes of the models' cards; experts are chosen among all, not in groups
     "deepseek-16b": {
         "num_layers": 27, "hidden_size": 2048, "num_attention_heads": 16, "ffn_hidden_size": 10944,
@@ -109,7 +110,7 @@ def _row(name: str) -> str:
 
 
 def main() -> int:
-    names = [name for name in sys.argv[1:] if not name.startswith("--")] or list(ALL)
+    names = [name for name in sys.argv[1:] if not name.startswith("--")] or list(PLANS)
     head = "| plan | ranks | operators that it stands for | proofs | CPU s to capture | to verify | MB | verdict |"
     rows = [head, "|---|---|---|---|---|---|---|---|"]
     print(*rows, sep="\n")
