@@ -42,6 +42,44 @@ PLANS: dict[str, dict[str, Any]] = {
         "account_for_loss_in_pipeline_split": True, "overlap_p2p_comm": False,
     },
 }  # fmt: skip
+DEEPSEEK: dict[str, Any] = {
+    "seq_length": 4096, "padded_vocab_size": 102400, "normalization": "RMSNorm", "swiglu": True,
+    "add_bias_linear": False, "position_embedding_type": "rope", "rope_type": "rope", "multi_latent_attention": True,
+    "qk_layernorm": True, "kv_lora_rank": 512, "qk_head_dim": 128, "qk_pos_emb_head_dim": 64, "v_head_dim": 128,
+    "untie_embeddings_and_output_weights": True, "micro_batch_size": 1, "sequence_parallel": True, "optimizer": "adam",
+    "clip_grad": 1.0, "tensor_model_parallel_size": 8, "expert_model_parallel_size": 8,
+    "expert_tensor_parallel_size": 1, "pipeline_model_parallel_size": 8, "moe_token_dispatcher_type": "alltoall",
+    "moe_router_load_balancing_type": "none", "moe_grouped_gemm": True,
+}  # fmt: skip
+# By name only: layers with experts are proved at small sizes, and were not within a minute at these.
+EXPERTS: dict[str, dict[str, Any]] = {  # sizes of the models' cards; experts are chosen among all, not in groups
+    "deepseek-16b": {
+        "num_layers": 27, "hidden_size": 2048, "num_attention_heads": 16, "ffn_hidden_size": 10944,
+        "num_experts": 64, "moe_router_topk": 6, "moe_ffn_hidden_size": 1408,
+        "moe_shared_expert_intermediate_size": 2816, "moe_router_pre_softmax": True,
+        "moe_layer_freq": [0, *[1] * 26], "decoder_last_pipeline_num_layers": 6, "data_parallel_size": 4,
+        "global_batch_size": 64,
+    },
+    "deepseek-236b": {
+        "num_layers": 60, "hidden_size": 5120, "num_attention_heads": 128, "ffn_hidden_size": 12288,
+        "q_lora_rank": 1536, "num_experts": 160, "moe_router_topk": 6, "moe_ffn_hidden_size": 1536,
+        "moe_shared_expert_intermediate_size": 3072, "moe_router_pre_softmax": True,
+        "moe_router_topk_scaling_factor": 16.0,
+        "moe_layer_freq": [0, *[1] * 59], "decoder_last_pipeline_num_layers": 4, "data_parallel_size": 16,
+        "global_batch_size": 256,
+    },
+    "deepseek-671b": {
+        "num_layers": 61, "hidden_size": 7168, "num_attention_heads": 128, "ffn_hidden_size": 18432,
+        "q_lora_rank": 1536, "padded_vocab_size": 129280, "num_experts": 256, "moe_router_topk": 8,
+        "moe_ffn_hidden_size": 2048, "moe_shared_expert_intermediate_size": 2048,
+        "moe_router_score_function": "sigmoid", "moe_router_topk_scaling_factor": 2.5,
+        "moe_layer_freq": [0, 0, 0, *[1] * 58], "decoder_last_pipeline_num_layers": 5,
+        "data_parallel_size": 32, "global_batch_size": 512,
+    },
+}  # fmt: skip
+ALL = {name: {**LLAMA, **own} for name, own in PLANS.items()} | {
+    name: {**DEEPSEEK, **own} for name, own in EXPERTS.items()
+}
 BEGIN, END = "<!-- captured by benchmarks/captured_plans.py -->", "<!-- end of what was captured -->"
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "plan.md"
 MAKE = "import json, sys, tantamount; tantamount.plan_of_megatron(json.loads(sys.argv[1]), folder=sys.argv[2])"
@@ -56,7 +94,7 @@ def _spent(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]
 
 def _row(name: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        made, done = _spent([sys.executable, "-c", MAKE, json.dumps({**LLAMA, **PLANS[name]}), folder])
+        made, done = _spent([sys.executable, "-c", MAKE, json.dumps(ALL[name]), folder])
         if done.returncode:
             raise SystemExit(done.stderr[-2000:])
         out = Path(folder) / "report.json"

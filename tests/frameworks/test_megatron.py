@@ -48,6 +48,23 @@ def test_a_step_is_proved(more: dict[str, Any], tmp_path: Path) -> None:
     assert report.verdict is Verdict.PROVED, report.text()
 
 
+EXPERTS: dict[str, Any] = {  # latent attention; a dense layer, then shared and routed experts, these over tp
+    "num_layers": 4, "seq_length": 8, "num_query_groups": None, "virtual_pipeline_model_parallel_size": None,
+    "overlap_p2p_comm": False, "multi_latent_attention": True, "qk_layernorm": True, "q_lora_rank": 6,
+    "kv_lora_rank": 10, "qk_head_dim": 4, "qk_pos_emb_head_dim": 2, "v_head_dim": 4, "rope_type": "rope",
+    "num_experts": 4, "expert_model_parallel_size": 2, "expert_tensor_parallel_size": 1,
+    "moe_layer_freq": [0, 1, 1, 1], "moe_ffn_hidden_size": 12, "moe_shared_expert_intermediate_size": 24,
+    "moe_router_topk": 2, "moe_router_score_function": "sigmoid", "moe_router_load_balancing_type": "none",
+    "moe_token_dispatcher_type": "alltoall",
+}  # fmt: skip
+
+
+def test_a_step_with_latent_attention_and_experts_is_proved(tmp_path: Path) -> None:
+    report = checked(tmp_path, **EXPERTS)
+    assert report.verdict is Verdict.PROVED, report.text()
+    assert {part.part: part.count for part in report.parts}["moe"] == 3
+
+
 def _nothing(*_: Any, **__: Any) -> None: ...
 
 
@@ -131,7 +148,10 @@ def test_two_ranks_that_interleave_in_batches_get_the_wrong_messages() -> None:
     ("more", "found"),
     [
         ({"use_distributed_optimizer": True}, "use_distributed_optimizer = True"),
-        ({"num_experts": 8, "context_parallel_size": 2}, "context_parallel_size = 2, num_experts = 8"),
+        ({"num_experts": 8, "context_parallel_size": 2}, "context_parallel_size = 2"),
+        ({**EXPERTS, "moe_router_enable_expert_bias": True}, "moe_router_enable_expert_bias = True"),
+        ({**EXPERTS, "expert_model_parallel_size": 3}, "expert_model_parallel_size 3"),
+        ({**EXPERTS, "moe_router_load_balancing_type": "aux_loss", "moe_aux_loss_coeff": 0.1}, "moe_aux_loss_coeff"),
         ({"untie_embeddings_and_output_weights": False}, "embeddings that are tied"),
         ({"num_layers": 6}, "6 layers"),
     ],

@@ -19,7 +19,6 @@ from tantamount.calculus.forms import (
     Form,
     Piece,
     aligned,
-    axes_of,
     canonical,
     constant_form,
     expand,
@@ -34,9 +33,19 @@ from tantamount.calculus.products import is_boolean
 from tantamount.calculus.terms import ONE, ZERO, Polynomial, factors_of, single, sole_power
 from tantamount.errors import Unsupported
 from tantamount.ops.functions import DISTINCT_IN_A_ROW
-from tantamount.sizes.symbolic import is_one
+from tantamount.sizes.symbolic import is_one, same
 
-__all__ = ["contract", "distinct", "gather", "maximum_over", "pointwise", "rows"]
+__all__ = [
+    "contract",
+    "counted",
+    "counting_like",
+    "cut_like",
+    "distinct",
+    "gather",
+    "maximum_over",
+    "pointwise",
+    "rows",
+]
 
 
 def pointwise(store: Store, apply: Callable[[Box, list[Polynomial]], Polynomial], forms: Sequence[Form]) -> Form:
@@ -218,6 +227,9 @@ def gather(
     The first ``batch`` dimensions of x and of the indices run in parallel. ``check(value, size, box)`` is told every
     index."""
     dims = len(x.dims)
+    indices = [
+        None if index is None else counting_like(store, index, x.shape[d], x.dims[d]) for d, index in enumerate(indices)
+    ]
     chosen = [d for d in range(dims) if indices[d] is not None]
     some = next(form for form in indices if form is not None)
     count = len(some.dims) - batch
@@ -287,17 +299,16 @@ def _position(joint: _Joint, label: int) -> Coordinate:
     return Coordinate(tuple(sorted(parts)), 0)
 
 
-def one_hot(store: Store, index: Form, size: int) -> Form:
-    """``[index[i...] == v]`` with a new last dimension v of the given size."""
+def one_hot(store: Store, index: Form, axes: tuple[int, ...]) -> Form:
+    """``[index[i...] == v]`` with a new last dimension v of these axes."""
     store.fired["one-hot"] += 1
-    dims = (*index.dims, *axes_of((size,)))
-    axis = len(index.sizes)
+    dims = (*index.dims, axes)
+    position = iota(Form(dims, ()).coordinate(len(index.dims))) if axes else ZERO
     pieces: list[Piece] = []
     for box, x in index.pieces:
-        cell = box if is_one(size) else (*box, (0, size))
-        at = () if is_one(size) else iota(variable(axis))
-        pieces.append((cell, comparisons.compare(store, "equal", x, at, cell)))
-    return canonical(store, dims, pieces)
+        cell = (*box, *((0, size) for size in axes))
+        pieces.append((cell, comparisons.compare(store, "equal", x, position, cell)))
+    return refactor(store, canonical(store, dims, pieces), dims)
 
 
 def distinct(store: Store, indices: Sequence[Form], batch: int) -> bool:
@@ -374,6 +385,49 @@ def _position_in_row(store: Store, x: Polynomial) -> tuple[int, set[int]] | None
     return (here[0], others) if len(here) == 1 and here[0] not in others else None
 
 
+def counting_like(store: Store, index: Form, size: int, axes: tuple[int, ...]) -> Form:
+    """An index into a dimension of this size, which is cut into ``axes``, with its own axes of that size cut in the
+    same way: a position that counts along one of them is then one digit for every axis."""
+    if len(axes) < 2 or not _counts(index) or not any(same(own, size) for own in index.sizes):
+        return index
+    dims = [tuple(part for own in dim for part in (axes if same(own, size) else (own,))) for dim in index.dims]
+    return refactor(store, index, dims)
+
+
+def _counts(index: Form) -> bool:
+    """True if an index is affine in the positions, and the same everywhere."""
+    return len(index.pieces) == 1 and not comparisons.split_affine(index.pieces[0][1])[0]
+
+
+def cut_like(axes: tuple[int, ...], size: int, index: Form, form: Form) -> tuple[int, ...]:
+    """The axes of a dimension of this size, into which a form is written at an index that counts: those of the form,
+    where some of them in a row make that size and the dimension is not cut itself."""
+    for dim in form.dims if len(axes) == 1 and _counts(index) else ():
+        for low in range(len(dim)):
+            for high in range(low + 2, len(dim) + 1):
+                if same(prod(dim[low:high]), size):
+                    return dim[low:high]
+    return axes
+
+
+def counted(store: Store, x: Form, chosen: Sequence[int], given: Sequence[Form], lead: int) -> dict[int, int]:
+    """The dimensions of what is written at ``given`` into the dimensions ``chosen`` of ``x`` that are dimensions of
+    ``x``, all without the first ``lead``: along which an index counts 0, 1, ... to the end of ``x``, so that what is
+    written there is written into the same place. One index at least is not among them."""
+    found = dict[int, int]()
+    for d, index in zip(chosen, given, strict=True):
+        size, shape = x.shape[lead + d], index.shape
+        for k in range(len(shape) - lead):
+            if len(found) + 1 < len(given) and k not in found and not is_one(size) and same(shape[lead + k], size):
+                row = constant_form((size,), iota(variable(0)))
+                row = reshape(store, row, [size if j == lead + k else 1 for j in range(len(shape))])
+                if expand(row, shape) == index:
+                    found[k] = d
+                    store.fired["written-in-place"] += 1
+                    break
+    return found
+
+
 def rows(
     store: Store, name: str, forms: Sequence[Form], attributes: tuple[object, ...], results: Sequence[int]
 ) -> list[Form]:
@@ -382,6 +436,11 @@ def rows(
 
     A row is a formal sum of ``pair`` atoms with distinct positions, so equal sums are equal rows; what is applied to
     equal arguments has equal values, whatever the function is."""
+    if name == "argsort" and _even(forms[0]):
+        store.fired["orders-of-equal-elements"] += 1
+        shape = forms[0].shape
+        order = constant_form(shape[-1:], () if is_one(shape[-1]) else iota(variable(0)))
+        return [expand(reshape(store, order, (*(1 for _ in shape[:-1]), shape[-1])), shape)]
     store.fired["functions-of-rows"] += 1
     sets = [_pairs(store, form) for form in forms]
     parallel = sets[0].shape
@@ -399,6 +458,18 @@ def rows(
         spread = [expand(reshape(store, row, (*parallel, 1)), shape) for row in sets]
         out.append(pointwise(store, value, [expand(where, shape), *spread]))
     return out
+
+
+def _even(form: Form) -> bool:
+    """True if all elements of a row, along the last dimension, are one: the stable order of these is the order that
+    they have."""
+    first = form.start(len(form.dims) - 1)
+    axes = range(first, len(form.sizes))
+    return all(
+        all(box[k] == (0, form.sizes[k]) for k in axes)
+        and not any(v in axes for factor in factors_of(x) for parts, _ in factor.at for v, _ in parts)
+        for box, x in form.pieces
+    )
 
 
 def _pairs(store: Store, form: Form) -> Form:

@@ -33,6 +33,7 @@ RuleName = Literal[
     "log-of-products",
     "declared-functions",
     "functions-of-rows",
+    "orders-of-equal-elements",
     "maxima",
     "infinity",
     "obligations",
@@ -59,6 +60,7 @@ RuleName = Literal[
     "found-once",
     "ignored-labels",
     "distinct-writes",
+    "written-in-place",
     "laid-writes",
     "some-mask-holds",
     # where a program is undefined

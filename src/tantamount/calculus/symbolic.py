@@ -516,12 +516,17 @@ class Symbolic(Interpretation):
             if settled is not None:
                 self.store.fired["laid-writes"] += 1
                 return settled
+        counted = contraction.counted(self.store, x, chosen, given, n)
+        places = tuple(n + counted[k] if k in counted else place for k, place in enumerate(places))
         hot: list[tuple[Form, tuple[int, ...]]] = []
         for d, index in zip(chosen, given, strict=True):
             for box, value in index.pieces:
                 self.check_index(value, x.shape[n + d], box)
-            guard = contraction.one_hot(self.store, index, x.shape[n + d])
-            guard = forms.refactor(self.store, guard, [*guard.dims[:-1], x.dims[n + d]])
+            if d in counted.values():
+                continue
+            axes = contraction.cut_like(x.dims[n + d], x.shape[n + d], index, source)
+            index = contraction.counting_like(self.store, index, x.shape[n + d], axes)
+            guard = contraction.one_hot(self.store, index, axes)
             hot.append((guard, (*lead, *places, n + d)))
 
         def spread(values: Form) -> Form:

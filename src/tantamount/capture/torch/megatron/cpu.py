@@ -1,9 +1,9 @@
 """Substitutes for what Megatron-Core takes from CUDA while a model is built and traced, on a machine that has none.
 
 Nothing here computes anything that a model computes: it says which device is the current one, and which generator
-random numbers are drawn from. Two things are replaced: ``WrappedTorchNorm`` refuses sequence parallelism, which its
-counterparts of Apex and Transformer Engine support by marking their parameters, and so does the one here; and what is
-kept on the GPU for all models is made anew: the default causal mask, the angles of
+random numbers are drawn from. Three things are replaced: ``WrappedTorchNorm`` refuses sequence parallelism, which its
+counterparts of Apex and Transformer Engine support by marking their parameters, and so does the one here; routers do
+not move their weights; and what is kept on the GPU for all models is made anew: the default causal mask, the angles of
 rotary embeddings, and memory for results, which nothing is read from.
 """
 
@@ -47,11 +47,13 @@ def without_cuda() -> Generator[None]:
         moe_utils = import_module("megatron.core.transformer.moe.moe_utils")
         buffers = import_module("megatron.core.utils").GlobalMemoryBuffer
         rotary = import_module("megatron.core.models.common.embeddings.rotary_pos_embedding").RotaryEmbedding
+        router = import_module("megatron.core.transformer.moe.router").Router
         mask = fused_softmax.get_default_causal_mask
         for owner, name, value in (
             (tracker, "fork", lambda *_, **__: nullcontext()),
             (buffers, "get_tensor", _new_memory),
             (wrapped, "__new__", _norm(wrapped.__new__)),
+            (router, "gating", _gating),
             (fused_softmax, "get_default_causal_mask", getattr(mask, "__wrapped__", mask)),
             (rotary, "forward", getattr(rotary.forward, "__wrapped__", rotary.forward)),
         ):
@@ -65,6 +67,13 @@ def without_cuda() -> Generator[None]:
         # read where Transformer Engine is absent, and not defined there
         stack.enter_context(patch.object(moe_utils, "te_general_gemm", None, create=True))
         yield
+
+
+def _gating(self: Any, x: Tensor) -> Tensor:
+    """The logits of a router, as ``Router.gating`` computes them once its weights are on the device."""
+    product = import_module("megatron.core.transformer.moe.moe_utils").router_gating_linear
+    dtype = {"fp32": torch.float32, "fp64": torch.float64}.get(self.config.moe_router_dtype, x.dtype)
+    return product(x, self.weight, self.bias, dtype)
 
 
 def _new_memory(_: Any, tensor_shape: Any, dtype: torch.dtype, name: str, *more: Any, **options: Any) -> Tensor:

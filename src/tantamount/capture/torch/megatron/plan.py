@@ -4,14 +4,17 @@ work as Megatron's schedule is seen to work; DistributedDataParallel, clipping a
 # pyright: basic
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import accumulate
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -20,17 +23,16 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tantamount.capture.programs import Program
 from tantamount.capture.torch.megatron.cpu import without_cuda
 from tantamount.capture.torch.megatron.gradients import partial_over_tensor_ranks
+from tantamount.capture.torch.megatron.models import experts_of, gpt_piece, grouped_product, in_order_of_ranks
 from tantamount.capture.torch.megatron.order import recorded_order
 from tantamount.capture.torch.megatron.settings import Settings, settings_of
 from tantamount.capture.torch.megatron.shards import pieces_of
 from tantamount.capture.torch.megatron.steps import (
-    PIECES,
-    gpt_piece,
-    in_order_of_ranks,
     norm_step,
-    optimizer_of,
+    optimizers_of,
     pass_step,
     reduce_step,
+    squares_of,
     update_step,
     whole_norm_step,
     wrapped,
@@ -43,8 +45,6 @@ from tantamount.errors import UserError
 __all__ = ["plan_of_megatron"]
 
 _SUM = 'Partial("sum")'
-_ROWS = {"microbatch": "Shard(0)", "dp": "Shard(0)"}
-_SUMMED = {"microbatch": _SUM, "dp": _SUM}
 
 
 def plan_of_megatron(args: Any, *, folder: str | Path, name: str = "megatron") -> Path:
@@ -64,21 +64,33 @@ def plan_of_megatron(args: Any, *, folder: str | Path, name: str = "megatron") -
     front = _Front(s, PlanFolder(Path(folder)))
     front.folder.rests_on("a stage of Megatron's calls its layers one after the other, and nothing between them")
     front.folder.rests_on("Megatron's hooks add the gradients of all microbatches up in main_grad")
-    with without_cuda():
-        for kind in PIECES:
+    kinds = ["embedding", *dict.fromkeys(s.kinds), "head"]
+    if "moe" in kinds:
+        front.folder.rests_on(
+            "every expert has room for all tokens, with weight 0 for those that did not choose it: what Megatron sends "
+            "without a capacity are those that did"
+        )
+    with without_cuda(), _kernels_of_experts():
+        for kind in kinds:
             front.add_pass(kind)
             front.add_reduce(kind)
             front.add_update(kind)
         front.add_norm()
     stages = len(s.layers)
-    ends = list(accumulate(s.layers))
-    owned = [[("layer", k) for k in range(end - own, end)] for own, end in zip(s.layers, ends, strict=True)]
+    counts = Counter[str]()
+    owned: list[list[tuple[str, int]]] = []
+    rest = iter(s.kinds)
+    for own in s.layers:
+        owned.append([])
+        for kind in islice(rest, own):
+            owned[-1].append((kind, counts[kind]))
+            counts[kind] += 1
     owned[0].insert(0, ("embedding", 0))
     owned[-1].append(("head", 0))
     return front.folder.write(
-        name, front.axes, "pp", s.microbatches, ["embedding", *["layer"] * s.num_layers, "head"], owned,
+        name, front.axes, "pp", s.microbatches, ["embedding", *s.kinds, "head"], owned,
         {"devices": list(rows), "owners": [stage % s.pipeline_model_parallel_size for stage in range(stages)]},
-        {"reduce": [f"{kind}_reduce" for kind in PIECES], "update": ["norm", *(f"{kind}_update" for kind in PIECES)]},
+        {"reduce": [f"{kind}_reduce" for kind in kinds], "update": ["norm", *(f"{kind}_update" for kind in kinds)]},
     )  # fmt: skip
 
 
@@ -100,10 +112,18 @@ class _Front:
     local: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict[str, dict[str, tuple[int, ...]]])
     whole: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict[str, dict[str, tuple[int, ...]]])
     partial: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    spread: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # parameters of experts on several ranks
 
     @property
     def inner(self) -> dict[str, int]:
-        return {"dp": self.s.data_parallel_size, "tp": self.s.tensor_model_parallel_size}
+        groups, _ = self.s.expert_ranks
+        experts = {"ep": groups} if groups > 1 else {}
+        return {"dp": self.s.data_parallel_size // groups, **experts, "tp": self.s.tensor_model_parallel_size}
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The axes over which dense parameters have replicas."""
+        return tuple(axis for axis in self.inner if axis != "tp")
 
     @property
     def axes(self) -> dict[str, int]:
@@ -121,7 +141,9 @@ class _Front:
             parallel_state.destroy_model_parallel()
             parallel_state.initialize_model_parallel(
                 tensor_model_parallel_size=self.s.tensor_model_parallel_size,
-                pipeline_model_parallel_size=pipeline, create_gloo_process_groups=False,
+                pipeline_model_parallel_size=pipeline,
+                expert_model_parallel_size=self.s.expert_model_parallel_size,
+                expert_tensor_parallel_size=self.s.expert_tensor_parallel_size, create_gloo_process_groups=False,
             )  # fmt: skip
             with FakeTensorMode(allow_non_fake_inputs=True):  # weights take no memory
                 return build()
@@ -172,7 +194,8 @@ class _Front:
             model = self._piece(kind, alone=False)
             self.local[kind] = {name: tuple(p.shape) for name, p in model.named_parameters()}
             self.partial[kind] = partial_over_tensor_ranks(model)
-            self.placed[kind] = _placements(model)
+            self.spread[kind] = set(experts_of(model)) if s.expert_model_parallel_size > 1 else set()
+            self.placed[kind] = _placements(model, self._expert_axes)
             length = s.seq_length // (s.tensor_model_parallel_size if self.sequence else 1)
             step = pass_step(model, kind, s.microbatches)
             return step, (), {"kwargs": given(s.micro_batch_size, length), "modules": model}
@@ -181,15 +204,17 @@ class _Front:
         with _state_ended():
             side = capture_side(self._ranked(ranked), self.inner, kind)
         weights, placed = self.whole[kind], self.placed[kind]
-        stream = {"microbatch": "Shard(1)", "dp": "Shard(1)", **({"tp": "Shard(0)"} if self.sequence else {})}
+        beside = ("microbatch", *self.replicas)
+        rows = dict.fromkeys(beside, "Shard(0)")
+        stream = {**dict.fromkeys(beside, "Shard(1)"), **({"tp": "Shard(0)"} if self.sequence else {})}
         inputs = {
-            "tokens": _ROWS, "labels": _ROWS, **dict.fromkeys(("x", "d_y"), stream), **placed,
+            "tokens": rows, "labels": rows, **dict.fromkeys(("x", "d_y"), stream), **placed,
             **{node.name: {} for node in spec.graph.inputs if node.name not in weights},
         }  # fmt: skip
-        inputs |= {"tokens": _ROWS, "labels": _ROWS, "x": stream, "d_y": stream}
-        loss = {"microbatch": _SUM, "dp": 'Partial("avg")'}
+        inputs |= {"tokens": rows, "labels": rows, "x": stream, "d_y": stream}
+        loss = {"microbatch": _SUM, **dict.fromkeys(self.replicas, 'Partial("avg")')}
         outputs: dict[str, Any] = {"y": stream, "d_x": stream, "loss": loss}
-        outputs |= {f"grad {name}": {**self._gradient(kind, name), **_SUMMED} for name in weights}
+        outputs |= {f"grad {name}": {"microbatch": _SUM, **self._gradient(kind, name)} for name in weights}
         names = [node.name for node in spec.graph.inputs]
         table: Table = {
             "data": [name for name in ("tokens", "labels") if name in names],
@@ -201,10 +226,16 @@ class _Front:
         }
         self.folder.add(kind, spec, side, inputs, outputs, table)
 
+    @property
+    def _expert_axes(self) -> tuple[str, ...]:
+        """The axes that experts are spread over."""
+        return tuple(axis for axis in ("ep", "tp") if self.s.expert_model_parallel_size > 1 and axis in self.inner)
+
     def _gradient(self, kind: str, name: str) -> Placed:
-        """The placement that the passes leave a gradient in, but for the sums over microbatches and data-parallel
-        ranks."""
-        return {"tp": _SUM} if self.sequence and name in self.partial[kind] else self.placed[kind][name]
+        """The placement that the passes leave a gradient in, but for the sum over microbatches."""
+        placed = self.placed[kind][name]
+        partial = ["tp"] if self.sequence and name in self.partial[kind] else []
+        return {**placed, **dict.fromkeys([*partial, *(a for a in self.replicas if a not in placed)], _SUM)}
 
     # ------------------------------------------------------------------------------------------ after the passes
     def add_reduce(self, kind: str) -> None:
@@ -212,7 +243,7 @@ class _Front:
 
         def whole() -> Any:
             given = {f"grad {name}": torch.empty(shape) for name, shape in self.whole[kind].items()}
-            return _whole_reduce(names, float(s.data_parallel_size)), (), {"kwargs": given}
+            return _whole_reduce(names, s, self.spread[kind]), (), {"kwargs": given}
 
         def ranked() -> Any:
             model = self._piece(kind, alone=False)
@@ -222,38 +253,46 @@ class _Front:
         spec = self._alone(whole)
         with _state_ended():
             side = capture_side(self._ranked(ranked), self.inner, f"{kind}_reduce")
-        inputs = {f"grad {name}": {**self._gradient(kind, name), "dp": _SUM} for name in names}
-        outputs = {**{f"reduced {name}": self.placed[kind][name] for name in names}, "squares": {"tp": _SUM}}
+        inputs = {f"grad {name}": self._gradient(kind, name) for name in names}
+        squares = {name: self._squared(name) for name in squares_of(s)}
+        outputs = {**{f"reduced {name}": self.placed[kind][name] for name in names}, **squares}
         table: Table = {"kind": "piece", "of": kind}
         self.folder.add(f"{kind}_reduce", spec, side, inputs, outputs, table)
 
+    def _squared(self, name: str) -> Placed:
+        """The placement of a sum of squares: over the ranks that have other parts of the parameters."""
+        return dict.fromkeys(self._expert_axes if name == "expert_squares" else ("tp",), _SUM)
+
     def add_norm(self) -> None:
+        squares = squares_of(self.s)
+
         def build() -> Any:
-            return norm_step(self.s.clip_grad), (), {"kwargs": {"squares": torch.empty(())}}
+            return norm_step(self.s), (), {"kwargs": {name: torch.empty(()) for name in squares}}
 
         def whole() -> Any:
-            return whole_norm_step(self.s.clip_grad), (), {"kwargs": {"squares": torch.empty(())}}
+            return whole_norm_step(self.s.clip_grad), (), {"kwargs": {name: torch.empty(()) for name in squares}}
 
         spec = self._alone(whole)
         with _state_ended():
             ranked = self._ranked(build, self.s.pipeline_model_parallel_size)
             side = capture_side(ranked, self.axes, "norm")
-        table: Table = {"kind": "once", "sums": {"squares": "squares"}}
-        self.folder.add("norm", spec, side, {"squares": {"pp": _SUM, "tp": _SUM}}, {"factor": {}}, table)
+        table: Table = {"kind": "once", "sums": {name: name for name in squares}}
+        inputs = {name: {"pp": _SUM, **self._squared(name)} for name in squares}
+        self.folder.add("norm", spec, side, inputs, {"factor": {}}, table)
 
     def add_update(self, kind: str) -> None:
         s = self.s
 
         def build(*, alone: bool) -> Any:
             model = self._piece(kind, alone=alone)
-            optimizer = optimizer_of(wrapped(model), s)
+            optimizers = optimizers_of(wrapped(model), s)
             shapes = self.whole[kind] if alone else self.local[kind]
             given = {
                 "factor": torch.empty(()),
                 **{f"reduced {name}": torch.empty(shape) for name, shape in shapes.items()},
             }
-            options = {"kwargs": given, "modules": model, "optimizers": optimizer.optimizer}
-            return update_step(model, optimizer, s), (), options
+            options = {"kwargs": given, "modules": model, "optimizers": [o.optimizer for o in optimizers]}
+            return update_step(model, optimizers, s), (), options
 
         spec = self._alone(lambda: build(alone=True))
         with _state_ended():
@@ -265,6 +304,7 @@ class _Front:
             owner = node.name.partition(":")[2].rpartition(".")[0]
             same = owner in placed and node.type is not None and node.type.shape == self.whole[kind][owner]
             inputs[node.name] = placed.get(tensor, placed[owner] if same else {})
+        own = {tensor: self._of_optimizer(kind, tensor) for tensor in inputs if tensor.startswith("optimizer:")}
         new = [output.name for output in spec.graph.outputs if output.name.startswith("new ")]
         known = {"factor", *placed, *(f"reduced {name}" for name in placed)}
         table: Table = {
@@ -272,7 +312,18 @@ class _Front:
             "updates": {name: name.removeprefix("new ") for name in new},
         }  # fmt: skip
         outputs = {name: inputs[name.removeprefix("new ")] for name in new}
+        for tensor, there in own.items():
+            inputs[tensor] = {**inputs[tensor], "name": there}
+            if f"new {tensor}" in outputs:
+                outputs[f"new {tensor}"] = {**outputs[f"new {tensor}"], "name": f"new {there}"}
         self.folder.add(f"{kind}_update", spec, side, inputs, outputs, table)
+
+    def _of_optimizer(self, kind: str, tensor: str) -> str:
+        """The name that the ranks have for a tensor of the optimizer's state: one device has one optimizer for all
+        parameters, ranks have a second one for experts."""
+        owner = tensor.partition(":")[2]
+        second = any(owner.startswith(f"{name}.") for name in self.spread[kind])
+        return f"optimizer:1:{owner}" if second else tensor
 
 
 @contextmanager
@@ -284,18 +335,35 @@ def _state_ended() -> Generator[None]:
         import_module("megatron.core.parallel_state").destroy_model_parallel()
 
 
-def _whole_reduce(names: list[str], scale: float) -> Callable[..., dict[str, Tensor]]:
-    """The gradients of one device, without what the loss was multiplied by, and the sum of their squares."""
+@contextmanager
+def _kernels_of_experts() -> Generator[None]:
+    """The library of grouped matrix products, as far as Megatron's experts call it. And no scale is noted for auxiliary
+    losses, of which there are none."""
+    module = import_module("megatron.core.transformer.moe.grouped_gemm_util")
+    scaler = import_module("megatron.core.transformer.moe.moe_utils").MoEAuxLossAutoScaler
+    with (
+        patch.object(module, "ops", SimpleNamespace(gmm=grouped_product), create=True),
+        patch.object(scaler, "set_loss_scale", staticmethod(lambda _: None)),
+    ):
+        yield
+
+
+def _whole_reduce(names: list[str], s: Settings, experts: set[str]) -> Callable[..., dict[str, Tensor]]:
+    """The gradients of one device, without what the loss was multiplied by, and the sums of their squares: of
+    ``experts`` that are spread over ranks apart."""
 
     def run(**given: Tensor) -> dict[str, Tensor]:
-        made = {name: given[f"grad {name}"] / scale for name in names}
-        squares = torch.stack([(gradient * gradient).sum() for gradient in made.values()]).sum()
-        return {**{f"reduced {name}": gradient for name, gradient in made.items()}, "squares": squares}
+        made = {name: given[f"grad {name}"] / float(s.data_parallel_size) for name in names}
+        squares: dict[str, Tensor] = {}
+        for total in squares_of(s):
+            own = [(g * g).sum() for name, g in made.items() if (name in experts) == (total == "expert_squares")]
+            squares[total] = torch.stack(own).sum() if own else torch.zeros(())
+        return {**{f"reduced {name}": gradient for name, gradient in made.items()}, **squares}
 
     return run
 
 
-def _placements(model: Any) -> dict[str, Placed]:
+def _placements(model: Any, expert_axes: tuple[str, ...]) -> dict[str, Placed]:
     """The placements of a rank's parameters in those of the whole, by the axis of tensor-parallel ranks: what
     Megatron's own checkpoints say; the rows of gated layers in the order of ranks."""
     found: dict[str, Placed] = {}
@@ -305,6 +373,7 @@ def _placements(model: Any) -> dict[str, Placed]:
         cut = bool(getattr(parameter, "tensor_model_parallel", False))
         dim = getattr(parameter, "partition_dim", -1)
         found[piece.name] = {"tp": f"Shard({dim})"} if cut else {}
+    found |= {name: dict.fromkeys(expert_axes, "Shard(0)") for name in experts_of(model)}
     missing = [name for name in sizes if name not in found]
     if missing:
         raise UserError(

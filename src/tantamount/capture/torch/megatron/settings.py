@@ -3,7 +3,7 @@
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -53,6 +53,31 @@ class Settings:
     adam_eps: float = 1e-8
     sgd_momentum: float = 0.9
     clip_grad: float = 1.0
+    qk_layernorm: bool = False
+    multi_latent_attention: bool = False
+    q_lora_rank: int | None = None
+    kv_lora_rank: int = 512
+    qk_head_dim: int = 128
+    qk_pos_emb_head_dim: int = 64
+    v_head_dim: int = 128
+    rope_type: str = "yarn"
+    num_experts: int | None = None
+    expert_model_parallel_size: int = 1
+    expert_tensor_parallel_size: int | None = None
+    moe_layer_freq: int | Sequence[int] = 1
+    moe_ffn_hidden_size: int | None = None
+    moe_shared_expert_intermediate_size: int | None = None
+    moe_router_topk: int = 2
+    moe_router_num_groups: int | None = None
+    moe_router_group_topk: int | None = None
+    moe_router_topk_scaling_factor: float | None = None
+    moe_router_score_function: str = "softmax"
+    moe_router_pre_softmax: bool = False
+    moe_router_load_balancing_type: str = "aux_loss"
+    moe_aux_loss_coeff: float = 0.0
+    moe_token_dispatcher_type: str = "allgather"
+    decoder_first_pipeline_num_layers: int | None = None
+    decoder_last_pipeline_num_layers: int | None = None
 
     @property
     def chunks(self) -> int:
@@ -60,11 +85,54 @@ class Settings:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The layers of every virtual stage: as many each, where embedding and loss may count as one."""
+        """The layers of every virtual stage: as many each, where embedding and loss may count as one, or the first or
+        the last stage has a number of its own."""
         first, last = self.account_for_embedding_in_pipeline_split, self.account_for_loss_in_pipeline_split
         stages = self.pipeline_model_parallel_size * self.chunks
-        per = (self.num_layers + first + last) // stages
-        return tuple(per - (first and k == 0) - (last and k == stages - 1) for k in range(stages))
+        own = {
+            stage: count
+            for stage, count in ((0, self.decoder_first_pipeline_num_layers),
+                                 (stages - 1, self.decoder_last_pipeline_num_layers)) if count is not None
+        }  # fmt: skip
+        rest = max(stages - len(own), 1)
+        per = (self.num_layers + first + last - sum(own.values())) // rest
+        return tuple(own.get(k, per - (first and k == 0) - (last and k == stages - 1)) for k in range(stages))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """``layer`` or ``moe`` for every layer, in their order."""
+        if self.num_experts is None:
+            return ("layer",) * self.num_layers
+        pattern = self.moe_layer_freq
+        if isinstance(pattern, int):
+            pattern = [int(k % pattern == 0) for k in range(self.num_layers)]
+        return tuple("moe" if one else "layer" for one in pattern)
+
+    @property
+    def expert_ranks(self) -> tuple[int, int]:
+        """The numbers of ranks along the axes ``ep`` and ``tp`` that experts are spread over: whole tensor-parallel
+        groups, and several of them."""
+        ep, tp = self.expert_model_parallel_size, self.tensor_model_parallel_size
+        return (ep // tp, tp) if ep > 1 else (1, 1)
+
+    def latent(self) -> dict[str, Any]:
+        """The fields of Megatron's configuration for latent attention."""
+        names = ("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim", "rope_type")
+        found = {name: getattr(self, name) for name in (*names, "rotary_base")}
+        return {**found, "multi_latent_attention": True, "rotary_scaling_factor": 1.0, "mscale": 1.0}
+
+    def experts(self) -> dict[str, Any]:
+        """The fields of Megatron's configuration for experts, but for the numbers of ranks."""
+        names = (
+            "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size", "moe_router_topk", "moe_router_num_groups",
+            "moe_router_group_topk", "moe_router_topk_scaling_factor", "moe_router_score_function",
+            "moe_router_pre_softmax", "moe_token_dispatcher_type",
+        )  # fmt: skip
+        found = {name: getattr(self, name) for name in names}
+        return {
+            **found, "num_moe_experts": self.num_experts, "moe_router_load_balancing_type": "none",
+            "moe_aux_loss_coeff": 0.0, "moe_grouped_gemm": True,
+        }  # fmt: skip
 
     @property
     def microbatches(self) -> int:
@@ -120,6 +188,10 @@ _BESIDE = frozenset(
         "no_save_optim",
         "no_save_rng",
         "use_cpu_initialization",
+        "moe_grouped_gemm",
+        "moe_permute_fusion",
+        "moe_router_fusion",
+        "moe_per_layer_logging",
     ]
 )
 
@@ -157,6 +229,7 @@ def settings_of(args: Any) -> Settings:
 
 def _check(s: Settings) -> None:
     stages = s.pipeline_model_parallel_size * s.chunks
+    tp = s.tensor_model_parallel_size
     for wrong, found, needed in (
         (not s.untie_embeddings_and_output_weights, "embeddings that are tied to the output layer",
          "untie_embeddings_and_output_weights = True"),
@@ -169,9 +242,36 @@ def _check(s: Settings) -> None:
          f"position_embedding_type {s.position_embedding_type}", "rope, learned_absolute or none"),
         (s.optimizer not in ("adam", "sgd"), f"optimizer {s.optimizer}", "adam or sgd"),
         (s.clip_grad <= 0, f"clip_grad {s.clip_grad}", "a positive norm"),
+        *(_of_experts(s) if s.num_experts is not None else ()),
+        (s.expert_model_parallel_size > 1 and s.num_experts is None,
+         f"expert_model_parallel_size {s.expert_model_parallel_size}", "1 without experts"),
+        (s.multi_latent_attention and s.rope_type != "rope", f"rope_type {s.rope_type}", "rope"),
+        (s.multi_latent_attention and s.position_embedding_type != "rope",
+         f"position_embedding_type {s.position_embedding_type} with latent attention", "rope"),
+        ((s.multi_latent_attention or s.qk_layernorm) and tp > 1 and not s.sequence_parallel,
+         "norms of queries or latent attention without sequence_parallel", "sequence_parallel = True"),
     ):  # fmt: skip
         if wrong:
             raise _wrong(found, needed)
+
+
+def _of_experts(s: Settings) -> Iterator[tuple[Any, str, str]]:
+    tp, ep = s.tensor_model_parallel_size, s.expert_model_parallel_size
+    spread = ep > 1 and (ep % tp or (tp * s.data_parallel_size) % ep)
+    aux = s.moe_router_load_balancing_type != "none" and s.moe_aux_loss_coeff
+    yield len(s.kinds) != s.num_layers, f"moe_layer_freq {s.moe_layer_freq}", f"one number for {s.num_layers} layers"
+    yield aux, f"moe_aux_loss_coeff {s.moe_aux_loss_coeff}", "0, or moe_router_load_balancing_type none"
+    yield (s.moe_token_dispatcher_type != "alltoall", f"moe_token_dispatcher_type {s.moe_token_dispatcher_type}",
+           "alltoall")  # fmt: skip
+    yield (s.moe_router_num_groups, f"moe_router_num_groups {s.moe_router_num_groups}",
+           "experts in one group: scores of others would be minus infinity, of which sums are taken")  # fmt: skip
+    yield spread, f"expert_model_parallel_size {ep}", f"a multiple of tensor_model_parallel_size {tp} within dp x tp"
+    yield ep == 1 and tp > 1, "experts on one rank of several that are tensor-parallel", "expert_model_parallel_size"
+    yield (ep > 1 and tp > 1 and s.expert_tensor_parallel_size != 1,
+           f"expert_tensor_parallel_size {s.expert_tensor_parallel_size}", "1")  # fmt: skip
+    yield tp > 1 and not s.sequence_parallel, "experts without sequence_parallel", "sequence_parallel = True"
+    yield s.num_experts and s.num_experts % ep, f"{s.num_experts} experts", f"a multiple of {ep}"
+    yield not s.swiglu or s.add_bias_linear, "experts with biases or without swiglu", "swiglu, no add_bias_linear"
 
 
 def _wrong(found: str, needed: str) -> UserError:
