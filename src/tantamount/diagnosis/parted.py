@@ -39,20 +39,23 @@ class Parted:
         return any(self._reaches(number, c) for c in classes if number[c] in self.location.apart)
 
     def _reaches(self, number: Mapping[Class, int], c: Class) -> bool:
-        """True if a class is where the two sides part, or only movements lie between; ``number`` has that of each."""
-        matches, apart = self.matches, set(self.location.apart)
+        """True if a class is where the two sides part, or computes, and only movements lie between; ``number`` has that
+        of each class."""
+        matches, first = self.matches, self.first
+        doubtful = set(self.suspects or self.location.apart)  # what right outputs depend on is right
         pending, reached = [c], set[int]()
         while pending:
             one = pending.pop()
             if number[one] in reached:
                 continue
             reached.add(number[one])
-            read = (matches.class_of[p] for p in reads(matches, one.first) if p in matches.class_of)
-            above = [a for a in read if number[a] in apart]
-            if not all(matches.facts(a.first).layout for a in above):
+            if number[one] in first:
+                continue
+            if (one is c) is matches.facts(one.first).layout:
                 return False
-            pending += above
-        return not self.first.isdisjoint(reached)
+            read = (matches.class_of[p] for p in reads(matches, one.first) if p in matches.class_of)
+            pending += [a for a in read if number[a] in doubtful]
+        return not first.isdisjoint(reached)
 
     def in_other_steps(self, place: Place, name: str) -> bool:
         """True if the implementation makes the tensor ``name`` of the specification, which is missing, in other steps,
