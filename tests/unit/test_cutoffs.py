@@ -53,9 +53,13 @@ ALLOWED: dict[str, str] = {
     "diagnosis/naming.py: _MOVED": TEXT,
     "diagnosis/naming.py: _SHOWN": TEXT,
     "diagnosis/naming.py: _TINY": TEXT,
+    "diagnosis/naming.py: _DENOMINATOR": TEXT,
     "diagnosis/naming.py: range(4)": TEXT,
+    "diagnosis/search.py: _FIRST": WAY,  # the same changes are tried there later, with those of all that is apart
     "diagnosis/search.py: _FIRST_SEED": "the first seed of several, which are bounded by repair_inputs",
+    "diagnosis/search.py: _RIGHT": WAY,  # all outputs follow, as many as repair_outputs
     "diagnosis/search.py: _SMALL": WAY,
+    "diagnosis/search.py: _SUSPECTING": "counted as repair_suspects: nodes that are computed again",
     "diagnosis/values.py: range(4)": TEXT,  # how near an operator is that the sentence names in place of this one
     "execution/reduced.py: _EACH": WAY,
     "execution/reduced.py: _MANY": WAY,

@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tantamount.calculus.compare import Difference, equal
-from tantamount.calculus.forms import Form
+from tantamount.calculus.forms import Form, reshape
 from tantamount.calculus.terms import Polynomial
 from tantamount.diagnosis.explain import Finding, describe
 from tantamount.diagnosis.hints import NO_HINT, Hint, proved_with
 from tantamount.diagnosis.kinds import account
 from tantamount.diagnosis.naming import Account
-from tantamount.diagnosis.parted import Parted, unrepaired
+from tantamount.diagnosis.parted import Parted, first_value, unrepaired
 from tantamount.diagnosis.relations import relation_that_proves
 from tantamount.diagnosis.search import Repair, find_repairs
 from tantamount.diagnosis.unreduced import Summand, bare_summand, misuse, summand_of
@@ -109,17 +109,20 @@ def _told_of_place(
     nodes: Mapping[str, str],
     failing: Sequence[OutputReport],
 ) -> Mismatch | None:
-    """What is said where no change says why: values tell the place, if they part somewhere; forms, ``first``, say more
-    of it, if theirs is the same place."""
+    """The mismatch where no change says why: values tell the place, if they part somewhere; forms, ``first``, say more
+    of it, if theirs is the same place, or if the implementation makes the same tensor in steps of its own."""
     if told is not None and told.sure:
         return first or search.repaired(told, nodes, failing)
     if first is not None and (parted is None or first.kind == "unreduced"):
         return first
     found = None if parted is None else unrepaired(parted)
     sure = found is not None and found.sure
-    if parted is not None and first is not None and not sure and parted.begins_at((0, first.implementation)):
-        return first
-    if parted is not None and told is not None and not sure and parted.begins_at(told.place):
+    if parted is not None and first is not None and not sure:
+        if parted.begins_at(first.implementation):
+            return first
+        if found is not None and parted.in_other_steps(found.place, first.specification):
+            return replace(first, difference=f"{first.difference}\n{first_value(parted.matches, found.place)}")
+    if parted is not None and told is not None and not sure and parted.begins_at(told.place[1]):
         return search.repaired(told, nodes, failing)
     if found is not None:
         return search.repaired(found, nodes, failing)
@@ -265,7 +268,9 @@ class _Search:
                 return None  # of smaller shapes
             whole = part(self.store, whole, box)
         if whole.shape != here.shape:
-            return None
+            if [n for n in whole.shape if n != 1] != [n for n in here.shape if n != 1]:
+                return None
+            whole = reshape(self.store, whole, here.shape)  # values correspond whatever dimensions of size 1 they have
         difference = equal(self.store, whole, here, expand=False)
         if difference is None:
             return None

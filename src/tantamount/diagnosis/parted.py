@@ -7,15 +7,17 @@ operators that compute come before those that only move, but for movements that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.hints import NO_HINT
 from tantamount.diagnosis.locate import Location, reads, whole_reads
 from tantamount.diagnosis.naming import Account, listed, named
 from tantamount.diagnosis.replay import Place
-from tantamount.diagnosis.value_matches import ValueMatches
+from tantamount.diagnosis.value_matches import Part, ValueMatches
 
-__all__ = ["Parted", "unrepaired"]
+__all__ = ["Parted", "first_value", "unrepaired"]
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,40 @@ class Parted:
     location: Location
     suspects: tuple[int, ...]
 
-    def begins_at(self, place: Place) -> bool:
-        """True if a place is where the two sides part: everything that it reads corresponds, or it is read there."""
-        c = self.matches.class_of.get(place)
-        return c is not None and self.matches.classes.index(c) in self.first
+    def begins_at(self, name: str) -> bool:
+        """True if the two sides part at the node ``name`` of some rank: everything that it reads corresponds, but for
+        what only moves elements of what corresponds."""
+        matches = self.matches
+        number = {c: k for k, c in enumerate(matches.classes)}
+        same = ((rank, name) for rank in range(len(matches.job.implementation)))
+        classes = {matches.class_of[place] for place in same if place in matches.class_of}
+        return any(self._reaches(number, c) for c in classes if number[c] in self.location.apart)
+
+    def _reaches(self, number: Mapping[Class, int], c: Class) -> bool:
+        """True if a class is where the two sides part, or computes, and only movements lie between; ``number`` has that
+        of each class."""
+        matches, first = self.matches, self.first
+        doubtful = set(self.suspects or self.location.apart)  # what right outputs depend on is right
+        pending, reached = [c], set[int]()
+        while pending:
+            one = pending.pop()
+            if number[one] in reached:
+                continue
+            reached.add(number[one])
+            if number[one] in first:
+                continue
+            if (one is c) is matches.facts(one.first).layout:
+                return False
+            read = (matches.class_of[p] for p in reads(matches, one.first) if p in matches.class_of)
+            pending += [a for a in read if number[a] in doubtful]
+        return not first.isdisjoint(reached)
+
+    def in_other_steps(self, place: Place, name: str) -> bool:
+        """True if the implementation makes the tensor ``name`` of the specification, which is missing, in other steps,
+        of which that at ``place`` is one: the specification has none like it, so that it may well be right."""
+        missing = self.location.missing
+        targets = {self.matches.job.specification.by_name[one].target for one in missing}
+        return name in missing and self.matches.target(place) not in targets
 
     @property
     def first(self) -> set[int]:
@@ -56,12 +88,17 @@ def unrepaired(parted: Parted) -> Account | None:
     known = [_said(matches, one) for one in read if matches.aligned(one) is not None]
     theirs = _counterpart(matches, location, place)
     made = f", though what it is computed from is: {listed(known)}" if known else ""
-    head = f"{_at(matches, place)} is the first value that is none of the specification's{made}"
+    head = f"{first_value(matches, place)}{made}"
     if theirs:
         node = named(matches.job.specification, theirs)
         at = f" ({node.source})" if node.source is not None and node.source.file else ""
         head += f"; the specification's {theirs}{at} is never made"
     return Account("different", head, "", NO_HINT, place, theirs, sure=False)
+
+
+def first_value(matches: ValueMatches, place: Place) -> str:
+    """The sentence that says that nothing corresponds to the value at a place, and that it is the first one."""
+    return f"{_at(matches, place)} is the first value that is none of the specification's"
 
 
 def _at(matches: ValueMatches, place: Place) -> str:
@@ -89,8 +126,8 @@ def _first(parted: Parted) -> Place | None:
 
 
 def of_nothing(matches: ValueMatches, location: Location) -> Place | None:
-    """What no input decides, though what it is made of was drawn, or never written, and the specification has no such
-    tensor: the first that something reads where the two sides part."""
+    """The first value that something reads where the two sides part, and that no input decides, though what it is made
+    of was drawn, or never written, and the specification has no such tensor; ``None`` if there is none."""
     tried: set[Place] = set()
     for number in location.apart:
         for place in matches.classes[number].places:
@@ -121,5 +158,12 @@ def _counterpart(matches: ValueMatches, location: Location, place: Place) -> str
         node = graph.by_name[name]
         return -len(mine & set(whole_reads(graph, node))), node.target != target
 
+    same = ((rank, place[1]) for rank in range(len(matches.job.implementation)))
+    sibling = next((part[0] for one in same if (part := _made(matches, one)) is not None), "")  # other ranks do well
     near = [name for name in location.missing if unlike(name) < (0, False) or graph.by_name[name].target == target]
-    return min(near, key=unlike, default="")
+    return min(near, key=unlike, default=sibling)
+
+
+def _made(matches: ValueMatches, place: Place) -> Part | None:
+    """The part of a specification tensor that a node has, if it has it and a value."""
+    return matches.aligned(place) if place in matches.class_of else None

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from tantamount.correspond.values import close
 from tantamount.diagnosis.classes import Class
 from tantamount.diagnosis.edits import Edit, EditKind, replacements
 from tantamount.diagnosis.kinds import GOOD, again, edits_of, moves, weight
@@ -84,7 +85,7 @@ def find_repairs(plan: Plan, outputs: Sequence[str], seconds: float = 0.0) -> It
     nearest = None if found else _nearest(start, budget)
     if not _enough(start, found):
         found += _accepted(start, _passes(start.matches, start.location), effort, budget, tried)
-    found.sort(key=lambda one: one.cost)
+    found = sorted(_placed(start, found), key=lambda one: one.cost)
     if found:
         found[0] = _hoisted(start, found[0], budget)
     for candidate in effort.first("repair_outputs", found):
@@ -191,8 +192,11 @@ class _Start:
                 continue
             if not above.isdisjoint(places):
                 tried += 1
-                if matches.effort.exceeds("repair_suspects", tried) or replay.effort - before > _SUSPECTING:
+                if matches.effort.exceeds("repair_suspects", tried):
                     break  # of those further below it is not known
+                if replay.effort - before > _SUSPECTING:
+                    matches.effort.hit("repair_suspects")
+                    break
                 values = {p: matches.value(p) for p in places}
                 others = {p: v + np.cos(np.arange(v.size)).reshape(v.shape) for p, v in values.items()}
                 try:
@@ -211,6 +215,7 @@ class _Candidate:
     number: int
     repaired: tuple[str, ...]
     cost: tuple[int, ...]
+    near: bool = True  # something nearby becomes right, not only outputs far below
 
 
 def _start(plan: Plan, names: Sequence[str], seeds: Sequence[tuple[int, Scale]]) -> _Start | None:
@@ -326,9 +331,38 @@ def _promising(start: _Start, some: Sequence[tuple[int, Edit, Class]], budget: B
             gains.append((-gain, number, k))
     found: list[_Candidate] = []
     for here in ([one for one in sorted(gains) if one[0]], [one for one in gains if not one[0]]):
-        for _, number, k in effort.first("repair_promising", here):
-            found += _followed(start, some[k][1], some[k][2], number)
+        for gain, number, k in effort.first("repair_promising", here):
+            found += [replace(one, near=gain < 0) for one in _followed(start, some[k][1], some[k][2], number)]
     return found
+
+
+def _placed(start: _Start, found: Sequence[_Candidate]) -> list[_Candidate]:
+    """The candidates without those that make a factor good far above the place where the same factor makes something
+    nearby right: outputs become right wherever on its way a factor is made good, so that they do not say where."""
+    replay = start.matches.replay
+    factors = [_factor(start.matches, one.edit) for one in found]
+    told: dict[float, set[Place]] = {}
+    for one, factor in zip(found, factors, strict=True):
+        if one.near and factor is not None:
+            told.setdefault(factor, set()).update(one.edit.places)
+    return [
+        one
+        for one, factor in zip(found, factors, strict=True)
+        if one.near or factor not in told or told[factor].isdisjoint(replay.below(one.edit.places))
+    ]
+
+
+def _factor(matches: ValueMatches, edit: Edit) -> float | None:
+    """The number that a change multiplies its first value by; ``None`` if it is no such change."""
+    if edit.kind not in (EditKind.SCALE, EditKind.LITERAL):
+        return None
+    before = matches.value(edit.places[0])
+    after = edit.changes[edit.places[0]]
+    if before.shape != after.shape or before.dtype.kind != "f" or not before.any():
+        return None
+    at = np.unravel_index(np.argmax(np.abs(before)), before.shape)
+    factor = float(after[at] / before[at])
+    return round(factor, 6) if close(np.asarray(before * factor), np.asarray(after)) else None
 
 
 def _whole(start: _Start, candidate: _Candidate) -> bool:

@@ -137,3 +137,47 @@ def test_memory_that_nothing_was_written_to_is_named(tmp_path: Path) -> None:
     found = mismatch(job(tmp_path, text, [memory]))
     assert (found.implementation, found.kind) == ("e", "missing")
     assert found.headline == "e is read by t, and no input decides it: it comes of e"
+
+
+@pytest.mark.usefixtures("nothing_repairs")
+def test_where_one_rank_alone_is_wrong_its_counterpart_is_that_of_the_others(tmp_path: Path) -> None:
+    text = "x: float32[{rows}, 6]\na = aten.gelu.default(x)\nb = mul(a, 3)\nc = aten.exp.default(b)\n-> c"
+    ranks = [text.format(rows=2), text.format(rows=2).replace("gelu", "tanh")]
+    tables = '[inputs]\nx = "Shard(0)"\n[outputs]\nc = "Shard(0)"\n'
+    found = mismatch(job(tmp_path, text.format(rows=4), ranks, tables))
+    assert (found.specification, found.implementation) == ("a", "a")
+
+
+@pytest.mark.usefixtures("nothing_repairs")
+def test_what_only_moves_elements_is_passed_where_forms_say_how_the_next_value_differs(tmp_path: Path) -> None:
+    text = """
+        x: float32[4, 6]
+        g: float32[4, 6]
+        w: float32[4, 5]
+        h: float32[6, 5]
+        m = mul(x, g)
+        t = {moved}
+        y = mm(t, w)
+        v = aten.tanh.default(y)
+        z = mm(m, h)
+        -> v, z
+    """
+    moved = ("aten.permute.default(x, [1, 0])", "aten.transpose.int(m, 0, 1)")
+    specification, wrong = (text.format(moved=one) for one in moved)
+    found = mismatch(job(tmp_path, specification, [wrong]))
+    assert (found.kind, found.specification, found.implementation) == ("extra", "y", "y")
+
+
+@pytest.mark.usefixtures("nothing_repairs")
+def test_a_part_is_compared_whatever_dimensions_of_size_one_it_has(tmp_path: Path) -> None:
+    specification = "x: float32[4, 6]\na = aten.exp.default(x)\nb = aten.tanh.default(a)\n-> b"
+    other = """
+        x: float32[4, 6]
+        u = aten.unsqueeze.default(x, 0)
+        d = mul(u, 2)
+        a = aten.exp.default(d)
+        v = aten.squeeze.dim(a, 0)
+        b = aten.tanh.default(v)
+        -> b
+    """
+    assert mismatch(job(tmp_path, specification, [other])).equations
