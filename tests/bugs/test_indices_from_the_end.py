@@ -41,7 +41,7 @@ PAIRS = (
     Pair("written from the start", X + PUT.format(""), X + FIRST.format(""), "REFUTED"),
     Pair("added", X + PUT.format(", True"), X + "y: float32[3]; " + TWICE.format(", True"), "PROVED"),
     Pair("added from the start", X + PUT.format(", True"), X + FIRST.format(", True"), "REFUTED"),
-    Pair("filled", X + FILL, X + "a = slice(x, 0, 1, 5); z = pad(a, [1, 1], 0.0); -> z", "UNKNOWN"),
+    Pair("filled", X + FILL, X + "a = slice(x, 0, 1, 5); z = pad(a, [1, 1], 0.0); -> z", "PROVED"),
     Pair("filled from the start", X + FILL, X + "a = slice(x, 0, 1, 6); z = pad(a, [1, 0], 0.0); -> z", "REFUTED"),
     Pair("too far from the end", X + I + "p = aten.clamp.default(i, -6, 5); z = index(x, [p]); -> z",
          X + I + "p = aten.clamp.default(i, -6, 5); q = sub(p, 6); z = index(x, [q]); -> z", "REFUTED"),

@@ -54,6 +54,16 @@ def squares(effort: Effort, _: Path, power: int = 2) -> None:
     compare(w, product, w.b.mul(w.b.mul(a, b), 2))
 
 
+def masks(effort: Effort, _: Path) -> None:
+    w = Workbench(effort)
+    x = w.input("x", 6, 6)
+    apart = w.b.sub(w.b.unsqueeze(w.b.iota(6), 1), w.b.iota(6))
+    near = w.b.equal(apart, w.b.minimum(w.b.maximum(apart, 0), 2))
+    even = w.b.equal(w.aten("aten.remainder.Scalar", apart, 2), 0)
+    for condition in (near, even, w.b.less(x, 0), w.b.less(x, 1)):
+        w.b.where(condition, x, w.b.number(0, x.dtype))
+
+
 def functions(effort: Effort, _: Path) -> None:
     w = Workbench(effort)
     a, b = w.input("a", 4), w.input("b", 4)
@@ -333,6 +343,10 @@ HITS: dict[str, tuple[Work, int]] = {
     "rule_pieces": (an_open_piece, 0),
     "rule_nodes": (an_open_piece, 0),
     "rule_steps": (an_open_piece, 1),
+    "condition_points": (masks, 0),
+    "conditions_at_points": (masks, 0),
+    "condition_bands": (masks, 0),
+    "conditions_compared": (masks, 0),
     "search_effort": (squares, 1),
     "expanded_terms": (squares, 1),
     "multiplied_angles": (angles, 1),

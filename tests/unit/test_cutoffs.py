@@ -39,6 +39,7 @@ ALLOWED: dict[str, str] = {
     "calculus/signs.py: _MOST_DIGITS": "an end of an interval that would be longer is rounded outwards: no search",
     "calculus/spans.py: _MOST_DIGITS": "an end of an interval that would be longer is rounded outwards: no search",
     "calculus/symbolic.py: _ROUND": MEANING,  # numbers that are not round are bounded by table_pieces
+    "capture/hlo_orders.py: _MOST": REFUSED,
     "correspond/alignment.py: _LONG": WAY,  # longer axes are shrunk first, then executed as they are
     "correspond/index_maps.py: _FEW": WAY,
     "correspond/index_maps.py: _PIECES": "an index map of more pieces is no expression that anybody reads; a capture, "
@@ -59,6 +60,7 @@ ALLOWED: dict[str, str] = {
     "execution/reduced.py: _EACH": WAY,
     "execution/reduced.py: _MANY": WAY,
     "execution/witness.py: _SHOWN": TEXT,
+    "ops/definitions/hlo_orders.py: _MOST_PIECES": REFUSED,
     "proof/outputs.py: _LONG": TEXT,
     "proof/outputs.py: _SHOWN": TEXT,
     "proof/picture.py: _MAX_PIECES": TEXT,
@@ -71,6 +73,9 @@ ALLOWED: dict[str, str] = {
     "reduction/numbers.py: _ROOTED": MEANING,
     "reduction/solve.py: ENOUGH": WAY,  # what is small enough is not made smaller
     "refinement/job.py: _SHARE": "how often what was proved so far is written down while time is limited",
+    "rewriting/pieces.py: _ROUNDS": WAY,  # what has no common frontier by then is no candidate
+    "rewriting/pieces.py: _TRIED": WAY,  # of equal values, another tensor would be the same rule
+    "rewriting/trials.py: _WRITTEN": DRAWN,
     "sizes/domain.py: LARGEST": "no tensor has more elements",
     "sizes/domain.py: _LONGEST": "characters of an expression that somebody wrote: an error says so",
     "sizes/search.py: _LARGEST_PRIME": WAY,  # a size beyond it need be no prime
@@ -189,6 +194,7 @@ ALLOWED: dict[str, str] = {
     "semantics/survey.py: _FAR": CHECK,
     "semantics/survey.py: _NUMBERS": CHECK,
     "smt/engine.py: _LONG": WAY,
+    "smt/solver.py: _LARGEST_POWER": "a longer power is an unknown function of its base",
     "smt/values.py: POINTS": AGREE,
     "work/pool.py: _DESCRIPTORS": REFUSED,
     "work/server.py: _LARGEST": REFUSED,

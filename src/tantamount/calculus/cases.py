@@ -369,8 +369,8 @@ class _Search:
         return []
 
     def _unless_ignored(self, factor: Factor, guard: Comparison) -> tuple[Condition, ...]:
-        """What is known of t where ``[t == k]`` does not hold: of ``t (1 - [t == k])`` the range is assumed, if labels
-        that are k are ignored."""
+        """Conditions that hold of t where ``[t == k]`` does not: of ``t (1 - [t == k])`` the range is assumed, if
+        labels k are ignored."""
         store = self.store
         if guard.affine.parts or not guard.rest or -guard.affine.offset not in spared(store):
             return ()

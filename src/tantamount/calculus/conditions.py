@@ -89,8 +89,14 @@ class Reading:
         if whole:
             self.whole.add(name)
         self.ends[name] = ends
-        self.facts[name] = [*_between(_named(name), ends)]
+        self.facts[name] = [*self._between(_named(name), ends)]
         return name, True
+
+    def _between(self, x: Value, ends: signs.Enclosure) -> Iterator[Row]:
+        """That a value lies between two numbers, or sizes, where they are not infinite."""
+        for end, sign in ((ends.low, 1), (ends.high, -1)):
+            if not isinstance(end.at, float):
+                yield Row(forms.plus((), forms.plus(x, self._number(end.at), -1), sign), end.out)
 
     def _number(self, value: Any) -> Value:
         """A number, or the polynomial in its symbols that a size is."""
@@ -271,7 +277,7 @@ class Reading:
         for name, e in m:
             total = signs.multiplied(total, signs.raised(self.ends[name], e))
         here: Value = ((m, 1),)
-        found = self._of_products[m] = [*_between(here, total)]
+        found = self._of_products[m] = [*self._between(here, total)]
         for name, e in m:
             rest = tuple(p for p in m if p[0] != name) if e == 1 else tuple((n, d - (n == name)) for n, d in m)
             low = signs.between(1, 1)
@@ -388,14 +394,6 @@ def _minus(x: Value) -> Value:
 
 def _zero(x: Value) -> tuple[Row, Row]:
     return Row(x), Row(_minus(x))
-
-
-def _between(x: Value, ends: signs.Enclosure) -> Iterator[Row]:
-    """That a value lies between two numbers, where they are not infinite."""
-    for end, sign in ((ends.low, 1), (ends.high, -1)):
-        if not isinstance(end.at, float):
-            number: Value = (((), forms.exact(Fraction(end.at))),) if end.at else ()
-            yield Row(forms.plus((), forms.plus(x, number, -1), sign), end.out)
 
 
 def _quotient(store: Store, x: Value, divisor: Value) -> Value | None:

@@ -420,7 +420,7 @@ def counted(store: Store, x: Form, chosen: Sequence[int], given: Sequence[Form],
         for k in range(len(shape) - lead):
             if len(found) + 1 < len(given) and k not in found and not is_one(size) and same(shape[lead + k], size):
                 row = constant_form((size,), iota(variable(0)))
-                row = reshape(store, row, [size if j == lead + k else 1 for j in range(len(shape))])
+                row = reshape(store, row, tuple(size if j == lead + k else 1 for j in range(len(shape))))
                 if expand(row, shape) == index:
                     found[k] = d
                     store.fired["written-in-place"] += 1

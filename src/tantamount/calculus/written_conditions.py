@@ -8,19 +8,15 @@ running sums. Where the numbers of an affine map ``w`` of the axes say whether i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise, product
 from math import prod
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tantamount.calculus.affine import Coordinate, coordinate, fixed
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.cases import vanishes
 from tantamount.calculus.comparisons import compare, comparison
-from tantamount.calculus.evaluate import Evaluator
 from tantamount.calculus.polynomials import add, constant, iota, multiply, pinned, scale
 from tantamount.calculus.products import is_boolean
 from tantamount.calculus.rebuild import Rebuild
@@ -31,8 +27,6 @@ from tantamount.sizes.symbolic import is_size
 __all__ = ["written"]
 
 _Box = Sequence[tuple[int, int]]
-_Mask = NDArray[np.bool_]
-_Positions = NDArray[np.int64]
 
 
 def written(store: Store, c: Polynomial, box: _Box) -> Polynomial:
@@ -89,7 +83,7 @@ def _known(store: Store, c: Polynomial, box: _Box, leaves: frozenset[int]) -> Po
     met = store.memo.conditions_met.setdefault((leaves, tuple(box)), [])
     if c in met:
         return c
-    for other in met[: store.effort.bounds.conditions_compared]:
+    for other in store.effort.first("conditions_compared", met):
         difference = add(store, c, scale(other, -1))
         if vanishes(store, difference, box) or (not leaves and _nowhere(store, difference, box)):
             return other
@@ -100,10 +94,12 @@ def _known(store: Store, c: Polynomial, box: _Box, leaves: frozenset[int]) -> Po
 # ------------------------------------------------------------------------------------------------ of positions
 def _bands(store: Store, c: Polynomial, box: _Box) -> Polynomial:
     """The bands that ``c`` is made of. Its numbers say which ones these may be; that they are is shown without them."""
+    from tantamount.calculus.bands import guesses  # here: programs without such conditions need no NumPy
+
     axes = _axes(c)
     if not axes or axes[0] < 0 or any(is_size(end) for v in axes for end in box[v]):
         return c
-    for strides, held in _guesses(store, c, [(v, *box[v]) for v in axes]):
+    for strides, held in guesses(store, c, [(v, *box[v]) for v in axes]):
         line = coordinate({v: s for v, s in zip(axes, strides, strict=True) if s}, 0)
         first = sum(s * (box[v][0] if s > 0 else box[v][1] - 1) for v, s in zip(axes, strides, strict=True))
         runs, others = _runs(held, first), _runs([not here for here in held], first)
@@ -141,80 +137,6 @@ def _nowhere(store: Store, x: Polynomial, box: _Box) -> bool:
         if here and Rebuild(store, positions=True).polynomial(here):
             return False
     return True
-
-
-def _guesses(
-    store: Store, c: Polynomial, axes: Sequence[tuple[int, int, int]]
-) -> Iterator[tuple[Sequence[int], list[bool]]]:
-    """Strides of maps of the axes (``v, low, high``), and whether c seems to hold at every number that they go
-    through, from the least one on."""
-    sizes = [high - low for _, low, high in axes]
-    if not store.effort.exceeds("condition_points", prod(sizes)):
-        grid = np.indices(sizes)
-        mask = _mask(store, c, axes, grid)
-        strides = None if mask is None else _strides(mask)
-        ways, some = [strides] if strides is not None else [], [grid]
-    elif len(axes) == 2 and not store.effort.exceeds("condition_points", 2 * sum(sizes)):
-        rows = [np.stack([np.full(sizes[1], k), np.arange(sizes[1])]) for k in (0, sizes[0] - 1)]
-        columns = [np.stack([np.arange(sizes[0]), np.full(sizes[0], k)]) for k in (0, sizes[1] - 1)]
-        ways, some = [[1, -1], [1, 1]], [np.concatenate([*rows, *columns], axis=1)]
-    else:
-        return
-    points = some[0]
-    mask = _mask(store, c, axes, points)
-    if mask is None:
-        return
-    for strides in ways:
-        low = sum(min(s, 0) * (n - 1) for s, n in zip(strides, sizes, strict=True))
-        high = sum(max(s, 0) * (n - 1) for s, n in zip(strides, sizes, strict=True))
-        at: _Positions = np.tensordot(np.array(strides, dtype=np.int64), points, 1) - low
-        held = _held(mask, at, high - low + 1)
-        if held is not None:
-            yield strides, held
-
-
-def _mask(store: Store, c: Polynomial, axes: Sequence[tuple[int, int, int]], points: _Positions) -> _Mask | None:
-    """Whether c holds at some positions (axes x ...), counted from the first ones; ``None`` where it is no boolean."""
-    places = {v: low + place for (v, low, _), place in zip(axes, points, strict=True)}
-    value = np.broadcast_to(Evaluator(store, {}).polynomial(c, places), points.shape[1:])
-    return value == 1 if bool(((value == 0) | (value == 1)).all()) else None
-
-
-def _strides(mask: _Mask) -> list[int] | None:
-    """The strides of a map of the axes whose numbers may say where a mask holds: 1 along the last axis, or 0 along all;
-    the first one that is not 0 is made positive."""
-    last = mask.shape[-1]
-    strides: list[int] = []
-    for k in range(mask.ndim - 1):
-        after, before = np.moveaxis(mask, k, 0)[1:], np.moveaxis(mask, k, 0)[:-1]
-        steps = sorted(range(1 - last, last), key=lambda s: (abs(s), s))
-        s = next((s for s in steps if _is_shifted(after, before, s)), None)
-        if s is None:
-            return None
-        strides.append(s)
-    strides.append(1)
-    sign = 1 if next(s for s in strides if s) > 0 else -1
-    return [sign * s for s in strides]
-
-
-def _is_shifted(after: _Mask, before: _Mask, s: int) -> bool:
-    """True if ``after[..., j] == before[..., j + s]`` wherever both are there."""
-    last = after.shape[-1]
-    return np.array_equal(after[..., max(-s, 0) : last - max(s, 0)], before[..., max(s, 0) : last + min(s, 0)])
-
-
-def _held(mask: _Mask, at: _Positions, count: int) -> list[bool] | None:
-    """Whether the mask holds at each of ``count`` numbers; ``None`` if that is not the same wherever it is that number.
-    Numbers that are left out are like the one before."""
-    some, other = np.zeros((2, count), dtype=np.bool_)
-    some[at[mask]] = True
-    other[at[~mask]] = True
-    if bool((some & other).any()):
-        return None
-    held: list[bool] = []
-    for yes, no in zip(some.tolist(), other.tolist(), strict=True):
-        held.append(yes if yes or no or not held else held[-1])
-    return held
 
 
 def _runs(held: Sequence[bool], first: int) -> list[tuple[int, int]]:

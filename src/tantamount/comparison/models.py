@@ -141,8 +141,8 @@ def _weights(first: Side, second: Side) -> tuple[Relation, ...]:
 
 
 def _places(wholes: Sequence[Whole], held: Mapping[str, Source], last: int) -> Array:
-    """Where some parameters hold each element of the checkpoint, up to number ``last``, first of all; -1 for
-    nowhere."""
+    """The first place at which some parameters hold each element of the checkpoint, up to number ``last``; -1 for
+    those that they hold nowhere."""
     places = np.full(last + 1, -1)
     for whole in reversed(wholes):
         numbers = held[whole.name].sources

@@ -244,7 +244,7 @@ def _if_nothing_stops(
 
 
 def _unproved(graph: Graph, o: Obligation, name: str) -> str:
-    """What was not shown of the node with an obligation."""
+    """The clause that says which obligation of a node was not shown."""
     if o.kind == "index":
         return f"the index of {name} was not shown to lie in 0..{o.size}"
     if asserts(graph, name):

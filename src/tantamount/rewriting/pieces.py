@@ -30,8 +30,8 @@ _ROUNDS = 16  # of making both pieces start from the same tensors
 
 @dataclass(frozen=True)
 class Piece:
-    """What computes the tensor ``first`` of the first program, and ``second`` of the second, from the same inputs,
-    which are named alike; ``signs`` is what is known of every element of an input."""
+    """Two graphs: one computes the tensor ``first`` of the first program, the other ``second`` of the second, from the
+    same inputs, which are named alike; ``signs`` is what is known of every element of an input."""
 
     first: str
     second: str

@@ -1,5 +1,4 @@
-"""What z3 says of a rule: both sides equal, element by element; inputs that satisfy its condition, or that there are
-none.
+"""Evidence for rules from z3: both sides are equal, element by element; inputs satisfy the condition, or none do.
 
 Where both sides, and the condition, compute every element from the elements of the inputs at its own place, by the same
 function everywhere, they are equal at all sizes if they are at sizes of 1: an element of any tensor is then that
@@ -39,8 +38,8 @@ class Solved:
 
 
 def equal_elements(rule: UserRule, effort: Effort) -> Solved | None:
-    """What z3 shows of a rule: at all sizes, or at those that it has; ``None`` if nothing, or if it is not
-    installed."""
+    """The equality of both sides that z3 shows: at all sizes, or at those that the rule has; ``None`` if it shows none,
+    or is not installed."""
     sides = (rule.sides.specification, rule.sides.implementation[0], *(() if rule.holds is None else (rule.holds,)))
     if all(map(_is_elementwise, sides)):
         found = _compared(_of_single_elements(rule.guarded), effort)
@@ -74,7 +73,8 @@ def condition_of(rule: UserRule, effort: Effort) -> Mapping[str, float] | bool |
 
 
 def _compared(job: Job, effort: Effort) -> Compared | None:
-    """What the second engine found, if that is that all is equal and rests on nothing but indices in range."""
+    """The result of the second engine, if all is equal and that rests on nothing but indices in range; else
+    ``None``."""
     try:
         work = sum(survey(graph).work for graph in (job.specification, *job.programs))
         if effort.exceeds("rule_work", work):

@@ -156,7 +156,7 @@ class _Naming:
 
 
 def evaluation(environment: Mapping[str, Result], reference: Reference) -> Evaluation:
-    """What a run computed, and what the interpretation noted on the way."""
+    """The values that a run computed, and what the interpretation noted on the way."""
 
     def plain(tensor: Tensor | Unsized | None) -> Array | None:
         if not isinstance(tensor, Tensor):

@@ -134,8 +134,8 @@ def _at(indices: Sequence[Array | None], at: tuple[int, ...]) -> list[Array | No
 def interpret_stacked(
     graphs: Sequence[Graph], mesh: Mesh, inputs: Sequence[Mapping[str, Array]], *, constants: Constants = None
 ) -> list[Evaluation] | None:
-    """What :func:`tantamount.semantics.interpret.interpret_ranks` returns but for flags, if all ranks run one graph
-    that nothing is drawn in, whose sizes data do not decide; else ``None``."""
+    """The evaluations of :func:`tantamount.semantics.interpret.interpret_ranks`, without flags, if all ranks run one
+    graph that nothing is drawn in, whose sizes data do not decide; else ``None``."""
     graph = graphs[0]
     if len(graphs) == 1 or any(other is not graph for other in graphs):
         return None

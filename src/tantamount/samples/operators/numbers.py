@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tantamount.samples.operators.calls import F32, Sample, call, f, i, m
+from dataclasses import replace
+
+from tantamount.samples.operators.calls import F32, I64, Sample, call, f, i, m
 
 __all__ = ["SAMPLES"]
 
@@ -53,7 +55,8 @@ SAMPLES: tuple[Sample, ...] = (
     call("_assert_async.msg", m(data=(1,)), "holds"),
     call("sym_constrain_range.default", 3, min=2, max=4),
     call("sym_constrain_range_for_size.default", 3, min=2, max=4),
-    call("_make_dep_token.default"),
+    replace(call("_make_dep_token.default"), values=False),
+    replace(call("_make_dep_token.default", dtype=I64), values=False),
     call("_functional_assert_scalar.default", True, "holds", f()),
     call("_functional_assert_async.msg", m(data=(1,)), "holds", f()),
     call("_functional_sym_constrain_range.default", 3, None, 4, f()),
