@@ -144,6 +144,7 @@ class Leaves:
 
     numbers: dict[tuple[str, Any], int] = field(default_factory=dict[tuple[str, Any], int])  # kind and name -> atom
     definitions: dict[int, Polynomial] = field(default_factory=dict[int, Polynomial])  # what a leaf stands for
+    computed: set[int] = field(default_factory=set[int])  # leaves that stand for what programs compute
     tables: dict[tuple[Shape, tuple[Number, ...]], int] = field(
         default_factory=dict[tuple[Shape, tuple[Number, ...]], int]
     )  # recorded numbers -> atom

@@ -405,7 +405,8 @@ class Definedness(Symbolic):
         """True if a polynomial is an element of a tensor that nothing was computed of."""
         if len(x) != 1 or x[0].coefficient != 1 or len(x[0].monomial) != 1 or x[0].monomial[0].exponent != 1:
             return False
-        return self.store.atoms[x[0].monomial[0].atom].op == "leaf"
+        atom = x[0].monomial[0].atom
+        return self.store.atoms[atom].op == "leaf" and atom not in self.store.leaves.computed
 
     def maximum_over(self, x: Form, dims: tuple[int, ...]) -> Form:
         out = self._plain.maximum_over(x, dims)

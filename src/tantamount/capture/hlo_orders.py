@@ -54,9 +54,12 @@ def sort(step: Translation, row: Row) -> Any:
     direction = next((way for known, way in directions.items() if known == found), None)
     stable = boolean(step.instruction.attributes.get("is_stable", "false"), step.place.at("is_stable"))
     dims = integers(step.instruction.attributes.get("dimensions", "{}"), step.place.at("dimensions"))
-    if direction is None or len(dims) != 1 or not (stable or len(step.operands) == 1):
+    several = len(step.operands) > 1
+    signed = several and step.types[0].type.dtype.is_float and _tells_zeros_apart(step, found)
+    if direction is None or len(dims) != 1 or (several and not stable) or signed:
         raise step.place.wrong(
-            f"a sort by {step.computation('to_apply').name}" + ("" if stable else ", which is not stable"),
+            f"a sort by {step.computation('to_apply').name}"
+            + (", which puts -0 before 0" if signed else "" if stable else ", which is not stable"),
             "the order of the first operand, stable, by < or > of its elements", code="hlo-reducer",
         )  # fmt: skip
     kwargs: dict[str, Argument] = {"dimension": dims[0], "descending": direction == "GT"}
@@ -66,6 +69,12 @@ def sort(step: Translation, row: Row) -> Any:
         for k, (operand, type_) in enumerate(zip(step.operands, types, strict=True))
     ]
     return tuple(results) if isinstance(step.instruction.type, Tuple) else results[0]
+
+
+def _tells_zeros_apart(step: Translation, found: _Expression) -> bool:
+    """True of a comparator in the total order that reads elements as they are: others make every zero one."""
+    type_ = step.computation("to_apply").root.attributes.get("type")
+    return type_ == "TOTALORDER" and found is not None and found[2:] == (0, 1)
 
 
 def topk(step: Translation, row: Row) -> Any:

@@ -277,6 +277,7 @@ class Cuts:
         if leaf is None:
             leaf = self._leaves[form] = self.store.leaf(SOURCE, name, whole.shape, _facts(self.store, form))
             define(self.store, leaf, form)
+            self.store.leaves.computed.add(leaf)
         cut = with_undefined(leaf_form(leaf, whole.shape), form.undefined)
         self.specification.values[name] = replace(whole, value=cut)
         return cut

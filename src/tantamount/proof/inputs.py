@@ -90,6 +90,8 @@ def build_inputs(store: Store, job: Job) -> Inputs:
     for node in job.specification.inputs:
         if node.name not in job.inputs:
             builder.out.specification[node.name] = leaf(store, "input", node.name, _type(job.specification, node.name))
+    made = (store.leaves.numbers.get(("input", name)) for name in job.specification.computed)
+    store.leaves.computed.update(number for number in made if number is not None)
     return builder.finish()
 
 

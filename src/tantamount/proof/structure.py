@@ -309,6 +309,7 @@ def _leaf(store: Store, name: str, result: Result) -> Result:
             return None
         stored = tensor.type.stored
         atom = store.leaf(SOURCE, (name, k), stored.shape, ValueFacts.of(stored.dtype.kind))
+        store.leaves.computed.add(atom)
         return replace(tensor, value=leaf_form(atom, stored.shape))
 
     if isinstance(result, tuple):

@@ -2,8 +2,9 @@
 
 An occurrence is rewritten only if, whatever real numbers the program's inputs are,
 
-1. what it is applied to, and for a proved rule what it computes, are real numbers everywhere (no infinity, no NaN, no
-   record of where it is undefined): a proof speaks of real inputs, and of where the left side is finite;
+1. what it is applied to, and for a proved rule what it and the right side compute, are real numbers everywhere (no
+   infinity, no NaN, no record of where it is undefined): a proof speaks of real inputs that were given, whose zeros
+   have no sign, and of where the left side is finite;
 2. the rule's condition holds of what it is applied to, shown by the calculus;
 3. its sizes are in the rule's domain, and the rule is proved there (or the rule was only tested, which the
    verdict says).
@@ -147,12 +148,19 @@ def _sound(graph: Graph, types: Mapping[str, Result], found: Sequence[_Found], e
     needed = {name for one in found for name in (*one.at.inputs.values(), one.at.root)}
     part, given = _above(graph, types, needed)
     nodes, constants, conditions = list(part.nodes), dict(part.constants), dict[str, str]()
+    made: dict[str, str] = {}
     for k, one in enumerate(found):
         if one.rule.holds is not None:
             conditions[one.at.root] = _append(_at(one.rule.holds, one.at), one.at, f"rule.{k}.", nodes, constants)
-    names = [*needed, *given, *conditions.values()]
+        if one.evidence.standing is Standing.PROVED:
+            side = _at(one.rule.sides.implementation[0], one.at)
+            made[one.at.root] = _append(side, one.at, f"rule.{k}.right.", nodes, constants)
+    names = [*needed, *given, *conditions.values(), *made.values()]
     outputs = tuple(Output(name, name) for name in dict.fromkeys(names))
-    program = replace(part, nodes=tuple(nodes), constants=constants, outputs=outputs)
+    operators = dict(part.operators)
+    for one in found:
+        operators.update(one.rule.sides.implementation[0].operators)
+    program = replace(part, nodes=tuple(nodes), constants=constants, outputs=outputs, operators=operators)
     job = Job("rules", program, (program,), Mesh(), {}, {})
     store = Calculus(effort)
     run = run_specification(store, job, build_inputs(store, job), Shared(store))
@@ -182,7 +190,7 @@ def _sound(graph: Graph, types: Mapping[str, Result], found: Sequence[_Found], e
     for one in found:
         shown = all(map(real, one.at.inputs.values()))
         if one.evidence.standing is Standing.PROVED:
-            shown = shown and real(one.at.root)
+            shown = shown and real(one.at.root) and real(made[one.at.root])
         if shown and (one.at.root not in conditions or true(conditions[one.at.root])):
             sound.add(one.at.root)
     return sound

@@ -85,6 +85,13 @@ class Elements(ArrayLayout):
             [self.terms.variable((*name, k), integer=integer, boolean=boolean) for k in range(count)], shape
         )
 
+    def doubted_at_zero(self, x: Array) -> Array:
+        """x, if nothing was computed of it, or it is no 0: among the reals a zero has no sign. Raises
+        :class:`Unsupported`."""
+        if any(one.op != "var" if type(one) is Term else not one for one in x.flat):
+            raise Unsupported("the sign of a number that was computed, and may be 0")
+        return x
+
     # -- pointwise
     def _each(self, function: Callable[..., Element], *xs: Array) -> Array:
         """The function of the elements at every place, computed once for equal ones."""
