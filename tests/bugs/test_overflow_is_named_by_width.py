@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,3 +37,20 @@ def test_the_widths_that_occur_are_named(name: str, engine: str) -> None:
     said = [one.text for one in found.assumptions if one.name == "real-arithmetic"]
     assert said[0].startswith("numbers are real")
     assert set(said[1:]) == {f"{width} does not overflow" for width in wanted}
+
+
+def test_types_that_a_file_leaves_out_are_inferred(tmp_path: Path) -> None:
+    nodes = [
+        {"name": "i", "op": "placeholder", "target": "i", "args": [], "kwargs": {}, "shape": [3], "dtype": "int64"},
+        {"name": "j", "op": "call_function", "target": "aten.add.Tensor", "args": [{"node": "i"}, {"node": "i"}],
+         "kwargs": {}},
+        {"name": "output", "op": "output", "target": "output", "args": [[{"node": "j"}]], "kwargs": {}},
+    ]  # fmt: skip
+    (tmp_path / "g.json").write_text(json.dumps({"format": "fx-nodes/1", "nodes": nodes}))
+    (tmp_path / "job.toml").write_text(
+        'format = "job/1"\n[spec]\ngraph = "g.json"\n[impl]\ngraph = "g.json"\nmesh = {}\n[inputs]\ni = "Replicate()"\n'
+        '[outputs]\ndefault = "Replicate()"\n'
+    )
+    found = tt.refine(tt.read_job(tmp_path / "job.toml"))
+    said = [one.text for one in found.assumptions if one.name == "real-arithmetic"]
+    assert said[1:] == ["int64 does not overflow"]
