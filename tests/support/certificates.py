@@ -30,7 +30,18 @@ from tantamount.semantics.interpret import interpret, random_inputs
 from tantamount.semantics.survey import index_bounds
 from tantamount.verdict import Verdict
 
-__all__ = ["Corrupted", "Kept", "keep", "of_bytes", "of_meaning", "rejected", "reseal", "verify"]
+__all__ = [
+    "Corrupted",
+    "Kept",
+    "checked",
+    "checked_for",
+    "keep",
+    "of_bytes",
+    "of_meaning",
+    "rejected",
+    "reseal",
+    "verify",
+]
 
 
 @dataclass(frozen=True)
@@ -101,6 +112,27 @@ def reseal(kept: Kept, change: Callable[[dict[str, Any]], object] = lambda conte
     names = dict.fromkeys([table["spec"]["graph"], *given])
     content["graphs"] = {name: {"sha256": digest_of_file(kept.job.parent / name, limits)} for name in names}
     kept.certificate.write_text(json.dumps(sealed(content)))
+
+
+def checked(proved: tuple[Path, Path], change: Callable[[dict[str, Any]], object]) -> Checked:
+    """The check of a job's certificate with a change, whose hash is right again."""
+    job, certificate = proved
+    content = json.loads(certificate.read_text())
+    change(content)
+    forged = certificate.with_name("forged.json")
+    forged.write_text(json.dumps(sealed(content)))
+    return check_certificate(forged, job=job)
+
+
+def checked_for(job: Path, certificate: Path) -> Checked:
+    """The check of another job's certificate for this one, with the hashes of its files."""
+    content = json.loads(certificate.read_text())
+    content["job"]["sha256"] = digest_of_file(job, Limits())
+    for name in content["graphs"]:
+        content["graphs"][name]["sha256"] = digest_of_file(job.parent / name, Limits())
+    forged = job.with_name("forged.json")
+    forged.write_text(json.dumps(sealed(content)))
+    return check_certificate(forged, job=job)
 
 
 # ------------------------------------------------------------------------------------------------ bytes

@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
+from support.certificates import checked, checked_for
 from support.equal_layers import layered_files
 from tantamount import read_job, refine
-from tantamount.certificate.check import Checked, check_certificate
-from tantamount.certificate.digests import digest_of_file
-from tantamount.certificate.document import sealed
 from tantamount.errors import UserError
-from tantamount.limits import Limits
 
 Content = dict[str, Any]
 
@@ -28,16 +25,6 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     certificate = folder / "proved.json"
     refine(read_job(job)).save_certificate(certificate)
     return job, certificate
-
-
-def checked(proved: tuple[Path, Path], change: Callable[[Content], None]) -> Checked:
-    """The check of the certificate with a change, whose hash is right again."""
-    job, certificate = proved
-    content: Content = json.loads(certificate.read_text())
-    change(content)
-    forged = certificate.with_name("forged.json")
-    forged.write_text(json.dumps(sealed(content)))
-    return check_certificate(forged, job=job)
 
 
 def test_instances_are_replayed(proved: tuple[Path, Path]) -> None:
@@ -145,13 +132,7 @@ def test_a_layer_that_differs_is_no_instance(tmp_path: Path) -> None:
         return text.replace("mul(t4, 3)", "mul(t4, 3.0000000001)") if k == 4 else text
 
     wrong = layered_files(tmp_path / "wrong", 16, tp=2, rank=other)
-    content = json.loads(certificate.read_text())
-    content["job"]["sha256"] = digest_of_file(wrong, Limits())
-    for name in content["graphs"]:
-        content["graphs"][name]["sha256"] = digest_of_file(wrong.parent / name, Limits())
-    forged = wrong.parent / "forged.json"
-    forged.write_text(json.dumps(sealed(content)))
-    found = check_certificate(forged, job=wrong)
+    found = checked_for(wrong, certificate)
     assert found.exit_code == 1
     assert any("is no instance of lemma" in problem for problem in found.problems), found.problems
 

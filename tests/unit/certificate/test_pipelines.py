@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.certificates import checked, checked_for
 from support.training_steps import Steps, training_step_files
 from tantamount import read_job, refine
-from tantamount.certificate.check import Checked, check_certificate
-from tantamount.certificate.digests import digest_of_file
-from tantamount.certificate.document import sealed
-from tantamount.limits import Limits
 from tantamount.proof.simplified import simplified
 
 Content = dict[str, Any]
@@ -34,16 +30,6 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     certificate = folder / "proved.json"
     report.save_certificate(certificate)
     return job, certificate
-
-
-def checked(proved: tuple[Path, Path], change: Callable[[Content], None]) -> Checked:
-    """The check of the certificate with a change, whose hash is right again."""
-    job, certificate = proved
-    content: Content = json.loads(certificate.read_text())
-    change(content)
-    forged = certificate.with_name("forged.json")
-    forged.write_text(json.dumps(sealed(content)))
-    return check_certificate(forged, job=job)
 
 
 def test_a_pipeline_is_accepted(proved: tuple[Path, Path]) -> None:
@@ -74,12 +60,6 @@ def test_microbatches_in_another_order_are_rejected(proved: tuple[Path, Path]) -
 def test_the_certificate_of_another_pipeline_is_rejected(tmp_path: Path, proved: tuple[Path, Path]) -> None:
     """Updates with another learning rate, under the certificate of the right one with its own hashes."""
     wrong = training_step_files(tmp_path, HOW, rank=lambda text: text.replace("0.125", "0.25"))
-    content: Content = json.loads(proved[1].read_text())
-    content["job"]["sha256"] = digest_of_file(wrong, Limits())
-    for name in content["graphs"]:
-        content["graphs"][name]["sha256"] = digest_of_file(tmp_path / name, Limits())
-    forged = tmp_path / "forged.json"
-    forged.write_text(json.dumps(sealed(content)))
-    found = check_certificate(forged, job=wrong)
+    found = checked_for(wrong, proved[1])
     assert found.exit_code == 1
     assert any("new_" in problem for problem in found.problems), found.problems
