@@ -1,4 +1,4 @@
-"""``SUM_v SUM_u [O_v == u]`` for a permutation O of n positions was 1, not n: with the factor the sum over u was lost."""
+"""``SUM_v SUM_u [O_v == u]`` for a permutation O of n positions was 1, not n: the sum over u was lost with it."""
 
 from __future__ import annotations
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tantamount.calculus.answers import Equal
 from tantamount.calculus.atoms import Store
 from tantamount.calculus.boxes import Box
 from tantamount.calculus.compare import solve
 from tantamount.calculus.constants import Reading
+from tantamount.calculus.expand import equal_polynomials
 from tantamount.calculus.index_ranges import in_range
 from tantamount.calculus.printing import show_number
 from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Obligation
-from tantamount.calculus.terms import Polynomial
+from tantamount.calculus.terms import ZERO, Polynomial
 from tantamount.ir.job import SAME_NAME, Job
 from tantamount.ops.calls import asserts, operator_of
 from tantamount.ops.given_indices import assumed_from_start
@@ -158,7 +160,7 @@ def _open(store: Store, known: Sequence[Obligation], asked: Sequence[Obligation]
     for o in asked:
         key = (o.kind, o.value, o.size, o.box)
         if key not in settled:
-            settled[key] = _met(store, o) or _implied(store, known, o)
+            settled[key] = _met(store, o) or _implied(store, known, o) or _never(store, o)
         if not settled[key]:
             found.append(o)
     return found
@@ -169,6 +171,11 @@ def _met(store: Store, o: Obligation) -> bool:
     if o.kind == "index":
         return in_range(store, o.value, o.size, o.box) or _by_coordinate(store, o)
     return not refresh(store, o.value)
+
+
+def _never(store: Store, o: Obligation) -> bool:
+    """True if the condition at which an obligation breaks is 0 on its box, once it is computed anew there."""
+    return o.kind == "divisor" and isinstance(equal_polynomials(store, refresh(store, o.value), ZERO, o.box), Equal)
 
 
 def _by_coordinate(store: Store, o: Obligation) -> bool:

@@ -21,7 +21,7 @@ from tantamount.ir.layouts import layouts
 from tantamount.ir.relation import Expectation, Expression, Partial, Placement, RankTensor, rank_tensors
 from tantamount.ir.relation_types import local_box
 from tantamount.ops.algebra import Tensor
-from tantamount.ops.calls import asserts
+from tantamount.ops.calls import asserts, requires
 from tantamount.ops.relations import even
 from tantamount.proof.asserted import unshown_assertions
 from tantamount.proof.assumptions import open_obligations
@@ -249,6 +249,8 @@ def _unproved(graph: Graph, o: Obligation, name: str) -> str:
         return f"the index of {name} was not shown to lie in 0..{o.size}"
     if asserts(graph, name):
         return f"what {name} asserts was not shown to hold"
+    if required := requires(graph, name):
+        return f"{name} requires that {required}, which was not shown"
     return f"the divisor of {name} was not shown to be other than 0"
 
 
