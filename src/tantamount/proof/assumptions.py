@@ -17,7 +17,7 @@ from tantamount.calculus.rebuild import refresh
 from tantamount.calculus.symbolic import Obligation
 from tantamount.calculus.terms import ZERO, Polynomial
 from tantamount.ir.job import SAME_NAME, Job
-from tantamount.ops.calls import asserts, operator_of
+from tantamount.ops.calls import operator_of
 from tantamount.ops.given_indices import assumed_from_start
 from tantamount.ops.widths import assumed_sentences
 from tantamount.proof.inputs import Inputs
@@ -84,10 +84,6 @@ def gather_assumptions(
         )
         out.append(Assumption("constants", f"constants that the graphs do not record {what}", tuple(sorted(constants))))
     out.extend(operator_assumptions(job))
-    sized = [name for name in implementation.undecided if not any(asserts(graph, name) for graph in job.programs)]
-    if sized:
-        text = "operators of the implementation whose sizes data decide do not fail"
-        out.append(Assumption("data-dependent-sizes", text, tuple(sized)))
     assumed = [site for trace in specification.traces for site in trace.assumed_indices]
     if assumed:
         out.append(Assumption("index-range", "indices of the specification are in range (0 <= i < n)", tuple(assumed)))
