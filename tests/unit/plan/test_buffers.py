@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,6 +12,7 @@ from torch import Tensor  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from tantamount.capture.torch.training.buffers import without_buffers  # noqa: E402
+from tantamount.capture.torch.training.ranks import capture_side  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -36,7 +39,7 @@ def test_parts_are_read_without_the_rest() -> None:
     for found, one in zip(traced(*given), wanted, strict=True):
         assert torch.equal(found, one)
     reads = [node for node in traced.graph.nodes if node.target is aten.slice.Tensor]
-    assert len(reads) == 3  # across two tensors, of what was no buffer, and of what was put together by cat
+    assert len(reads) == 2  # across two tensors, and of what was no buffer
     output = next(node for node in traced.graph.nodes if node.op == "output")
     read, _, _, _ = output.args[0]
     chain = read
@@ -60,3 +63,23 @@ def test_sums_over_ranks_are_those_of_parts() -> None:
     sums = [node for node in graph.nodes if node.target is c10d.all_reduce.default]
     assert [node.args for node in sums] == [(one, "sum", "dp") for one in graph.find_nodes(op="placeholder")]
     assert not graph.find_nodes(op="call_function", target=aten.slice_scatter.default)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_ranks_that_fill_a_vector_in_different_orders(turned: bool) -> None:
+    """Parts of a vector that is summed over ranks are summed part by part only if every rank has them in the same
+    places: else ``a`` of one rank meets ``b`` of another, and sums of parts would not show it."""
+
+    def build(rank: int) -> Any:
+        def run(a: Tensor, b: Tensor) -> dict[str, Tensor]:
+            other = turned and rank == 1
+            whole = torch.cat((b, a) if other else (a, b))
+            torch.distributed.all_reduce(whole)
+            a = whole[3:].clone() if other else whole[:3].clone()
+            return {"a": a, "b": whole[:3].clone() if other else whole[3:].clone()}
+
+        return run, (), {"kwargs": {"a": torch.empty(3), "b": torch.empty(3)}}
+
+    side = capture_side(build, {"dp": 2}, "a test")
+    reduced = [[node for node in p.graph.nodes if "all_reduce" in str(node.target)] for p in side.programs]
+    assert [len(own) for own in reduced] == ([1, 1] if turned else [2])

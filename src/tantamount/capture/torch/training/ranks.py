@@ -14,7 +14,7 @@ from torch import fx
 from tantamount.capture.programs import Program
 from tantamount.capture.stated import placement_text
 from tantamount.capture.torch.programs import trace_rank
-from tantamount.capture.torch.training.buffers import without_buffers
+from tantamount.capture.torch.training.buffers import Call, without_buffers
 from tantamount.capture.torch.training.rewriting import without_detours
 from tantamount.errors import UserError
 from tantamount.ir.mesh import Mesh
@@ -49,23 +49,8 @@ def capture_side(build: Callable[[int], Any], axes: Mapping[str, int], place: st
     programs differ along an axis, every coordinate along it: that the others run what these do is an assumption.
     Raises :class:`UserError` for ranks whose programs differ along more than one axis."""
     mesh = Mesh(dict(axes))
-    found: dict[int, tuple[Program, str, list[Any], list[Any], dict[str, str]]] = {}
-
-    def look(rank: int) -> str:
-        if rank not in found:
-            program, traced, names = trace_rank(build, rank, axes, _simplified)
-            text = json.dumps({**program.document, "rank": None}, sort_keys=True)
-            found[rank] = program, text, list(traced.inputs), list(traced.outputs), names
-        return found[rank][1]
-
-    for rank in _chosen(mesh):
-        look(rank)
-    axis = _differing(mesh, {rank: text for rank, (_, text, *_) in found.items()}, place)
-    ranks = [0]
-    if axis:
-        ranks = [_with(mesh, 0, axis, k) for k in range(mesh.axes[axis])]
-        for rank in ranks:
-            look(rank)
+    apart = _found(build, mesh, place, apart=True)
+    axis, ranks, found = _found(build, mesh, place, apart=False) if apart is None else apart
     order: set[tuple[str, str]] = set()
     inputs: dict[str, Placed] = {}
     outputs: dict[str, Placed] = {}
@@ -85,9 +70,42 @@ def capture_side(build: Callable[[int], Any], axes: Mapping[str, int], place: st
     return Side(programs, axis, inputs, outputs, frozenset(order), groups, len(found), mesh.world_size)
 
 
-def _simplified(graph: fx.Graph) -> None:
-    without_detours(graph)
-    without_buffers(graph)
+_Found = tuple[Program, str, list[Any], list[Any], dict[str, str]]
+
+
+def _found(
+    build: Callable[[int], Any], mesh: Mesh, place: str, *, apart: bool
+) -> tuple[str, list[int], dict[int, _Found]] | None:
+    """The axis along which programs differ, the ranks that stand for its coordinates, and what was captured of ranks;
+    with buffers taken ``apart``, or ``None`` if not all ranks take the same ones apart in the same way."""
+    found: dict[int, _Found] = {}
+    calls: set[tuple[tuple[object, ...], ...]] = set()
+
+    def look(rank: int) -> str:
+        if rank not in found:
+            own: list[Call] = []
+
+            def simplified(graph: fx.Graph) -> None:
+                without_detours(graph)
+                own.extend(without_buffers(graph) if apart else ())
+
+            program, traced, names = trace_rank(build, rank, mesh.axes, simplified)
+            text = json.dumps({**program.document, "rank": None}, sort_keys=True)
+            found[rank] = program, text, list(traced.inputs), list(traced.outputs), names
+            calls.add(tuple((names.get(call.group, call.group), call.number, call.part) for call in own))
+        return found[rank][1]
+
+    for rank in _chosen(mesh):
+        look(rank)
+    if len(calls) > 1:
+        return None
+    axis = _differing(mesh, {rank: text for rank, (_, text, *_) in found.items()}, place)
+    ranks = [0]
+    if axis:
+        ranks = [_with(mesh, 0, axis, k) for k in range(mesh.axes[axis])]
+        for rank in ranks:
+            look(rank)
+    return None if len(calls) > 1 else (axis, ranks, found)
 
 
 def _chosen(mesh: Mesh) -> Iterator[int]:
