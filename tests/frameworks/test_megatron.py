@@ -52,10 +52,11 @@ EXPERTS: dict[str, Any] = {  # latent attention; a dense layer, then shared and 
     "num_layers": 4, "seq_length": 8, "num_query_groups": None, "virtual_pipeline_model_parallel_size": None,
     "overlap_p2p_comm": False, "multi_latent_attention": True, "qk_layernorm": True, "q_lora_rank": 6,
     "kv_lora_rank": 10, "qk_head_dim": 4, "qk_pos_emb_head_dim": 2, "v_head_dim": 4, "rope_type": "rope",
-    "num_experts": 4, "expert_model_parallel_size": 2, "expert_tensor_parallel_size": 1,
+    "num_experts": 8, "expert_model_parallel_size": 2, "expert_tensor_parallel_size": 1,
     "moe_layer_freq": [0, 1, 1, 1], "moe_ffn_hidden_size": 12, "moe_shared_expert_intermediate_size": 24,
     "moe_router_topk": 2, "moe_router_score_function": "sigmoid", "moe_router_load_balancing_type": "none",
-    "moe_token_dispatcher_type": "alltoall",
+    "moe_token_dispatcher_type": "alltoall", "moe_router_num_groups": 4, "moe_router_group_topk": 2,
+    "moe_router_enable_expert_bias": True,
 }  # fmt: skip
 
 
@@ -63,6 +64,18 @@ def test_a_step_with_latent_attention_and_experts_is_proved(tmp_path: Path) -> N
     report = checked(tmp_path, **EXPERTS)
     assert report.verdict is Verdict.PROVED, report.text()
     assert {part.part: part.count for part in report.parts}["moe"] == 3
+
+
+def test_biases_of_routers_that_count_own_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rank changes the biases by the tokens that it routed: they come apart."""
+    module = import_module("megatron.core.distributed.finalize_model_grads")
+
+    def own(tokens: Any, bias: Any, rate: float) -> Any:
+        return bias + (tokens.mean(-1, keepdim=True) - tokens).sign() * rate
+
+    monkeypatch.setattr(module, "get_updated_expert_bias", own)
+    report = checked(tmp_path, **EXPERTS)
+    assert refuted(report) == {"moe_reduce"}, report.text()
 
 
 def _nothing(*_: Any, **__: Any) -> None: ...
@@ -149,7 +162,8 @@ def test_two_ranks_that_interleave_in_batches_get_the_wrong_messages() -> None:
     [
         ({"use_distributed_optimizer": True}, "use_distributed_optimizer = True"),
         ({"num_experts": 8, "context_parallel_size": 2}, "context_parallel_size = 2"),
-        ({**EXPERTS, "moe_router_enable_expert_bias": True}, "moe_router_enable_expert_bias = True"),
+        ({**EXPERTS, "moe_z_loss_coeff": 0.1}, "moe_z_loss_coeff = 0.1"),
+        ({**EXPERTS, "moe_router_group_topk": 1, "moe_router_topk": 4}, "moe_router_group_topk 1"),
         ({**EXPERTS, "expert_model_parallel_size": 3}, "expert_model_parallel_size 3"),
         ({**EXPERTS, "moe_router_load_balancing_type": "aux_loss", "moe_aux_loss_coeff": 0.1}, "moe_aux_loss_coeff"),
         ({"untie_embeddings_and_output_weights": False}, "embeddings that are tied"),

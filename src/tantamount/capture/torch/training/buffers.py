@@ -57,10 +57,10 @@ def without_buffers(graph: fx.Graph) -> tuple[Call, ...]:
             if where is not None and where[0] == 0 and where[3] == 1:
                 length = node.args[0].meta["val"].shape[0]
                 start, end = where[1], length if where[2] is None else min(where[2], length)
-                with graph.inserting_before(node):
-                    found = parts.part(node.args[0], start, end)
+                found = parts.part(node.args[0], start, end)
                 if found is not None:
                     node.replace_all_uses_with(found)
+    parts.in_order()
     for node in reversed(list(graph.nodes)):
         if not node.users and node.target in _REMOVED:
             graph.erase_node(node)
@@ -114,7 +114,7 @@ class _Parts:
 
     def part(self, x: Any, start: int, end: int) -> fx.Node | None:
         """A node that is ``x[start:end]`` without the rest of ``x``; ``None`` if there is none. New nodes are put where
-        the graph's nodes are being inserted."""
+        those are that they are parts of."""
         if not _vector(x) or not 0 <= start < end <= x.meta["val"].shape[0]:
             return None
         key = (x, start, end)
@@ -155,9 +155,17 @@ class _Parts:
             reduced = self._again(args[0], args[0].args[0], start, end)
             if reduced is None:
                 return None
-            self.calls[reduced] = args[0], (start, end)
+            whole, (low, _) = self.calls.get(args[0], (args[0], (0, 0)))
+            self.calls[reduced] = whole, (low + start, low + end)
             return self._made(x, (reduced,), end - start)
         return x if (start, end) == (0, x.meta["val"].shape[0]) else None
+
+    def in_order(self) -> None:
+        """Let parts of one collective be called in the order of their places, whatever is read first: ranks that read
+        parts in different orders, or some of them twice, make the same calls."""
+        for call, (whole, _) in sorted(self.calls.items(), key=lambda made: made[1][1]):
+            for node in (call, *(user for user in call.users if user.target is _c10d.wait_tensor.default)):
+                whole.prepend(node)
 
     def _again(self, x: fx.Node, operand: Any, start: int, end: int) -> fx.Node | None:
         """The operation of ``x``, done with a part of its first operand."""
@@ -165,7 +173,8 @@ class _Parts:
         return None if found is None else self._made(x, (found, *x.args[1:]), end - start)
 
     def _made(self, x: fx.Node, args: tuple[Any, ...], length: int) -> fx.Node:
-        node = self.graph.call_function(x.target, args, dict(x.kwargs))  # type: ignore[arg-type]
+        with self.graph.inserting_before(x):
+            node = self.graph.call_function(x.target, args, dict(x.kwargs))  # type: ignore[arg-type]
         node.meta = {**x.meta, "val": x.meta["val"].new_empty(length)}
         return node
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -28,7 +29,7 @@ Placed = Mapping[str, str]  # axis -> placement; an axis that is not named has r
 
 @dataclass(frozen=True)
 class Side:
-    """The programs of the ranks: one, or along ``axis`` one for each coordinate. ``inputs`` and ``outputs`` are the
+    """The programs of the ranks: one, or along ``axis`` (or two: ``dp+tp``) one for each coordinate. ``inputs`` and ``outputs`` are the
     placements of DTensors. ``order``: pairs of axes of which the first has the larger blocks where both cut the same
     dimension. ``captured`` of ``world`` ranks were captured."""
 
@@ -102,7 +103,9 @@ def _found(
     axis = _differing(mesh, {rank: text for rank, (_, text, *_) in found.items()}, place)
     ranks = [0]
     if axis:
-        ranks = [_with(mesh, 0, axis, k) for k in range(mesh.axes[axis])]
+        ranks = [0]
+        for name in axis.split("+"):
+            ranks = [_with(mesh, rank, name, k) for rank in ranks for k in range(mesh.axes[name])]
         for rank in ranks:
             look(rank)
     return None if len(calls) > 1 else (axis, ranks, found)
@@ -125,18 +128,22 @@ def _with(mesh: Mesh, rank: int, axis: str, k: int) -> int:
 
 
 def _differing(mesh: Mesh, texts: Mapping[int, str], place: str) -> str:
-    """The axis along which programs differ; empty if all are one."""
+    """The axis along which programs differ, or two of them, as ``dp+tp``; empty if all are one."""
     if len(set(texts.values())) == 1:
         return ""
-    for position, axis in enumerate(mesh.names):
-        by: dict[int, set[str]] = {}
+    names = mesh.names
+    for axes in (*((axis,) for axis in names), *combinations(names, 2)):
+        if len(axes) > 1 and prod(mesh.axes[axis] for axis in axes) > ALL:
+            continue
+        by: dict[tuple[int, ...], set[str]] = {}
         for rank, text in texts.items():
-            by.setdefault(mesh.coordinates(rank)[position], set()).add(text)
+            at = mesh.coordinates(rank)
+            by.setdefault(tuple(at[names.index(axis)] for axis in axes), set()).add(text)
         if all(len(own) == 1 for own in by.values()):
-            return axis
+            return "+".join(axes)
     raise UserError(
         "plan-ranks", place=place, found=f"programs that differ along more than one axis of {dict(mesh.axes)}",
-        needed="ranks that run one program, or along one axis one for each coordinate",
+        needed=f"ranks that run one program, along one axis one for each coordinate, or along two of {ALL} ranks",
     )  # fmt: skip
 
 
