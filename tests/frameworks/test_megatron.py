@@ -40,8 +40,9 @@ def refuted(report: PlanReport) -> set[str]:
         {"sequence_parallel": False, "virtual_pipeline_model_parallel_size": None, "overlap_p2p_comm": False},
         {"normalization": "LayerNorm", "swiglu": False, "add_bias_linear": True, "num_query_groups": 4,
          "position_embedding_type": "learned_absolute", "optimizer": "sgd"},
+        {"use_distributed_optimizer": True},
     ],
-    ids=["interleaved, sequence parallel", "not interleaved", "GPT"],
+    ids=["interleaved, sequence parallel", "not interleaved", "GPT", "distributed optimizer"],
 )  # fmt: skip
 def test_a_step_is_proved(more: dict[str, Any], tmp_path: Path) -> None:
     report = checked(tmp_path, **more)
@@ -104,9 +105,17 @@ def _forgets(original: Callable[..., Any]) -> Callable[..., Any]:
          lambda _: import_module("megatron.core.parallel_state").get_tensor_model_parallel_group, {"norm"}, {}),
         ("tensor_parallel.layers.ColumnParallelLinear", "__init__", _forgets, {"layer", "head"},
          {"sequence_parallel": False}),
+        ("distributed.distributed_data_parallel.DistributedDataParallel", "start_param_sync", lambda _: _nothing,
+         {"embedding_update", "layer_update", "head_update"}, {"use_distributed_optimizer": True}),
+        ("distributed.param_and_grad_buffer._ParamAndGradBucketGroup", "finish_grad_sync", lambda _: _nothing,
+         {"embedding_reduce", "layer_reduce", "head_reduce"}, {"use_distributed_optimizer": True}),
+        ("parallel_state", "get_intra_distributed_optimizer_instance_group",
+         lambda _: import_module("megatron.core.parallel_state").get_model_parallel_group, {"norm"},
+         {"use_distributed_optimizer": True}),
     ],
     ids=["norms not reduced over tp", "no reduction over dp", "duplicates in the norm", "norm of own stage only",
-         "no all-reduce in the backward pass"],
+         "no all-reduce in the backward pass", "parameters not gathered", "gradients not scattered",
+         "norm of own pieces of buckets"],
 )  # fmt: skip
 def test_wrong_twins(
     module: str, name: str, change: Callable[[Any], Any], parts: set[str], more: dict[str, Any], tmp_path: Path,
@@ -160,7 +169,8 @@ def test_two_ranks_that_interleave_in_batches_get_the_wrong_messages() -> None:
 @pytest.mark.parametrize(
     ("more", "found"),
     [
-        ({"use_distributed_optimizer": True}, "use_distributed_optimizer = True"),
+        ({"use_distributed_optimizer": True, "optimizer": "sgd"}, "the distributed optimizer with sgd"),
+        ({"use_distributed_optimizer": True, "overlap_param_gather": True}, "overlap_param_gather = True"),
         ({"num_experts": 8, "context_parallel_size": 2}, "context_parallel_size = 2"),
         ({**EXPERTS, "moe_z_loss_coeff": 0.1}, "moe_z_loss_coeff = 0.1"),
         ({**EXPERTS, "moe_router_group_topk": 1, "moe_router_topk": 4}, "moe_router_group_topk 1"),

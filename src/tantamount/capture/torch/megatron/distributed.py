@@ -81,9 +81,7 @@ def pieces_updated(model: Any, chunk: Any, optimizers: Sequence[Any], s: Setting
                 _give(model, optimizer, given, state, stack)
                 with torch.no_grad(), NumbersAreTensors():
                     optimizer.prepare_grads()
-                    clip_grads.clip_grad_by_total_norm_fp32(
-                        optimizer.get_parameters(), s.clip_grad, Settled(factor)
-                    )
+                    clip_grads.clip_grad_by_total_norm_fp32(optimizer.get_parameters(), s.clip_grad, Settled(factor))
                 inner = optimizer.optimizer
                 stack.enter_context(patch.object(inner, "step", lambda inner=inner: step_of(inner)))
                 optimizer.step_with_ready_grads()

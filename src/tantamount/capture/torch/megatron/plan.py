@@ -338,8 +338,8 @@ class _Front:
             for name, shape in self.local[kind].items():
                 given |= {name: torch.empty(shape), f"reduced {name}": torch.empty(shape)}
                 for key in keys:
-                    single = spec.graph.by_name[f"optimizer:{name}.{key}"].type.shape == ()
-                    given[f"optimizer:{name}.{key}"] = torch.empty(() if single else shape)
+                    known = spec.graph.by_name[f"optimizer:{name}.{key}"].type
+                    given[f"optimizer:{name}.{key}"] = torch.empty(() if known and not known.shape else shape)
             return pieces_updated(model, chunk, optimizers_of(chunk, s), s, keys), (), {"kwargs": given}
 
         keys = sorted({name.rpartition(".")[2] for name in state})

@@ -127,7 +127,7 @@ def norm_step(s: Settings) -> Step:
     parallel_state = import_module("megatron.core.parallel_state")
 
     def run(**squares: Tensor) -> dict[str, Tensor]:
-        groups = {
+        groups: dict[str, Any] = {
             "squares": parallel_state.get_model_parallel_group,
             "expert_squares": parallel_state.get_expert_tensor_model_pipeline_parallel_group,
         }
@@ -204,5 +204,3 @@ def optimizers_of(chunk: Any, s: Settings) -> tuple[Any, ...]:
     with patch.object(torch.distributed, "all_gather_object", gathered), NumbersAreTensors():
         made = module.get_megatron_optimizer(config, [chunk], use_gloo_process_groups=False)
     return tuple(made.chained_optimizers)
-
-

@@ -17,7 +17,7 @@ from tantamount.capture.stated import placement_text
 from tantamount.capture.torch.programs import trace_rank
 from tantamount.capture.torch.training.buffers import Call, without_buffers
 from tantamount.capture.torch.training.rewriting import without_detours
-from tantamount.errors import UserError
+from tantamount.errors import InternalError, UserError
 from tantamount.ir.mesh import Mesh
 
 __all__ = ["Placed", "Side", "capture_side", "in_order"]
@@ -29,9 +29,9 @@ Placed = Mapping[str, str]  # axis -> placement; an axis that is not named has r
 
 @dataclass(frozen=True)
 class Side:
-    """The programs of the ranks: one, or along ``axis`` (or two: ``dp+tp``) one for each coordinate. ``inputs`` and ``outputs`` are the
-    placements of DTensors. ``order``: pairs of axes of which the first has the larger blocks where both cut the same
-    dimension. ``captured`` of ``world`` ranks were captured."""
+    """The programs of the ranks: one, or along ``axis`` (or two, as ``dp+tp``) one for each coordinate. ``inputs`` and
+    ``outputs`` are the placements of DTensors. ``order``: pairs of axes of which the first has the larger blocks where
+    both cut the same dimension. ``captured`` of ``world`` ranks were captured."""
 
     programs: tuple[Program, ...]
     axis: str
@@ -50,8 +50,10 @@ def capture_side(build: Callable[[int], Any], axes: Mapping[str, int], place: st
     programs differ along an axis, every coordinate along it: that the others run what these do is an assumption.
     Raises :class:`UserError` for ranks whose programs differ along more than one axis."""
     mesh = Mesh(dict(axes))
-    apart = _found(build, mesh, place, apart=True)
-    axis, ranks, found = _found(build, mesh, place, apart=False) if apart is None else apart
+    seen = _found(build, mesh, place, apart=True) or _found(build, mesh, place, apart=False)
+    if seen is None:
+        raise InternalError(f"{place}: programs that nothing was done to")
+    axis, ranks, found = seen
     order: set[tuple[str, str]] = set()
     inputs: dict[str, Placed] = {}
     outputs: dict[str, Placed] = {}
