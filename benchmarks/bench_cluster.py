@@ -19,7 +19,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-NEW = "llama3-70b --layers 128 --dp 8 --tp 8 --pp 64 --microbatches 128 --batch 1024".split()
+NEW = [
+    "llama3-70b", "--layers", "128", "--dp", "8", "--tp", "8", "--pp", "64", "--microbatches", "128", "--batch", "1024",
+]  # fmt: skip
+    "llama3-70b",
+    "--layers",
+    "128",
+    "--dp",
+    "8",
+    "--tp",
+    "8",
+    "--pp",
+    "64",
+    "--microbatches",
+    "128",
+    "--batch",
+    "1024",
+]
 
 
 def _verified(path: Path, *more: str) -> tuple[float, str]:
