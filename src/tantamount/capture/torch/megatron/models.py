@@ -17,7 +17,15 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tantamount.capture.torch.megatron.settings import Settings
 
-__all__ = ["biased_routers", "chosen_in_groups", "experts_of", "gpt_piece", "grouped_product", "in_order_of_ranks"]
+__all__ = [
+    "biased_routers",
+    "chosen_in_groups",
+    "experts_of",
+    "gpt_piece",
+    "grouped_product",
+    "in_order_of_ranks",
+    "without_buffer",
+]
 
 
 def gpt_piece(s: Settings, kind: str) -> Any:
@@ -77,6 +85,7 @@ def gpt_piece(s: Settings, kind: str) -> Any:
     for layer in model.decoder.layers:
         if kind == "moe":
             _with_room_for_all(layer.mlp, s)
+    without_buffer(model, "local_tokens_per_expert")
     return model
 
 
@@ -89,6 +98,14 @@ def biased_routers(model: Any) -> dict[str, Any]:
     """The routers of a piece that have a bias for every expert, by the names of these."""
     found = {name: module for name, module in model.named_modules() if getattr(module, "expert_bias", None) is not None}
     return {f"{name}.expert_bias": module for name, module in found.items()}
+
+
+def without_buffer(model: Any, name: str) -> None:
+    """Let buffers of routers of this name be attributes, which are no part of a model's state: the numbers of tokens,
+    which begin at 0 in every step; in a step that does not concern routers, their biases."""
+    for router in biased_routers(model).values():
+        kept = router._buffers.pop(name)
+        setattr(router, name, kept)
 
 
 def chosen_in_groups(original: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:

@@ -31,6 +31,7 @@ from tantamount.capture.torch.megatron.models import (
     gpt_piece,
     grouped_product,
     in_order_of_ranks,
+    without_buffer,
 )
 from tantamount.capture.torch.megatron.order import recorded_order
 from tantamount.capture.torch.megatron.settings import Settings, settings_of
@@ -319,6 +320,7 @@ class _Front:
 
         def build(*, alone: bool) -> Any:
             model = self._piece(kind, alone=alone)
+            without_buffer(model, "expert_bias")
             optimizers = optimizers_of(wrapped(model), s)
             shapes = self.whole[kind] if alone else self.local[kind]
             given = {

@@ -50,7 +50,7 @@ def pass_step(model: Any, kind: str, microbatches: int, scale: float = 1.0) -> S
         kept = [(d, dict(vars(d))) for d in _dispatchers(model)]  # what a call leaves there, no call reads
         routers = {name: (router, router.local_tokens_per_expert) for name, router in biased_routers(model).items()}
         for router, tokens_before in routers.values():
-            router.local_tokens_per_expert = torch.zeros_like(tokens_before)
+            router.local_tokens_per_expert = torch.zeros(tokens_before.shape)
         y, _ = schedules.forward_step(
             forward, None, model, microbatches, x, [], model.config, cp_group_size=1, is_last_stage=kind == "head"
         )
