@@ -212,6 +212,10 @@ def settings_of(args: Any) -> Settings:
         given.pop("params_dtype")
     if given.get("transformer_impl") == "local":
         given.pop("transformer_impl")
+    context = given.pop("context_parallel_size", None) or 1
+    if context > 1:
+        needed = "1: Megatron's own attention knows of no other, and Transformer Engine's kernels are not captured"
+        raise _wrong(f"context_parallel_size = {context}", needed)
     if "padded_vocab_size" not in given and "vocab_size" in given:
         given["padded_vocab_size"] = given["vocab_size"]
     unknown = [name for name, value in given.items() if name not in known | _BESIDE and value]

@@ -1,7 +1,7 @@
 """A plan of 64 stages on a Ray cluster of this machine: wall time with one node, with two, and with one of two nodes
 killed half-way; and without Ray, for comparison.
 
-    python benchmarks/bench_cluster.py [FOLDER]
+    python benchmarks/cluster_times.py [FOLDER]
 
 Needs Ray (``pip install 'tantamount[ray]'``), and PyTorch for the plan (``tantamount plan new``), unless FOLDER has
 one. Every node has one CPU. Verdicts must be the same. A cluster's start is not counted; that of the command is.
@@ -20,22 +20,8 @@ from pathlib import Path
 from typing import Any
 
 NEW = [
-    "llama3-70b", "--layers", "128", "--dp", "8", "--tp", "8", "--pp", "64", "--microbatches", "128", "--batch", "1024",
+    "llama3-70b", "--layers", "128", "--dp", "2", "--tp", "8", "--pp", "64", "--microbatches", "128", "--batch", "256",
 ]  # fmt: skip
-    "llama3-70b",
-    "--layers",
-    "128",
-    "--dp",
-    "8",
-    "--tp",
-    "8",
-    "--pp",
-    "64",
-    "--microbatches",
-    "128",
-    "--batch",
-    "1024",
-]
 
 
 def _verified(path: Path, *more: str) -> tuple[float, str]:
